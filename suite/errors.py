@@ -1,0 +1,50 @@
+"""What a command says when the mistake is its user's: one line and exit code 2."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Callable, Iterable
+
+USER_ERROR = 2
+
+
+class UserError(Exception):
+    """A mistake that the user can mend; its text is the one line that the user reads."""
+
+
+class BadPrediction(ValueError):
+    """A stored prediction that cannot be scored.
+
+    `line` counts from 1 and is the line of `predictions.jsonl`; 0 when no single line is at fault.
+    """
+
+    def __init__(self, line: int, problem: str) -> None:
+        super().__init__(problem)
+        self.line = line
+
+
+def unknown(kind: str, given: str, allowed: Iterable[str]) -> UserError:
+    """The error for a name that is not one of `allowed`: says what was given, what is allowed, and the nearest."""
+    names = sorted(allowed)
+    near = difflib.get_close_matches(given, names, n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return UserError(f"unknown {kind} {given!r}: {hint}Allowed: {', '.join(names)}.")
+
+
+def command(main: Callable[[list[str]], int]) -> None:
+    """Run a command's `main(argv) -> exit code` and leave the process with that code.
+
+    A `UserError` becomes one line on standard error and exit code 2; Ctrl-C becomes exit code 130.
+    """
+    try:
+        code = main(sys.argv[1:])
+    except UserError as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        code = USER_ERROR
+    except KeyboardInterrupt:
+        code = 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        code = 141
+    sys.exit(code)
