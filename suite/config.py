@@ -1,0 +1,191 @@
+"""The values a run is made of, read from `conf/` and checked: benchmarks, systems, frameworks."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from suite.errors import UserError, unknown
+
+CONF = Path(__file__).resolve().parent.parent / "conf"
+
+Precision = Literal["fp32", "bf16", "fp16"]
+
+
+class Values(BaseModel):
+    """An immutable record that refuses unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class File(Values):
+    """One file of a dataset, relative to the data root."""
+
+    path: str
+    bytes: int
+    sha256: str
+
+
+class Archive(File):
+    """A downloadable archive that unpacks, in the data root, to the dataset's files."""
+
+    url: str
+
+
+class Dataset(Values):
+    """Where a benchmark's data comes from and what it must be.
+
+    `arrays` gives the sha256 of each prepared array (dtype, shape and bytes, see `suite.store.arrays`):
+    the content that counts, whatever the files around it look like. `files` is empty when the data is embedded.
+    """
+
+    name: str
+    licence: str
+    citation: str
+    source: str
+    train_samples: int | None = None  # one epoch; None where there is none, as in reinforcement learning
+    eval_samples: int
+    files: tuple[File, ...] = ()
+    archive: Archive | None = None
+    arrays: dict[str, str]
+
+
+class Evaluation(Values):
+    """The fixed cadence, in training samples: at the first whole step at or after `first`, then every `every`."""
+
+    first: int = Field(gt=0)
+    every: int = Field(gt=0)
+
+
+class Benchmark(Values):
+    """A task at a scale: what must be learned, how well, how it is measured, and by which hyperparameters."""
+
+    task: str
+    scale: str
+    title: str
+    metric: str
+    target: float
+    direction: Literal["higher", "lower"]
+    evaluation: Evaluation
+    budget_samples: int = Field(gt=0)
+    runs: int = Field(gt=0)
+    reference_samples: int | None = None
+    dataset: Dataset
+    hyperparameters: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """`task/scale`."""
+        return f"{self.task}/{self.scale}"
+
+    def reached(self, quality: float) -> bool:
+        """Whether `quality` meets the target; a quality that is not a number never does."""
+        return quality >= self.target if self.direction == "higher" else quality <= self.target
+
+
+class Price(Values):
+    """Where a price per hour comes from."""
+
+    provider: str
+    instance: str
+    region: str
+    date: str
+    source: str
+    currency: str = "USD"
+
+
+class System(Values):
+    """The machine under test, as `conf/hw/<name>.yaml` describes it.
+
+    `accelerator` is a regular expression searched for in each accelerator's name, or `None` for no accelerator.
+    Unknown figures are `None`. `*_per_cpu` figures are multiplied by the number of logical CPUs found.
+    """
+
+    name: str
+    title: str
+    accelerator: str | None = None
+    accelerators_per_node: int = Field(default=0, ge=0)
+    nodes: int = Field(default=1, gt=0)
+    memory_gb: float | None = None
+    peak_tflops: dict[Precision, float] = Field(default_factory=dict)
+    precision: Precision | None = None
+    power_ceiling_w: float | None = Field(default=None, gt=0)
+    power_ceiling_w_per_cpu: float | None = Field(default=None, gt=0)
+    price_per_hour: float | None = Field(default=None, ge=0)
+    price_per_cpu_hour: float | None = Field(default=None, ge=0)
+    price: Price | None = None
+    default_scale: str
+
+    @field_validator("accelerator")
+    @classmethod
+    def _pattern(cls, pattern: str | None) -> str | None:
+        if pattern is not None:
+            re.compile(pattern)
+        return pattern
+
+
+class Framework(Values):
+    """A framework a reference implementation can be written in: the module it imports, the extra that installs it."""
+
+    name: str
+    title: str
+    module: str
+    extra: str
+
+
+Record = TypeVar("Record", bound=Values)
+
+
+def names(group: str) -> list[str]:
+    """The names that `conf/<group>/` offers, sorted."""
+    return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+
+
+@cache
+def load(group: str, name: str) -> dict[str, Any]:
+    """The plain values of `conf/<group>/<name>.yaml`. Raises UserError for a name that is not there."""
+    if name not in names(group):
+        raise unknown({"hw": "system"}.get(group, group), name, names(group))
+    values = yaml.safe_load((CONF / group / f"{name}.yaml").read_text())
+    assert isinstance(values, dict), f"conf/{group}/{name}.yaml is not a mapping"
+    return values
+
+
+def checked(record: type[Record], values: dict[str, Any], where: str) -> Record:
+    """`values` as `record`. Raises UserError with one line that names `where` and the field at fault."""
+    try:
+        return record.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            raise unknown(f"option of {where}", field, record.model_fields) from None
+        raise UserError(f"{where}.{field} is {first['input']!r}: {first['msg']}.") from None
+
+
+def scales(task: str) -> list[str]:
+    """The scales that a task offers, smallest first."""
+    return list(load("task", task)["scales"])
+
+
+def benchmark(task: str, scale: str, values: dict[str, Any] | None = None) -> Benchmark:
+    """The benchmark `task/scale` from `conf/task/`, or from the already overridden `values` of that file."""
+    values = values or load("task", task)
+    if scale not in values["scales"]:
+        raise unknown(f"scale of {task}", scale, values["scales"])
+    return checked(Benchmark, {"task": task, "scale": scale, **values["scales"][scale]}, "task")
+
+
+def system(name: str, values: dict[str, Any] | None = None) -> System:
+    """The system `conf/hw/<name>.yaml`, or the already overridden `values` of that file."""
+    return checked(System, {"name": name, **(values or load("hw", name))}, "hw")
+
+
+def framework(name: str) -> Framework:
+    """The framework `conf/framework/<name>.yaml`."""
+    return checked(Framework, {"name": name, **load("framework", name)}, "framework")
