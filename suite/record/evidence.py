@@ -1,0 +1,107 @@
+"""The evidence folder of a run: its files, their sealing, and safe reading of a stranger's.
+
+log.txt            MLLOG lines, hash-chained (`suite.record.mllog`)
+config.yaml        the resolved configuration
+system.json        MLPerf's system description and what was detected
+power.csv          power and load samples
+predictions.jsonl  one JSON value per evaluation example, in the split's order, of the last evaluation
+manifest.json      sha256 and size of each file, and short hashes that locate a changed line
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+LOG = "log.txt"
+CONFIG = "config.yaml"
+SYSTEM = "system.json"
+POWER = "power.csv"
+PREDICTIONS = "predictions.jsonl"
+MANIFEST = "manifest.json"
+CHECKPOINT = "checkpoint.npz"  # only while the run lasts
+SEALED = (LOG, CONFIG, SYSTEM, POWER, PREDICTIONS)
+
+MAX_FILE_BYTES = 1 << 30
+_LOCATOR = 4  # hex digits of a line's sha256 that stand in the manifest
+
+
+class UnsafeFile(ValueError):
+    """A file of a submission that must not be read: a link, not a plain file, or too large."""
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write `content` so that a reader, or a restart after a kill, sees the old file or the new one, never a part."""
+    partial = path.with_name(path.name + ".part")
+    partial.write_bytes(content)
+    partial.replace(path)
+
+
+def write_predictions(path: Path, predictions: Iterable[Any]) -> str:
+    """Write one JSON value per line and return the sha256 of the file."""
+    content = "".join(json.dumps(p, separators=(",", ":"), allow_nan=False) + "\n" for p in predictions).encode()
+    write_atomically(path, content)
+    return hashlib.sha256(content).hexdigest()
+
+
+def read_safely(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
+    """The bytes of a plain file of at most `limit` bytes. Raises UnsafeFile for anything else, OSError if unreadable.
+
+    A symbolic link in the last component is refused; the caller gives a folder that holds no links.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if path.is_symlink():
+            raise UnsafeFile("is a symbolic link") from error
+        raise
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise UnsafeFile("is not a plain file")
+        if status.st_size > limit:
+            raise UnsafeFile(f"is {status.st_size} bytes, more than {limit}")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(limit + 1)
+    finally:
+        os.close(descriptor)
+
+
+@dataclass(frozen=True)
+class Digest:
+    """What the manifest says of a file of `size` bytes.
+
+    `lines` joins the first hex digits of each line's sha256: it locates a change, `sha256` proves there is none.
+    """
+
+    sha256: str
+    size: int
+    lines: str
+
+    def changed_line(self, content: bytes) -> int | None:
+        """The first line of `content`, from 1, that differs from the sealed file; None if no line can be named."""
+        found = digest(content).lines
+        for at in range(0, max(len(found), len(self.lines)), _LOCATOR):
+            if found[at : at + _LOCATOR] != self.lines[at : at + _LOCATOR]:
+                return at // _LOCATOR + 1
+        return None
+
+
+def digest(content: bytes) -> Digest:
+    """The digest of a file's content."""
+    lines = (hashlib.sha256(line).hexdigest()[:_LOCATOR] for line in content.split(b"\n"))
+    return Digest(hashlib.sha256(content).hexdigest(), len(content), "".join(lines))
+
+
+def seal(folder: Path, log_head: str, files: Sequence[str] = SEALED) -> None:
+    """Write the manifest over the files that exist. `log_head` is the hash of the log's last line."""
+    found = {name: vars(digest((folder / name).read_bytes())) for name in files if (folder / name).exists()}
+    manifest = {"version": 1, "log_head": log_head, "files": found}
+    write_atomically(folder / MANIFEST, json.dumps(manifest, indent=1).encode())
+    (folder / CHECKPOINT).unlink(missing_ok=True)

@@ -1,0 +1,187 @@
+"""The log: MLPerf's MLLOG lines, each written as it happens and chained to the line before it.
+
+A line is `:::MLLOG {json}` with the keys of MLCommons' `mlperf_logging.mllog` (namespace, time_ms, event_type, key,
+value, metadata). Our one addition is `metadata.prev`: the sha256 of the bytes of the line before, without its newline,
+so that no line can be changed, added or taken away unseen. The last line's hash stands in the manifest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mlperf_logging.mllog import constants as keys
+
+from suite.record.parsing import MalformedError, decoded, json_value
+
+TOKEN = ":::MLLOG "
+MAX_LINE_BYTES = 1 << 20
+FIRST_PREV = hashlib.sha256(b"").hexdigest()
+
+# Keys of ours, for facts that MLPerf's vocabulary has no word for.
+RESTART = "suite_restart"
+CONFIG = "suite_config"
+DATASET = "suite_dataset"
+ENVIRONMENT = "suite_environment"
+COST = "suite_cost"
+ENERGY = "suite_energy"
+TRACKED = "tracked_stats"  # the key that MLPerf submissions use for throughput and loss along the way
+
+
+def line_hash(line: bytes) -> str:
+    """The sha256 that the next line carries as `metadata.prev`."""
+    return hashlib.sha256(line).hexdigest()
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a log file. `problem` says why it is not a well-formed MLLOG line; the other fields are empty."""
+
+    number: int
+    raw: bytes
+    key: str = ""
+    value: Any = None
+    time_ms: int = 0
+    event_type: str = ""
+    metadata: dict[str, Any] = field(default_factory=dict)
+    problem: str = ""
+
+
+def parse(number: int, raw: bytes) -> Line:
+    """The line `raw` (without newline) as a `Line`; never raises."""
+
+    def bad(problem: str) -> Line:
+        return Line(number, raw, problem=problem)
+
+    if len(raw) > MAX_LINE_BYTES:
+        return bad(f"longer than {MAX_LINE_BYTES} bytes")
+    if not raw.startswith(TOKEN.encode()):
+        return bad(f"does not start with {TOKEN.strip()!r}")
+    try:
+        record = json_value(decoded(raw[len(TOKEN) :]))
+    except MalformedError as error:
+        return bad(str(error))
+    if not isinstance(record, dict):
+        return bad("not a JSON object")
+    for name, kind in (("time_ms", int), ("event_type", str), ("key", str), ("metadata", dict)):
+        if not isinstance(record.get(name), kind) or isinstance(record[name], bool):
+            return bad(f"{name} is missing or not {kind.__name__}")
+    if record["time_ms"] < 0:
+        return bad("time_ms is negative")
+    return Line(
+        number,
+        raw,
+        record["key"],
+        record.get("value"),
+        record["time_ms"],
+        record["event_type"],
+        record["metadata"],
+    )
+
+
+def read(path: Path) -> Iterator[Line]:
+    """The lines of a log, numbered from 1. Memory is bounded by one line of `MAX_LINE_BYTES`."""
+    with path.open("rb") as file:
+        number = 0
+        while chunk := file.readline(MAX_LINE_BYTES + 1):
+            number += 1
+            if len(chunk) > MAX_LINE_BYTES:
+                while chunk[-1:] != b"\n" and (rest := file.readline(MAX_LINE_BYTES)):
+                    chunk = chunk[:MAX_LINE_BYTES] + b"+" + rest[-1:]
+            yield parse(number, chunk.removesuffix(b"\n"))
+
+
+class Clock:
+    """Milliseconds since the epoch that never run backwards, however the system's clock is set meanwhile."""
+
+    def __init__(self, not_before_ms: int = 0) -> None:
+        self._wall = max(time.time_ns(), not_before_ms * 1_000_000)
+        self._monotonic = time.monotonic_ns()
+
+    def now_ms(self) -> int:
+        """The current time in milliseconds since 1970."""
+        return (self._wall + time.monotonic_ns() - self._monotonic) // 1_000_000
+
+
+class Log:
+    """Writes a run's log, or goes on with one after a restart. Every line reaches the operating system at once.
+
+    `listeners` are called with each line that was written: the terminal and other views hang on them.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._prev, last_ms, kept, self.torn_bytes = FIRST_PREV, 0, 0, 0
+        self.lines: list[Line] = []
+        self.listeners: list[Callable[[Line], None]] = []
+        if path.exists():
+            content = path.read_bytes()
+            kept = content.rfind(b"\n") + 1
+            self.lines = [parse(i, raw) for i, raw in enumerate(content[:kept].split(b"\n")[:-1], 1)]
+            if self.lines:
+                self._prev, last_ms = line_hash(self.lines[-1].raw), self.lines[-1].time_ms
+            self.torn_bytes = len(content) - kept
+        self._clock = Clock(last_ms)
+        self._file = path.open("ab", buffering=0)
+        self._file.truncate(kept)  # a line torn by a kill was never complete: it is replaced by the restart line
+
+    def _write(self, event_type: str, key: str, value: Any, metadata: dict[str, Any]) -> Line:
+        caller = sys._getframe(2)
+        record = {
+            "namespace": "",
+            "time_ms": self._clock.now_ms(),
+            "event_type": event_type,
+            "key": key,
+            "value": value,
+            "metadata": {
+                "file": os.path.basename(caller.f_code.co_filename),
+                "lineno": caller.f_lineno,
+                **metadata,
+                "prev": self._prev,
+            },
+        }
+        raw = (TOKEN + json.dumps(record, allow_nan=False, separators=(", ", ": "))).encode()
+        self._file.write(raw + b"\n")
+        self._prev = line_hash(raw)
+        line = parse(len(self.lines) + 1, raw)
+        self.lines.append(line)
+        for listener in self.listeners:
+            listener(line)
+        return line
+
+    def event(self, key: str, value: Any = None, **metadata: Any) -> Line:
+        """Log a point in time. `value` and `metadata` are JSON values; raises ValueError for NaN or infinity."""
+        return self._write(keys.POINT_IN_TIME, key, value, metadata)
+
+    def start(self, key: str, **metadata: Any) -> Line:
+        """Log the start of an interval."""
+        return self._write(keys.INTERVAL_START, key, None, metadata)
+
+    def stop(self, key: str, **metadata: Any) -> Line:
+        """Log the end of an interval."""
+        return self._write(keys.INTERVAL_END, key, None, metadata)
+
+    def now_ms(self) -> int:
+        """The log's clock: milliseconds since 1970, never backwards."""
+        return self._clock.now_ms()
+
+    @property
+    def head(self) -> str:
+        """The hash of the last line."""
+        return self._prev
+
+    def has(self, key: str) -> bool:
+        """Whether an event of this key was logged."""
+        return any(line.key == key for line in self.lines)
+
+    def close(self) -> None:
+        """Flush to the disk and close."""
+        os.fsync(self._file.fileno())
+        self._file.close()

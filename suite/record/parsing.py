@@ -1,0 +1,165 @@
+"""JSON and YAML from strangers, as plain values: no duplicate keys, NaN, aliases or tags; bounded depth."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, NoReturn
+
+import yaml
+
+MAX_DEPTH = 50
+_MAX_INT = 2**63
+
+KeyPath = tuple[str | int, ...]
+
+
+class MalformedError(ValueError):
+    """Text that is not what its format asks for; `line` counts from 1, None if no line can be named."""
+
+    def __init__(self, problem: str, line: int | None = None) -> None:
+        super().__init__(problem)
+        self.line = line
+
+
+def decoded(content: bytes) -> str:
+    """`content` as UTF-8. Raises MalformedError."""
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise MalformedError("not UTF-8", content.count(b"\n", 0, error.start) + 1) from error
+
+
+def json_value(text: str) -> Any:
+    """The value of a JSON text. Raises MalformedError."""
+    try:
+        value = json.loads(text, parse_constant=_not_finite, object_pairs_hook=_without_duplicates)
+    except json.JSONDecodeError as error:
+        raise MalformedError(f"not JSON: {error.msg}", error.lineno) from error
+    except MalformedError:
+        raise
+    except ValueError as error:  # an integer of thousands of digits
+        raise MalformedError("not JSON: a number is too long") from error
+    except RecursionError as error:
+        raise MalformedError("not JSON: nested too deeply") from error
+    check_plain(value)
+    return value
+
+
+def json_object(content: bytes) -> dict[str, Any]:
+    """The object that is a JSON file's content. Raises MalformedError."""
+    value = json_value(decoded(content))
+    if not isinstance(value, dict):
+        raise MalformedError("not a JSON object", 1)
+    return value
+
+
+def _not_finite(name: str) -> NoReturn:
+    raise MalformedError(f"{name} is not a JSON value")
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise MalformedError("a key appears twice in one object")
+    return values
+
+
+def yaml_mapping(content: bytes) -> tuple[dict[str, Any], dict[KeyPath, int]]:
+    """The mapping that is a YAML file's content, and the line of each value by its path. Raises MalformedError."""
+    text = decoded(content)
+    try:
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        lines = _lines(node)
+        values = loader.construct_document(node) if node else None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise MalformedError(f"not YAML: {error.problem or error.context}", mark.line + 1 if mark else None) from error
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
+        if isinstance(error, MalformedError):
+            raise
+        raise MalformedError(f"not YAML: {type(error).__name__}") from error
+    if not isinstance(values, dict):
+        raise MalformedError("not a mapping", 1)
+    check_plain(values)
+    return values, lines
+
+
+class _Loader(yaml.SafeLoader):
+    """A loader for what a plain dump holds: an alias, an anchor or a tag is refused."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        if isinstance(event, yaml.AliasEvent) or event.anchor or getattr(event, "tag", None):
+            raise MalformedError("not plain YAML: an alias, an anchor or a tag", event.start_mark.line + 1)
+        return super().compose_node(parent, index)
+
+
+def _lines(root: yaml.Node | None) -> dict[KeyPath, int]:
+    lines: dict[KeyPath, int] = {}
+    stack: list[tuple[KeyPath, yaml.Node | None]] = [((), root)]
+    while stack:
+        path, node = stack.pop()
+        if isinstance(node, yaml.MappingNode):
+            keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+            if len(set(keys)) < len(node.value):
+                raise MalformedError("a key appears twice in one mapping, or is not text", node.start_mark.line + 1)
+            for key, value in node.value:
+                lines[*path, key.value] = key.start_mark.line + 1
+                stack.append(((*path, key.value), value))
+        elif isinstance(node, yaml.SequenceNode):
+            for at, value in enumerate(node.value):
+                lines[*path, at] = value.start_mark.line + 1
+                stack.append(((*path, at), value))
+    return lines
+
+
+def check_plain(value: Any) -> None:
+    """Raise MalformedError unless `value` is made of JSON's types, finite, of 64-bit integers, not nested deeply."""
+    stack = [(value, 0)]
+    while stack:
+        item, depth = stack.pop()
+        if depth > MAX_DEPTH:
+            raise MalformedError(f"nested more than {MAX_DEPTH} deep")
+        if isinstance(item, dict):
+            if not all(isinstance(key, str) for key in item):
+                raise MalformedError("a key is not text")
+            stack.extend((inner, depth + 1) for inner in item.values())
+        elif isinstance(item, list):
+            stack.extend((inner, depth + 1) for inner in item)
+        elif isinstance(item, float) and not math.isfinite(item):
+            raise MalformedError("a number is not finite")
+        elif isinstance(item, int) and abs(item) >= _MAX_INT:
+            raise MalformedError("an integer is beyond 64 bits")
+        elif not isinstance(item, str | int | float | None):
+            raise MalformedError(f"a {type(item).__name__} is not plain text, a number, true, false or null")
+
+
+def number(value: Any) -> float | None:
+    """`value` if it is a number (true and false are none), else None."""
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def whole(value: Any) -> int | None:
+    """`value` if it is a whole number from 0, else None."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two plain values are equal: 1 and 1.0 are, 1 and true are not."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    return isinstance(a, bool) == isinstance(b, bool) and bool(a == b)
+
+
+def differences(expected: Any, found: Any, path: KeyPath = ()) -> list[tuple[KeyPath, Any, Any]]:
+    """Where `found` departs from `expected`: path, expected and found value; a missing value shows as `nothing`."""
+    if not (isinstance(expected, dict) and isinstance(found, dict)):
+        return [] if same(expected, found) else [(path, expected, found)]
+    result: list[tuple[KeyPath, Any, Any]] = []
+    for key in {**expected, **found}:
+        result += differences(expected.get(key, "nothing"), found.get(key, "nothing"), (*path, key))
+    return result
