@@ -1,0 +1,154 @@
+"""Energy from the samples of a run's power.csv: from counters where there are any, else a labelled estimate."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from suite.record.evidence import read_safely
+
+MAX_BYTES = 32 << 20  # some eight days at one row a second
+MAX_INTERVAL_MS = 10_000  # a longer pause means that nobody measured: the process was dead, or hung
+COUNTERS = {"accelerator_j": "nvml", "cpu_j": "rapl", "dram_j": "rapl"}
+ESTIMATED = "estimated"
+
+
+class Sample(NamedTuple):
+    """A row of power.csv: cumulative joules of each counter, and load since the row before as fractions 0 to 1.
+
+    `utilisation` is of the device that the run trains on; `steal` and `others` are of the CPUs. None: not known.
+    """
+
+    time_ms: int
+    accelerator_j: float | None
+    cpu_j: float | None
+    dram_j: float | None
+    utilisation: float | None
+    steal: float | None
+    others: float | None
+
+
+HEADER = ",".join(Sample._fields)
+_ROW = re.compile(r"(\d{1,15})" + r",(\d{1,15}\.\d{1,3})?" * 3 + r",([01]\.\d{1,6})?" * 3, re.ASCII)
+
+
+class SamplesError(ValueError):
+    """A power.csv that is not one; `line` counts from 1, and is 0 when the file as a whole is at fault."""
+
+    def __init__(self, line: int, problem: str) -> None:
+        super().__init__(f"line {line}: {problem}" if line else problem)
+        self.line = line
+
+
+@dataclass(frozen=True)
+class Energy:
+    """What a run drew. `joules` are those measured: the part `coverage` (0 to 1) of its time; the rest is not guessed.
+
+    `source` is nvml, rapl, nvml+rapl, estimated, or None with `joules` None. `covers` names the counters that were
+    read. `interval_s` is the median time between samples; `mean_w` the mean power while it was measured.
+    """
+
+    joules: float | None
+    source: str | None
+    interval_s: float | None
+    coverage: float
+    mean_w: float | None
+    covers: tuple[str, ...] = ()
+
+
+class _Interval(NamedTuple):
+    """Two neighbouring samples, and the milliseconds between them that lie within the run."""
+
+    first: Sample
+    last: Sample
+    within_ms: int
+
+
+def energy(samples: Sequence[Sample], start_ms: int, stop_ms: int, ceiling_w: float | None) -> Energy:
+    """The energy between two times: differences of counters; without any, `ceiling_w` times utilisation, integrated.
+
+    A counter that runs backwards (it wrapped or was reset) and a pause of more than MAX_INTERVAL_MS count as not
+    measured.
+    """
+    intervals = []
+    for first, last in pairwise(samples):
+        within_ms = min(last.time_ms, stop_ms) - max(first.time_ms, start_ms)
+        if within_ms > 0 and last.time_ms - first.time_ms <= MAX_INTERVAL_MS:
+            intervals.append(_Interval(first, last, within_ms))
+
+    parts = {name: _integral(intervals, _counter(name)) for name in COUNTERS}
+    parts = {name: part for name, part in parts.items() if part[1] > 0}
+    source = "+".join(dict.fromkeys(COUNTERS[name] for name in parts))
+    covers = tuple(name.removesuffix("_j") for name in parts)
+    if not parts and ceiling_w is not None:
+        estimate = _integral(intervals, lambda _, last: _scaled(last.utilisation, ceiling_w))
+        parts, source = {ESTIMATED: estimate} if estimate[1] > 0 else {}, ESTIMATED
+    interval_s = statistics.median((i.last.time_ms - i.first.time_ms) / 1000 for i in intervals) if intervals else None
+    if not parts:
+        return Energy(None, None, interval_s, 0.0, None)
+    return Energy(
+        joules=sum(joules for joules, _ in parts.values()),
+        source=source,
+        interval_s=interval_s,
+        coverage=min(ms for _, ms in parts.values()) / (stop_ms - start_ms),
+        mean_w=sum(joules * 1000 / ms for joules, ms in parts.values()),
+        covers=covers,
+    )
+
+
+def _integral(intervals: Sequence[_Interval], watts: Callable[[Sample, Sample], float | None]) -> tuple[float, int]:
+    """Joules, and the milliseconds in which `watts` is known."""
+    known = [(power, i.within_ms) for i in intervals if (power := watts(i.first, i.last)) is not None]
+    return sum(power * ms / 1000 for power, ms in known), sum(ms for _, ms in known)
+
+
+def _counter(name: str) -> Callable[[Sample, Sample], float | None]:
+    def watts(first: Sample, last: Sample) -> float | None:
+        before, after = getattr(first, name), getattr(last, name)
+        if before is None or after is None or after < before:
+            return None
+        return float(after - before) * 1000 / (last.time_ms - first.time_ms)
+
+    return watts
+
+
+def _scaled(utilisation: float | None, ceiling_w: float) -> float | None:
+    return None if utilisation is None else utilisation * ceiling_w
+
+
+def format_row(sample: Sample) -> str:
+    """A row of power.csv, without newline."""
+    counters = ("" if joules is None else f"{joules:.3f}" for joules in sample[1:4])
+    fractions = ("" if fraction is None else f"{fraction:.4f}" for fraction in sample[4:])
+    return ",".join([str(sample.time_ms), *counters, *fractions])
+
+
+def read_samples(path: Path) -> list[Sample]:
+    """The samples of a power.csv that may be a stranger's. A last row without newline was torn by a kill: left out.
+
+    Raises SamplesError, with the line, for anything that `format_row` would not have written; memory is bounded.
+    """
+    try:
+        content = read_safely(path, MAX_BYTES)
+    except (OSError, ValueError) as error:
+        raise SamplesError(0, f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    lines = content.split(b"\n")[:-1]
+    if not lines or lines[0] != HEADER.encode():
+        raise SamplesError(1, f"is not the header {HEADER!r}")
+    samples: list[Sample] = []
+    for number, raw in enumerate(lines[1:], 2):
+        match = _ROW.fullmatch(raw[:200].decode("ascii", "replace"))
+        if not match:
+            raise SamplesError(number, "is not a row of samples")
+        sample = Sample(int(match[1]), *(float(cell) if cell else None for cell in match.groups()[1:]))
+        if any(fraction is not None and fraction > 1 for fraction in sample[4:]):
+            raise SamplesError(number, "a fraction is above 1")
+        if samples and sample.time_ms <= samples[-1].time_ms:
+            raise SamplesError(number, "is not later than the row before")
+        samples.append(sample)
+    return samples

@@ -1,0 +1,200 @@
+"""The machine at hand, and whether it is the system that `hw=` names. No framework is imported."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pynvml
+
+from suite import config
+from suite.config import Precision, Price, System
+from suite.errors import UserError
+from suite.measure import cgroup, nvml
+
+AUTO, CPU = "auto", "cpu"
+BF16_CPU_FLAGS = {"avx512_bf16", "amx_bf16"}
+BF16_COMPUTE_CAPABILITY = (8, 0)  # NVIDIA Ampere
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """An accelerator as NVML describes it; ` MIG` is added to the name of one that is split into instances."""
+
+    name: str
+    memory_gb: float
+    compute_capability: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What this process finds. `logical_cpus` is what it may use under its affinity and its control group's quota."""
+
+    cpu_model: str
+    logical_cpus: int
+    sockets: int | None
+    memory_gb: float
+    cpu_bf16: bool
+    accelerators: tuple[Accelerator, ...] = ()
+    hidden_accelerators: int = 0  # by CUDA_VISIBLE_DEVICES
+    driver: str | None = None
+    cuda: str | None = None  # the newest CUDA that the driver supports
+
+
+def usable_indices() -> list[int]:
+    """The indices of the logical CPUs that this process may run on."""
+    affinity = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    return sorted(affinity)
+
+
+def usable_cpus() -> int:
+    """The number of logical CPUs that this process may use, its control group's quota rounded up."""
+    count = len(usable_indices())
+    quota = cgroup.cpu_quota()
+    return count if quota is None else max(1, min(count, math.ceil(quota)))
+
+
+def detect() -> Machine:
+    """Look at this machine."""
+    model, sockets, flags = _cpuinfo()
+    handles, hidden = nvml.visible()
+    driver, cuda = _driver() if handles or hidden else (None, None)
+    return Machine(
+        cpu_model=model,
+        logical_cpus=usable_cpus(),
+        sockets=sockets,
+        memory_gb=round(psutil.virtual_memory().total / 2**30, 1),
+        cpu_bf16=bool(BF16_CPU_FLAGS & flags),
+        accelerators=tuple(_accelerator(handle) for _, handle in handles),
+        hidden_accelerators=hidden,
+        driver=driver,
+        cuda=cuda,
+    )
+
+
+def resolve(system: System, machine: Machine) -> System:
+    """The system to run as: `auto` becomes the named system that this machine is, or `auto` with what was detected.
+
+    A price that was set by hand loses the source that the system's file gives.
+    Raises UserError if the machine is not the named system.
+    """
+    if system.name == AUTO and system.accelerator is None:
+        system = _detected(system, machine)
+    if problem := mismatch(system, machine):
+        raise UserError(problem)
+    return _own_price(system)
+
+
+def mismatch(system: System, machine: Machine) -> str | None:
+    """Why this machine is not `system`: asked for, found, what to type instead. None if it is."""
+    if _fits(system, machine):
+        return None
+    asked, found = system.accelerators_per_node, machine.accelerators
+    names = ", ".join(f"{count} x {name}" for name, count in Counter(each.name for each in found).items()) or "none"
+    hidden = f" (and CUDA_VISIBLE_DEVICES hides {machine.hidden_accelerators})" if machine.hidden_accelerators else ""
+    fewer = f"choose {asked} of them with CUDA_VISIBLE_DEVICES, or " if _matching(system, machine) >= asked else ""
+    fitting = _named(machine)
+    return (
+        f"hw={system.name} asks for {asked} accelerator{'s' if asked > 1 else ''} matching {system.accelerator!r}; "
+        f"this machine has {names}{hidden}: {fewer}type hw={fitting.name if fitting else CPU} or hw={AUTO}"
+    )
+
+
+def device_of(system: System) -> str:
+    """`gpu` or `cpu`: what an implementation is to train on."""
+    return "gpu" if system.accelerator else "cpu"
+
+
+def precision_of(system: System, machine: Machine) -> Precision:
+    """The training precision: the system's own, else bf16 where it is native, else fp16 on GPUs and fp32 on CPUs."""
+    if system.precision:
+        return system.precision
+    if device_of(system) == "cpu":
+        return "bf16" if machine.cpu_bf16 else "fp32"
+    native = all(each.compute_capability >= BF16_COMPUTE_CAPABILITY for each in machine.accelerators)
+    return "bf16" if native else "fp16"
+
+
+def power_ceiling(system: System, machine: Machine) -> float | None:
+    """The most power in watts that the system's processors can draw; None if not known."""
+    if system.power_ceiling_w is not None:
+        return system.power_ceiling_w
+    each = system.power_ceiling_w_per_cpu
+    return each * machine.logical_cpus if each is not None else None
+
+
+def _matching(system: System, machine: Machine) -> int:
+    return sum(re.search(system.accelerator or "", each.name) is not None for each in machine.accelerators)
+
+
+def _fits(system: System, machine: Machine) -> bool:
+    asked = system.accelerators_per_node
+    return system.accelerator is None or _matching(system, machine) == len(machine.accelerators) == asked
+
+
+def _named(machine: Machine) -> System | None:
+    """The system of `conf/hw/` that this machine is; None for accelerators that no file describes."""
+    if not machine.accelerators:
+        return config.system(CPU)
+    systems = (config.system(name) for name in config.names("hw"))
+    return next((each for each in systems if each.accelerator and _fits(each, machine)), None)
+
+
+def _detected(auto: System, machine: Machine) -> System:
+    names = sorted({each.name for each in machine.accelerators})
+    found = _named(machine) or auto.model_copy(
+        update={
+            "title": f"{len(machine.accelerators)} x {' and '.join(names)}",
+            "accelerator": f"^({'|'.join(re.escape(name) for name in names)})$",
+            "accelerators_per_node": len(machine.accelerators),
+            "memory_gb": min(each.memory_gb for each in machine.accelerators),
+        }
+    )
+    plain = config.system(AUTO)
+    overridden = {name for name in System.model_fields if getattr(auto, name) != getattr(plain, name)}
+    return found.model_copy(update={name: getattr(auto, name) for name in overridden})
+
+
+def _own_price(system: System) -> System:
+    listed = config.system(system.name)
+    figures = (system.price_per_hour, system.price_per_cpu_hour)
+    if figures == (listed.price_per_hour, listed.price_per_cpu_hour) or system.price != listed.price:
+        return system
+    currency = listed.price.currency if listed.price else "USD"
+    price = Price(provider="set by hand", instance="", region="", date="", source="hw option", currency=currency)
+    return system.model_copy(update={"price": price})
+
+
+def _cpuinfo() -> tuple[str, int | None, set[str]]:
+    """Model name, sockets and instruction flags, from /proc/cpuinfo where there is one."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    fields = [(key.strip(), value.strip()) for key, _, value in (line.partition(":") for line in lines)]
+    model = next((value for key, value in fields if key == "model name"), platform.processor() or platform.machine())
+    sockets = len({value for key, value in fields if key == "physical id"})
+    flags = next((set(value.split()) for key, value in fields if key == "flags"), set())
+    return model, sockets or None, flags
+
+
+def _accelerator(handle: object) -> Accelerator:
+    name = pynvml.nvmlDeviceGetName(handle)
+    try:
+        split = pynvml.nvmlDeviceGetMigMode(handle)[0] == pynvml.NVML_DEVICE_MIG_ENABLE
+    except pynvml.NVMLError:  # not a kind that can be split
+        split = False
+    memory = pynvml.nvmlDeviceGetMemoryInfo(handle).total
+    major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
+    return Accelerator(name + (" MIG" if split else ""), round(memory / 2**30, 1), (major, minor))
+
+
+def _driver() -> tuple[str, str]:
+    cuda = pynvml.nvmlSystemGetCudaDriverVersion_v2()
+    return pynvml.nvmlSystemGetDriverVersion(), f"{cuda // 1000}.{cuda % 1000 // 10}"

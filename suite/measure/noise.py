@@ -1,0 +1,152 @@
+"""The environment gate: was the machine quiet before the run, and while it lasted?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pynvml
+
+from suite.measure import cgroup, nvml
+from suite.measure.energy import MAX_INTERVAL_MS, Sample
+from suite.measure.load import LoadMeter
+from suite.measure.machine import Machine
+
+WINDOW_S = 0.5  # before the run; short because it delays the start, long enough for the kernel's 10 ms ticks
+MAX_OTHERS = 0.05  # of the CPUs' time: others that take a twentieth can cost a CPU run a twentieth of its speed
+MAX_STEAL = 0.02  # of the CPUs' time: a hypervisor that takes more has sold the CPUs to somebody else as well
+MAX_THROTTLED = 0.01  # of the run's time: below it, slowing down cannot change a result by more than its spread
+SLOWDOWNS = {
+    pynvml.nvmlClocksEventReasonHwSlowdown: "hardware",
+    pynvml.nvmlClocksEventReasonSwThermalSlowdown: "heat",
+    pynvml.nvmlClocksEventReasonHwThermalSlowdown: "heat",
+    pynvml.nvmlClocksEventReasonHwPowerBrakeSlowdown: "power brake",
+}
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A verdict with its reasons, and the JSON values it rests on. `throttled_ms` and `at_s` are for `during`."""
+
+    reasons: tuple[str, ...]
+    figures: dict[str, Any]
+    throttled_ms: Mapping[str, float] = field(default_factory=dict)
+    at_s: float = 0.0
+
+    @property
+    def noisy(self) -> bool:
+        """Whether anything disturbed, or may disturb, the run."""
+        return bool(self.reasons)
+
+
+def before(machine: Machine) -> Environment:
+    """Look for WINDOW_S at a machine on which this process is idle."""
+    meter, throttled = LoadMeter(), throttled_ms(machine)
+    time.sleep(WINDOW_S)
+    load, since = meter.read(), _since(throttled, throttled_ms(machine))
+    handles = [handle for _, handle in nvml.visible()[0]] if machine.accelerators else []
+    strangers = [_strangers(handle) for handle in handles]
+    reasons = [
+        *_load_reasons(load.others, load.steal),
+        *_throttle_reasons(since, WINDOW_S),
+        *slowdown_reasons([_slowdowns(handle) for handle in handles]),
+    ]
+    for index, count in enumerate(strangers):
+        if count:
+            reasons.append(f"{count} other process{'es' if count > 1 else ''} on accelerator {index}")
+    figures: dict[str, Any] = {"window_s": WINDOW_S, "others": load.others, "steal": load.steal}
+    if handles:
+        figures["other_accelerator_processes"] = sum(strangers)
+    return Environment(tuple(reasons), figures, throttled_ms(machine), time.monotonic())
+
+
+def during(machine: Machine, quiet: Environment, samples: Sequence[Sample]) -> Environment:
+    """The verdict on the time since `quiet`, which `before` has given, from the run's samples."""
+    return judge(samples, _since(quiet.throttled_ms, throttled_ms(machine)), time.monotonic() - quiet.at_s)
+
+
+def judge(samples: Sequence[Sample], throttled: Mapping[str, float], seconds: float) -> Environment:
+    """The verdict on `samples`, and on the milliseconds for which each of `throttled` was throttled in `seconds`."""
+    others, steal = _mean(samples, "others"), _mean(samples, "steal")
+    reasons = [*_load_reasons(others, steal), *_throttle_reasons(throttled, seconds)]
+    figures = {"others": others, "steal": steal, "throttled_ms": {name: round(ms) for name, ms in throttled.items()}}
+    return Environment(tuple(reasons), figures)
+
+
+def slowdown_reasons(slowdowns: Sequence[int]) -> list[str]:
+    """What NVML's clock event reasons say of each accelerator; its power cap and idling are not slowing down."""
+    reasons = []
+    for index, bits in enumerate(slowdowns):
+        if causes := sorted({cause for bit, cause in SLOWDOWNS.items() if bits & bit}):
+            reasons.append(f"accelerator {index} is slowed down ({', '.join(causes)})")
+    return reasons
+
+
+def throttled_ms(machine: Machine, cpu_folder: Path = Path("/sys/devices/system/cpu")) -> dict[str, float]:
+    """Milliseconds so far for which each part was throttled; parts without such a counter are left out."""
+    found: dict[str, float] = {}
+    if (quota := cgroup.throttled_ms()) is not None:
+        found["the CPU quota"] = quota
+    counters = list(cpu_folder.glob("cpu[0-9]*/thermal_throttle/core_throttle_total_time_ms"))
+    if counters:
+        found["the CPU"] = sum(int(path.read_text()) for path in counters) / len(counters)
+    for index, (_, handle) in enumerate(nvml.visible()[0] if machine.accelerators else []):
+        try:
+            status = pynvml.nvmlDeviceGetViolationStatus(handle, pynvml.NVML_PERF_POLICY_THERMAL)
+            found[f"accelerator {index}"] = status.violationTime / 1e6
+        except pynvml.NVMLError:
+            continue
+    return found
+
+
+def _load_reasons(others: float | None, steal: float | None) -> list[str]:
+    reasons = []
+    if others is not None and others > MAX_OTHERS:
+        reasons.append(f"other processes took {others:.1%} of the CPUs")
+    if steal is not None and steal > MAX_STEAL:
+        reasons.append(f"the hypervisor stole {steal:.1%} of the CPUs' time")
+    return reasons
+
+
+def _throttle_reasons(throttled: Mapping[str, float], seconds: float) -> list[str]:
+    shares = {name: ms / 1000 / seconds for name, ms in throttled.items()}
+    return [
+        f"{name} was throttled for {share:.1%} of the time" for name, share in shares.items() if share > MAX_THROTTLED
+    ]
+
+
+def _since(before: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:
+    return {name: ms - before[name] for name, ms in now.items() if name in before}
+
+
+def _mean(samples: Sequence[Sample], name: str) -> float | None:
+    """The mean of a column over time; pauses do not count."""
+    weighted = total = 0.0
+    for first, last in pairwise(samples):
+        elapsed, value = last.time_ms - first.time_ms, getattr(last, name)
+        if value is not None and elapsed <= MAX_INTERVAL_MS:
+            weighted, total = weighted + value * elapsed, total + elapsed
+    return weighted / total if total else None
+
+
+def _strangers(handle: object) -> int:
+    """How many processes that are not ours compute there. Those of another container cannot be told from ours."""
+    process = psutil.Process()
+    ours = {process.pid, *(child.pid for child in process.children(recursive=True))}
+    try:
+        found = {each.pid for each in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)}
+    except pynvml.NVMLError:
+        return 0
+    return sum(psutil.pid_exists(pid) for pid in found - ours)
+
+
+def _slowdowns(handle: object) -> int:
+    try:
+        return int(pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
+    except pynvml.NVMLError:
+        return 0

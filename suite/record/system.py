@@ -1,0 +1,155 @@
+"""The content of system.json: MLPerf's system description, what was detected, software versions, git revision.
+
+Names of people, hosts and folders stay out of it.
+"""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+from collections import Counter
+from dataclasses import asdict
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from suite.config import Framework, System
+from suite.measure.machine import Machine
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+CPU_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+
+# MLPerf Training's keys, in its order (mlcommons/policies, submission_rules: system description).
+KEYS = (
+    "submitter",
+    "division",
+    "status",
+    "system_name",
+    "number_of_nodes",
+    "host_processors_per_node",
+    "host_processor_model_name",
+    "host_processor_core_count",
+    "host_processor_vcpu_count",
+    "host_processor_frequency",
+    "host_processor_caches",
+    "host_processor_interconnect",
+    "host_memory_capacity",
+    "host_memory_configuration",
+    "host_storage_type",
+    "host_storage_capacity",
+    "host_networking",
+    "host_networking_topology",
+    "accelerators_per_node",
+    "accelerator_model_name",
+    "accelerator_host_interconnect",
+    "accelerator_frequency",
+    "accelerator_on-chip_memories",
+    "accelerator_memory_configuration",
+    "accelerator_memory_capacity",
+    "accelerator_interconnect",
+    "accelerator_interconnect_topology",
+    "cooling",
+    "hw_notes",
+    "framework",
+    "other_software_stack",
+    "operating_system",
+    "sw_notes",
+)
+
+
+def describe(system: System, machine: Machine, framework: Framework, submitter: str) -> dict[str, Any]:
+    """The system description. Under `description`, what only a person can know is an empty string."""
+    software = versions()
+    known = {
+        "submitter": submitter,
+        "division": "closed",
+        "status": "research",
+        "system_name": system.name,
+        "number_of_nodes": system.nodes,
+        **_host(machine),
+        **(_accelerators(machine) if system.accelerator else {"accelerators_per_node": 0}),
+        "framework": f"{framework.title} {software.get(framework.module, '')}".strip(),
+        "other_software_stack": _stack(machine),
+        "operating_system": _operating_system(),
+    }
+    return {
+        "description": {key: "" if known.get(key) is None else str(known[key]) for key in KEYS},
+        "detected": {**asdict(machine), "kernel": platform.release(), "python": platform.python_version()},
+        "software": software,
+        "git": git(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """The version of every installed package, by name."""
+    found = {(each.metadata["Name"] or "").lower(): each.version for each in metadata.distributions()}
+    return {name: found[name] for name in sorted(found) if name}
+
+
+def git() -> dict[str, Any]:
+    """The project's git revision and whether its files differ from it; both None outside its own repository."""
+    try:
+        top, revision = _git("rev-parse", "--show-toplevel", "HEAD").splitlines()
+        if Path(top).resolve() == ROOT:
+            return {"revision": revision, "dirty": bool(_git("status", "--porcelain"))}
+    except (OSError, ValueError, subprocess.SubprocessError):
+        pass
+    return {"revision": None, "dirty": None}
+
+
+def _git(*words: str) -> str:
+    call = ["git", "-C", str(ROOT), *words]
+    return subprocess.run(call, capture_output=True, text=True, timeout=10, check=True).stdout
+
+
+def _host(machine: Machine) -> dict[str, Any]:
+    cores, sockets = psutil.cpu_count(logical=False), machine.sockets
+    try:
+        frequency = psutil.cpu_freq()
+    except OSError:
+        frequency = None
+    return {
+        "host_processors_per_node": sockets,
+        "host_processor_model_name": machine.cpu_model,
+        "host_processor_core_count": cores // sockets if cores and sockets else None,
+        "host_processor_vcpu_count": machine.logical_cpus,
+        "host_processor_frequency": f"{frequency.max:.0f} MHz" if frequency and frequency.max else None,
+        "host_processor_caches": ", ".join(_caches()),
+        "host_memory_capacity": f"{machine.memory_gb:g} GB",
+        "host_storage_capacity": f"{shutil.disk_usage(ROOT).total / 1e9:.0f} GB",
+    }
+
+
+def _caches() -> list[str]:
+    """The caches that the first core uses, such as `L1 Data 32K`."""
+    folders = CPU_CACHES.glob("index*")
+    try:
+        found = [[(each / name).read_text().strip() for name in ("level", "type", "size")] for each in sorted(folders)]
+    except OSError:
+        return []
+    return [f"L{level} {kind} {size}" for level, kind, size in found]
+
+
+def _accelerators(machine: Machine) -> dict[str, Any]:
+    memory = sorted({each.memory_gb for each in machine.accelerators})
+    return {
+        "accelerators_per_node": len(machine.accelerators),
+        "accelerator_model_name": ", ".join(Counter(each.name for each in machine.accelerators)),
+        "accelerator_memory_capacity": ", ".join(f"{each:g} GB" for each in memory),
+    }
+
+
+def _stack(machine: Machine) -> str:
+    driver = f", NVIDIA driver {machine.driver}, CUDA {machine.cuda}" if machine.driver else ""
+    return f"Python {platform.python_version()}{driver}"
+
+
+def _operating_system() -> str:
+    try:
+        name = platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        name = platform.system()
+    return f"{name}, kernel {platform.release()}"

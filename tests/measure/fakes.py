@@ -1,0 +1,65 @@
+"""Machines and NVML devices that are not there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pynvml
+import pytest
+
+from suite.measure.machine import Accelerator, Machine
+
+
+def machine(*names: str, cpus: int = 4, bf16: bool = False, capability: tuple[int, int] = (8, 0)) -> Machine:
+    accelerators = tuple(Accelerator(name, 80.0, capability) for name in names)
+    return Machine("A CPU", cpus, 1, 64.0, bf16, accelerators)
+
+
+@dataclass(frozen=True)
+class Device:
+    """What NVML says of one accelerator."""
+
+    name: str
+    uuid: str
+    mig: bool | None = None  # None: cannot be split
+    energy_mj: int | None = 5_000_000
+    busy: int = 50
+    slowdowns: int = 0
+    pids: tuple[int, ...] = ()
+
+
+def install(monkeypatch: pytest.MonkeyPatch, *devices: Device) -> None:
+    """Make NVML report `devices`; a device is its own handle."""
+
+    def mig(device: Device) -> list[int]:
+        if device.mig is None:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        return [int(device.mig), int(device.mig)]
+
+    def energy(device: Device) -> int:
+        if device.energy_mj is None:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        return device.energy_mj
+
+    answers: dict[str, Any] = {
+        "nvmlInit": lambda: None,
+        "nvmlDeviceGetCount": lambda: len(devices),
+        "nvmlDeviceGetHandleByIndex": lambda index: devices[index],
+        "nvmlDeviceGetUUID": lambda device: device.uuid,
+        "nvmlDeviceGetName": lambda device: device.name,
+        "nvmlDeviceGetMigMode": mig,
+        "nvmlDeviceGetMemoryInfo": lambda device: SimpleNamespace(total=80 * 2**30),
+        "nvmlDeviceGetCudaComputeCapability": lambda device: [9, 0],
+        "nvmlSystemGetCudaDriverVersion_v2": lambda: 12080,
+        "nvmlSystemGetDriverVersion": lambda: "570.1",
+        "nvmlDeviceGetC2cModeInfoV": lambda device: SimpleNamespace(isC2cEnabled=False),
+        "nvmlDeviceGetTotalEnergyConsumption": energy,
+        "nvmlDeviceGetUtilizationRates": lambda device: SimpleNamespace(gpu=device.busy),
+        "nvmlDeviceGetCurrentClocksEventReasons": lambda device: device.slowdowns,
+        "nvmlDeviceGetComputeRunningProcesses": lambda device: [SimpleNamespace(pid=pid) for pid in device.pids],
+        "nvmlDeviceGetViolationStatus": lambda device, kind: SimpleNamespace(violationTime=7_000_000),
+    }
+    for name, answer in answers.items():
+        monkeypatch.setattr(pynvml, name, answer)

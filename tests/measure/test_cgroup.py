@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from suite.measure import cgroup
+
+
+def files(root: Path, content: dict[str, str]) -> Path:
+    for name, text in content.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def test_version_2_takes_the_least_of_all_groups_around(tmp_path: Path) -> None:
+    root = files(
+        tmp_path,
+        {
+            "proc/self/cgroup": "0::/job/step\n",
+            "sys/fs/cgroup/job/cpu.max": "150000 100000\n",
+            "sys/fs/cgroup/job/step/cpu.max": "max 100000\n",
+            "sys/fs/cgroup/job/cpu.stat": "usage_usec 9\nnr_throttled 3\nthrottled_usec 2500\n",
+        },
+    )
+    assert cgroup.cpu_quota(root) == 1.5
+    assert cgroup.throttled_ms(root) == 2.5
+
+
+def test_version_1_in_a_container_that_sees_only_its_own_group(tmp_path: Path) -> None:
+    root = files(
+        tmp_path,
+        {
+            "proc/self/cgroup": "5:memory:/docker/x\n4:cpu,cpuacct:/docker/x\n",
+            "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "200000\n",
+            "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000\n",
+            "sys/fs/cgroup/cpu,cpuacct/cpu.stat": "nr_throttled 1\nthrottled_time 4000000\n",
+        },
+    )
+    assert cgroup.cpu_quota(root) == 2
+    assert cgroup.throttled_ms(root) == 4
+
+
+@pytest.mark.parametrize("content", [{}, {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "max 100000\n"}])
+def test_no_limit_is_none(tmp_path: Path, content: dict[str, str]) -> None:
+    root = files(tmp_path, content)
+    assert cgroup.cpu_quota(root) is None
+    assert cgroup.throttled_ms(root) is None

@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from suite import config
+from suite.errors import UserError
+from suite.measure import machine
+from suite.measure.cost import cost, price_per_hour
+from suite.measure.nvml import chosen_indices
+from tests.measure import fakes
+
+# Names that NVML reports, and the one-accelerator system that each is, if any.
+NAMES = {
+    "Tesla V100-SXM2-16GB": "v100",
+    "Tesla V100-SXM2-32GB": "v100",
+    "Tesla V100-PCIE-16GB": None,
+    "Tesla T4": "t4",
+    "NVIDIA T4G": None,
+    "NVIDIA T400": None,
+    "NVIDIA L4": "l4",
+    "NVIDIA L40": None,
+    "NVIDIA L40S": None,
+    "NVIDIA A10G": "a10g",
+    "NVIDIA A10": None,
+    "A100-SXM4-40GB": "a100",
+    "NVIDIA A100-SXM4-40GB": "a100",
+    "NVIDIA A100-SXM4-80GB": "a100",
+    "NVIDIA A100-SXM4-40GB MIG": None,
+    "NVIDIA A100-PCIE-40GB": None,
+    "NVIDIA A100 80GB PCIe": None,
+    "GRID A100D-80C": None,
+    "NVIDIA H100 80GB HBM3": "h100",
+    "NVIDIA H100 PCIe": None,
+    "NVIDIA H100 NVL": None,
+    "NVIDIA H200": "h200",
+    "NVIDIA H200 NVL": None,
+    "NVIDIA GH200 480GB": None,
+    "NVIDIA B200": None,
+}
+EIGHTS = {"v100", "a100", "h100", "h200"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("count", [1, 2, 8])
+def test_accelerators_match_their_own_system_and_no_other(name: str, count: int) -> None:
+    found = fakes.machine(*[name] * count)
+    base = NAMES[name]
+    expected = {1: base, 8: f"{base}x8" if base in EIGHTS else None}.get(count)
+    systems = [config.system(each) for each in config.names("hw")]
+    matching = {each.name for each in systems if each.accelerator and machine.mismatch(each, found) is None}
+    assert matching == ({expected} if expected else set())
+
+    resolved = machine.resolve(config.system("auto"), found)
+    assert resolved.name == (expected or "auto")
+    assert machine.device_of(resolved) == "gpu"
+
+
+@pytest.mark.parametrize("name", config.names("hw"))
+def test_each_system_file_is_complete(name: str) -> None:
+    system = config.system(name)
+    assert system.title
+    assert system.default_scale in config.scales("image_classification")
+    if name in ("auto", "cpu"):
+        assert system.accelerator is None
+        assert system.precision is None
+        return
+    assert system.accelerators_per_node == (8 if name.endswith("x8") else 1)
+    assert system.precision == ("fp16" if name.startswith(("v100", "t4")) else "bf16")
+    assert system.precision in system.peak_tflops
+    assert system.memory_gb
+    assert system.power_ceiling_w
+    assert system.price is not None
+    assert system.price_per_hour
+
+
+def test_auto_without_accelerators_is_cpu() -> None:
+    system = machine.resolve(config.system("auto"), fakes.machine())
+    assert system == config.system("cpu")
+    assert machine.device_of(system) == "cpu"
+
+
+def test_auto_keeps_what_it_does_not_know_unknown() -> None:
+    found = fakes.machine("NVIDIA RTX (6000)", "NVIDIA RTX (6000)")
+    system = machine.resolve(config.system("auto"), found)
+    assert (system.name, system.accelerators_per_node, system.memory_gb) == ("auto", 2, 80.0)
+    assert system.price_per_hour is system.power_ceiling_w is None
+    assert system.peak_tflops == {}
+    assert machine.resolve(system, found) == system  # as read back from evidence
+    with pytest.raises(UserError, match="hw=auto asks for 2"):
+        machine.resolve(system, fakes.machine("NVIDIA L4"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "found", "message"),
+    [
+        ("h100", fakes.machine(), "1 accelerator matching .*; this machine has none: type hw=cpu or hw=auto"),
+        ("h100", fakes.machine("NVIDIA L4"), "has 1 x NVIDIA L4: type hw=l4 or hw=auto"),
+        ("h100x8", fakes.machine("NVIDIA H100 80GB HBM3"), "8 accelerators .*: type hw=h100 or hw=auto"),
+        ("h100", fakes.machine(*["NVIDIA H100 80GB HBM3"] * 8), "CUDA_VISIBLE_DEVICES, or type hw=h100x8"),
+        ("l4", fakes.machine("NVIDIA L4", "Tesla T4"), "1 x NVIDIA L4, 1 x Tesla T4: choose 1 of them"),
+    ],
+)
+def test_a_machine_that_is_not_the_system_is_refused_in_one_line(
+    asked: str, found: machine.Machine, message: str
+) -> None:
+    with pytest.raises(UserError, match=message) as error:
+        machine.resolve(config.system(asked), found)
+    assert "\n" not in str(error.value)
+
+
+def test_cpu_is_allowed_on_a_machine_with_accelerators() -> None:
+    system = machine.resolve(config.system("cpu"), fakes.machine("NVIDIA H200"))
+    assert machine.device_of(system) == "cpu"
+
+
+def test_overridden_values_survive_auto_and_a_price_set_by_hand_loses_its_source() -> None:
+    auto = config.system("auto", {**config.load("hw", "auto"), "price_per_hour": 1.5, "precision": "fp32"})
+    found = fakes.machine("NVIDIA L4")
+    system = machine.resolve(auto, found)
+    assert (system.name, system.price_per_hour, system.precision) == ("l4", 1.5, "fp32")
+    assert system.power_ceiling_w == 72
+    assert system.price is not None
+    assert (system.price.provider, system.price.date, system.price.currency) == ("set by hand", "", "USD")
+    assert machine.resolve(config.system("l4"), found).price == config.system("l4").price
+
+
+@pytest.mark.parametrize(
+    ("system", "found", "precision"),
+    [
+        ("cpu", fakes.machine(bf16=True), "bf16"),
+        ("cpu", fakes.machine(bf16=False), "fp32"),
+        ("cpu", fakes.machine("NVIDIA H200"), "fp32"),
+        ("v100", fakes.machine("Tesla V100-SXM2-16GB"), "fp16"),
+        ("auto", fakes.machine("NVIDIA L40S", capability=(8, 9)), "bf16"),
+        ("auto", fakes.machine("Quadro RTX 8000", capability=(7, 5)), "fp16"),
+    ],
+)
+def test_precision(system: str, found: machine.Machine, precision: str) -> None:
+    assert machine.precision_of(machine.resolve(config.system(system), found), found) == precision
+
+
+def test_price_and_ceiling_of_cpus_grow_with_their_number() -> None:
+    cpu, found = config.system("cpu"), fakes.machine(cpus=8)
+    assert machine.power_ceiling(cpu, found) == pytest.approx(30)
+    price = price_per_hour(cpu, found)
+    assert price == pytest.approx(0.41056)  # c7a.2xlarge
+    assert cost(price, 1800) == pytest.approx(0.20528)
+    by_hand = cpu.model_copy(update={"price_per_hour": 0.0})
+    assert price_per_hour(by_hand, found) == 0
+
+
+def test_what_is_not_known_is_none() -> None:
+    found = fakes.machine("NVIDIA L40S")
+    system = machine.resolve(config.system("auto"), found)
+    assert machine.power_ceiling(system, found) is None
+    assert price_per_hour(system, found) is None
+    assert cost(None, 10) is None
+
+
+def test_detect_reads_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    fakes.install(
+        monkeypatch,
+        fakes.Device("NVIDIA H200", "GPU-aa11"),
+        fakes.Device("NVIDIA A100-SXM4-40GB", "GPU-aa22", mig=True),
+    )
+    found = machine.detect()
+    assert [each.name for each in found.accelerators] == ["NVIDIA H200", "NVIDIA A100-SXM4-40GB MIG"]
+    assert found.accelerators[0] == machine.Accelerator("NVIDIA H200", 80.0, (9, 0))
+    assert (found.driver, found.cuda, found.hidden_accelerators) == ("570.1", "12.8", 0)
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-aa2")
+    found = machine.detect()
+    assert [each.name for each in found.accelerators] == ["NVIDIA A100-SXM4-40GB MIG"]
+    problem = machine.mismatch(config.system("h200"), found)
+    assert problem is not None
+    assert "CUDA_VISIBLE_DEVICES hides 1" in problem
+
+
+def test_detect_without_nvml_finds_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    fakes.install(monkeypatch)
+    found = machine.detect()
+    assert found.accelerators == ()
+    assert found.logical_cpus >= 1
+    assert found.memory_gb > 0
+    assert found.cpu_model
+    assert found.driver is None
+
+
+@pytest.mark.parametrize(
+    ("setting", "chosen"),
+    [
+        (None, [0, 1, 2]),
+        ("", []),
+        ("-1", []),
+        ("2,0", [2, 0]),
+        ("1,9,2", [1]),
+        ("0,0", [0]),
+        (" 1 , 2 ", [1, 2]),
+        ("GPU-b", [1]),
+        ("GPU-", []),
+        ("MIG-1", []),
+    ],
+)
+def test_visible_devices_as_cuda_reads_them(setting: str | None, chosen: list[int]) -> None:
+    assert chosen_indices(["GPU-a", "GPU-b", "GPU-c"], setting) == chosen
+
+
+@given(st.text(max_size=30))
+def test_visible_devices_never_fail(setting: str) -> None:
+    chosen = chosen_indices(["GPU-a", "GPU-b"], setting)
+    assert len(set(chosen)) == len(chosen)
+    assert set(chosen) <= {0, 1}

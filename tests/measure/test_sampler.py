@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from io import FileIO
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from zeus.device.cpu.common import ZeusCPUInitError
+
+from suite.errors import UserError
+from suite.measure import sampler
+from suite.measure.energy import HEADER, energy, read_samples
+from suite.measure.load import LoadMeter
+from suite.measure.sampler import Counters, Sampler
+from tests.measure import fakes
+
+T0 = 1_700_000_000_000
+H200 = fakes.Device("NVIDIA H200", "GPU-a", energy_mj=2_000_500)
+
+
+@pytest.fixture(autouse=True)
+def _bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No accelerators, no counters, and a sampler that hurries."""
+
+    def none() -> None:
+        raise ZeusCPUInitError("none here")
+
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    fakes.install(monkeypatch)
+    monkeypatch.setattr(sampler, "get_cpus", none)
+    monkeypatch.setattr(sampler, "INTERVAL_S", 0.005)
+
+
+def clock(start: int = T0) -> Callable[[], int]:
+    """A clock that goes a second further at each look."""
+    return count(start, 1000).__next__
+
+
+@pytest.fixture
+def rapl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """One package with memory, and the platform's zone, whose energy holds theirs."""
+    zones = {"package-0": 3_000_000, "dram": 1_000_000, "psys": 9_000_000}
+    for name, value in zones.items():
+        (tmp_path / name).write_text(f"{value}\n")
+    made = {name: SimpleNamespace(name=name, energy_uj_path=str(tmp_path / name)) for name in zones}
+    cpus = [
+        SimpleNamespace(rapl_file=made["package-0"], dram=made["dram"]),
+        SimpleNamespace(rapl_file=made["psys"], dram=None),
+    ]
+    monkeypatch.setattr(sampler, "get_cpus", lambda: SimpleNamespace(cpus=cpus))
+    return tmp_path
+
+
+def run(path: Path, device: str = "cpu", start: int = T0, rows: int = 3) -> Sampler:
+    """A sampler that wrote at least `rows` rows and stopped."""
+    enough = threading.Event()
+    ticks: Iterator[int] = count(start, 1000)
+
+    def look() -> int:
+        now = next(ticks)
+        if now - start >= rows * 1000:
+            enough.set()
+        return now
+
+    made = Sampler(path, look, 100.0, device)
+    made.start()
+    assert enough.wait(10)
+    made.stop()
+    return made
+
+
+def test_without_counters_cells_are_empty_and_the_estimate_is_labelled(tmp_path: Path) -> None:
+    path = tmp_path / "power.csv"
+    made = run(path)
+    found = read_samples(path)
+    assert len(found) >= 3
+    assert found[0].time_ms == T0
+    assert all(each.accelerator_j is each.cpu_j is each.dram_j is None for each in found)
+    joules, source = made.so_far()
+    if joules is not None:  # the kernel's clock may not have ticked
+        assert source == "estimated"
+        assert joules == pytest.approx(energy(found, T0, found[-1].time_ms, 100.0).joules)
+
+
+def test_counters_of_accelerators_and_cpus_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rapl: Path
+) -> None:
+    fakes.install(monkeypatch, H200, H200)
+    path = tmp_path / "power.csv"
+    run(path, "gpu")
+    first = read_samples(path)[0]
+    assert (first.accelerator_j, first.cpu_j, first.dram_j) == (4001.0, 3.0, 1.0)
+    assert first.utilisation == 0.5
+
+
+def test_a_run_on_cpus_leaves_accelerators_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    fakes.install(monkeypatch, H200)
+    assert Counters("cpu").joules() == (None, None, None)
+    assert Counters("gpu").joules() == (2000.5, None, None)
+
+
+def test_counters_that_fail_are_none(monkeypatch: pytest.MonkeyPatch, rapl: Path) -> None:
+    fakes.install(monkeypatch, H200, fakes.Device("NVIDIA L4", "GPU-b", energy_mj=None))
+    counters = Counters("gpu")
+    (rapl / "dram").unlink()
+    assert counters.joules() == (None, None, None)
+
+
+def test_only_visible_accelerators_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    fakes.install(monkeypatch, H200, fakes.Device("NVIDIA H200", "GPU-b", energy_mj=7000))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-b")
+    assert Counters("gpu").joules()[0] == 7.0
+
+
+def test_a_restart_goes_on_with_the_file_and_with_the_joules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rapl: Path
+) -> None:
+    path = tmp_path / "power.csv"
+    path.write_text(f"{HEADER}\n{T0},,1.000,1.000,,,\n{T0 + 1000},,2.000,1.000,,,\n{T0 + 2000},,3.0")
+    made = run(path, start=T0 + 500)  # a clock set back: rows that would not be later are left out
+    content = path.read_text()
+    assert content.count(HEADER) == 1
+    assert content.startswith(f"{HEADER}\n{T0},,1.000,1.000,,,\n{T0 + 1000},,2.000,1.000,,,\n{T0 + 1500},")
+    joules, source = made.so_far()
+    assert joules == pytest.approx(2.0)
+    assert source == "rapl"
+
+
+def test_a_file_killed_before_its_header_is_begun_again(tmp_path: Path) -> None:
+    path = tmp_path / "power.csv"
+    path.write_text(HEADER[:9])
+    run(path)
+    assert read_samples(path)
+
+
+def test_a_file_that_holds_no_samples_is_the_users_to_mend(tmp_path: Path) -> None:
+    path = tmp_path / "power.csv"
+    path.write_text("something else\n")
+    with pytest.raises(UserError, match=r"power\.csv: line 1: .*delete it"):
+        Sampler(path, clock(), None, "cpu").start()
+
+
+def test_a_full_disk_ends_the_sampling_and_not_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(FileIO):
+        rows = 0
+
+        def write(self, row: Any) -> int:
+            self.rows += 1
+            return super().write(row if self.rows < 4 else bytes(row)[:5])
+
+    monkeypatch.setattr(sampler, "FileIO", Full)
+    path = tmp_path / "power.csv"
+    run(path, rows=2)
+    assert len(read_samples(path)) == 2  # the header took the first row
+
+
+def test_load_is_a_fraction() -> None:
+    meter = LoadMeter()
+    for value in meter.read():
+        assert value is None or 0 <= value <= 1

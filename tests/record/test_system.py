@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import getpass
+import json
+import platform
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from suite import config
+from suite.record import system
+from tests.measure import fakes
+
+TORCH = config.framework("torch")
+
+
+def test_all_keys_of_mlperf_in_order_and_only_texts() -> None:
+    found = fakes.machine("NVIDIA H200", "NVIDIA H200")
+    h200 = config.system("h200x8")
+    description = system.describe(h200, found, TORCH, "somebody")["description"]
+    assert len(description) == 33
+    assert tuple(description) == system.KEYS
+    assert all(isinstance(value, str) for value in description.values())
+    assert description["submitter"] == "somebody"
+    assert description["division"] == "closed"
+    assert description["status"] == "research"
+    assert description["system_name"] == "h200x8"
+    assert description["accelerators_per_node"] == "2"
+    assert description["accelerator_model_name"] == "NVIDIA H200"
+    assert description["accelerator_memory_capacity"] == "80 GB"
+    assert description["host_processor_vcpu_count"] == "4"
+    assert description["framework"].startswith("PyTorch")
+    assert description["cooling"] == ""
+
+
+def test_a_run_on_cpus_claims_no_accelerators() -> None:
+    found = system.describe(config.system("cpu"), fakes.machine("NVIDIA H200"), TORCH, "x")
+    assert found["description"]["accelerators_per_node"] == "0"
+    assert found["description"]["accelerator_model_name"] == ""
+    assert found["detected"]["accelerators"][0]["name"] == "NVIDIA H200"
+
+
+def test_versions_are_those_installed_and_nothing_is_imported() -> None:
+    before = set(sys.modules)
+    software = system.versions()
+    assert software["numpy"] == np.__version__
+    assert list(software) == sorted(software)
+    assert not {"torch", "tensorflow"} & (set(sys.modules) - before)
+
+
+def test_no_name_of_a_person_host_or_folder_and_the_same_each_time() -> None:
+    text, again = (json.dumps(system.describe(config.system("cpu"), fakes.machine(), TORCH, "x")) for _ in range(2))
+    assert text == again
+    assert str(Path.home()) + "/" not in text
+    assert str(system.ROOT) not in text
+    for name in (platform.node(), getpass.getuser()):
+        assert f'"{name}"' not in text
+
+
+def test_git_tells_revision_and_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(system, "ROOT", tmp_path)
+    assert system.git() == {"revision": None, "dirty": None}
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
+    system._git("init", "-q")
+    system._git(*identity, "commit", "-q", "--allow-empty", "-m", "x")
+    found = system.git()
+    assert len(found["revision"]) == 40
+    assert found["dirty"] is False
+    (tmp_path / "new").write_text("")
+    assert system.git()["dirty"] is True
+
+    inner = tmp_path / "site-packages"  # installed inside somebody else's repository
+    inner.mkdir()
+    monkeypatch.setattr(system, "ROOT", inner)
+    assert system.git() == {"revision": None, "dirty": None}
