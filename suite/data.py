@@ -1,0 +1,155 @@
+"""`python -m suite.data`: where the datasets lie, getting them, and verifying them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import NoReturn
+
+from rich.console import Console
+from rich.table import Table
+
+from suite import config
+from suite.config import Benchmark
+from suite.errors import UserError, command, unknown
+from suite.store import files
+
+HELP = """\
+commands:
+  ls                     every dataset: licence, size, whether it is here, citation
+  fetch BENCHMARK|TASK   bring the data: use what is here, else unpack an archive that is here, else download
+  verify [BENCHMARK]     read every file and compare its sha256 sum; lists all faults
+  path [BENCHMARK]       the data folder, or the benchmark's files in it
+
+BENCHMARK is a task at a scale, in either form:
+  python -m suite.data fetch image_classification/small
+  python -m suite.data fetch task=image_classification scale=small
+
+The data folder is data_dir=FOLDER (or --data-dir FOLDER), else the environment variable SUITE_DATA, else a folder in
+the user's cache folder. Files that are already there, also read-only, are used as they are.
+Exit code: 0 fine, 1 verify found a fault, 2 a mistake in what was typed or a dataset that cannot be had.
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Called by argparse instead of printing the usage."""
+        raise UserError(f"{message}. See python -m suite.data --help.")
+
+
+def main(argv: list[str]) -> int:
+    """Run one command and return its exit code. Raises UserError for what was mistyped or cannot be had."""
+    parser = Parser(
+        prog="python -m suite.data",
+        description="Where the datasets lie, getting them, and verifying them.",
+        epilog=HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("command", help="ls, fetch, verify or path")
+    parser.add_argument("words", nargs="*", metavar="BENCHMARK", help="what to act on; also data_dir=FOLDER")
+    parser.add_argument("--data-dir", metavar="FOLDER", help="the data folder")
+    args = parser.parse_intermixed_args(argv)
+    if args.command not in COMMANDS:
+        raise unknown("command", args.command, COMMANDS)
+    names = [word for word in args.words if "=" not in word]
+    options = dict(word.split("=", 1) for word in args.words if "=" in word)
+    for option in options:
+        if option not in ("task", "scale", "data_dir"):
+            raise unknown("option", option, ("task", "scale", "data_dir"))
+    if "task" in options:
+        names.append(options["task"])
+    if "scale" in options and not names:
+        raise UserError("scale= needs a task: task=TASK scale=SCALE.")
+    selected = [benchmark for name in names for benchmark in _benchmarks(name, options.get("scale", ""))]
+    return COMMANDS[args.command](selected, args.data_dir or options.get("data_dir"))
+
+
+def _benchmarks(name: str, scale: str = "") -> list[Benchmark]:
+    """The benchmark `task/scale`, or a task's benchmark at `scale`, or all of a task's benchmarks."""
+    task, _, own = name.partition("/")
+    config.load("task", task)
+    return [config.benchmark(task, each) for each in ([own or scale] if own or scale else config.scales(task))]
+
+
+def _all() -> list[Benchmark]:
+    return [benchmark for task in config.names("task") for benchmark in _benchmarks(task)]
+
+
+def ls(selected: list[Benchmark], data_dir: str | None) -> int:
+    """One line for each dataset: a table on a terminal, tab-separated values elsewhere."""
+    root = files.root(data_dir)
+    heads = ["benchmark", "dataset", "licence", "size", "state", "citation"]
+    rows = []
+    for benchmark in selected or _all():
+        dataset = benchmark.dataset
+        found = files.status(dataset, root, "size")
+        size = f"{sum(file.bytes for file in dataset.files) / 1e6:.1f} MB" if found else "0"
+        present = sum(file.state == "present" for file in found)
+        state = "embedded" if not found else "present" if present == len(found) else f"{present} of {len(found)} files"
+        rows.append([benchmark.name, dataset.name, dataset.licence, size, state, dataset.citation])
+    console = Console()
+    if console.is_terminal:
+        table = Table(box=None, expand=True, title=f"data folder: {root}", title_justify="left")
+        shares = {"dataset": 3, "licence": 2, "citation": 3}  # of the width that the other columns leave
+        for head in heads:
+            table.add_column(head, no_wrap=True, ratio=shares.get(head))
+        for row in rows:
+            table.add_row(*row)
+        console.print(table)
+    else:
+        for row in [heads, *rows]:
+            print("\t".join(row))
+    return 0
+
+
+def fetch(selected: list[Benchmark], data_dir: str | None) -> int:
+    """Bring the data of the selected benchmarks."""
+    if not selected:
+        raise UserError("fetch needs a benchmark or a task: python -m suite.data fetch TASK/SCALE; ls lists them.")
+    for benchmark in selected:
+        folder = files.ensure(benchmark.dataset, files.root(data_dir))
+        print(f"{benchmark.name}: {f'in {folder}' if benchmark.dataset.files else 'embedded, needs no files'}")
+    return 0
+
+
+def verify(selected: list[Benchmark], data_dir: str | None) -> int:
+    """Read and compare every file; 1 if there is a fault. Without a selection, datasets not fetched are no fault."""
+    root = files.root(data_dir)
+    faulty = False
+    for benchmark in selected or _all():
+        expected = len(benchmark.dataset.files)
+        faults = files.faults(benchmark.dataset, root, "sha256")
+        if not expected:
+            print(f"{benchmark.name}: embedded, has no files")
+        elif not selected and [fault.state for fault in faults] == ["missing"] * expected:
+            print(f"{benchmark.name}: not fetched")
+        else:
+            print(f"{benchmark.name}: {expected - len(faults)} of {expected} files right")
+            for fault in faults:
+                print(f"  {fault.problem}")
+            faulty = faulty or bool(faults)
+    if faulty:
+        print("To mend, delete the faulty files and run python -m suite.data fetch BENCHMARK.")
+    return int(faulty)
+
+
+def path(selected: list[Benchmark], data_dir: str | None) -> int:
+    """Print the data folder, or the selected benchmarks' files, one per line; they need not exist."""
+    root = files.root(data_dir)
+    if not selected:
+        print(root)
+    for benchmark in selected:
+        if not benchmark.dataset.files:
+            print(f"{benchmark.name} is embedded: it has no files.", file=sys.stderr)
+        for file in benchmark.dataset.files:
+            print(root / file.path)
+    return 0
+
+
+COMMANDS = {"ls": ls, "fetch": fetch, "verify": verify, "path": path}
+
+if __name__ == "__main__":
+    command(main)

@@ -1,0 +1,123 @@
+"""`python -m suite.doctor`: what this machine has, what each benchmark needs, what is missing and how to get it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from suite import config
+from suite.config import Dataset
+from suite.errors import command, unknown
+from suite.measure import machine
+from suite.measure.machine import Machine
+from suite.measure.sampler import Counters
+from suite.store import files
+
+HELP = """\
+usage: python -m suite.doctor [data_dir=FOLDER]
+
+What this machine has, what each benchmark needs, what is missing and the command that brings it.
+data_dir= is the data folder to look into; without it SUITE_DATA, else a folder in the user's cache folder.
+"""
+RAPL = Path("/sys/class/powercap/intel-rapl:0/energy_uj")
+
+Row = Sequence[str]
+
+
+def main(argv: list[str]) -> int:
+    """Print the report. Raises UserError for an unknown option and for a data folder that is none."""
+    if {"-h", "--help"} & set(argv):
+        print(HELP, end="")
+        return 0
+    options = dict(word.partition("=")[::2] for word in argv)
+    for name in options:
+        if name != "data_dir":
+            raise unknown("option", name, ["data_dir"])
+    root = files.root(options.get("data_dir"))
+    found, counters = machine.detect(), Counters("gpu").joules()
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, markup=False, width=1000)  # a line for each row, however long
+    _show(console, "This machine", ["part", "found"], list(_parts(found, counters, root)))
+    _show(console, "Benchmarks", ["benchmark", "what", "data", *_frameworks()], list(_benchmarks(root)))
+    missing = list(_missing(root, counters))
+    _show(console, "Missing", ["what", "how to get it"], missing or [["nothing", ""]])
+    return 0
+
+
+def _parts(found: Machine, counters: Sequence[float | None], root: Path) -> Iterator[Row]:
+    system = machine.resolve(config.system(machine.AUTO), found)
+    accelerators = Counter(f"{each.name}, {each.memory_gb:g} GB" for each in found.accelerators)
+    hidden = f"; {found.hidden_accelerators} hidden by CUDA_VISIBLE_DEVICES" if found.hidden_accelerators else ""
+    names = ("accelerators (NVML)", "CPU (RAPL)", "memory (RAPL)")
+    read = [name for name, joules in zip(names, counters, strict=True) if joules is not None]
+    yield "CPU", found.cpu_model
+    yield "logical CPUs", f"{found.logical_cpus}"
+    yield "memory", f"{found.memory_gb:g} GB"
+    yield "accelerators", ("; ".join(f"{n} x {name}" for name, n in accelerators.items()) or "none") + hidden
+    if found.driver:
+        yield "NVIDIA driver", f"{found.driver}, CUDA {found.cuda}"
+    yield "training precision", machine.precision_of(system, found)
+    yield "energy counters", ", ".join(read) or "none: energy is estimated from load"
+    yield "data folder", f"{root}, {_free(root) / 1e9:.1f} GB free"
+    yield "system", f"hw={system.name}: {system.title}"
+
+
+def _benchmarks(root: Path) -> Iterator[Row]:
+    installed = ["installed" if is_installed else "missing" for is_installed in _frameworks().values()]
+    for task in config.names("task"):
+        for scale in config.scales(task):
+            benchmark = config.benchmark(task, scale)
+            yield benchmark.name, benchmark.title, _data(benchmark.dataset, root), *installed
+
+
+def _missing(root: Path, counters: Sequence[float | None]) -> Iterator[Row]:
+    for name, is_installed in _frameworks().items():
+        if not is_installed:
+            framework = config.framework(name)
+            yield framework.title, f"pip install -c constraints.txt '.[{framework.extra}]'"
+    for task in config.names("task"):
+        for scale in config.scales(task):
+            benchmark = config.benchmark(task, scale)
+            if files.faults(benchmark.dataset, root, "size"):
+                yield f"data of {benchmark.name}", f"python -m suite.data fetch {benchmark.name}"
+    if counters[1] is None and RAPL.exists() and not os.access(RAPL, os.R_OK):
+        yield "leave to read the CPU's energy counters", "sudo chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj"
+
+
+def _frameworks() -> dict[str, bool]:
+    """Each framework, and whether it is installed; none is imported."""
+    return {name: find_spec(config.framework(name).module) is not None for name in config.names("framework")}
+
+
+def _data(dataset: Dataset, root: Path) -> str:
+    found = files.status(dataset, root, "size")
+    if not found:
+        return "embedded"
+    present = sum(file.state == "present" for file in found)
+    size = sum(file.bytes for file in dataset.files) / 1e6
+    return "present" if present == len(found) else f"{present} of {len(found)} files ({size:.0f} MB)"
+
+
+def _free(folder: Path) -> int:
+    """Bytes free where `folder` is, or will be."""
+    return shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.exists())).free
+
+
+def _show(console: Console, title: str, heads: Row, rows: Sequence[Row]) -> None:
+    table = Table(*heads, box=None, title=title, title_justify="left", title_style="bold", pad_edge=False)
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+    console.print()
+
+
+if __name__ == "__main__":
+    command(main)

@@ -1,0 +1,100 @@
+"""What the harness asks of a reference implementation, and what it tells one. No tensor type crosses this line."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from suite.config import Framework, Precision
+from suite.errors import UserError
+
+
+@dataclass(frozen=True)
+class Compute:
+    """What to train on: `device` is `cpu` or `gpu`; `precision` is that of the forward and backward passes."""
+
+    device: str
+    precision: Precision
+
+
+@dataclass(frozen=True)
+class TrainStats:
+    """`samples` seen since the start of the run, and the mean `loss` over the last step (None if not known)."""
+
+    samples: int
+    loss: float | None
+
+
+class Implementation(Protocol):
+    """A model in training. Made by a module's `build(hyperparameters, data, seed, compute)`, which also warms it up.
+
+    `data` maps names to read-only arrays and holds no `answer_*` array: an implementation never sees the answers of
+    the evaluation split. `build` is untimed, so it must not compute anything from the training data.
+    """
+
+    def train(self, samples: int) -> TrainStats:
+        """Take whole steps until at least `samples` samples have been seen in all (at least one step)."""
+        ...
+
+    def predict(self) -> Sequence[Any]:
+        """One JSON value for each example of the evaluation split, in the split's order."""
+        ...
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Everything that is needed to go on from here: parameters, optimizer state, counters."""
+        ...
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Take over a `state()`, of this or of another process."""
+        ...
+
+
+class Builder(Protocol):
+    """A module `reference_impls.<task>.<framework>`. `ACCELERATORS`: how many it can train on together, at most."""
+
+    ACCELERATORS: int
+
+    def build(
+        self, hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, compute: Compute
+    ) -> Implementation:
+        """The implementation, initialised and warmed up with real shapes."""
+        ...
+
+
+class Task(Protocol):
+    """A module `tasks.<task>`."""
+
+    def prepare(self, scale: str, files: Any) -> dict[str, np.ndarray]:
+        """All arrays of a benchmark, made from the dataset's verified files in the folder `files`.
+
+        Names that start with `answer_` are given to `score` only.
+        Raises UserError that names the file and the line of data it cannot read.
+        """
+        ...
+
+    def score(self, predictions: Sequence[Any], data: Mapping[str, np.ndarray]) -> dict[str, float]:
+        """The metrics of `predictions`, the benchmark's own among them. Raises BadPrediction."""
+        ...
+
+
+def load_builder(task: str, framework: Framework) -> Builder:
+    """The reference implementation of `task`. Raises UserError that names the extra when the framework is missing."""
+    name = f"reference_impls.{task}.{framework.name}"
+    try:
+        importlib.import_module(framework.module)
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"{framework.title} cannot be imported ({error}): pip install -c constraints.txt '.[{framework.extra}]'"
+        ) from error
+    builder: Builder = cast(Any, importlib.import_module(name))
+    return builder
+
+
+def load_task(task: str) -> Task:
+    """The definition of `task`."""
+    definition: Task = cast(Any, importlib.import_module(f"tasks.{task}"))
+    return definition

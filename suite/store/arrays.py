@@ -1,0 +1,116 @@
+"""Prepared arrays: made once from a dataset's files, cached as memory-mapped .npy files, verified at each use.
+
+The cache lies in the user's cache folder; a folder of it is named by everything that its content depends on, and it
+can be deleted at any time. Where no cache can be written the arrays stay in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import shutil
+import sys
+import tempfile
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+import numpy as np
+from filelock import FileLock
+
+from suite.config import Benchmark, Dataset
+from suite.errors import UserError
+from suite.harness.implementation import Task
+from suite.store import files
+from suite.store.sums import cache_dir
+
+Arrays = dict[str, np.ndarray]
+
+
+def array_sha256(array: np.ndarray) -> str:
+    """The sha256 of `dtype.str`, a space, the shape as `2x3`, a newline, and the elements' bytes in C order."""
+    assert not array.dtype.hasobject, "an array of Python objects has no content to hash"
+    shape = "x".join(map(str, array.shape))
+    found = hashlib.sha256(f"{array.dtype.str} {shape}\n".encode())
+    found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return found.hexdigest()
+
+
+def prepared(benchmark: Benchmark, task: Task, data_dir: str | None = None) -> Arrays:
+    """The benchmark's arrays, read-only and each with the sha256 that the dataset declares.
+
+    Brings the dataset's files first (`suite.store.files.ensure`); calls `task.prepare(scale, folder)` when the cache
+    does not hold the right arrays. Raises UserError that names the array, its declared and its found sum.
+    """
+    dataset = benchmark.dataset
+    folder = files.ensure(dataset, files.root(data_dir))
+    cache = cache_dir() / "arrays" / _key(benchmark, task)
+    with _alone(cache):
+        arrays = _load(cache)
+        if not arrays or _fault(dataset, arrays):
+            arrays = task.prepare(benchmark.scale, folder)
+            if fault := _fault(dataset, arrays):
+                raise UserError(
+                    f"{benchmark.name}: {fault}. The packages may be of other versions than the suite's: "
+                    "pip install -c constraints.txt. After a change to the task, declare the new sum in conf/task/."
+                )
+            arrays = _store(cache, arrays)
+            if fault := _fault(dataset, arrays):
+                raise UserError(f"{benchmark.name}: {fault} when read back from {cache}: check that disk.")
+    return arrays
+
+
+def _key(benchmark: Benchmark, task: Task) -> str:
+    """Names the cached arrays by what is declared of the dataset and by the source of the code that prepares it."""
+    declared = benchmark.dataset.model_dump(mode="json", include={"files", "arrays"})
+    source = inspect.getsource(sys.modules[task.prepare.__module__])
+    return hashlib.sha256(json.dumps([benchmark.name, declared, source], sort_keys=True).encode()).hexdigest()
+
+
+def _alone(cache: Path) -> AbstractContextManager[object]:
+    """Keeps other processes from preparing the same arrays meanwhile, if the cache can be written."""
+    try:
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(f"{cache}.lock")
+        lock.acquire()
+    except OSError:
+        return nullcontext()
+    return lock
+
+
+def _load(cache: Path) -> Arrays:
+    """The cached arrays that can be read; none if there is no such folder."""
+    arrays = {}
+    for path in cache.glob("*.npy"):
+        try:
+            arrays[path.stem] = np.load(path, mmap_mode="r")
+        except Exception:  # numpy parses the header as Python, and raises a dozen kinds for a damaged one
+            continue
+    return arrays
+
+
+def _store(cache: Path, arrays: Arrays) -> Arrays:
+    """The arrays, memory-mapped from the cache; or, if it cannot be written, as they are but read-only."""
+    try:
+        with tempfile.TemporaryDirectory(dir=cache.parent) as temporary:
+            fresh = Path(temporary) / "arrays"
+            fresh.mkdir()
+            for name, array in arrays.items():
+                np.save(fresh / f"{name}.npy", array, allow_pickle=False)
+            shutil.rmtree(cache, ignore_errors=True)
+            fresh.rename(cache)
+        return _load(cache)
+    except OSError:
+        for array in arrays.values():
+            array.setflags(write=False)
+        return arrays
+
+
+def _fault(dataset: Dataset, arrays: Arrays) -> str:
+    """In what way the arrays are not those that the dataset declares; empty if they are."""
+    for name in sorted(dataset.arrays.keys() | arrays.keys()):
+        expected = dataset.arrays.get(name, "none declared")
+        found = array_sha256(arrays[name]) if name in arrays else "no such array"
+        if found != expected:
+            return f"prepared array {name!r} of {dataset.name}: expected sha256 {expected}, found {found}"
+    return ""

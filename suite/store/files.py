@@ -1,0 +1,147 @@
+"""A dataset's files in the data root: found, verified, or brought there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from filelock import FileLock
+
+from suite.config import Archive, Dataset, File
+from suite.errors import UserError
+from suite.store.sums import cache_dir, remembered_sha256, sha256
+from suite.store.unpack import unpack
+
+Check = Literal["size", "remembered", "sha256"]
+State = Literal["present", "missing", "wrong size", "corrupt"]
+
+
+@dataclass(frozen=True)
+class FileStatus:
+    """A file as it lies on the disk. `found_*` are None where there is no file or the sum was not asked for."""
+
+    path: Path
+    state: State
+    expected: File
+    found_bytes: int | None = None
+    found_sha256: str | None = None
+
+    @property
+    def problem(self) -> str:
+        """What is wrong, in words."""
+        if self.state == "missing":
+            return f"{self.path} is missing"
+        found = f"{self.found_bytes} bytes" + (f", sha256 {self.found_sha256}" if self.found_sha256 else "")
+        return (
+            f"{self.path} is {'corrupt' if self.state == 'corrupt' else 'of the wrong size'}: found {found}; "
+            f"expected {self.expected.bytes} bytes, sha256 {self.expected.sha256}"
+        )
+
+
+def root(data_dir: str | None = None) -> Path:
+    """The data root: `data_dir`, else the environment variable SUITE_DATA, else a folder in the user's cache folder.
+
+    It need not exist. Raises UserError if something that is no folder lies there.
+    """
+    given = data_dir or os.environ.get("SUITE_DATA")
+    folder = Path(os.path.abspath(os.path.expanduser(given))) if given else cache_dir() / "data"
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise UserError(f"the data folder {folder} is not a folder: name one with data_dir= or SUITE_DATA.")
+    return folder
+
+
+def status(dataset: Dataset, root: Path, check: Check = "remembered") -> list[FileStatus]:
+    """The state of each of the dataset's files.
+
+    `check` says how closely to look: at the "size" only, at sha256 sums where a file that has not changed since it
+    was last read need not be read again ("remembered"), or by reading every file ("sha256").
+    Raises UserError for a file that cannot be read.
+    """
+    return [_status(file, root, check) for file in dataset.files]
+
+
+def _status(file: File, root: Path, check: Check) -> FileStatus:
+    path = root / file.path
+    try:
+        if not path.is_file():
+            return FileStatus(path, "missing", file)
+        size = path.stat().st_size
+        found = None if check == "size" else sha256(path) if check == "sha256" else remembered_sha256(path)
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}.") from error
+    state: State = "present"
+    if size != file.bytes:
+        state = "wrong size"
+    elif found not in (None, file.sha256):
+        state = "corrupt"
+    return FileStatus(path, state, file, size, found)
+
+
+def faults(dataset: Dataset, root: Path, check: Check = "remembered") -> list[FileStatus]:
+    """The files that are not present and right."""
+    return [file for file in status(dataset, root, check) if file.state != "present"]
+
+
+def verify(dataset: Dataset, root: Path, check: Check = "remembered") -> None:
+    """Raise UserError for the first file that is not present and right: its path, expected and found, how to mend."""
+    if found := faults(dataset, root, check):
+        raise _error(dataset, root, found, "")
+
+
+def ensure(dataset: Dataset, root: Path) -> Path:
+    """Bring the dataset's files into `root` if they are not there, and return `root`.
+
+    Right files are used as they are (`root` may be read-only); else a right archive in `root` is unpacked; else the
+    archive is downloaded to `root` first. An embedded dataset, which has no files, needs nothing.
+    Raises UserError with the reason and with what to do by hand.
+    """
+    if not (found := faults(dataset, root)):
+        return root
+    archive = dataset.archive
+    if archive is None:
+        raise _error(dataset, root, found, "")
+    from suite.store.download import DownloadError, download  # slow to import and seldom needed
+
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with FileLock(root / f".{archive.path}.lock"):
+            if faults(dataset, root):  # else another process has just brought them
+                if _status(archive, root, "remembered").state != "present":
+                    download(archive, root / archive.path)
+                _install(dataset, archive, root)
+    except DownloadError as error:
+        raise _error(dataset, root, found, f"cannot download {archive.url}: {error}. ") from error
+    except OSError as error:
+        raise _error(dataset, root, found, f"cannot write to {root}: {error.strerror or error}. ") from error
+    return root
+
+
+def _install(dataset: Dataset, archive: Archive, root: Path) -> None:
+    """Unpack beside the files' places, verify, and rename: a file in its place is a whole file."""
+    fresh = root / f".{archive.path}.unpacked"
+    shutil.rmtree(fresh, ignore_errors=True)  # left by a process that was killed
+    try:
+        unpack(root / archive.path, {file.path for file in dataset.files}, fresh)
+        for file in status(dataset, fresh, "sha256"):
+            if file.state != "present":
+                raise UserError(f"{root / archive.path} does not unpack to the files declared for it: {file.problem}.")
+            place = root / file.expected.path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            file.path.replace(place)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _error(dataset: Dataset, root: Path, found: list[FileStatus], reason: str) -> UserError:
+    more = f" (and {len(found) - 1} more files)" if len(found) > 1 else ""
+    if archive := dataset.archive:
+        mend = f"Bring {archive.url} ({archive.bytes} bytes, sha256 {archive.sha256}) to {root / archive.path}"
+    else:
+        mend = f"Bring the files of {dataset.source} to {root}"
+    return UserError(
+        f"{dataset.name}: {found[0].problem}{more}; {reason}{mend}, or name the folder that holds the files with "
+        "data_dir= or SUITE_DATA; scale=mini needs no files."
+    )

@@ -1,0 +1,51 @@
+"""sha256 sums of files, remembered in the user's cache folder so that an unchanged file is not read again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import platformdirs
+
+from suite.record.evidence import write_atomically
+
+SETTLED_NS = 2_000_000_000  # a file changed more recently could change again within one tick of the file system's clock
+
+
+def cache_dir() -> Path:
+    """The user's cache folder for this suite. What it holds is made again when it is deleted."""
+    return Path(platformdirs.user_cache_dir("time-to-accuracy"))
+
+
+def sha256(path: Path) -> str:
+    """The sha256 of a file's content, in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def remembered_sha256(path: Path) -> str:
+    """Like `sha256`, but reads the file only if its size or its times have changed since the last call."""
+    status = path.stat()
+    identity = [str(status.st_size), str(status.st_mtime_ns), str(status.st_ctime_ns)]
+    notes, key = cache_dir() / "sums.json", str(path.resolve())
+    memory = _read(notes)
+    *known, known_sum = str(memory.get(key)).split()
+    if known == identity:
+        return known_sum
+    found = sha256(path)
+    if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > SETTLED_NS:
+        with suppress(OSError):
+            notes.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(notes, json.dumps(memory | {key: " ".join([*identity, found])}, indent=1).encode())
+    return found
+
+
+def _read(notes: Path) -> dict[str, str]:
+    with suppress(OSError, ValueError):
+        memory = json.loads(notes.read_bytes())
+        if isinstance(memory, dict):
+            return memory
+    return {}

@@ -1,0 +1,36 @@
+"""Taking the expected files out of a tar or zip archive. No name from the archive is ever used as a path."""
+
+from __future__ import annotations
+
+import shutil
+import tarfile
+import zipfile
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import IO
+
+
+def unpack(archive: Path, names: Collection[str], folder: Path) -> None:
+    """Write those plain files of `archive` that are called one of `names` to `folder/name`; ignore all other members.
+
+    Links, devices and names that only resolve to an expected one (`x/../name`) are other members.
+    """
+    for member, content in _plain_files(archive):
+        name = member.removeprefix("./")
+        if name in names:
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("wb") as file:
+                shutil.copyfileobj(content, file, 1 << 20)
+
+
+def _plain_files(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    if archive.suffix == ".zip":
+        with zipfile.ZipFile(archive) as zipped:
+            for info in zipped.infolist():
+                yield info.filename, zipped.open(info)
+    else:
+        with tarfile.open(archive) as tar:
+            for member in tar:
+                if member.isreg() and (content := tar.extractfile(member)):
+                    yield member.name, content

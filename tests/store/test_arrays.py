@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+
+from suite.config import Benchmark, Dataset, Evaluation
+from suite.errors import UserError
+from suite.store import sums
+from suite.store.arrays import array_sha256, prepared
+
+from .conftest import MEMBERS, dataset, tar
+
+Arrays = dict[str, np.ndarray]
+RIGHT: Arrays = {
+    "images": np.arange(600, dtype=np.uint8).reshape(10, 60),
+    "answer_labels": np.arange(10),
+    "empty": np.zeros((0, 3)),
+}
+EMBEDDED = Dataset(
+    name="Ten",
+    licence="CC0-1.0",
+    citation="-",
+    source="-",
+    eval_samples=10,
+    arrays={name: array_sha256(array) for name, array in RIGHT.items()},
+)
+
+
+class Task:
+    """Remembers what it was asked to prepare, and may prepare other arrays."""
+
+    def __init__(self, make: Callable[[], Arrays] = lambda: dict(RIGHT)) -> None:
+        self.make = make
+        self.given: list[tuple[str, Path]] = []
+
+    def prepare(self, scale: str, files: Path) -> Arrays:
+        self.given.append((scale, files))
+        return self.make()
+
+    def score(self, predictions: Sequence[Any], data: Mapping[str, np.ndarray]) -> dict[str, float]:
+        raise NotImplementedError
+
+
+def benchmark(data: Dataset = EMBEDDED) -> Benchmark:
+    return Benchmark(
+        task="ten",
+        scale="mini",
+        title="Ten",
+        metric="accuracy",
+        target=1,
+        direction="higher",
+        evaluation=Evaluation(first=1, every=1),
+        budget_samples=1,
+        runs=1,
+        dataset=data,
+        hyperparameters={},
+    )
+
+
+def same(found: Arrays) -> bool:
+    return found.keys() == RIGHT.keys() and all(np.array_equal(found[name], RIGHT[name]) for name in RIGHT)
+
+
+def test_arrays_are_memory_mapped_read_only_and_prepared_once() -> None:
+    task = Task()
+    for _ in range(3):
+        arrays = prepared(benchmark(), task)
+        assert same(arrays)
+        assert all(isinstance(array, np.memmap) and not array.flags.writeable for array in arrays.values())
+    assert len(task.given) == 1
+
+
+def test_the_task_gets_the_folder_of_verified_files(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/set.tar").write_bytes(tar(MEMBERS))
+    files = dataset(tar(MEMBERS), "http://127.0.0.1:1").model_copy(update={"arrays": EMBEDDED.arrays})
+    task = Task()
+    assert same(prepared(benchmark(files), task, str(tmp_path / "data")))
+    assert task.given == [("mini", tmp_path / "data")]
+    assert (tmp_path / "data/set/a.bin").read_bytes() == MEMBERS["set/a.bin"]
+
+
+def test_missing_files_are_an_error_before_any_preparation(tmp_path: Path) -> None:
+    task = Task()
+    with pytest.raises(UserError, match="is missing"):
+        prepared(benchmark(dataset(b"-", "http://127.0.0.1:1")), task, str(tmp_path))
+    assert task.given == []
+
+
+wrong: dict[str, Callable[[], Arrays]] = {
+    "other content": lambda: RIGHT | {"images": RIGHT["images"] + 1},
+    "other dtype": lambda: RIGHT | {"images": RIGHT["images"].view(np.int8)},
+    "other shape": lambda: RIGHT | {"images": RIGHT["images"].reshape(60, 10)},
+}
+
+
+@pytest.mark.parametrize("make", wrong.values(), ids=wrong.keys())
+def test_an_array_that_is_not_the_declared_one_is_named_with_both_sums(make: Callable[[], Arrays]) -> None:
+    with pytest.raises(UserError) as error:
+        prepared(benchmark(), Task(make))
+    for part in ("ten/mini", "'images'", EMBEDDED.arrays["images"], array_sha256(make()["images"])):
+        assert part in str(error.value)
+    assert same(prepared(benchmark(), Task())), "what was wrong must not be cached"
+
+
+def test_names_must_be_exactly_the_declared_ones() -> None:
+    with pytest.raises(UserError, match=r"'extra'.*expected sha256 none declared, found [0-9a-f]{64}"):
+        prepared(benchmark(), Task(lambda: RIGHT | {"extra": np.zeros(1)}))
+    with pytest.raises(UserError, match=r"'images'.*found no such array"):
+        prepared(benchmark(), Task(lambda: {n: a for n, a in RIGHT.items() if n != "images"}))
+    with pytest.raises(UserError, match="none declared"):
+        prepared(benchmark(EMBEDDED.model_copy(update={"arrays": {}})), Task())
+
+
+HEADER = b"\x93NUMPY\x01\x00"
+
+
+@pytest.mark.parametrize("damage", [b"", b"garbage", HEADER, HEADER + b"\4\0" + b"{'(\n", None])
+def test_a_damaged_cache_is_made_again(damage: bytes | None) -> None:
+    prepared(benchmark(), Task())
+    (stored,) = (sums.cache_dir() / "arrays").glob("*/images.npy")
+    content = stored.read_bytes()
+    stored.write_bytes(content[:-1] + b"?" if damage is None else damage)
+    task = Task()
+    assert same(prepared(benchmark(), task))
+    assert len(task.given) == 1
+    assert stored.read_bytes() == content
+
+
+def test_changed_preparation_code_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    code = inspect.cleandoc("""
+        import numpy as np
+        calls = 0
+        def prepare(scale, files):
+            global calls
+            calls += 1
+            return {"n": np.arange(3)}
+    """)
+    (tmp_path / "preparing_ten.py").write_text(code)
+    task = importlib.import_module("preparing_ten")
+    ten = benchmark(EMBEDDED.model_copy(update={"arrays": {"n": array_sha256(np.arange(3))}}))
+    prepared(ten, task)
+    prepared(ten, task)
+    assert task.calls == 1
+    (tmp_path / "preparing_ten.py").write_text(code + "\n# another version\n")
+    prepared(ten, task)
+    assert task.calls == 2
+
+
+def test_processes_that_start_together_prepare_once() -> None:
+    task = Task()
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(lambda _: same(prepared(benchmark(), task)), range(4)))
+    assert len(task.given) == 1
+
+
+def test_without_a_cache_the_arrays_stay_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setenv("SUITE_DATA", str(tmp_path))
+    arrays = prepared(benchmark(), Task())
+    assert same(arrays)
+    assert not any(array.flags.writeable for array in arrays.values())
+
+
+arrays = npst.arrays(st.sampled_from(["u1", "<i4", ">i4", "<f4", "?", "<M8[s]", "<U2"]), npst.array_shapes(min_dims=0))
+
+
+@given(arrays)
+def test_the_sum_does_not_depend_on_the_memory_layout(array: np.ndarray) -> None:
+    spread = np.repeat(array[..., None], 2, axis=-1)[..., 0]
+    assert array_sha256(array) == array_sha256(array.copy(order="F")) == array_sha256(spread)
+
+
+@given(arrays, arrays)
+def test_the_sum_tells_dtype_shape_and_bytes_apart(one: np.ndarray, two: np.ndarray) -> None:
+    same = (one.dtype.str, one.shape, one.tobytes()) == (two.dtype.str, two.shape, two.tobytes())
+    assert (array_sha256(one) == array_sha256(two)) == same
+
+
+def test_the_sum_is_the_documented_one() -> None:
+    assert array_sha256(np.array([[1, 2]], dtype="<u2")) == hashlib.sha256(b"<u2 1x2\n\1\0\2\0").hexdigest()

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import os
+import resource
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from suite.errors import UserError
+from suite.store import files
+
+from .conftest import MEMBERS, Server, dataset, tar
+
+ARCHIVE = tar(MEMBERS)
+
+
+def fetched(server: Server, root: Path) -> bool:
+    files.ensure(dataset(ARCHIVE, server.url), root)
+    files.verify(dataset(ARCHIVE, server.url), root, "sha256")
+    return (root / "set.tar").read_bytes() == ARCHIVE and not (root / "set.tar.part").exists()
+
+
+def failure(server: Server, root: Path, url: str = "") -> str:
+    """The one line of the error; nothing that looks like data is left."""
+    with pytest.raises(UserError) as error:
+        files.ensure(dataset(ARCHIVE, url or server.url), root)
+    text = str(error.value)
+    assert "\n" not in text
+    for part in (url or server.url, str(root / "set.tar"), "data_dir=", "scale=mini", f"{len(ARCHIVE)} bytes"):
+        assert part in text
+    assert not (root / "set.tar").exists()
+    assert not (root / "set").exists()
+    return text
+
+
+def test_download_makes_the_folder_and_brings_the_files(server: Server, tmp_path: Path) -> None:
+    assert fetched(server, tmp_path / "new" / "data")
+    assert server.ranges == [None]
+
+
+def test_a_broken_connection_is_resumed(server: Server, tmp_path: Path) -> None:
+    server.answers = [("drop", 1000), ("drop", 500), 503]
+    assert fetched(server, tmp_path)
+    assert server.ranges == [None, "bytes=1000-", "bytes=1500-", "bytes=1500-"]
+
+
+def test_a_later_process_goes_on_with_what_has_come(server: Server, tmp_path: Path) -> None:
+    server.answers = [("drop", 4000), *[("drop", 0)] * 3]
+    text = failure(server, tmp_path)
+    assert "set/a.bin is missing" in text
+    assert (tmp_path / "set.tar.part").read_bytes() == ARCHIVE[:4000]
+    server.ranges.clear()
+    assert fetched(server, tmp_path)
+    assert server.ranges == ["bytes=4000-"]
+
+
+def test_a_server_that_ignores_range_sends_all_again(server: Server, tmp_path: Path) -> None:
+    server.answers = [("drop", 4000), "whole"]
+    assert fetched(server, tmp_path)
+    assert server.ranges == [None, "bytes=4000-"]
+
+
+@pytest.mark.parametrize("stale", [b"something else", b"?" * len(ARCHIVE), b"?" * (len(ARCHIVE) + 1)])
+def test_a_part_of_something_else_is_thrown_away(server: Server, tmp_path: Path, stale: bytes) -> None:
+    (tmp_path / "set.tar.part").write_bytes(stale)
+    assert fetched(server, tmp_path)
+    assert server.ranges[-1] is None
+
+
+def test_a_part_the_server_cannot_go_on_with_is_thrown_away(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "set.tar.part").write_bytes(ARCHIVE[:100])
+    server.answers = [416]
+    assert fetched(server, tmp_path)
+    assert server.ranges == ["bytes=100-", None]
+
+
+def test_a_whole_part_needs_no_network(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "set.tar.part").write_bytes(ARCHIVE)
+    assert fetched(server, tmp_path)
+    assert server.ranges == []
+
+
+def test_an_archive_labelled_gzip_is_kept_as_it_is(server: Server, tmp_path: Path) -> None:
+    server.answers = ["gzip"]
+    assert fetched(server, tmp_path)
+
+
+def test_an_answer_of_404_is_final(server: Server, tmp_path: Path) -> None:
+    server.answers = [404]
+    assert "HTTP 404 Not Found" in failure(server, tmp_path)
+    assert len(server.ranges) == 1
+
+
+def test_a_failing_server_is_tried_again_but_not_for_ever(server: Server, tmp_path: Path) -> None:
+    server.answers = [500] * 9
+    assert "500" in failure(server, tmp_path)
+    assert len(server.ranges) == 3
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"?" * len(ARCHIVE), "its content has sha256"),
+        (b"log in first", f"it holds 12 bytes, expected {len(ARCHIVE)}"),
+        (ARCHIVE[:-1], f"it holds {len(ARCHIVE) - 1} bytes"),
+        (ARCHIVE + b"?" * 100_000, "it holds more than"),
+    ],
+)
+def test_wrong_content_is_refused_and_not_kept(server: Server, tmp_path: Path, body: bytes, said: str) -> None:
+    server.answers = [body]
+    assert said in failure(server, tmp_path)
+    assert not (tmp_path / "set.tar.part").exists()
+    assert fetched(server, tmp_path)
+
+
+def test_no_network_is_one_line(server: Server, tmp_path: Path) -> None:
+    assert "Connection refused" in failure(server, tmp_path, "http://127.0.0.1:1/set.tar")
+
+
+def test_a_corrupt_file_is_named_when_it_cannot_be_replaced(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set/a.bin").write_bytes(b"?" * len(MEMBERS["set/a.bin"]))
+    server.answers = [404]
+    with pytest.raises(UserError, match=r"a.bin is corrupt: found .* sha256 .*expected .* sha256 .*HTTP 404"):
+        files.ensure(dataset(ARCHIVE, server.url), tmp_path)
+
+
+def test_a_full_disk_is_one_line(server: Server, tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, hard))
+    try:
+        text = failure(server, tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert f"cannot write to {tmp_path}: File too large" in text
+    assert fetched(server, tmp_path)
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert "cannot write to" in failure(server, tmp_path / "file" / "data")
+    assert server.ranges == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_folder_is_one_line(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir(mode=0o555)
+    assert "Permission denied" in failure(server, tmp_path / "data")
+
+
+def test_processes_that_start_together_download_once(server: Server, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(lambda _: fetched(server, tmp_path), range(4)))
+    assert server.ranges == [None]

@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from suite.config import Dataset
+from suite.errors import UserError
+from suite.store import files, sums
+
+from .conftest import MEMBERS, dataset, tar
+
+NOWHERE = "http://127.0.0.1:1/set.tar"  # nothing listens there
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    return folder
+
+
+def lay_out(root: Path, members: dict[str, bytes] = MEMBERS) -> None:
+    for name, content in members.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(content)
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {
+        str(p.relative_to(folder)): p.read_bytes()
+        for p in folder.rglob("*")
+        if not p.is_dir() and not p.name.endswith(".lock")
+    }
+
+
+def test_root_is_argument_then_environment_then_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert files.root() == tmp_path / "cache" / "time-to-accuracy" / "data"
+    monkeypatch.setenv("SUITE_DATA", str(tmp_path / "e"))
+    assert files.root() == tmp_path / "e"
+    assert files.root(str(tmp_path / "a")) == tmp_path / "a"
+    (tmp_path / "a").touch()
+    with pytest.raises(UserError, match=r"a is not a folder.*data_dir="):
+        files.root(str(tmp_path / "a"))
+
+
+def test_present_files_are_used_and_nothing_is_written(root: Path) -> None:
+    lay_out(root)
+    for path in [root / "set/sub", root / "set", root]:
+        path.chmod(0o555)
+    before = sorted(root.rglob("*"))
+    assert files.ensure(dataset(b"", NOWHERE), root) == root
+    assert sorted(root.rglob("*")) == before
+
+
+def test_an_embedded_dataset_needs_nothing(tmp_path: Path) -> None:
+    embedded = dataset(b"", NOWHERE).model_copy(update={"files": (), "archive": None})
+    files.ensure(embedded, tmp_path / "absent")
+    assert not (tmp_path / "absent").exists()
+
+
+def test_status_tells_the_states_apart(root: Path) -> None:
+    members = {"right": b"1234", "short": b"1234", "flipped": b"1234", "absent": b"1234"}
+    lay_out(root, {"right": b"1234", "short": b"123", "flipped": b"1235"})
+    told = dataset(b"", NOWHERE, members=members)
+    assert [s.state for s in files.status(told, root, "sha256")] == ["present", "wrong size", "corrupt", "missing"]
+    cheap = files.status(told, root, "size")
+    assert [s.state for s in cheap] == ["present", "wrong size", "present", "missing"]
+    assert [s.found_sha256 for s in cheap] == [None] * 4
+
+
+@pytest.mark.parametrize("wrong", [b"x" * 3000, b"short"])
+def test_verify_names_file_and_both_sums_and_the_mend(root: Path, wrong: bytes) -> None:
+    lay_out(root, MEMBERS | {"set/sub/b.bin": wrong})
+    told = dataset(tar(MEMBERS), NOWHERE)
+    with pytest.raises(UserError) as error:
+        files.verify(told, root)
+    text = str(error.value)
+    for part in ("set/sub/b.bin", hashlib.sha256(wrong).hexdigest(), told.files[1].sha256, "3000 bytes", NOWHERE):
+        assert part in text
+    assert f"{len(wrong)} bytes" in text
+    assert "\n" not in text
+
+
+def test_an_unchanged_file_is_read_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lay_out(root)
+    read: list[Path] = []
+    whole = sums.sha256
+
+    def counted(path: Path) -> str:
+        read.append(path)
+        return whole(path)
+
+    monkeypatch.setattr(sums, "sha256", counted)
+    for _ in range(3):
+        files.verify(dataset(b"", NOWHERE), root)
+    assert len(read) == 3 * len(MEMBERS), "a file just written may change again without its times changing"
+
+    read.clear()
+    monkeypatch.setattr(sums, "SETTLED_NS", 0)
+    for _ in range(3):
+        files.verify(dataset(b"", NOWHERE), root)
+    assert len(read) == len(MEMBERS)
+
+    changed = root / "set/a.bin"
+    changed.write_bytes(b"?" + MEMBERS["set/a.bin"][1:])
+    os.utime(changed, ns=(0, 0))
+    with pytest.raises(UserError, match=r"a.bin is corrupt"):
+        files.verify(dataset(b"", NOWHERE), root)
+
+
+@pytest.mark.parametrize("notes", [b"{", b"[]", b'{"x": 3}'])
+def test_damaged_memory_of_sums_is_no_obstacle(root: Path, notes: bytes) -> None:
+    path = sums.cache_dir() / "sums.json"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(notes)
+    lay_out(root)
+    files.verify(dataset(b"", NOWHERE), root)
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "zip"])
+def test_an_archive_that_is_here_is_unpacked(root: Path, mode: str) -> None:
+    content = {"./set/a.bin": MEMBERS["set/a.bin"], "set/sub/b.bin": MEMBERS["set/sub/b.bin"], "set/readme": b"no"}
+    if mode == "zip":
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w") as file:
+            for name, data in content.items():
+                file.writestr(name, data)
+        archive = packed.getvalue()
+    else:
+        archive = tar(content, mode)
+    name = "set.zip" if mode == "zip" else "set.tar"
+    (root / name).write_bytes(archive)
+    files.ensure(dataset(archive, NOWHERE, name), root)
+    assert tree(root) == MEMBERS | {name: archive}
+
+
+def test_a_corrupt_file_is_replaced_from_the_archive(root: Path) -> None:
+    archive = tar(MEMBERS)
+    lay_out(root, MEMBERS | {"set/a.bin": b"?", "set.tar": archive})
+    files.ensure(dataset(archive, NOWHERE), root)
+    assert tree(root) == MEMBERS | {"set.tar": archive}
+
+
+def test_what_a_killed_unpacking_left_is_never_taken_for_data(root: Path) -> None:
+    archive = tar(MEMBERS)
+    lay_out(root, {".set.tar.unpacked/set/a.bin": b"half", "set.tar": archive})
+    files.ensure(dataset(archive, NOWHERE), root)
+    assert tree(root) == MEMBERS | {"set.tar": archive}
+
+
+def special(name: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info
+
+
+names = st.one_of(
+    st.sampled_from(["../x", "/x", "set/../../x", "set", "set/a.bin", ".", "..", "a\\..\\x", "./../x", "C:/x"]),
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=20),
+)
+hostile = st.lists(
+    st.tuples(names, st.sampled_from([tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE]), names),
+    max_size=6,
+)
+
+
+@given(hostile)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_hostile_members_touch_nothing(members: list[tuple[str, bytes, str]]) -> None:
+    packed = io.BytesIO(tar({}))
+    with tarfile.open(fileobj=packed, mode="w") as file:
+        for name, kind, target in members:
+            file.addfile(special(name, kind, target))
+        for name, content in MEMBERS.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            file.addfile(info, io.BytesIO(content))
+    archive = packed.getvalue()
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder) / "inner" / "data"
+        lay_out(root, {"set.tar": archive})
+        files.ensure(dataset(archive, NOWHERE), root)
+        assert tree(Path(folder)) == {f"inner/data/{n}": c for n, c in (MEMBERS | {"set.tar": archive}).items()}
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE])
+def test_a_link_in_a_files_place_is_refused(root: Path, tmp_path: Path, kind: bytes) -> None:
+    (tmp_path / "secret").write_bytes(MEMBERS["set/a.bin"])
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as file:
+        file.addfile(special("set/a.bin", kind, str(tmp_path / "secret")))
+        info = tarfile.TarInfo("set/sub/b.bin")
+        info.size = len(MEMBERS["set/sub/b.bin"])
+        file.addfile(info, io.BytesIO(MEMBERS["set/sub/b.bin"]))
+    lay_out(root, {"set.tar": packed.getvalue()})
+    with pytest.raises(UserError, match=r"set.tar does not unpack .*a.bin is missing"):
+        files.ensure(dataset(packed.getvalue(), NOWHERE), root)
+    assert tree(root) == {"set.tar": packed.getvalue()}
+
+
+def test_without_an_archive_the_source_is_named(root: Path) -> None:
+    told: Dataset = dataset(b"", NOWHERE).model_copy(update={"archive": None})
+    with pytest.raises(UserError, match=r"a.bin is missing \(and 1 more files\).*https://example.org/set.*data_dir="):
+        files.ensure(told, root)

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from suite import config, data
+from suite.errors import UserError
+
+CONTENT = b"content"
+NAMES = ["birds/mini", "birds/small"]
+
+
+def archive() -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as file:
+        info = tarfile.TarInfo("birds/a.bin")
+        info.size = len(CONTENT)
+        file.addfile(info, io.BytesIO(CONTENT))
+    return packed.getvalue()
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A task `birds` with an embedded and a downloaded dataset, and an empty data folder."""
+
+    def described(path: str, content: bytes) -> dict[str, object]:
+        return {"path": path, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+    about = {"licence": "CC0-1.0", "citation": "Bird, B. (2020).", "source": "-", "eval_samples": 1, "arrays": {}}
+    common = {
+        "title": "Birds",
+        "metric": "accuracy",
+        "target": 1,
+        "direction": "higher",
+        "evaluation": {"first": 1, "every": 1},
+        "budget_samples": 1,
+        "runs": 1,
+        "hyperparameters": {},
+    }
+    small = {
+        "name": "Birds 7",
+        "files": [described("birds/a.bin", CONTENT)],
+        "archive": {**described("birds.tar", archive()), "url": "http://127.0.0.1:1/birds.tar"},
+    }
+    scales = {
+        "mini": {**common, "dataset": {**about, "name": "Tiny birds"}},
+        "small": {**common, "dataset": {**about, **small}},
+    }
+    (tmp_path / "conf/task").mkdir(parents=True)
+    (tmp_path / "conf/task/birds.yaml").write_text(yaml.safe_dump({"title": "Birds", "scales": scales}))
+    monkeypatch.setattr(config, "CONF", tmp_path / "conf")
+    config.load.cache_clear()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("SUITE_DATA", str(tmp_path / "data"))
+    (tmp_path / "data").mkdir()
+    yield tmp_path / "data"
+    config.load.cache_clear()
+
+
+def table(capsys: pytest.CaptureFixture[str]) -> dict[str, list[str]]:
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    return {row[0]: row[1:] for row in rows}
+
+
+def test_ls_has_one_line_for_each_dataset(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert data.main(["ls"]) == 0
+    rows = table(capsys)
+    assert list(rows) == ["benchmark", *NAMES]
+    assert rows["birds/mini"] == ["Tiny birds", "CC0-1.0", "0", "embedded", "Bird, B. (2020)."]
+    assert rows["birds/small"] == ["Birds 7", "CC0-1.0", "0.0 MB", "0 of 1 files", "Bird, B. (2020)."]
+    (root / "birds").mkdir()
+    (root / "birds/a.bin").write_bytes(CONTENT)
+    data.main(["ls", "birds/small"])
+    assert table(capsys)["birds/small"][3] == "present"
+
+
+def test_a_terminal_gets_a_table_of_one_line_each(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    data.main(["ls"])
+    lines = capsys.readouterr().out.splitlines()
+    assert ["birds/small" in line and "0 of 1 files" in line for line in lines] == [False] * 3 + [True]
+
+
+@pytest.mark.parametrize(
+    "words", [["birds/small"], ["task=birds", "scale=small"], ["birds", "scale=small"], ["birds"], ["task=birds"]]
+)
+def test_fetch_brings_the_files(root: Path, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    (root / "birds.tar").write_bytes(archive())
+    assert data.main(["fetch", *words]) == 0
+    assert (root / "birds/a.bin").read_bytes() == CONTENT
+    assert f"birds/small: in {root}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("at", [["data_dir={}"], ["--data-dir", "{}"], ["--data-dir={}"]])
+def test_the_data_folder_can_be_named(tmp_path: Path, at: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    other = str(tmp_path / "other")
+    assert data.main(["path", *[word.format(other) for word in at], "birds/small"]) == 0
+    assert capsys.readouterr().out == f"{other}/birds/a.bin\n"
+
+
+def test_path_is_the_data_folder(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data.main(["path"])
+    assert capsys.readouterr().out == f"{root}\n"
+    data.main(["path", "birds/mini"])
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "birds/mini is embedded" in printed.err
+
+
+def test_verify_lists_the_faults(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert data.main(["verify"]) == 0
+    assert "birds/small: not fetched" in capsys.readouterr().out
+    assert data.main(["verify", "birds/small"]) == 1
+    assert f"{root}/birds/a.bin is missing" in capsys.readouterr().out
+    (root / "birds").mkdir()
+    (root / "birds/a.bin").write_bytes(b"CONTENT")
+    assert data.main(["verify"]) == 1
+    printed = capsys.readouterr().out
+    for content in (CONTENT, b"CONTENT"):
+        assert hashlib.sha256(content).hexdigest() in printed
+    (root / "birds/a.bin").write_bytes(CONTENT)
+    assert data.main(["verify"]) == 0
+    assert "birds/small: 1 of 1 files right" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["fetsh"], "unknown command 'fetsh': did you mean 'fetch'?"),
+        (["fetch", "bird"], "unknown task 'bird': did you mean 'birds'?"),
+        (["fetch", "birds/smal"], "unknown scale of birds 'smal': did you mean 'small'?"),
+        (["fetch", "task=birds", "scale=smal"], "did you mean 'small'?"),
+        (["fetch", "tusk=birds"], "unknown option 'tusk': did you mean 'task'?"),
+        (["fetch", "scale=mini"], "scale= needs a task"),
+        (["fetch"], "fetch needs a benchmark or a task"),
+        (["ls", "--dir=x"], "unrecognized arguments: --dir=x"),
+        ([], "required: command"),
+    ],
+)
+def test_a_mistake_is_one_line(words: list[str], said: str) -> None:
+    with pytest.raises(UserError) as error:
+        data.main(words)
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_help_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        data.main(["--help"])
+    assert end.value.code == 0
+    assert "fetch BENCHMARK|TASK" in capsys.readouterr().out
+
+
+def test_exit_code_of_a_mistake_is_2() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "suite.data", "--nonsense"],
+        capture_output=True,
+        text=True,
+        cwd=Path(data.__file__).parent.parent,
+        env=dict(os.environ),
+    )
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert len(ran.stderr.splitlines()) == 1
+    assert ran.stderr.startswith("error: ")

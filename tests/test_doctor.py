@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from suite import config, doctor
+from suite.errors import UserError
+from tests.measure import fakes
+
+
+@pytest.fixture(autouse=True)
+def _bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.delenv("SUITE_DATA", raising=False)
+    fakes.install(monkeypatch)
+
+
+def test_names_the_machine_every_benchmark_and_what_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None if name == "torch" else real(name))
+    assert doctor.main([f"data_dir={tmp_path / 'none'}"]) == 0
+    shown = capsys.readouterr().out
+    assert "hw=cpu" in shown
+    assert "accelerators        none" in shown
+    assert "pip install -c constraints.txt '.[torch]'" in shown
+    for task in config.names("task"):
+        for scale in config.scales(task):
+            assert f"{task}/{scale}" in shown
+            fetch = f"python -m suite.data fetch {task}/{scale}"
+            assert (fetch in shown) == bool(config.benchmark(task, scale).dataset.files)
+    assert "\x1b" not in shown
+
+
+def test_names_accelerators_and_their_counters(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fakes.install(monkeypatch, fakes.Device("NVIDIA H200", "GPU-a"), fakes.Device("NVIDIA H200", "GPU-b"))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert doctor.main([]) == 0
+    shown = capsys.readouterr().out
+    assert "1 x NVIDIA H200, 80 GB; 1 hidden by CUDA_VISIBLE_DEVICES" in shown
+    assert "hw=h200:" in shown
+    assert "accelerators (NVML)" in shown
+    assert "570.1, CUDA 12.8" in shown
+
+
+def test_an_unknown_option_is_one_line() -> None:
+    with pytest.raises(UserError, match=r"unknown option 'data'.*data_dir"):
+        doctor.main(["data=x"])
+
+
+def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert doctor.main(["--help"]) == 0
+    assert "data_dir=FOLDER" in capsys.readouterr().out
