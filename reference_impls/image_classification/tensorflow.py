@@ -1,0 +1,216 @@
+"""Image classification in TensorFlow: the twin of `torch.py`, line by line. States keep PyTorch's layout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from reference_impls.image_classification.shared import (
+    Batch,
+    Batches,
+    Hyperparameters,
+    initial_parameters,
+    normalise,
+    whitening,
+)
+from suite.harness.implementation import Compute, TrainStats
+
+DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
+LOSS_SCALE = {"fp32": 1.0, "bf16": 1.0, "fp16": 128.0}
+ACCELERATORS = 1
+EPSILON = 1e-5
+EVAL_BATCH = 1000
+Parameters = dict[str, tf.Variable]
+
+
+def network(p: Parameters, images: tf.Tensor, training: bool, momentum: float) -> tf.Tensor:
+    """Logits float32 [B, classes] of images [B, S, S, C]: whitening, pairs of 3x3 convolutions, maximum, head."""
+    dtype = images.dtype
+    x = tf.nn.conv2d(images, tf.cast(p["whiten_weight"], dtype), 1, "VALID") + tf.cast(p["whiten_bias"], dtype)
+    x = tf.nn.gelu(x)
+    i = 0
+    while f"conv{i}_weight" in p:
+        x = tf.nn.conv2d(x, tf.cast(p[f"conv{i}_weight"], dtype), 1, "SAME")
+        if i % 2 == 0:
+            x = tf.nn.max_pool2d(x, 2, 2, "VALID")
+        mean, variance, bias = p[f"norm{i}_mean"], p[f"norm{i}_variance"], p[f"norm{i}_bias"]
+        x, batch_mean, batch_variance, *_ = tf.raw_ops.FusedBatchNormV3(
+            x=x,
+            scale=tf.ones_like(bias),
+            offset=bias,
+            mean=tf.zeros([0]) if training else mean,
+            variance=tf.zeros([0]) if training else variance,
+            epsilon=EPSILON,
+            is_training=training,
+        )
+        if training:
+            mean.assign(momentum * mean + (1 - momentum) * batch_mean)
+            variance.assign(momentum * variance + (1 - momentum) * batch_variance)
+        x = tf.nn.gelu(x)
+        i += 1
+    x = tf.reduce_max(x, (1, 2))
+    head = tf.cast(p["head_weight"], dtype)
+    return tf.cast(tf.matmul(x, head, transpose_b=True), tf.float32) / float(x.shape[1])
+
+
+def orthogonalise(matrix: tf.Tensor, steps: int, dtype: tf.DType) -> tf.Tensor:
+    """The nearest semi-orthogonal matrix, roughly, by Newton-Schulz iteration (Jordan et al. 2024, Muon)."""
+    tall = matrix.shape[0] > matrix.shape[1]
+    wide = tf.transpose(matrix) if tall else matrix
+    x = tf.cast(wide / (tf.norm(wide) + 1e-7), dtype)
+    for _ in range(steps):
+        gram = tf.matmul(x, x, transpose_b=True)
+        x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
+    return tf.cast(tf.transpose(x) if tall else x, tf.float32)
+
+
+def update(
+    p: Parameters,
+    momenta: Parameters,
+    gradients: dict[str, tf.Tensor],
+    hyper: Hyperparameters,
+    rates: tf.Tensor,
+    dtype: tf.DType,
+) -> None:
+    """One step of Muon for the convolutions and of Nesterov momentum for biases and head.
+
+    `rates` holds the factors on the learning rates: of all, and of the whitening bias.
+    """
+    decay = hyper.opt_weight_decay * hyper.global_batch_size
+    for name, momentum in momenta.items():
+        parameter, gradient = p[name], gradients[name]
+        if name.startswith("conv"):
+            momentum.assign(hyper.muon_momentum * momentum + gradient)
+            direction = tf.transpose(gradient + hyper.muon_momentum * momentum, (3, 2, 0, 1))
+            flat = tf.reshape(direction, (direction.shape[0], -1))
+            step = tf.transpose(tf.reshape(orthogonalise(flat, hyper.muon_steps, dtype), direction.shape), (2, 3, 1, 0))
+            scaled = parameter * (direction.shape[0] ** 0.5 / tf.norm(parameter))
+            parameter.assign(scaled - hyper.muon_learning_rate * rates[0] * step)
+            continue
+        first_rate = hyper.head_learning_rate if name == "head_weight" else hyper.bias_learning_rate
+        rate = first_rate * rates[1 if name == "whiten_bias" else 0]
+        gradient += decay / first_rate * parameter
+        momentum.assign(hyper.opt_momentum * momentum + gradient)
+        parameter.assign_sub(rate * (gradient + hyper.opt_momentum * momentum))
+
+
+class TensorFlowImageClassifier:
+    """The implementation; see `suite.harness.implementation.Implementation`."""
+
+    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, compute: Compute) -> None:
+        self.hyper, self.data, self.seed = hyper, data, seed
+        self.device = "/GPU:0" if compute.device == "gpu" else "/CPU:0"
+        self.dtype, self.scale = DTYPES[compute.precision], LOSS_SCALE[compute.precision]
+        channels, classes = data["train_images"].shape[-1], 10
+        initial = initial_parameters(hyper, channels, classes, seed)
+        self.batches: Iterator[Batch] | None = None
+        self.p: Parameters = {}
+        self.momenta: Parameters = {}
+        with tf.device(self.device):
+            for name, value in initial.items():
+                self.p[name] = tf.Variable(from_torch(value), name=name)
+                if name != "whiten_weight" and not name.endswith(("_mean", "_variance")):
+                    self.momenta[name] = tf.Variable(tf.zeros_like(self.p[name]), name=f"momentum/{name}")
+        self.graph_step = tf.function(self._graph_step, reduce_retracing=False)
+        self.graph_logits = tf.function(self._graph_logits)
+        self.restore({**initial, "step": np.array(0)})
+
+    def train(self, samples: int) -> TrainStats:
+        """Take whole steps until `samples` samples have been seen."""
+        if self.batches is None:
+            data = Batches(self.data["train_images"], self.data["train_labels"], self.hyper, self.seed)
+            if self.step == 0:
+                self.p["whiten_weight"].assign(from_torch(whitening(data.whitening_images())))
+            self.batches = data.iterate(self.step)
+        size = self.hyper.global_batch_size
+        while True:
+            batch = next(self.batches)
+            loss = self.train_step(batch.images, batch.labels, batch.epoch)
+            self.step += 1
+            if self.step * size >= samples:
+                return TrainStats(self.step * size, float(loss) / size)
+
+    def train_step(self, images: np.ndarray, labels: np.ndarray, epoch: float) -> tf.Tensor:
+        """One step on images float32 [B, S, S, C] and labels [B]; the loss summed over the batch."""
+        rates = np.array([self.hyper.learning_rate(epoch), self.hyper.whiten_learning_rate(epoch)], np.float32)
+        with tf.device(self.device):
+            return self.graph_step(tf.constant(images), tf.constant(labels), tf.constant(rates))
+
+    def _graph_step(self, images: tf.Tensor, labels: tf.Tensor, rates: tf.Tensor) -> tf.Tensor:
+        trained = {name: self.p[name] for name in self.momenta}
+        with tf.GradientTape() as tape:
+            logits = network(self.p, tf.cast(images, self.dtype), True, self.hyper.norm_momentum)
+            classes = logits.shape[1]
+            smooth = self.hyper.label_smoothing
+            targets = tf.one_hot(labels, classes) * (1 - smooth) + smooth / classes
+            loss = tf.reduce_sum(tf.nn.softmax_cross_entropy_with_logits(targets, logits))
+            scaled = loss * self.scale
+        gradients = tape.gradient(scaled, trained)
+        if self.scale != 1.0:
+            gradients = {name: gradient / self.scale for name, gradient in gradients.items()}
+            gradients = {n: tf.where(tf.math.is_finite(g), g, tf.zeros_like(g)) for n, g in gradients.items()}
+        update(self.p, self.momenta, gradients, self.hyper, rates, self.dtype)
+        return loss
+
+    def logits(self, images: np.ndarray) -> np.ndarray:
+        """Logits float32 [N, classes] of images uint8 [N, H, W, C]; with flip, the mean of an image and its mirror."""
+        with tf.device(self.device):
+            outputs = [
+                self.graph_logits(tf.constant(normalise(images[first : first + EVAL_BATCH], self.hyper))).numpy()
+                for first in range(0, len(images), EVAL_BATCH)
+            ]
+        return np.concatenate(outputs)
+
+    def _graph_logits(self, images: tf.Tensor) -> tf.Tensor:
+        x = tf.cast(images, self.dtype)
+        y = network(self.p, x, False, self.hyper.norm_momentum)
+        if self.hyper.flip:
+            y = (y + network(self.p, tf.reverse(x, [2]), False, self.hyper.norm_momentum)) / 2
+        return y
+
+    def predict(self) -> Sequence[Any]:
+        """The class of each test image."""
+        return [int(label) for label in self.logits(self.data["test_images"]).argmax(1)]
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Parameters, statistics, momenta and the step."""
+        state = {name: to_torch(value.numpy()) for name, value in self.p.items()}
+        momenta = {f"momentum/{name}": to_torch(value.numpy()) for name, value in self.momenta.items()}
+        return {**state, **momenta, "step": np.array(self.step)}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Take over a state of either framework; without momenta they start at zero."""
+        for name, variable in self.p.items():
+            variable.assign(from_torch(state[name]))
+        for name, variable in self.momenta.items():
+            variable.assign(from_torch(state.get(f"momentum/{name}", np.zeros_like(state[name]))))
+        self.step = int(state["step"])
+        self.batches = None
+
+
+def from_torch(value: np.ndarray) -> np.ndarray:
+    """Convolution weights [out, in, height, width] to [height, width, in, out]; anything else as it is."""
+    return value.transpose(2, 3, 1, 0) if value.ndim == 4 else value
+
+
+def to_torch(value: np.ndarray) -> np.ndarray:
+    """The inverse of `from_torch`."""
+    return value.transpose(3, 2, 0, 1) if value.ndim == 4 else value
+
+
+def build(
+    hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, compute: Compute
+) -> TensorFlowImageClassifier:
+    """The implementation, traced and warmed up on random images of each size; its state is that of the seed."""
+    hyper = Hyperparameters.of(hyperparameters)
+    made = TensorFlowImageClassifier(hyper, data, seed, compute)
+    initial = made.state()
+    channels = data["train_images"].shape[-1]
+    for size in sorted(set(hyper.epoch_sizes)):
+        noise = np.random.default_rng(0).random((hyper.global_batch_size, size, size, channels), np.float32)
+        made.train_step(noise, np.zeros(len(noise), np.int64), 0.0)
+    made.restore(initial)
+    return made
