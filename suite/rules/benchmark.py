@@ -1,0 +1,108 @@
+"""Checks of the chapters "Divisions", "Data" and "Hyperparameters": the benchmark that was run is the suite's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mlperf_logging.mllog import constants as keys
+
+from suite import config as suite_config
+from suite.record.evidence import CONFIG, LOG, SYSTEM
+from suite.record.mllog import DATASET
+from suite.record.parsing import differences, same
+from suite.rules.finding import RUN, Breach
+from suite.rules.reading import Evidence
+
+DIVISION = keys.CLOSED
+STATUSES = (keys.ONPREM, keys.CLOUD, "preview", keys.RESEARCH)
+
+_NOT_YOURS = "run the benchmark as conf/task/ has it: without overriding task values"
+
+
+@RUN.rule("division.1")
+def known_benchmark(run: Evidence) -> Iterator[Breach]:
+    """The benchmark is one of the suite's."""
+    line = run.line(keys.SUBMISSION_BENCHMARK)
+    if line and run.benchmark is None:
+        known = [f"{task}/{scale}" for task in suite_config.names("task") for scale in suite_config.scales(task)]
+        yield Breach(LOG, line.number, f"one of {', '.join(known)}", line.value, "name one of the suite's benchmarks")
+
+
+@RUN.rule("division.2")
+def unchanged_benchmark(run: Evidence) -> Iterator[Breach]:
+    """The configuration holds the benchmark as the suite defines it; its hyperparameters have their own rule."""
+    if run.benchmark is None or not run.parsed(CONFIG):
+        return
+    expected = run.benchmark.model_dump(mode="json", exclude={"hyperparameters"})
+    found = run.configured("benchmark")
+    if isinstance(found, dict):
+        found = {name: value for name, value in found.items() if name != "hyperparameters"}
+    for path, right, wrong in differences(expected, found):
+        line = run.config_line("benchmark", *path)
+        yield Breach(CONFIG, line, f"benchmark.{'.'.join(map(str, path))}: {right}", wrong, _NOT_YOURS)
+
+
+@RUN.rule("division.3")
+def division(run: Evidence) -> Iterator[Breach]:
+    """Division, status and submitter are allowed ones, and the same in the log and in the system description."""
+    for key, name, allowed in (
+        (keys.SUBMISSION_DIVISION, "division", (DIVISION,)),
+        (keys.SUBMISSION_STATUS, "status", STATUSES),
+        (keys.SUBMISSION_ORG, "submitter", None),
+    ):
+        line = run.line(key)
+        if line is None:
+            continue
+        if line.value not in (allowed or (line.value,)) or not isinstance(line.value, str):
+            expected = f"one of {', '.join(allowed)}" if allowed else "a name"
+            yield Breach(LOG, line.number, expected, line.value, f"log an allowed {key}")
+        described = run.described("description", name)
+        if described is not None and not same(line.value, described):
+            expected = f"{name} {line.value}, as in log line {line.number}"
+            mend = f"name one {name} everywhere"
+            yield Breach(SYSTEM, run.json_line(SYSTEM, name), expected, described, mend)
+
+
+@RUN.rule("data.1")
+def right_data(run: Evidence) -> Iterator[Breach]:
+    """The prepared arrays that were trained and evaluated on have the sums that the suite declares."""
+    line, benchmark = run.line(DATASET), run.benchmark
+    if line is None or benchmark is None:
+        return
+    mend = "get the dataset anew: python -m suite.data verify, then fetch"
+    if line.value != benchmark.dataset.name:
+        yield Breach(LOG, line.number, f"dataset {benchmark.dataset.name}", line.value, mend)
+    for path, right, wrong in differences(benchmark.dataset.arrays, line.metadata.get("arrays")):
+        yield Breach(LOG, line.number, f"sha256 of {'.'.join(map(str, path)) or 'each array'}: {right}", wrong, mend)
+
+
+@RUN.rule("data.2")
+def right_sizes(run: Evidence) -> Iterator[Breach]:
+    """The splits have their sizes."""
+    if run.benchmark is None:
+        return
+    dataset = run.benchmark.dataset
+    for key, expected in ((keys.TRAIN_SAMPLES, dataset.train_samples), (keys.EVAL_SAMPLES, dataset.eval_samples)):
+        line = run.line(key)
+        if line and not same(expected, line.value):
+            yield Breach(LOG, line.number, f"{key} {expected}", line.value, _NOT_YOURS)
+
+
+@RUN.rule("hyperparameters.1")
+def hyperparameters(run: Evidence) -> Iterator[Breach]:
+    """Every hyperparameter has the reference's value in the log and in the configuration."""
+    if run.benchmark is None:
+        return
+    reference = run.benchmark.hyperparameters
+    for name, value in reference.items():
+        lines = run.lines_of.get(name, [])
+        if not lines and run.readable:
+            yield Breach(LOG, None, f"a line {name} with value {value}", "none", _NOT_YOURS)
+        for line in lines:
+            if not same(value, line.value):
+                yield Breach(LOG, line.number, f"{name} {value}", line.value, _NOT_YOURS)
+    if not run.parsed(CONFIG):
+        return
+    for path, right, wrong in differences(reference, run.configured("benchmark", "hyperparameters")):
+        number = run.config_line("benchmark", "hyperparameters", *path)
+        yield Breach(CONFIG, number, f"{'.'.join(map(str, path)) or 'hyperparameters'}: {right}", wrong, _NOT_YOURS)

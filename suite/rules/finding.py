@@ -1,0 +1,95 @@
+"""What a check reports, and the registries in which each check stands under its rule's id."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+if TYPE_CHECKING:
+    from suite.rules.reading import Evidence
+
+Severity = Literal["fail", "error", "note"]
+
+MAX_FINDINGS = 1000  # of one rule in one run
+_MAX_SHOWN = 200  # characters
+
+
+@dataclass(frozen=True)
+class Breach:
+    """What a check yields. `expected` and `found` may be any values of a submission; `mend` is our own text.
+
+    `line` counts from 1 and is None when no line is at fault. Severity `fail` breaks the rule, `error` means that it
+    could not be checked, `note` informs.
+    """
+
+    file: str
+    line: int | None
+    expected: Any
+    found: Any
+    mend: str
+    severity: Severity = "fail"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A breach of a rule, in plain short text that is safe to print. `file` is relative to what was reviewed."""
+
+    rule: str
+    severity: Severity
+    file: str
+    line: int | None
+    expected: str
+    found: str
+    mend: str
+
+
+def shown(value: Any) -> str:
+    """`value` in one short line without control characters: text as it is, everything else as JSON."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if len(text) > _MAX_SHOWN:
+        text = text[:_MAX_SHOWN] + "..."
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+Subject = TypeVar("Subject")
+Check = Callable[[Subject], Iterable[Breach]]
+
+
+class Checks(Generic[Subject]):
+    """The checks of one kind of subject by rule id: pure functions that never raise, whatever the subject holds."""
+
+    def __init__(self) -> None:
+        self.by_rule: dict[str, Check[Subject]] = {}
+
+    def rule(self, rule: str) -> Callable[[Check[Subject]], Check[Subject]]:
+        """Register the decorated function as the check of `rule`."""
+
+        def register(check: Check[Subject]) -> Check[Subject]:
+            assert rule not in self.by_rule, f"two checks of rule {rule}"
+            self.by_rule[rule] = check
+            return check
+
+        return register
+
+    def findings(self, subject: Subject, label: str = "") -> list[Finding]:
+        """All findings in `subject`, whose files lie in the folder `label` of what is reviewed."""
+        return [
+            Finding(
+                rule,
+                breach.severity,
+                shown(f"{label}/{breach.file}" if label else breach.file),
+                breach.line,
+                shown(breach.expected),
+                shown(breach.found),
+                breach.mend,
+            )
+            for rule, check in self.by_rule.items()
+            for breach in islice(check(subject), MAX_FINDINGS)
+        ]
+
+
+RUN: Checks[Evidence] = Checks()
+RESULT: Checks[Sequence[Evidence]] = Checks()

@@ -1,0 +1,94 @@
+"""Checks of the chapters "Log" and "Timing": the lines, their chain, their order and their clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mlperf_logging.mllog import constants as keys
+
+from suite.record.evidence import LOG
+from suite.record.mllog import RESTART
+from suite.rules.chain import broken_lines
+from suite.rules.finding import RUN, Breach
+from suite.rules.reading import Evidence
+from suite.rules.timeline import IN_RUN, ONCE, samples_of
+
+INIT_LIMIT_MS = 30 * 60 * 1000
+
+_AS_WRITTEN = "submit the log as the suite wrote it"
+_COUNTED = (*IN_RUN, keys.RUN_STOP, RESTART)
+
+
+@RUN.rule("log.1")
+def well_formed(run: Evidence) -> Iterator[Breach]:
+    """Each line is one MLLOG record."""
+    for line in run.lines:
+        if line.problem:
+            yield Breach(LOG, line.number, "a well-formed MLLOG line", line.problem, _AS_WRITTEN)
+    if LOG in run.contents and not run.lines:
+        yield Breach(LOG, None, "MLLOG lines", "an empty file", _AS_WRITTEN)
+
+
+@RUN.rule("log.2")
+def chained(run: Evidence) -> Iterator[Breach]:
+    """Each line carries the hash of the line before it, and the manifest that of the last."""
+    for number in broken_lines(run):
+        yield Breach(LOG, number, "the line that the hash chain holds", "another line", _AS_WRITTEN)
+
+
+@RUN.rule("log.3")
+def ordered(run: Evidence) -> Iterator[Breach]:
+    """Events come in the order of a run."""
+    yield from run.timeline.breaches
+
+
+@RUN.rule("log.4")
+def complete(run: Evidence) -> Iterator[Breach]:
+    """What describes a run is logged once."""
+    if not run.readable:
+        return
+    for key in ONCE:
+        lines = run.lines_of.get(key, [])
+        if not lines:
+            yield Breach(LOG, None, f"a line {key}", "none", _AS_WRITTEN)
+        for line in lines[1:]:
+            yield Breach(LOG, line.number, f"{key} once", f"again, after line {lines[0].number}", _AS_WRITTEN)
+
+
+@RUN.rule("log.5")
+def counted(run: Evidence) -> Iterator[Breach]:
+    """Training samples are counted, and only a restart goes back."""
+    behind = 0
+    for line in run.lines:
+        if line.problem or line.key not in _COUNTED:
+            continue
+        samples = samples_of(line)
+        if samples is None:
+            found = line.metadata.get(keys.SAMPLES_COUNT)
+            yield Breach(LOG, line.number, "samples_count, a whole number", found, _AS_WRITTEN)
+            continue
+        if line.key == RESTART and samples > behind:
+            yield Breach(LOG, line.number, f"a restart from at most {behind} samples", samples, _AS_WRITTEN)
+        elif line.key != RESTART and samples < behind:
+            yield Breach(LOG, line.number, f"samples_count of at least {behind}", samples, _AS_WRITTEN)
+        behind = samples
+
+
+@RUN.rule("timing.1")
+def clock_forward(run: Evidence) -> Iterator[Breach]:
+    """The clock never runs backwards."""
+    latest = 0
+    for line in run.lines:
+        if not line.problem:
+            if line.time_ms < latest:
+                yield Breach(LOG, line.number, f"time_ms of at least {latest}", line.time_ms, _AS_WRITTEN)
+            latest = max(latest, line.time_ms)
+
+
+@RUN.rule("timing.2")
+def short_initialisation(run: Evidence) -> Iterator[Breach]:
+    """Initialisation keeps within its limit."""
+    start, stop = run.line(keys.INIT_START), run.line(keys.INIT_STOP)
+    if start and stop and stop.time_ms - start.time_ms > INIT_LIMIT_MS:
+        found = f"{stop.time_ms - start.time_ms} ms"
+        yield Breach(LOG, stop.number, f"at most {INIT_LIMIT_MS} ms of initialisation", found, "build the model faster")

@@ -1,0 +1,117 @@
+"""Checks of the chapter "Power and cost": energy, cost and quiet are derived again from what they rest on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from suite import config as suite_config
+from suite.measure.energy import energy
+from suite.record.evidence import CONFIG, LOG, POWER, SYSTEM
+from suite.record.mllog import COST, ENERGY, ENVIRONMENT
+from suite.record.parsing import number, same
+from suite.rules.finding import RUN, Breach
+from suite.rules.reading import Evidence
+
+TOLERANCE = 1e-6  # relative, between a logged figure and the same figure derived again
+MIN_COVERAGE = 0.95  # of the run's time, for an energy without remark
+PRICES = ("price_per_hour", "price_per_cpu_hour")
+
+_AS_WRITTEN = "submit the figures that the suite logged"
+
+
+@RUN.rule("measurement.1")
+def energy_holds(run: Evidence) -> Iterator[Breach]:
+    """The energy is that of the samples between run_start and run_stop, and an estimate is labelled as one."""
+    line, start, stop = run.line(ENERGY), run.timeline.run_start, run.timeline.run_stop
+    if not (line and start and stop and run.samples is not None and run.intact(POWER, CONFIG, SYSTEM)):
+        return
+    used = energy(run.samples, start.time_ms, stop.time_ms, _power_ceiling(run))
+    claims = {"joules": line.value, **line.metadata}
+    for name in ("joules", "source", "coverage", "interval_s", "mean_w"):
+        derived = getattr(used, name)
+        if not _close(derived, claims.get(name)):
+            expected = f"{name} {derived}, derived from {POWER}"
+            yield Breach(LOG, line.number, expected, claims.get(name), _AS_WRITTEN)
+
+
+@RUN.rule("measurement.2")
+def energy_covers(run: Evidence) -> Iterator[Breach]:
+    """An energy that was measured for a part of the run only says so."""
+    line = run.line(ENERGY)
+    coverage = number(line.metadata.get("coverage")) if line else None
+    if line and line.value is None:
+        yield Breach(LOG, line.number, "an energy", "not known", "give the system a power ceiling or counters", "note")
+    elif line and coverage is not None and coverage < MIN_COVERAGE:
+        expected = f"an energy of at least {MIN_COVERAGE:.0%} of the run"
+        yield Breach(LOG, line.number, expected, f"of {coverage:.0%}", "none: read the energy as that part's", "note")
+
+
+@RUN.rule("measurement.3")
+def cost_holds(run: Evidence) -> Iterator[Breach]:
+    """The cost is the configured price times the time from run_start to run_stop, and says whose price it is."""
+    line, start, stop = run.line(COST), run.timeline.run_start, run.timeline.run_stop
+    if not (line and start and stop and run.intact(CONFIG, SYSTEM)):
+        return
+    price = _price_per_hour(run)
+    if not _close(price, line.metadata.get("price_per_hour")):
+        expected = f"price_per_hour {price}, as configured"
+        yield Breach(LOG, line.number, expected, line.metadata.get("price_per_hour"), _AS_WRITTEN)
+    hours = (stop.time_ms - start.time_ms) / 3_600_000
+    cost = None if price is None else price * hours
+    if not _close(cost, line.value):
+        yield Breach(LOG, line.number, f"{cost}: {price} an hour for {hours:.6g} hours", line.value, _AS_WRITTEN)
+    source = run.configured("system", "price")
+    for name, value in source.items() if isinstance(source, dict) else ():
+        if not same(value, line.metadata.get(name)):
+            expected = f"{name} {value} of the price, as configured"
+            yield Breach(LOG, line.number, expected, line.metadata.get(name), _AS_WRITTEN)
+
+
+@RUN.rule("measurement.4")
+def own_price(run: Evidence) -> Iterator[Breach]:
+    """A price that is not the suite's is shown as the submitter's own."""
+    name = run.configured("system", "name")
+    if name not in suite_config.names("hw"):
+        return
+    listed = suite_config.load("hw", name)
+    for price in PRICES:
+        if not same(listed.get(price), run.configured("system", price)):
+            where = run.config_line("system", price)
+            found = f"{run.configured('system', price)}, the submitter's own"
+            yield Breach(CONFIG, where, f"{price} {listed.get(price)} of conf/hw/{name}.yaml", found, "none", "note")
+
+
+@RUN.rule("measurement.5")
+def quiet(run: Evidence) -> Iterator[Breach]:
+    """A run on a machine that was not quiet is marked."""
+    for line in run.lines_of.get(ENVIRONMENT, []):
+        if line.value != "quiet":
+            mend = "repeat the run with nothing else on the machine"
+            reasons = line.metadata.get("reasons")
+            found = f"{line.value}: {'; '.join(map(str, reasons)) if isinstance(reasons, list) else reasons}"
+            yield Breach(LOG, line.number, "a quiet machine", found, mend, "note")
+
+
+def _power_ceiling(run: Evidence) -> float | None:
+    return _of_system(run, "power_ceiling_w", "power_ceiling_w_per_cpu")
+
+
+def _price_per_hour(run: Evidence) -> float | None:
+    return _of_system(run, *PRICES)
+
+
+def _of_system(run: Evidence, whole: str, per_cpu: str) -> float | None:
+    """A configured figure of the whole system, or else the one per logical CPU times the number of those."""
+    figure = number(run.configured("system", whole))
+    if figure is not None:
+        return figure
+    each, cpus = number(run.configured("system", per_cpu)), number(run.described("detected", "logical_cpus"))
+    return None if each is None or cpus is None else each * cpus
+
+
+def _close(derived: object, logged: object) -> bool:
+    a, b = number(derived), number(logged)
+    if a is None or b is None:
+        return same(derived, logged)
+    return math.isclose(a, b, rel_tol=TOLERANCE, abs_tol=1e-9)

@@ -1,0 +1,59 @@
+"""Checks of the chapter "Packaging": the folder's files and their sealing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from suite.record.evidence import CONFIG, LOG, MANIFEST, POWER, PREDICTIONS, SYSTEM
+from suite.record.mllog import line_hash
+from suite.rules.chain import broken_lines
+from suite.rules.finding import RUN, Breach
+from suite.rules.reading import Evidence
+
+_ALWAYS = (LOG, CONFIG, SYSTEM, POWER, MANIFEST)
+_AS_WRITTEN = "submit the folder as the suite wrote it"
+
+
+@RUN.rule("package.1")
+def plain_files(run: Evidence) -> Iterator[Breach]:
+    """No link, no special file, nothing of an unreasonable size."""
+    yield from run.unsafe
+
+
+@RUN.rule("package.2")
+def complete(run: Evidence) -> Iterator[Breach]:
+    """Every file of an evidence folder is there; predictions.jsonl only if the run came to an evaluation."""
+    predicted = run.timeline.evaluations or PREDICTIONS in (run.sealed or {})
+    refused = {breach.file for breach in run.unsafe}
+    for name in (*_ALWAYS, PREDICTIONS) if predicted else _ALWAYS:
+        if not {name, "."} & (run.contents.keys() | refused):
+            yield Breach(name, None, "a file of this name", "no such file", _AS_WRITTEN)
+
+
+@RUN.rule("package.3")
+def well_formed(run: Evidence) -> Iterator[Breach]:
+    """Each file is what its format asks for; the log has its own rule."""
+    yield from run.malformed
+
+
+@RUN.rule("package.4")
+def sealed(run: Evidence) -> Iterator[Breach]:
+    """Each file is the one that the manifest seals. A broken chain already names the changed lines of the log."""
+    if run.sealed is None:
+        return
+    for name, content in run.contents.items():
+        if name == MANIFEST:
+            continue
+        if name not in run.sealed:
+            yield Breach(MANIFEST, None, f"a seal of {name}", "none", _AS_WRITTEN)
+        elif name in run.changed and not (name == LOG and broken_lines(run)):
+            expected = f"sha256 {run.sealed[name].sha256}"
+            line = run.sealed[name].changed_line(content)
+            yield Breach(name, line, expected, f"sha256 {line_hash(content)}", f"restore {name} as it was sealed")
+
+
+@RUN.rule("package.5")
+def nothing_else(run: Evidence) -> Iterator[Breach]:
+    """What is not evidence is not looked at."""
+    for path in run.others:
+        yield Breach(path, None, "only evidence", "another entry, not reviewed", "leave it out", "note")

@@ -1,0 +1,177 @@
+"""Checks of the chapters "Quality" and "Convergence": the target, when it was looked for, and the predictions."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+
+from mlperf_logging.mllog import constants as keys
+
+from suite.config import Benchmark
+from suite.errors import BadPrediction, UserError
+from suite.harness.implementation import load_task
+from suite.harness.loop import due
+from suite.record.evidence import LOG, PREDICTIONS
+from suite.record.mllog import Line
+from suite.record.parsing import number
+from suite.rules.finding import RUN, Breach
+from suite.rules.reading import Evidence
+from suite.rules.timeline import samples_of
+from suite.store import files
+from suite.store.arrays import prepared
+
+REASONS = {"target": keys.SUCCESS, "budget": keys.ABORTED, "diverged": keys.ABORTED, "interrupt": keys.ABORTED}
+TOLERANCE = 1e-6  # between a quality logged and scored again, relative
+
+_AS_WRITTEN = "submit the log as the suite wrote it"
+
+
+def reached(benchmark: Benchmark, evaluation: Line) -> bool:
+    """Whether an eval_accuracy line meets the suite's target."""
+    quality = number(evaluation.value)
+    return quality is not None and benchmark.reached(quality)
+
+
+def global_batch(benchmark: Benchmark) -> int:
+    """The samples of one step; 1 for a benchmark that has no such hyperparameter."""
+    return int(benchmark.hyperparameters.get(keys.GLOBAL_BATCH_SIZE, 1))
+
+
+@RUN.rule("quality.1")
+def status_holds(run: Evidence) -> Iterator[Breach]:
+    """A run that ends with success ends at an evaluation that meets the target; another one does not."""
+    stop, benchmark, evaluations = run.timeline.run_stop, run.benchmark, run.timeline.evaluations
+    if stop is None:
+        return
+    status, reason = stop.metadata.get(keys.STATUS), stop.metadata.get("reason")
+    if not isinstance(reason, str) or REASONS.get(reason) != status:
+        expected = "; ".join(f"status {s} with reason {r}" for r, s in REASONS.items())
+        yield Breach(LOG, stop.number, expected, f"status {status} with reason {reason}", _AS_WRITTEN)
+    if benchmark is None or not run.readable:
+        return
+    met = bool(evaluations) and reached(benchmark, evaluations[-1])
+    if met != (status == keys.SUCCESS):
+        found = f"{benchmark.metric} {evaluations[-1].value}" if evaluations else "no evaluation"
+        bound = "at least" if benchmark.direction == "higher" else "at most"
+        expected = f"{benchmark.metric} {bound} {benchmark.target}"
+        if status == keys.SUCCESS:
+            at = evaluations[-1].number if evaluations else stop.number
+            yield Breach(LOG, at, f"{expected} at the evaluation that stops the run", found, "train to the target")
+        else:
+            yield Breach(LOG, stop.number, f"status {keys.SUCCESS}: {found} meets the target", status, _AS_WRITTEN)
+    if status == keys.SUCCESS and evaluations and samples_of(stop) != samples_of(evaluations[-1]):
+        expected = f"samples_count {samples_of(evaluations[-1])}, as at the last evaluation"
+        yield Breach(LOG, stop.number, expected, samples_of(stop), _AS_WRITTEN)
+
+
+@RUN.rule("quality.2")
+def stopped_at_once(run: Evidence) -> Iterator[Breach]:
+    """No evaluation before the last one meets the target."""
+    for evaluation in run.timeline.evaluations[:-1]:
+        if run.benchmark and reached(run.benchmark, evaluation):
+            expected = f"the run to stop at {run.benchmark.metric} {run.benchmark.target}"
+            found = f"{evaluation.value}, and training went on"
+            yield Breach(LOG, evaluation.number, expected, found, "stop at the first evaluation that meets the target")
+            return
+
+
+@RUN.rule("quality.3")
+def on_schedule(run: Evidence) -> Iterator[Breach]:
+    """Evaluations come at the first whole step at or after each due point, and at no other time."""
+    benchmark, stop = run.benchmark, run.timeline.run_stop
+    if benchmark is None or not run.readable:
+        return
+    batch, behind = global_batch(benchmark), 0
+    for evaluation in run.timeline.evaluations:
+        samples = samples_of(evaluation)
+        if samples is None:
+            continue
+        at = due(benchmark, behind)
+        if not at <= samples < at + batch:
+            expected = f"an evaluation at {at} to {at + batch - 1} samples"
+            yield Breach(LOG, evaluation.number, expected, samples, "evaluate when the benchmark says")
+        behind = samples
+    at, ended = due(benchmark, behind), samples_of(stop) if stop else None
+    if stop and ended is not None and at > behind and ended >= at + batch:
+        expected = f"an evaluation at {at} to {at + batch - 1} samples"
+        yield Breach(LOG, stop.number, expected, f"none before the end at {ended}", "evaluate when the benchmark says")
+
+
+@RUN.rule("quality.4")
+def within_budget(run: Evidence) -> Iterator[Breach]:
+    """A run ends at the first whole step at or after its budget."""
+    stop, benchmark = run.timeline.run_stop, run.benchmark
+    samples = samples_of(stop) if stop else None
+    if stop is None or samples is None or benchmark is None:
+        return
+    limit = benchmark.budget_samples + global_batch(benchmark) - 1
+    if samples > limit:
+        yield Breach(LOG, stop.number, f"at most {limit} samples", samples, "stop when the budget ends")
+    if stop.metadata.get("reason") == "budget" and samples < benchmark.budget_samples:
+        expected = f"{benchmark.budget_samples} samples at the end of the budget"
+        yield Breach(LOG, stop.number, expected, samples, _AS_WRITTEN)
+
+
+@RUN.rule("quality.5")
+def same_predictions(run: Evidence) -> Iterator[Breach]:
+    """The predictions are those of the last evaluation. Changed after the sealing, they are so by another rule."""
+    evaluations = run.lines_of.get(keys.EVAL_ACCURACY)
+    if not evaluations or PREDICTIONS not in run.contents or PREDICTIONS in run.changed:
+        return
+    expected = evaluations[-1].metadata.get("predictions_sha256")
+    found = hashlib.sha256(run.contents[PREDICTIONS]).hexdigest()
+    if expected != found:
+        mend = "submit the predictions of the last evaluation"
+        yield Breach(PREDICTIONS, None, f"sha256 {expected} of log line {evaluations[-1].number}", found, mend)
+
+
+@RUN.rule("quality.6")
+def same_quality(run: Evidence) -> Iterator[Breach]:
+    """The task's metric gives the logged quality again. Predictions changed after the sealing are not scored."""
+    evaluations, benchmark = run.timeline.evaluations, run.benchmark
+    if not evaluations or benchmark is None or run.predictions is None or PREDICTIONS in run.changed:
+        return
+    try:
+        task = load_task(benchmark.task)
+        if missing := files.faults(benchmark.dataset, files.root(run.data_dir)):
+            raise UserError(missing[0].problem)
+        data = prepared(benchmark, task, run.data_dir)
+    except UserError as error:
+        mend = f"python -m suite.data fetch {benchmark.name}, or name the folder that has it with data_dir=FOLDER"
+        yield Breach(PREDICTIONS, None, f"the dataset of {benchmark.name}, to score with", str(error), mend, "error")
+        return
+    mend = "submit the predictions that the suite wrote"
+    try:
+        metrics = task.score(run.predictions, data)
+    except BadPrediction as error:
+        yield Breach(PREDICTIONS, error.line or None, "predictions that the task can score", str(error), mend)
+        return
+    except Exception as error:  # a task's metric met values that it did not foresee: the submission's fault
+        yield Breach(PREDICTIONS, None, "predictions that the task can score", type(error).__name__, mend)
+        return
+    last = evaluations[-1]
+    logged = last.metadata.get("metrics")
+    claims = {f"{benchmark.metric} in value": last.value}
+    for name in metrics:
+        claims[f"{name} in metrics"] = logged.get(name) if isinstance(logged, dict) else None
+    for claim, value in claims.items():
+        scored = metrics[claim.split(" in ")[0]]
+        if not _close(scored, value):
+            yield Breach(LOG, last.number, f"{claim}: {scored:.9g}, as the predictions score", value, mend)
+
+
+def _close(scored: float, logged: object) -> bool:
+    claimed = number(logged)
+    if claimed is None:
+        return logged is None and not math.isfinite(scored)
+    return math.isclose(scored, claimed, rel_tol=TOLERANCE, abs_tol=1e-12)
+
+
+@RUN.rule("convergence.1")
+def converged(run: Evidence) -> Iterator[Breach]:
+    """A run that did not converge is a result, and says so."""
+    stop = run.timeline.run_stop
+    if stop and stop.metadata.get(keys.STATUS) == keys.ABORTED:
+        found = f"ended by {stop.metadata.get('reason')}: it did not converge"
+        yield Breach(LOG, stop.number, "the target", found, "none: at most one such run may stand in a result", "note")

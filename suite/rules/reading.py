@@ -1,0 +1,263 @@
+"""A run's evidence as values, read from a stranger's folder: what is wrong with it is a breach, no exception."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from mlperf_logging.mllog import constants as keys
+
+from suite import config
+from suite.config import Benchmark
+from suite.measure.energy import MAX_BYTES, Sample, SamplesError, read_samples
+from suite.record import mllog
+from suite.record.evidence import (
+    CONFIG,
+    LOG,
+    MANIFEST,
+    POWER,
+    PREDICTIONS,
+    SEALED,
+    SYSTEM,
+    Digest,
+    UnsafeFile,
+    digest,
+    read_safely,
+)
+from suite.record.mllog import Line
+from suite.record.parsing import KeyPath, MalformedError, decoded, json_object, json_value, yaml_mapping
+from suite.rules.finding import MAX_FINDINGS, Breach
+from suite.rules.timeline import Timeline, timeline
+
+# The largest file of each name that is read: bytes, lines.
+LIMITS = {
+    LOG: (64 << 20, 1 << 17),
+    CONFIG: (64 << 10, 1 << 12),
+    SYSTEM: (1 << 20, 1 << 14),
+    POWER: (MAX_BYTES, 1 << 20),
+    PREDICTIONS: (32 << 20, 1 << 20),
+    MANIFEST: (10 << 20, 1 << 10),
+}
+_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+_HEX = re.compile(r"[0-9a-f]*\Z")
+_RESEND = "submit the file as the suite wrote it"
+
+
+@dataclass
+class Evidence:
+    """One run's evidence. What could not be read is empty or None, and stands in `unsafe` or `malformed`.
+
+    `label` is the folder relative to what is reviewed, empty for that itself. `contents` holds the files that could be
+    read, `others` the paths of what else lies in the folder. `data_dir` is where the reviewer's datasets lie.
+    """
+
+    label: str
+    data_dir: str | None = None
+    contents: dict[str, bytes] = field(default_factory=dict)
+    others: list[str] = field(default_factory=list)
+    unsafe: list[Breach] = field(default_factory=list)
+    malformed: list[Breach] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
+    config: dict[str, Any] = field(default_factory=dict)
+    config_lines: dict[KeyPath, int] = field(default_factory=dict)
+    system: dict[str, Any] = field(default_factory=dict)
+    samples: list[Sample] | None = None
+    predictions: list[Any] | None = None
+    log_head: str | None = None
+    sealed: dict[str, Digest] | None = None
+
+    @classmethod
+    def read(cls, folder: Path, label: str = "", data_dir: str | None = None) -> Evidence:
+        """The evidence in `folder`, which follows no link and leaves nothing outside the folder read."""
+        made = cls(label, data_dir)
+        if folder.is_symlink():
+            made.unsafe.append(_unsafe(".", "a symbolic link"))
+            return made
+        made._survey(folder)
+        for name, (limit, lines) in LIMITS.items():
+            try:
+                content = read_safely(folder / name, limit)
+                if content.count(b"\n") > lines:
+                    raise UnsafeFile(f"has more than {lines} lines")
+                made.contents[name] = content
+            except FileNotFoundError:
+                continue
+            except UnsafeFile as error:
+                if (folder / name).is_symlink():
+                    continue  # the survey has it
+                made.unsafe.append(_unsafe(name, str(error)))
+            except OSError as error:
+                made.unsafe.append(_unsafe(name, error.strerror or "cannot be read"))
+        for name, parse in (
+            (LOG, made._parse_log),
+            (CONFIG, made._parse_config),
+            (SYSTEM, made._parse_system),
+            (PREDICTIONS, made._parse_predictions),
+            (MANIFEST, made._parse_manifest),
+        ):
+            if name in made.contents:
+                try:
+                    parse(made.contents[name])
+                except MalformedError as error:
+                    made._malformed(name, error)
+        if POWER in made.contents:
+            try:
+                made.samples = read_samples(folder / POWER)
+            except SamplesError as error:
+                made._malformed(POWER, MalformedError(str(error), error.line or None))
+        return made
+
+    def _survey(self, folder: Path) -> None:
+        for at, (path, is_link) in enumerate(_entries(folder)):
+            if at >= MAX_FINDINGS:
+                self.unsafe.append(_unsafe(".", f"more than {MAX_FINDINGS} entries"))
+                return
+            if is_link:
+                self.unsafe.append(_unsafe(path, "a symbolic link"))
+            elif path not in LIMITS:
+                self.others.append(path)
+
+    def _malformed(self, name: str, error: MalformedError) -> None:
+        self.malformed.append(Breach(name, error.line, "a well-formed file", str(error), _RESEND))
+
+    def _parse_log(self, content: bytes) -> None:
+        parts = content.split(b"\n")
+        self.lines = [mllog.parse(at, raw) for at, raw in enumerate(parts[:-1], 1)]
+        if parts[-1]:
+            torn = Line(len(parts), parts[-1], problem="not ended by a newline")
+            self.lines.append(torn)
+
+    def _parse_config(self, content: bytes) -> None:
+        self.config, self.config_lines = yaml_mapping(content)
+
+    def _parse_system(self, content: bytes) -> None:
+        self.system = json_object(content)
+
+    def _parse_predictions(self, content: bytes) -> None:
+        predictions = []
+        for at, raw in enumerate(content.removesuffix(b"\n").split(b"\n") if content else [], 1):
+            try:
+                if len(raw) > mllog.MAX_LINE_BYTES:
+                    raise MalformedError(f"longer than {mllog.MAX_LINE_BYTES} bytes")
+                predictions.append(json_value(decoded(raw)))
+            except MalformedError as error:
+                raise MalformedError(str(error), at) from error
+        self.predictions = predictions
+
+    def _parse_manifest(self, content: bytes) -> None:
+        manifest = json_object(content)
+        head, files = manifest.get("log_head"), manifest.get("files")
+        if manifest.get("version") != 1 or not isinstance(files, dict) or not _matches(_SHA256, head):
+            raise MalformedError("not a manifest of version 1 with a log_head and files", 1)
+        for name, entry in files.items():
+            line = self.json_line(MANIFEST, name)
+            if name not in SEALED:
+                raise MalformedError(f"seals {name!r:.100}, which is not one of {', '.join(SEALED)}", line)
+            if not (
+                isinstance(entry, dict)
+                and entry.keys() == {"sha256", "size", "lines"}
+                and _matches(_SHA256, entry["sha256"])
+                and isinstance(entry["size"], int)
+                and _matches(_HEX, entry["lines"])
+            ):
+                raise MalformedError(f"does not give sha256, size and lines of {name}", line)
+        self.log_head = head
+        self.sealed = {name: Digest(**entry) for name, entry in files.items()}
+
+    def parsed(self, *names: str) -> bool:
+        """Whether these files are there and well-formed."""
+        return not {breach.file for breach in self.malformed} & set(names) and self.contents.keys() >= set(names)
+
+    def intact(self, *names: str) -> bool:
+        """Whether these files are well-formed, and still those that were sealed: so that they can be held to others."""
+        return self.parsed(*names) and not self.changed & set(names)
+
+    def json_line(self, name: str, key: str) -> int | None:
+        """The first line of a JSON file that holds `key` in quotes."""
+        at = self.contents.get(name, b"").find(f'"{key}"'.encode(errors="replace"))
+        return None if at < 0 else self.contents[name].count(b"\n", 0, at) + 1
+
+    def config_line(self, *path: str | int) -> int | None:
+        """The line of config.yaml that holds the value at `path`, or the nearest one above it that is there."""
+        while path and path not in self.config_lines:
+            path = path[:-1]
+        return self.config_lines.get(path)
+
+    def configured(self, *path: str) -> Any:
+        """The value at `path` in config.yaml, None if there is none."""
+        return _at(self.config, path)
+
+    def described(self, *path: str) -> Any:
+        """The value at `path` in system.json, None if there is none."""
+        return _at(self.system, path)
+
+    def line(self, key: str) -> Line | None:
+        """The first line of the log that bears `key`."""
+        return next(iter(self.lines_of.get(key, [])), None)
+
+    def value(self, key: str) -> Any:
+        """The value of the first line that bears `key`, None if there is none."""
+        line = self.line(key)
+        return line.value if line else None
+
+    @cached_property
+    def lines_of(self) -> dict[str, list[Line]]:
+        """The well-formed lines of the log by key."""
+        lines: dict[str, list[Line]] = {}
+        for line in self.lines:
+            if not line.problem:
+                lines.setdefault(line.key, []).append(line)
+        return lines
+
+    @cached_property
+    def readable(self) -> bool:
+        """Whether every line of the log is well-formed, so that what is missing from it was never there."""
+        return bool(self.lines) and not any(line.problem for line in self.lines)
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        """What happened in which order."""
+        return timeline(self.lines)
+
+    @cached_property
+    def changed(self) -> frozenset[str]:
+        """The files whose content is not the sealed one."""
+        sealed = (self.sealed or {}).items()
+        return frozenset(name for name, seal in sealed if digest(self.contents.get(name, b"")) != seal)
+
+    @cached_property
+    def benchmark(self) -> Benchmark | None:
+        """The suite's own benchmark of the name that the log gives, None if there is none of that name."""
+        name = self.value(keys.SUBMISSION_BENCHMARK)
+        task, _, scale = name.partition("/") if isinstance(name, str) else ("", "", "")
+        if task not in config.names("task") or scale not in config.scales(task):
+            return None
+        return config.benchmark(task, scale)
+
+
+def _entries(folder: Path) -> Iterator[tuple[str, bool]]:
+    """Each entry below `folder` as its path relative to it and whether it is a symbolic link; no link is followed."""
+    for parent, folders, names in os.walk(folder):
+        for name in sorted(folders + names):
+            path = os.path.join(parent, name)
+            yield os.path.relpath(path, folder), os.path.islink(path)
+
+
+def _unsafe(name: str, found: str) -> Breach:
+    mend = "submit the folder as the suite wrote it"
+    return Breach(name, None, "plain files of moderate size, no links", found, mend)
+
+
+def _matches(pattern: re.Pattern[str], value: Any) -> bool:
+    return isinstance(value, str) and pattern.match(value) is not None
+
+
+def _at(value: Any, path: tuple[str, ...]) -> Any:
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value

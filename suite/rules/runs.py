@@ -1,0 +1,137 @@
+"""Checks of the chapter "Runs and scoring": what names a run, and what makes several runs one result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from mlperf_logging.mllog import constants as keys
+
+from suite import config as suite_config
+from suite.harness.seeds import LIMIT
+from suite.record.evidence import CONFIG, LOG
+from suite.record.mllog import CONFIG as LOGGED_CONFIG
+from suite.record.mllog import line_hash
+from suite.record.parsing import differences, same, whole
+from suite.rules.finding import RESULT, RUN, Breach
+from suite.rules.reading import Evidence
+
+IDENTITY = ("run_id", "result_id", "run_index", "runs", "task", "scale", "framework")
+OF_ONE_RUN = ("run_id", "run_index", "seed")  # what the configurations of one result may differ in
+
+_AS_WRITTEN = "submit the folder as the suite wrote it"
+
+
+@RUN.rule("runs.1")
+def same_configuration(run: Evidence) -> Iterator[Breach]:
+    """The log names the configuration by its sum, and both name the run alike. A changed file has its own rule."""
+    line = run.line(LOGGED_CONFIG)
+    if line is None or not run.intact(CONFIG):
+        return
+    found = line_hash(run.contents[CONFIG])
+    if line.value != found:
+        yield Breach(CONFIG, None, f"sha256 {line.value} of log line {line.number}", found, _AS_WRITTEN)
+    for name in IDENTITY:
+        if not same(line.metadata.get(name), run.configured(name)):
+            expected = f"{name} {line.metadata.get(name)}, as in log line {line.number}"
+            yield Breach(CONFIG, run.config_line(name), expected, run.configured(name), _AS_WRITTEN)
+    named = f"{run.configured('task')}/{run.configured('scale')}"
+    benchmark = run.line(keys.SUBMISSION_BENCHMARK)
+    if benchmark and benchmark.value != named:
+        yield Breach(CONFIG, run.config_line("task"), f"{benchmark.value}, as in the log", named, _AS_WRITTEN)
+    framework = run.configured("framework")
+    if framework not in suite_config.names("framework"):
+        expected = f"one of {', '.join(suite_config.names('framework'))}"
+        yield Breach(CONFIG, run.config_line("framework"), expected, framework, "name one of the suite's frameworks")
+
+
+@RUN.rule("runs.2")
+def seeded(run: Evidence) -> Iterator[Breach]:
+    """The seed is a number in its range, and the configuration's."""
+    line = run.line(keys.SEED)
+    if line is None:
+        return
+    seed = whole(line.value)
+    if seed is None or seed >= LIMIT:
+        yield Breach(LOG, line.number, f"a seed from 0 to {LIMIT - 1}", line.value, "let the suite draw the seed")
+    elif run.intact(CONFIG) and not same(seed, run.configured("seed")):
+        expected = f"seed {seed}, as in log line {line.number}"
+        yield Breach(CONFIG, run.config_line("seed"), expected, run.configured("seed"), _AS_WRITTEN)
+
+
+@RESULT.rule("runs.3")
+def all_runs(runs: Sequence[Evidence]) -> Iterator[Breach]:
+    """A result holds each of the runs that its command planned."""
+    planned = whole(runs[0].configured("runs"))
+    if planned is None:
+        return
+    indices = [run.configured("run_index") for run in runs]
+    for run, index in zip(runs, indices, strict=True):
+        if run.label and run.parsed(CONFIG) and run.label != f"run_{index}":
+            number = run.config_line("run_index")
+            yield Breach(_path(run, CONFIG), number, f"the index that {run.label} has", index, _AS_WRITTEN)
+    if not runs[0].label:
+        if planned > 1:
+            mend = "review the folder that holds all runs of the result"
+            where = runs[0].config_line("runs")
+            yield Breach(CONFIG, where, f"{planned} runs of one result", "one of them", mend, "note")
+    elif len(runs) != planned:
+        expected = f"run_1 to run_{planned}, each of the runs that were planned"
+        yield Breach(".", None, expected, f"{len(runs)} runs", "submit every run, also one that did not converge")
+
+
+@RESULT.rule("runs.4")
+def distinct_seeds(runs: Sequence[Evidence]) -> Iterator[Breach]:
+    """No two runs of a result share a seed, or the identity of a run."""
+    for what, key, metadata in (("seed", keys.SEED, None), ("run_id", LOGGED_CONFIG, "run_id")):
+        first: dict[str, str] = {}
+        for run in runs:
+            line = run.line(key)
+            value = line.metadata.get(metadata) if line and metadata else line.value if line else None
+            if line is None or value is None:
+                continue
+            if (before := first.setdefault(repr(value), run.label)) != run.label:
+                mend = "submit runs of the suite, each with its own seed"
+                yield Breach(_path(run, LOG), line.number, f"a {what} of its own", f"{value}, as in {before}", mend)
+
+
+@RESULT.rule("runs.5")
+def one_configuration(runs: Sequence[Evidence]) -> Iterator[Breach]:
+    """The runs of a result share their configuration but for seed and identity."""
+    common = _common(runs[0])
+    for run in runs[1:]:
+        if not (run.parsed(CONFIG) and runs[0].parsed(CONFIG)):
+            continue
+        for path, expected, found in differences(common, _common(run)):
+            name = ".".join(map(str, path))
+            mend = "submit runs of one command: python -m suite.run runs=N"
+            where = run.config_line(*path)
+            yield Breach(_path(run, CONFIG), where, f"{name}: {expected}, as in {runs[0].label}", found, mend)
+
+
+@RESULT.rule("runs.6")
+def enough_runs(runs: Sequence[Evidence]) -> Iterator[Breach]:
+    """A result for submission has the benchmark's number of runs."""
+    benchmark = runs[0].benchmark
+    if benchmark and len(runs) < benchmark.runs:
+        expected = f"{benchmark.runs} runs of {benchmark.name}"
+        mend = f"run it with runs={benchmark.runs}"
+        yield Breach(".", None, expected, f"{len(runs)}: not submittable", mend, "note")
+
+
+@RESULT.rule("division.4")
+def submittable(runs: Sequence[Evidence]) -> Iterator[Breach]:
+    """`mini` is for trying."""
+    line, benchmark = runs[0].line(keys.SUBMISSION_BENCHMARK), runs[0].benchmark
+    if line and benchmark and benchmark.scale == "mini":
+        mend = "submit runs of scale=small or scale=full"
+        found = "mini: not submittable"
+        yield Breach(_path(runs[0], LOG), line.number, "scale small or full", found, mend, "note")
+
+
+def _common(run: Evidence) -> dict[str, Any]:
+    return {name: value for name, value in run.config.items() if name not in OF_ONE_RUN}
+
+
+def _path(run: Evidence, name: str) -> str:
+    return f"{run.label}/{name}" if run.label else name

@@ -1,0 +1,117 @@
+"""Checks of the chapter "Systems": the machine is described, named alike everywhere, and is the one it is named."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from mlperf_logging.mllog import constants as keys
+
+from suite import config as suite_config
+from suite.config import System
+from suite.measure.machine import AUTO
+from suite.record.evidence import CONFIG, LOG, SYSTEM
+from suite.record.mllog import CONFIG as LOGGED_CONFIG
+from suite.record.parsing import differences
+from suite.record.system import KEYS
+from suite.rules.finding import RUN, Breach
+from suite.rules.reading import Evidence
+
+# What the suite finds out on any machine; the rest of the description only a person may know.
+FILLED = (
+    "submitter",
+    "division",
+    "status",
+    "system_name",
+    "number_of_nodes",
+    "host_processor_model_name",
+    "host_processor_vcpu_count",
+    "host_memory_capacity",
+    "accelerators_per_node",
+    "framework",
+    "operating_system",
+)
+FILLED_WITH_ACCELERATORS = ("accelerator_model_name", "accelerator_memory_capacity")
+FREE = {"price_per_hour", "price_per_cpu_hour", "price", "default_scale"}  # what a submitter may set for a named system
+
+
+@RUN.rule("system.1")
+def described(run: Evidence) -> Iterator[Breach]:
+    """The description has MLPerf's keys, as text, and those that the suite can find out are filled."""
+    if not run.parsed(SYSTEM):
+        return
+    description = run.described("description")
+    if not isinstance(description, dict):
+        yield Breach(SYSTEM, 1, "a description", description, "submit the file as the suite wrote it")
+        return
+    accelerated = description.get("accelerators_per_node") not in ("", "0", None)
+    needed = {*FILLED, *(FILLED_WITH_ACCELERATORS if accelerated else ())}
+    for key in KEYS:
+        value, line = description.get(key), run.json_line(SYSTEM, key)
+        if not isinstance(value, str):
+            yield Breach(SYSTEM, line, f"{key} as text", value, f"fill in {key}; leave it empty if it is not known")
+        elif key in needed and not value.strip():
+            yield Breach(SYSTEM, line, f"{key}, filled in", "nothing", f"fill in {key}")
+
+
+@RUN.rule("system.2")
+def named_alike(run: Evidence) -> Iterator[Breach]:
+    """Log, configuration and system description name one system."""
+    platform, config_line = run.line(keys.SUBMISSION_PLATFORM), run.line(LOGGED_CONFIG)
+    if platform is None:
+        return
+    names: list[tuple[str, int | None, Any]] = []
+    if config_line:
+        names.append((LOG, config_line.number, config_line.metadata.get("system")))
+    if run.parsed(CONFIG):
+        names.append((CONFIG, run.config_line("system", "name"), run.configured("system", "name")))
+    if isinstance(run.described("description"), dict):
+        names.append((SYSTEM, run.json_line(SYSTEM, "system_name"), run.described("description", "system_name")))
+    for file, line, name in names:
+        if name != platform.value:
+            expected = f"system {platform.value}, as in log line {platform.number}"
+            yield Breach(file, line, expected, name, "name one system everywhere")
+
+
+@RUN.rule("system.3")
+def known_system(run: Evidence) -> Iterator[Breach]:
+    """The system is one of the suite's, with the figures that the suite gives it; price and default scale are free."""
+    if not run.parsed(CONFIG):
+        return
+    system, where = _listed(run), run.config_line("system", "name")
+    if system is None:
+        expected = f"one of {', '.join(suite_config.names('hw'))}"
+        mend = "run on a system of conf/hw/, or add yours there"
+        yield Breach(CONFIG, where, expected, run.configured("system", "name"), mend)
+    elif system.name == AUTO:
+        found = "a machine of no known figures"
+        yield Breach(CONFIG, where, "a system of conf/hw/", found, "add it to conf/hw/", "note")
+    else:
+        listed = system.model_dump(mode="json", exclude=FREE)
+        configured = {name: value for name, value in run.configured("system").items() if name not in FREE}
+        for path, right, wrong in differences(listed, configured):
+            name = ".".join(map(str, path))
+            mend = f"leave every figure as conf/hw/{system.name}.yaml has it; add a system of your own there"
+            yield Breach(CONFIG, run.config_line("system", *path), f"system.{name}: {right}", wrong, mend)
+
+
+@RUN.rule("system.4")
+def detected(run: Evidence) -> Iterator[Breach]:
+    """The accelerators that were found are those of the system."""
+    system = _listed(run)
+    if system is None or system.accelerator is None or not run.parsed(SYSTEM):
+        return
+    found = run.described("detected", "accelerators")
+    names = [each.get("name") if isinstance(each, dict) else each for each in found] if isinstance(found, list) else []
+    matching = [name for name in names if isinstance(name, str) and re.search(system.accelerator, name)]
+    if not len(matching) == len(names) == system.accelerators_per_node:
+        expected = f"{system.accelerators_per_node} accelerators matching {system.accelerator}, for hw={system.name}"
+        line = run.json_line(SYSTEM, "accelerators")
+        yield Breach(SYSTEM, line, expected, names or "none", "name the system that the run was made on")
+
+
+def _listed(run: Evidence) -> System | None:
+    """The suite's own system of the name that the configuration gives, None if there is none of that name."""
+    name = run.configured("system", "name")
+    return suite_config.system(name) if name in suite_config.names("hw") else None

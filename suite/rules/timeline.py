@@ -1,0 +1,123 @@
+"""What happened in a run and in which order, by a state machine over the lines of its log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mlperf_logging.mllog import constants as keys
+
+from suite.record.evidence import LOG
+from suite.record.mllog import CONFIG, COST, DATASET, ENERGY, RESTART, Line
+from suite.record.parsing import whole
+from suite.rules.finding import Breach
+
+POINT, START, END = keys.POINT_IN_TIME, keys.INTERVAL_START, keys.INTERVAL_END
+
+# key: (state it is allowed in, state it leads to, type of event)
+STEPS = {
+    keys.CACHE_CLEAR: ("new", "cleared", POINT),
+    keys.INIT_START: ("cleared", "initialising", START),
+    keys.INIT_STOP: ("initialising", "ready", END),
+    keys.RUN_START: ("ready", "running", START),
+    keys.BLOCK_START: ("running", "training", START),
+    keys.EVAL_START: ("training", "evaluating", START),
+    keys.EVAL_ACCURACY: ("evaluating", "scored", POINT),
+    keys.EVAL_STOP: ("scored", "evaluated", END),
+    keys.BLOCK_STOP: ("training", "running", END),
+    keys.RUN_STOP: ("running", "stopped", END),
+}
+ALSO = {keys.BLOCK_STOP: "evaluated"}  # a second state that the key is allowed in
+IN_RUN = (keys.BLOCK_START, keys.EVAL_START, keys.EVAL_ACCURACY, keys.EVAL_STOP, keys.BLOCK_STOP)
+DURING_RUN = ("running", "training", "evaluating", "scored", "evaluated")
+
+HEAD = (
+    keys.SUBMISSION_BENCHMARK,
+    keys.SUBMISSION_ORG,
+    keys.SUBMISSION_DIVISION,
+    keys.SUBMISSION_STATUS,
+    keys.SUBMISSION_PLATFORM,
+    CONFIG,
+    keys.SEED,
+    keys.TRAIN_SAMPLES,
+    keys.EVAL_SAMPLES,
+    DATASET,
+)
+TAIL = (ENERGY, COST)
+ONCE = (*HEAD, *TAIL)
+
+
+@dataclass
+class Timeline:
+    """The order of a log. `evaluations` are the eval_accuracy lines that count: no restart fell back behind them.
+
+    `breaches` are the departures from the order, one for each hole.
+    """
+
+    run_start: Line | None = None
+    run_stop: Line | None = None
+    evaluations: list[Line] = field(default_factory=list)
+    breaches: list[Breach] = field(default_factory=list)
+
+
+def timeline(lines: Sequence[Line]) -> Timeline:
+    """The timeline of a log's lines. A line that cannot be read may have been anything that the next one asks for."""
+    made = Timeline()
+    state: str | None = "new"  # None: not known
+    for line in lines:
+        if line.problem:
+            state = None
+            continue
+        allowed, after = _place(line.key, state)
+        if state is not None and state not in allowed:
+            made.breaches.append(_out_of_order(line, state))
+        if line.key in STEPS and line.event_type != STEPS[line.key][2]:
+            made.breaches.append(_wrong_type(line))
+        if line.key == keys.RUN_START and made.run_start is None:
+            made.run_start = line
+        elif line.key == keys.RUN_STOP:
+            made.run_stop = line
+        elif line.key == keys.EVAL_ACCURACY:
+            made.evaluations.append(line)
+        elif line.key == RESTART:
+            behind = whole(line.metadata.get(keys.SAMPLES_COUNT)) or 0
+            while made.evaluations and (samples_of(made.evaluations[-1]) or 0) > behind:
+                made.evaluations.pop()
+        state = after
+    if state not in ("stopped", None) and lines:
+        mend = "submit complete runs: go on with an interrupted one by python -m suite.run resume=FOLDER"
+        made.breaches.append(Breach(LOG, lines[-1].number, _expected(state), "the end of the log", mend))
+    return made
+
+
+def samples_of(line: Line) -> int | None:
+    """The training samples at which `line` was logged, None if it does not say."""
+    return whole(line.metadata.get(keys.SAMPLES_COUNT))
+
+
+def _place(key: str, state: str | None) -> tuple[tuple[str | None, ...], str | None]:
+    """The states that `key` is allowed in, and the state after it."""
+    if key in STEPS:
+        before, after, _ = STEPS[key]
+        return (before, ALSO.get(key, before)), after
+    if key == RESTART:
+        return DURING_RUN, "running"
+    if key in HEAD:
+        return ("initialising",), state
+    if key in TAIL:
+        return ("stopped",), "stopped"
+    return (state,), state
+
+
+def _expected(state: str) -> str:
+    return " or ".join(key for key, step in STEPS.items() if state in (step[0], ALSO.get(key))) or "no further step"
+
+
+def _out_of_order(line: Line, state: str) -> Breach:
+    mend = "submit the log as the suite wrote it"
+    return Breach(LOG, line.number, f"{_expected(state)} (the run is {state})", line.key, mend)
+
+
+def _wrong_type(line: Line) -> Breach:
+    expected = f"{line.key} as {STEPS[line.key][2]}"
+    return Breach(LOG, line.number, expected, line.event_type, "submit the log as the suite wrote it")

@@ -1,0 +1,211 @@
+"""Evidence that passes every rule, and an editor that changes it the way a cheat does: chained and sealed again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import yaml
+from mlperf_logging.mllog import constants as keys
+
+from suite import config
+from suite.harness.implementation import load_task
+from suite.harness.loop import due
+from suite.measure.cost import cost, price_per_hour
+from suite.measure.energy import HEADER, Sample, energy, format_row, read_samples
+from suite.measure.machine import Accelerator, Machine, power_ceiling
+from suite.plan import Plan
+from suite.record import evidence, mllog, system
+from suite.store.arrays import prepared
+
+BENCHMARK = config.benchmark("image_classification", "mini")
+BLOCK_MS = 10_000
+CPU_ONLY = Machine(cpu_model="a CPU", logical_cpus=2, sockets=1, memory_gb=8.0, cpu_bf16=True)
+WITH_H200 = Machine(
+    cpu_model="a CPU",
+    logical_cpus=2,
+    sockets=1,
+    memory_gb=8.0,
+    cpu_bf16=True,
+    accelerators=(Accelerator("NVIDIA H200", 139.8, (9, 0)),),
+)
+
+Record = dict[str, Any]
+
+
+class SteppedClock:
+    """A clock that stands still until it is moved."""
+
+    ms = 1_700_000_000_000
+
+    def now_ms(self) -> int:
+        return self.ms
+
+
+@cache
+def right_predictions() -> list[int]:
+    data = prepared(BENCHMARK, load_task(BENCHMARK.task))
+    return [int(label) for label in data["answer_labels"]]
+
+
+@cache
+def described(name: str, machine: Machine) -> dict[str, Any]:
+    return system.describe(config.system(name), machine, config.framework("torch"), "someone")
+
+
+def write_run(
+    folder: Path, index: int = 1, runs: int = 1, hw: str = "cpu", machine: Machine = CPU_ONLY, sampled: float = 1.0
+) -> Evidence:
+    """A run that reaches the target at its third evaluation; its power is sampled for a part of the time."""
+    plan = Plan(
+        benchmark=BENCHMARK,
+        system=config.system(hw),
+        framework=config.framework("torch"),
+        precision="bf16",
+        seeds=tuple(range(100, 100 + runs)),
+        result_id="ab" * 16,
+        submitter="someone",
+        out=folder,
+    )
+    folder.mkdir(parents=True)
+    resolved = plan.resolved(index)
+    (folder / evidence.CONFIG).write_text(yaml.safe_dump(resolved, sort_keys=False))
+    (folder / evidence.SYSTEM).write_text(json.dumps(described(hw, machine), indent=1))
+    clock = SteppedClock()
+    with mock.patch.object(mllog, "Clock", return_value=clock):
+        log = mllog.Log(folder / evidence.LOG)
+    _head(log, plan, resolved, folder)
+    clock.ms += 5_000
+    log.stop(keys.INIT_STOP)
+    log.start(keys.RUN_START)
+    start, samples = clock.ms, 0
+    for predictions in ([0] * len(right_predictions()),) * 2 + (right_predictions(),):
+        log.start(keys.BLOCK_START, samples_count=samples)
+        clock.ms += BLOCK_MS
+        samples = due(BENCHMARK, samples)
+        log.event(mllog.TRACKED, {"throughput": 100.0, "loss": 0.5}, samples_count=samples)
+        _evaluation(log, predictions, samples, folder)
+        log.stop(keys.BLOCK_STOP, samples_count=samples)
+    log.stop(keys.RUN_STOP, status=keys.SUCCESS, samples_count=samples, reason="target")
+    rows = [Sample(at, None, None, None, 0.5, 0.0, 0.0) for at in range(start, clock.ms + 1, 1000)]
+    kept = rows[: round(sampled * len(rows))]
+    (folder / evidence.POWER).write_text("\n".join([HEADER, *map(format_row, kept)]) + "\n")
+    log.event(mllog.ENVIRONMENT, "quiet", when="during", reasons=[])
+    used = asdict(energy(read_samples(folder / evidence.POWER), start, clock.ms, power_ceiling(plan.system, machine)))
+    log.event(mllog.ENERGY, used.pop("joules"), **used)
+    price = price_per_hour(plan.system, machine)
+    source = plan.system.price.model_dump()
+    log.event(mllog.COST, cost(price, (clock.ms - start) / 1000), price_per_hour=price, **source)
+    log.close()
+    evidence.seal(folder, log.head)
+    return Evidence(folder)
+
+
+def _head(log: mllog.Log, plan: Plan, resolved: Record, folder: Path) -> None:
+    log.event(keys.CACHE_CLEAR, True)
+    log.start(keys.INIT_START)
+    log.event(keys.SUBMISSION_BENCHMARK, BENCHMARK.name)
+    log.event(keys.SUBMISSION_ORG, plan.submitter)
+    log.event(keys.SUBMISSION_DIVISION, keys.CLOSED)
+    log.event(keys.SUBMISSION_STATUS, keys.RESEARCH)
+    log.event(keys.SUBMISSION_PLATFORM, plan.system.name)
+    identity = ("run_id", "result_id", "run_index", "runs", "task", "scale", "framework")
+    logged = {name: resolved[name] for name in identity}
+    sha256 = hashlib.sha256((folder / evidence.CONFIG).read_bytes()).hexdigest()
+    log.event(mllog.CONFIG, sha256, **logged, system=plan.system.name, git_revision=None, git_dirty=None)
+    log.event(keys.SEED, resolved["seed"])
+    for name, value in BENCHMARK.hyperparameters.items():
+        log.event(name, value)
+    log.event(keys.TRAIN_SAMPLES, BENCHMARK.dataset.train_samples)
+    log.event(keys.EVAL_SAMPLES, BENCHMARK.dataset.eval_samples)
+    log.event(mllog.DATASET, BENCHMARK.dataset.name, arrays=BENCHMARK.dataset.arrays)
+    log.event(mllog.ENVIRONMENT, "quiet", when="before", reasons=[])
+
+
+def _evaluation(log: mllog.Log, predictions: list[int], samples: int, folder: Path) -> None:
+    sha256 = evidence.write_predictions(folder / evidence.PREDICTIONS, predictions)
+    score = accuracy(predictions)
+    metrics = {"accuracy": score}
+    log.start(keys.EVAL_START, samples_count=samples)
+    log.event(keys.EVAL_ACCURACY, score, samples_count=samples, metrics=metrics, predictions_sha256=sha256)
+    log.stop(keys.EVAL_STOP, samples_count=samples)
+
+
+def accuracy(predictions: list[int]) -> float:
+    answers = right_predictions()
+    return sum(a == b for a, b in zip(predictions, answers, strict=True)) / len(answers)
+
+
+class Evidence:
+    """An evidence folder under a cheat's hands. After each edit it is consistent again, but for what was edited."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def copy(self, to: Path) -> Evidence:
+        return Evidence(Path(shutil.copytree(self.folder, to)))
+
+    def records(self) -> list[Record]:
+        lines = (self.folder / evidence.LOG).read_text().splitlines()
+        return [json.loads(line.removeprefix(mllog.TOKEN)) for line in lines]
+
+    def write(self, records: list[Record | str]) -> None:
+        """Replace the log, chained and sealed. A text stands for a line as it is."""
+        prev, lines = mllog.FIRST_PREV, []
+        for record in records:
+            if not isinstance(record, str):
+                record["metadata"]["prev"] = prev
+                record = mllog.TOKEN + json.dumps(record)
+            lines.append(record)
+            prev = mllog.line_hash(record.encode())
+        (self.folder / evidence.LOG).write_text("".join(line + "\n" for line in lines))
+        self.seal()
+
+    def seal(self, files: Sequence[str] = evidence.SEALED) -> None:
+        last = (self.folder / evidence.LOG).read_bytes().splitlines()[-1]
+        evidence.seal(self.folder, mllog.line_hash(last), files)
+
+    def edit(self, key: str, change: Callable[[Record], object], at: int = 0) -> None:
+        """Change the record of `key` that is number `at` of its kind."""
+        records = self.records()
+        change([record for record in records if record["key"] == key][at])
+        self.write(records)
+
+    def edit_log(self, change: Callable[[list[Any]], object]) -> None:
+        records = self.records()
+        change(records)
+        self.write(records)
+
+    def edit_config(self, change: Callable[[Record], object]) -> None:
+        """Change config.yaml and the sum of it that the log holds."""
+        path = self.folder / evidence.CONFIG
+        values = yaml.safe_load(path.read_text())
+        change(values)
+        path.write_text(yaml.safe_dump(values, sort_keys=False))
+        sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+        self.edit(mllog.CONFIG, lambda record: record.update(value=sha256))
+
+    def edit_system(self, change: Callable[[Record], object]) -> None:
+        path = self.folder / evidence.SYSTEM
+        values = json.loads(path.read_text())
+        change(values)
+        path.write_text(json.dumps(values, indent=1))
+        self.seal()
+
+    def edit_predictions(self, predictions: list[Any]) -> None:
+        """Change the predictions and what the last evaluation says of them."""
+        sha256 = evidence.write_predictions(self.folder / evidence.PREDICTIONS, predictions)
+        score = accuracy(predictions)
+
+        def change(record: Record) -> None:
+            record["value"] = score
+            record["metadata"].update(metrics={"accuracy": score}, predictions_sha256=sha256)
+
+        self.edit(keys.EVAL_ACCURACY, change, at=-1)

@@ -1,0 +1,48 @@
+"""A killed and resumed run: what was open is void, the clock goes on, and the review passes."""
+
+from mlperf_logging.mllog import constants as keys
+
+from suite.record import mllog
+from suite.rules.verdict import review
+from tests.rules.test_rules import ALWAYS, rules_of
+
+
+def restarted(run, after, count=1, samples=None):
+    """Cut the log short `count` lines after the first `after`, and let a restart repeat the block."""
+    records = run.records()
+    begin = next(at for at, record in enumerate(records) if record["key"] == keys.BLOCK_STOP) + 1
+    kill = next(at for at in range(begin, len(records)) if records[at]["key"] == after) + count
+    behind = records[begin - 1]["metadata"]["samples_count"] if samples is None else samples
+    restart = {
+        "namespace": "",
+        "time_ms": records[kill - 1]["time_ms"],
+        "event_type": keys.POINT_IN_TIME,
+        "key": mllog.RESTART,
+        "value": 1,
+        "metadata": {"file": "session.py", "lineno": 1, "samples_count": behind, "lost_ms": 0, "torn_bytes": 0},
+    }
+    void = [{**record, "metadata": dict(record["metadata"])} for record in records[begin:kill]]
+    again = [{**record, "time_ms": max(record["time_ms"], restart["time_ms"])} for record in records[begin:]]
+    run.write([*records[:begin], *void, restart, *again])
+    return review(run.folder)
+
+
+def test_a_kill_at_any_line_of_a_block_passes(run, tmp_path):
+    for number, after in enumerate(
+        (keys.BLOCK_START, keys.EVAL_START, keys.EVAL_ACCURACY, keys.EVAL_STOP, keys.BLOCK_STOP)
+    ):
+        made = restarted(run.copy(tmp_path / str(number)), after)
+        assert rules_of(made.findings, but=ALWAYS) == set(), after
+        assert made.runs[0].summary.restarts == 1
+        assert made.converged
+
+
+def test_a_restart_does_not_skip_ahead(run):
+    assert "log.5" in rules_of(restarted(run, keys.BLOCK_START, samples=10_000_000).findings)
+
+
+def test_a_block_repeated_without_a_restart_is_found(run):
+    records = run.records()
+    at = next(at for at, record in enumerate(records) if record["key"] == keys.BLOCK_STOP)
+    run.write([*records[:at], *records[at + 1 :]])
+    assert rules_of(review(run.folder).findings, but=ALWAYS) == {"log.3"}

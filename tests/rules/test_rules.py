@@ -1,0 +1,106 @@
+"""Each rule is found broken by its own id, and by no other's; rules.md and the checks name the same rules."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from suite.rules.finding import RESULT, RUN
+from suite.rules.verdict import review
+from tests.rules.evidence_maker import WITH_H200, Evidence, write_run
+from tests.rules.mutants import MUTANTS, RESULT_MUTANTS
+
+RULES_MD = Path(__file__).resolve().parent.parent.parent / "rules.md"
+NOTES = {"package.5", "convergence.1", "measurement.2", "measurement.4", "measurement.5"}  # they inform, nothing breaks
+ALWAYS = {"division.4", "runs.6"}  # what every review of one run of `mini` notes
+
+
+def rules_of(findings, but=()):
+    return {finding.rule for finding in findings} - set(but)
+
+
+def test_sound_run_passes(run):
+    made = review(run.folder)
+    assert (made.verdict, made.converged) == ("pass", True)
+    assert rules_of(made.findings) == ALWAYS
+    assert {finding.severity for finding in made.findings} == {"note"}
+
+
+def test_sound_result_passes_and_has_a_score(sound_result):
+    made = review(sound_result)
+    assert (made.verdict, made.converged) == ("pass", True)
+    assert [run.path for run in made.runs] == [f"run_{index}/log.txt" for index in range(1, 6)]
+    assert rules_of(made.findings) == {"division.4"}
+    assert made.score_s == 30.0
+
+
+def test_sound_run_on_an_accelerator_passes(tmp_path):
+    made = review(write_run(tmp_path / "run", hw="h200", machine=WITH_H200).folder)
+    assert made.verdict == "pass"
+
+
+MUTATIONS = [(rule, mutate) for rule, mutations in MUTANTS.items() for mutate in mutations]
+RESULT_MUTATIONS = [(rule, mutate) for rule, mutations in RESULT_MUTANTS.items() for mutate in mutations]
+
+
+@pytest.mark.parametrize(("rule", "mutate"), MUTATIONS, ids=[f"{r}-{m.__name__}" for r, m in MUTATIONS])
+def test_mutant_of_a_run_breaks_its_rule_alone(rule, mutate, run):
+    mutate(run)
+    made = review(run.folder)
+    details = [f for f in made.findings if f.rule not in ALWAYS]
+    assert rules_of(details, but=NOTES - {rule}) == {rule}, details
+    assert made.verdict == ("pass" if rule in NOTES else "fail")
+    for finding in details:
+        assert finding.expected
+        assert finding.found
+        assert finding.mend
+
+
+@pytest.mark.parametrize(("rule", "mutate"), RESULT_MUTATIONS, ids=[f"{r}-{m.__name__}" for r, m in RESULT_MUTATIONS])
+def test_mutant_of_a_result_breaks_its_rule_alone(rule, mutate, sound_result, tmp_path):
+    folder = Path(shutil.copytree(sound_result, tmp_path / "result"))
+    mutate(folder)
+    made = review(folder)
+    assert rules_of(made.findings, but=ALWAYS) == {rule}, made.findings
+    assert made.verdict == "fail"
+
+
+def test_each_check_has_a_mutant():
+    assert MUTANTS.keys() | RESULT_MUTANTS.keys() | ALWAYS == RUN.by_rule.keys() | RESULT.by_rule.keys()
+
+
+def test_rules_md_and_the_checks_name_the_same_rules():
+    rules = re.findall(r"^\*\*([a-z]+\.\d+)\*\* .*?`machine: (yes|no)`$", RULES_MD.read_text(), re.M | re.S)
+    assert len(rules) == len({rule for rule, _ in rules}) == RULES_MD.read_text().count("\n**")
+    assert {rule for rule, machine in rules if machine == "yes"} == RUN.by_rule.keys() | RESULT.by_rule.keys()
+
+
+def test_run_that_did_not_converge_is_compliant(run):
+    MUTANTS["convergence.1"][0](run)
+    made = review(run.folder)
+    assert (made.verdict, made.converged) == ("pass", False)
+
+
+def test_one_run_that_did_not_converge_is_the_dropped_slowest(sound_result, tmp_path):
+    folder = Path(shutil.copytree(sound_result, tmp_path / "result"))
+    for index in (2, 4):
+        MUTANTS["convergence.1"][0](Evidence(folder / f"run_{index}"))
+        made = review(folder)
+        assert (made.verdict, made.converged) == ("pass", False)
+        assert made.score_s == (30.0 if index == 2 else None)
+
+
+def test_findings_name_the_line_of_the_file(run):
+    MUTANTS["division.2"][0](run)
+    (finding,) = [f for f in review(run.folder).findings if f.rule == "division.2"]
+    line = (run.folder / "config.yaml").read_text().splitlines()[finding.line - 1]
+    assert line.strip() == "target: 0.5"
+    assert finding.found == "0.5"
+
+
+def test_all_independent_findings_are_reported(run):
+    for rule in ("hyperparameters.1", "quality.2", "system.1", "measurement.3"):
+        MUTANTS[rule][0](run)
+    expected = {"hyperparameters.1", "quality.2", "system.1", "measurement.3"}
+    assert rules_of(review(run.folder).findings, but=ALWAYS) == expected

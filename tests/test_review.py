@@ -1,0 +1,116 @@
+"""`python -m suite.review` as a reviewer types it."""
+
+# ruff: noqa: F401, F811 (the fixtures of tests/rules)
+
+import json
+
+import pytest
+
+from suite import config
+from suite.errors import UserError
+from suite.record import evidence
+from suite.review import main
+from tests.command import run as run_command
+from tests.rules.conftest import run, sound_result, sound_run
+from tests.rules.mutants import MUTANTS
+
+
+def test_says_that_sound_evidence_passes(run, capsys):
+    assert main([str(run.folder)]) == 0
+    printed = capsys.readouterr().out
+    last = printed.splitlines()[-1]
+    assert last.startswith("PASS")
+    assert "converged: yes" in last
+    assert all(text in printed for text in ("not submittable", "seed 100", "quality 1,", "30.0 s", "estimated", "$"))
+
+
+def test_is_a_command_of_its_own(run, tmp_path):
+    done = run_command(tmp_path, "suite.review", str(run.folder))
+    assert (done.returncode, done.stderr) == (0, "")
+    done = run_command(tmp_path, "suite.review", "nowhere")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: cannot review nowhere")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", [evidence.LOG, evidence.CONFIG, evidence.PREDICTIONS])
+def test_names_file_and_line_of_a_changed_byte(run, name, capsys):
+    path = run.folder / name
+    lines = path.read_bytes().split(b"\n")
+    lines[6] = lines[6][:-1] + bytes([lines[6][-1] ^ 1])
+    path.write_bytes(b"\n".join(lines))
+    assert main([str(run.folder)]) == 1
+    printed = capsys.readouterr().out
+    assert f"{name}:7" in printed
+    assert printed.splitlines()[-1].startswith("FAIL")
+
+
+def test_prints_one_json_object(sound_result, capsys):
+    assert main([str(sound_result), "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert (made["verdict"], made["converged"]) == ("pass", True)
+    assert [log["path"] for log in made["logs"]] == [f"run_{index}/log.txt" for index in range(1, 6)]
+    assert all(log["verdict"] == "pass" for log in made["logs"])
+    assert set(made["findings"][0]) == {"rule", "severity", "file", "line", "expected", "found", "mend"}
+    assert [finding["file"] for finding in made["findings"]] == ["run_1/log.txt"]
+
+
+def test_prints_the_score_of_a_result(sound_result, capsys):
+    assert main([str(sound_result)]) == 0
+    assert "olympic mean of 5 runs: 30.0 s; 5 converged" in capsys.readouterr().out
+
+
+def test_tells_not_converged_from_not_compliant(run, capsys):
+    MUTANTS["convergence.1"][0](run)
+    assert main([str(run.folder)]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("PASS")
+    assert "converged: no" in last
+
+
+def test_many_findings_of_one_rule_do_not_flood_the_terminal(run, capsys):
+    run.edit_log(lambda records: records.extend(["noise"] * 500))
+    assert main([str(run.folder)]) == 1
+    printed = capsys.readouterr().out
+    assert printed.count("log.1") == 21
+    assert "480 more findings" in printed
+    main([str(run.folder), "--json"])
+    assert len(json.loads(capsys.readouterr().out)["findings"]) > 500
+
+
+@pytest.mark.parametrize("option", ["data_dir={}", "--data-dir={}"])
+def test_missing_data_is_an_error_that_says_how_to_get_it(run, tmp_path, monkeypatch, capsys, option):
+    mini, small = config.benchmark("image_classification", "mini"), config.benchmark("image_classification", "small")
+    dataset = mini.dataset.model_copy(update={"files": small.dataset.files, "archive": small.dataset.archive})
+    benchmark = mini.model_copy(update={"dataset": dataset})
+    monkeypatch.setattr("suite.config.benchmark", lambda task, scale: benchmark)
+    run.edit_config(lambda values: values["benchmark"].update(dataset=dataset.model_dump(mode="json")))
+    assert main([str(run.folder), option.format(tmp_path / "empty")]) == 2
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[-1].startswith("ERROR")
+    assert "suite.data fetch" in printed
+    assert "image_classification/mini" in printed
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["nowhere"], "cannot review nowhere"),
+        ([], "FOLDER"),
+        (["a", "b"], "2 folders"),
+        (["a", "datadir=b"], "did you mean 'data_dir'"),
+        (["a", "--jsom"], "--jsom"),
+    ],
+)
+def test_a_mistake_is_one_line(words, answer, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError) as error:
+        main(words)
+    assert answer in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_folder_without_evidence_is_a_mistake(tmp_path):
+    (tmp_path / "hello").write_text("")
+    with pytest.raises(UserError, match="holds no evidence"):
+        main([str(tmp_path)])
