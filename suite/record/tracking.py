@@ -1,0 +1,65 @@
+"""MLflow beside a run: a process of its own follows the log, so that no server can stop or slow the training."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import subprocess
+import sys
+from pathlib import Path
+
+import suite
+
+FOLLOWING = "following"  # the first word that `suite.sync --follow` prints once MLflow has answered
+_ROOT = Path(suite.__file__).resolve().parent.parent
+_END_S = 1.0  # how long a terminated follower may take to go
+
+
+class Follower:
+    """`python -m suite.sync --follow` on one evidence folder. None of its methods raises because of MLflow.
+
+    The process has a session of its own, so that Ctrl-C in the terminal does not keep it from writing the run's end,
+    and goes by itself when this process dies.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.resolve()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the process; returns at once."""
+        paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "suite.sync", "--follow", str(self._folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "CUDA_VISIBLE_DEVICES": ""},
+        )
+
+    def wait_ready(self, timeout_s: float) -> bool:
+        """Wait at most `timeout_s` until MLflow is imported and has answered, or not; whether it has answered."""
+        assert self._process
+        assert self._process.stdout
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            if not selector.select(timeout_s):
+                return False
+        return os.read(self._process.stdout.fileno(), 4096).startswith(FOLLOWING.encode())
+
+    def finish(self, timeout_s: float) -> bool:
+        """Wait at most `timeout_s` (and a moment to end it) after the sealing; whether MLflow has everything."""
+        if self._process is None:
+            self.start()
+        assert self._process
+        try:
+            code = self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self._process.terminate()
+            try:
+                code = self._process.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                code = self._process.wait()
+        return code == 0

@@ -1,0 +1,240 @@
+"""What MLflow shows of a run, derived from its evidence: names and numbers, no MLflow.
+
+Until `run_start` there is nothing to show. What was not measured is absent, never 0.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import yaml
+from mlperf_logging.mllog import constants as keys
+
+from suite.measure.energy import Sample, SamplesError, read_samples
+from suite.record import evidence, mllog
+
+MAX_PARAMS = 1000
+MAX_KEY = 250
+MAX_TEXT = 500
+MAX_DEPTH = 20
+MAX_METRICS = 50
+MAX_CONFIG_BYTES = 1 << 18
+POWER_POINTS = 500  # of each system metric
+LOADS = ("utilisation", "steal", "others")  # columns of power.csv, fractions
+COUNTERS = ("accelerator_j", "cpu_j", "dram_j")  # and joules; MLflow gets watts
+_INT64 = 2**63 - 1
+_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
+_ENDED = {"target": "FINISHED", "interrupt": "KILLED"}
+
+
+@dataclass(frozen=True)
+class Point:
+    """One value of a metric at a step, with the log's own time (milliseconds since 1970)."""
+
+    key: str
+    value: float
+    time_ms: int
+    step: int
+
+
+class View:
+    """A run as MLflow shows it, kept up with a log that may still grow. A stranger's log cannot make it raise.
+
+    `status` is MLflow's run status; `started_ms` and `ended_ms` are the times of run_start and run_stop.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.run_id: str | None = None
+        self.result_id: str | None = None
+        self.run_index = 1
+        self.runs = 1
+        self.started_ms: int | None = None
+        self.ended_ms: int | None = None
+        self.status = "RUNNING"
+        self.tags: dict[str, str] = {}
+        self.params: dict[str, str] = {}
+        self._metric = "quality"
+        self._offset = 0
+        self._number = 0
+        self._samples = 0
+
+    @property
+    def sealed(self) -> bool:
+        """Whether the run is over and its evidence complete."""
+        return (self.folder / evidence.MANIFEST).exists()
+
+    def read(self) -> list[Point]:
+        """The points of the lines that were completed since the last call."""
+        return [point for line in self._new_lines() for point in self._points(line)]
+
+    def power(self) -> list[Point]:
+        """Load and power within the timed run over its seconds, as the means of at most `POWER_POINTS` intervals."""
+        if self.started_ms is None or self.ended_ms is None:
+            return []
+        try:
+            samples = read_samples(self.folder / evidence.POWER)
+        except SamplesError:
+            return []
+        timed = [sample for sample in samples if self.started_ms <= sample.time_ms <= self.ended_ms]
+        return list(self._intervals(timed, max(1, math.ceil(len(timed) / POWER_POINTS))))
+
+    def artifacts(self) -> list[Path]:
+        """The files of sealed evidence; a link or anything else that is no plain file is left out."""
+        paths = [self.folder / name for name in (*evidence.SEALED, evidence.MANIFEST)]
+        return [path for path in paths if path.is_file() and not path.is_symlink()]
+
+    def _new_lines(self) -> Iterator[mllog.Line]:
+        try:
+            file = (self.folder / evidence.LOG).open("rb")
+        except FileNotFoundError:
+            return
+        with file:
+            file.seek(self._offset)
+            while raw := file.readline(mllog.MAX_LINE_BYTES):
+                if not raw.endswith(b"\n") and len(raw) < mllog.MAX_LINE_BYTES:
+                    return  # the writer is in the middle of this line
+                self._offset += len(raw)
+                self._number += 1
+                yield mllog.parse(self._number, raw.removesuffix(b"\n"))
+
+    def _intervals(self, samples: list[Sample], length: int) -> Iterator[Point]:
+        for end in range(length, len(samples), length):
+            first, last = samples[end - length], samples[end]
+
+            def system(name: str, value: float, last: Sample = last) -> Point:
+                return Point(f"system/{name}", value, last.time_ms, self._seconds(last.time_ms))
+
+            for name in LOADS:
+                known = [getattr(sample, name) for sample in samples[end - length + 1 : end + 1]]
+                if None not in known:
+                    yield system(name, sum(known) / length)
+            for name in COUNTERS:
+                before, after = getattr(first, name), getattr(last, name)
+                if before is not None and after is not None and after >= before:
+                    yield system(f"{name[:-1]}w", (after - before) * 1000 / (last.time_ms - first.time_ms))
+
+    def _points(self, line: mllog.Line) -> Iterator[Point]:
+        if not 0 <= line.time_ms <= _INT64:
+            return
+        metadata, value = line.metadata, _number(line.value)
+        samples = metadata.get(keys.SAMPLES_COUNT)
+        if isinstance(samples, int) and 0 <= samples <= _INT64:
+            self._samples = samples
+
+        def at_samples(key: str, value: float | None) -> Iterator[Point]:
+            if value is not None and self.started_ms is not None:
+                yield Point(key, value, line.time_ms, self._samples)
+
+        match line.key:
+            case keys.SUBMISSION_BENCHMARK:
+                self._tag("benchmark", line.value)
+            case keys.SUBMISSION_DIVISION:
+                self._tag("division", line.value)
+            case keys.SEED:
+                self._tag("seed", line.value)
+            case mllog.CONFIG:
+                self._identify(metadata)
+            case mllog.ENVIRONMENT:
+                noisy = line.value == "noisy" or self.tags.get("noisy") == "true"
+                self._tag("noisy", noisy)
+            case mllog.RESTART:
+                self._tag("restarts", line.value)
+            case keys.RUN_START if self.started_ms is None:
+                self.started_ms = line.time_ms
+                self._tag("status", "running")
+            case mllog.TRACKED if isinstance(line.value, dict):
+                yield from at_samples("samples_per_second", _number(line.value.get("throughput")))
+                yield from at_samples("train_loss", _number(line.value.get("loss")))
+            case keys.EVAL_ACCURACY:
+                yield from at_samples(self._metric, value)
+                if value is not None and self.started_ms is not None:
+                    yield Point(f"{self._metric}_by_seconds", value, line.time_ms, self._seconds(line.time_ms))
+                metrics = metadata.get("metrics")
+                for name, other in islice(metrics.items() if isinstance(metrics, dict) else (), MAX_METRICS):
+                    if _plain(name) != self._metric:
+                        yield from at_samples(_plain(name), _number(other))
+            case keys.RUN_STOP if self.started_ms is not None and self.ended_ms is None:
+                self.ended_ms = line.time_ms
+                self._tag("status", metadata.get(keys.STATUS))
+                self._tag("reason", metadata.get("reason"))
+                self.status = _ENDED.get(str(metadata.get("reason")), "FAILED")
+                if metadata.get(keys.STATUS) == keys.SUCCESS:
+                    yield from at_samples("time_to_quality_s", (line.time_ms - self.started_ms) / 1000)
+                    yield from at_samples("samples_to_quality", self._samples)
+            case mllog.ENERGY:
+                self._tag("energy_source", metadata.get("source"))
+                estimated = metadata.get("source") == "estimated"
+                yield from at_samples("energy_joules_estimated" if estimated else "energy_joules", value)
+            case mllog.COST:
+                self._tag("currency", metadata.get("currency"))
+                yield from at_samples("cost", value)
+
+    def _identify(self, metadata: dict[str, Any]) -> None:
+        for name in ("run_id", "result_id"):
+            if isinstance(metadata.get(name), str) and _ID.fullmatch(metadata[name]):
+                setattr(self, name, metadata[name])
+        for name in ("run_index", "runs"):
+            if isinstance(metadata.get(name), int) and 1 <= metadata[name] <= 10_000:
+                setattr(self, name, metadata[name])
+        for name in ("task", "scale", "framework", "system", "git_revision", "git_dirty"):
+            self._tag(name, metadata.get(name))
+        config, self.params = _resolved(self.folder / evidence.CONFIG)
+        benchmark = config.get("benchmark")
+        if isinstance(benchmark, dict) and isinstance(benchmark.get("metric"), str):
+            self._metric = _plain(benchmark["metric"])
+
+    def _tag(self, name: str, value: Any) -> None:
+        if isinstance(value, bool):
+            self.tags[name] = str(value).lower()
+        elif isinstance(value, str) or (isinstance(value, int) and abs(value) <= _INT64):
+            self.tags[name] = str(value)[:MAX_TEXT]
+
+    def _seconds(self, time_ms: int) -> int:
+        assert self.started_ms is not None
+        return round((time_ms - self.started_ms) / 1000)
+
+
+def _plain(name: str) -> str:
+    """A key that every MLflow store takes."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:100] or "_"
+
+
+def _number(value: Any) -> float | None:
+    """A JSON number as a finite float; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e300:
+        return None
+    return float(value)
+
+
+def _resolved(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """The mapping in a YAML file, and its leaves as text; both empty where no mapping can be read."""
+    try:
+        config = yaml.safe_load(evidence.read_safely(path, MAX_CONFIG_BYTES))
+        leaves = islice(_leaves(config), MAX_PARAMS)
+        params = {key[:MAX_KEY]: str(value)[:MAX_TEXT] for key, value in leaves if value is not None}
+    except Exception:  # PyYAML raises errors of many kinds for hostile scalars, not YAMLError alone
+        return {}, {}
+    return (config, params) if isinstance(config, dict) else ({}, {})
+
+
+def _leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """`a.b.0` and the value of each leaf. Every branch ends in one, also where YAML aliases make it endless."""
+    if not isinstance(value, dict | list | tuple) or not value:
+        yield ".".join(path), value
+    elif len(path) == MAX_DEPTH:
+        yield ".".join(path), "..."
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _leaves(inner, (*path, _plain(str(name))))
+    elif all(isinstance(item, int | float) for item in value):
+        yield ".".join(path), list(value[:MAX_TEXT])
+    else:
+        for index, inner in enumerate(value):
+            yield from _leaves(inner, (*path, str(index)))

@@ -1,0 +1,101 @@
+"""`python -m suite.sync FOLDER`: bring evidence into MLflow, once and only once, however often it is called."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+
+from suite.errors import UserError, command
+from suite.record import evidence
+from suite.record.mirror import BehindError, Mirror, tracking_uri, without_secrets
+from suite.record.tracking import FOLLOWING
+
+BEHIND = 1
+_TICK_S = 1.0
+_UPDATE_S = 5.0
+_LONGEST_WAIT_S = 60.0
+
+
+def main(argv: list[str]) -> int:
+    """Run the command line `argv`: 0 when MLflow has everything, 1 when it could not be reached."""
+    parser = argparse.ArgumentParser(
+        "suite.sync",
+        description="Bring evidence into MLflow: at MLFLOW_TRACKING_URI, or "
+        "else into mlflow.db in the working folder. Nothing is ever brought in twice.",
+    )
+    parser.add_argument("folder", type=Path, help="an evidence folder, or a folder that holds run_1, run_2, ...")
+    parser.add_argument("--follow", action="store_true", help="keep up with a run until it has ended")
+    options = parser.parse_args(argv)
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "5" if options.follow else "30")
+    try:
+        follow(options.folder) if options.follow else sync(options.folder)
+    except BehindError as error:
+        print(
+            f"error: {error}. The evidence is whole; try again: python -m suite.sync {options.folder}", file=sys.stderr
+        )
+        return BEHIND
+    return 0
+
+
+def sync(folder: Path) -> None:
+    """Bring in the run, or runs, of a folder. Raises UserError for a folder without evidence, BehindError."""
+    sent, named, runs = 0, 0, 0
+    for run in evidence_folders(folder):
+        mirror = Mirror(run, patience_s=30)
+        try:
+            mirror.update()
+        finally:
+            mirror.close()
+        named += mirror.view.run_id is not None
+        runs += mirror.view.started_ms is not None
+        sent += mirror.sent
+    if not named:
+        raise UserError(f"{folder}: {evidence.LOG} names no run: it is not a log of this suite.")
+    where = without_secrets(tracking_uri())
+    print(f"in MLflow at {where}: {runs} run{'s' * (runs != 1)}, {sent} metric points of them new")
+
+
+def evidence_folders(folder: Path) -> list[Path]:
+    """The folder itself, or its run_1, run_2, ... Raises UserError when there is no log in any."""
+    below = sorted(folder.glob("run_*"), key=lambda path: (len(path.name), path.name))
+    found = [path for path in (folder, *below) if (path / evidence.LOG).is_file()]
+    if not found:
+        raise UserError(f"{folder} is not an evidence folder: neither it nor a run_1 in it holds {evidence.LOG}.")
+    return found
+
+
+def follow(folder: Path) -> None:
+    """Keep MLflow up with a run until its evidence is sealed or the process that asked for it is gone.
+
+    Says on standard output whether MLflow answered. Raises BehindError when the last attempt fails.
+    """
+    parent = os.getppid()
+    os.nice(19)
+    mirror = Mirror(folder)
+    try:
+        mirror.contact()
+        print(f"{FOLLOWING} {folder}", flush=True)
+    except BehindError as error:
+        print(f"{error}: trying on", flush=True)
+    wait_s, next_s = _UPDATE_S, 0.0
+    while True:
+        last = mirror.view.sealed or os.getppid() != parent
+        if last or time.monotonic() >= next_s:
+            try:
+                mirror.update()
+                wait_s = _UPDATE_S
+            except BehindError:
+                wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+                if last:
+                    raise
+            if last:
+                return
+            next_s = time.monotonic() + wait_s
+        time.sleep(_TICK_S)
+
+
+if __name__ == "__main__":
+    command(main)

@@ -1,0 +1,101 @@
+"""The follower beside a run: it brings the run into MLflow, and no server can hold the run up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from suite.record.tracking import Follower
+from tests.record.example_run import ExampleRun
+from tests.record.mlflow_content import content
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@pytest.fixture(autouse=True)
+def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+
+def test_a_followed_run_is_in_mlflow_when_it_has_ended(tmp_path: Path) -> None:
+    run = ExampleRun(tmp_path / "out").begin()
+    follower = Follower(run.folder)
+    follower.start()
+    assert follower.wait_ready(60)
+    run.block(0.9).end().seal()
+    assert follower.finish(60)
+    (found,) = content(f"sqlite:///{tmp_path}/mlflow.db")
+    assert (found["status"], len(found["points"]["accuracy"]), len(found["artifacts"])) == ("FINISHED", 1, 6)
+
+
+def test_a_run_that_was_never_followed_comes_in_at_its_end(tmp_path: Path) -> None:
+    assert Follower(ExampleRun(tmp_path / "out").complete().folder).finish(60)
+    assert len(content(f"sqlite:///{tmp_path}/mlflow.db")) == 1
+
+
+def test_ctrl_c_in_the_terminal_leaves_the_follower_at_work(tmp_path: Path) -> None:
+    run = ExampleRun(tmp_path / "out").begin()
+    harness = (
+        "import pathlib, signal, sys\n"
+        "from suite.record.tracking import Follower\n"
+        "signal.signal(signal.SIGINT, lambda number, frame: None)\n"
+        f"follower = Follower(pathlib.Path({str(run.folder)!r}))\n"
+        "follower.start()\n"
+        "print(follower.wait_ready(60), flush=True)\n"
+        "sys.stdin.readline()\n"
+        "print(follower.finish(60))\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", harness],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert process.stdout
+    assert process.stdout.readline() == "True\n"
+    os.killpg(process.pid, signal.SIGINT)
+    run.block(0.5).end("interrupt").seal()
+    out, _ = process.communicate("\n")
+    assert out == "True\n"
+    assert content(f"sqlite:///{tmp_path}/mlflow.db")[0]["status"] == "KILLED"
+
+
+def test_a_server_that_refuses_is_known_at_once_and_does_not_stop_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{taken.getsockname()[1]}")
+        run = ExampleRun(tmp_path / "out").begin()
+        follower = Follower(run.folder)
+        follower.start()
+        assert not follower.wait_ready(600)  # far less, or this test never ends
+        run.block(0.9).end().seal()
+        assert not follower.finish(600)
+
+
+def test_a_server_that_never_answers_is_given_up_when_the_time_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "3600")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.getsockname()[1]}")
+        run = ExampleRun(tmp_path / "out").begin()
+        follower = Follower(run.folder)
+        follower.start()
+        connection, _ = server.accept()
+        assert not follower.wait_ready(0.1)
+        run.block(0.9).end().seal()
+        assert not follower.finish(0.1)
+        with connection:
+            while connection.recv(4096):  # until the process is gone
+                pass

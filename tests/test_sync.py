@@ -1,0 +1,283 @@
+"""`python -m suite.sync`: evidence comes into MLflow, once and only once, whatever happens in between."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+
+from suite import sync
+from suite.errors import UserError
+from suite.record import evidence
+from suite.record.mirror import BehindError, Mirror
+from tests.record.example_run import ExampleRun
+from tests.record.mlflow_content import content
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """MLflow's tables, which take seconds to make."""
+    path = tmp_path_factory.mktemp("mlflow") / "empty.db"
+    MlflowClient(f"sqlite:///{path}").search_experiments()
+    return path
+
+
+@pytest.fixture(autouse=True)
+def uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_database: Path) -> str:
+    monkeypatch.chdir(tmp_path)
+    uri = f"sqlite:///{shutil.copy(empty_database, tmp_path / 'mlflow.db')}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    monkeypatch.delenv("MLFLOW_EXPERIMENT_NAME", raising=False)
+    return uri
+
+
+def start(*arguments: str | Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "suite.sync", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+def until(condition: Callable[[], Any], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.2)
+
+
+def test_a_run_comes_in_once_with_everything_that_was_measured_and_nothing_else(tmp_path: Path, uri: str) -> None:
+    run = ExampleRun(tmp_path / "out").complete(blocks=3)
+    before = {path.name: path.read_bytes() for path in run.folder.iterdir()}
+
+    assert sync.main([str(run.folder)]) == 0
+    (found,) = content(uri)
+    assert sync.main([str(run.folder)]) == 0
+    assert content(uri) == [found]
+
+    start_ms = 1_700_000_000_000
+    points = found["points"]
+    assert points["accuracy"] == [
+        (100, start_ms + 10_000, 0.5),
+        (200, start_ms + 20_000, 0.6),
+        (300, start_ms + 30_000, 0.7),
+    ]
+    assert [point[0] for point in points["accuracy_by_seconds"]] == [10, 20, 30]
+    assert points["time_to_quality_s"] == [(300, start_ms + 30_000, 30.0)]
+    assert points["samples_to_quality"][0][2] == 300
+    assert points["energy_joules_estimated"][0][2] == 300.0
+    assert [point[2] for point in points["system/utilisation"]] == [0.5] * 3
+    assert [point[2] for point in points["system/cpu_w"]] == [10.0] * 3
+    assert set(points) == {
+        "accuracy", "accuracy_by_seconds", "top5", "train_loss", "samples_per_second", "time_to_quality_s",
+        "samples_to_quality", "energy_joules_estimated", "system/utilisation", "system/cpu_w",
+    }  # fmt: skip
+    assert found["params"]["benchmark.hyperparameters.learning_rate"] == "0.1"
+    assert "benchmark.reference" not in found["params"]
+    expected = {
+        "suite.run_id": run.run_id, "benchmark": "toy/mini", "task": "toy", "scale": "mini", "framework": "torch",
+        "system": "cpu", "division": "closed", "git_revision": "abc", "git_dirty": "false", "status": "success",
+        "noisy": "true", "energy_source": "estimated", "seed": "1",
+    }  # fmt: skip
+    assert expected.items() <= found["tags"].items()
+    assert (found["status"], found["times"]) == ("FINISHED", (start_ms, start_ms + 30_000))
+    assert found["artifacts"] == sorted(f"evidence/{name}" for name in before)
+    assert {path.name: path.read_bytes() for path in run.folder.iterdir()} == before
+
+
+def test_by_default_a_database_in_the_working_folder_and_one_line_of_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    (tmp_path / "mlflow.db").unlink()
+    process = start(ExampleRun(tmp_path / "out").complete().folder)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err, out.count("\n")) == (0, "", 1)
+    assert "1 run, " in out
+    assert len(content(f"sqlite:///{tmp_path}/mlflow.db")) == 1
+
+
+def test_the_runs_of_a_result_lie_under_one_parent_with_their_olympic_mean(tmp_path: Path, uri: str) -> None:
+    runs = [ExampleRun(tmp_path / "out" / f"run_{i}", i, 4, "cafe") for i in (1, 2, 3, 4)]
+    for run, blocks in zip(runs[:3], (1, 2, 4), strict=True):
+        run.complete(blocks)
+    assert sync.main([str(tmp_path / "out")]) == 0
+    *_, parent = content(uri)
+    assert parent["status"] == "RUNNING"
+    assert "time_to_quality_s" not in parent["points"]
+
+    runs[3].complete(blocks=9, reason="budget")
+    for _ in range(2):
+        assert sync.main([str(tmp_path / "out")]) == 0
+    *children, parent = content(uri)
+    assert [child["tags"]["suite.run_id"] for child in children] == [f"cafe-{i}" for i in (1, 2, 3, 4)]
+    assert {child["tags"]["mlflow.parentRunId"] for child in children} == {parent["id"]}
+    assert [child["status"] for child in children] == ["FINISHED", "FINISHED", "FINISHED", "FAILED"]
+    assert parent["params"] == {"runs": "4"}
+    assert parent["status"] == "FINISHED"
+    assert [point[2] for point in parent["points"]["time_to_quality_s"]] == [30.0]  # 20 and 40; 10 is the fastest
+    assert "seed" not in parent["tags"]
+
+
+def test_an_attempt_that_broke_off_half_way_is_completed(
+    tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch, empty_database: Path
+) -> None:
+    whole = ExampleRun(tmp_path / "whole", result_id="cafe").complete(blocks=1200)
+    assert sync.main([str(whole.folder)]) == 0
+    (expected,) = content(uri)
+
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", other := f"sqlite:///{tmp_path}/other.db")
+    shutil.copy(empty_database, tmp_path / "other.db")
+    with monkeypatch.context() as patch:
+        for name in ("create_run", "log_batch", "log_artifact", "set_terminated"):
+            patch.setattr(MlflowClient, name, _dying(getattr(MlflowClient, name)))
+        for _ in range(12):  # each attempt gets one request further
+            assert sync.main([str(whole.folder)]) == 1
+    assert sync.main([str(whole.folder)]) == 0
+    (found,) = content(other)
+    assert {k: v for k, v in found.items() if k != "id"} == {k: v for k, v in expected.items() if k != "id"}
+
+
+def _dying(call: Callable[..., Any]) -> Callable[..., Any]:
+    """`call`, which is still carried out, but not answered."""
+
+    def dying(*arguments: Any, **options: Any) -> Any:
+        call(*arguments, **options)
+        raise ConnectionError("gone")
+
+    return dying
+
+
+def test_two_at_the_same_time_do_not_make_two_runs(tmp_path: Path, uri: str) -> None:
+    for index in (1, 2):
+        ExampleRun(tmp_path / "out" / f"run_{index}", index, 2, "cafe").complete()
+    processes = [start(tmp_path / "out") for _ in range(3)]
+    assert [process.wait(120) for process in processes] == [0, 0, 0], [p.stderr.read() for p in processes if p.stderr]
+    assert len(content(uri)) == 3
+
+
+def test_one_process_at_a_time_works_on_a_run(tmp_path: Path, uri: str) -> None:
+    run = ExampleRun(tmp_path / "out").begin().block(0.5)
+    first, second = Mirror(run.folder), Mirror(run.folder)
+    first.update()
+    with pytest.raises(BehindError, match="another process"):
+        second.update()
+    run.block(0.6)
+    first.update()
+    first.close()
+    second.update()
+    second.close()
+    assert (first.sent, second.sent) == (10, 0)
+
+
+def test_a_spare_run_that_a_slow_server_made_is_removed(tmp_path: Path, uri: str) -> None:
+    run = ExampleRun(tmp_path / "out").complete()
+    assert sync.main([str(run.folder)]) == 0
+    (found,) = content(uri)
+    client = MlflowClient(uri)
+    experiment = client.get_run(found["id"]).info.experiment_id
+    client.create_run(experiment, tags={"suite.run_id": run.run_id})
+    assert sync.main([str(run.folder)]) == 0
+    assert content(uri) == [found]
+
+
+def test_a_file_store_that_keeps_duplicates_gets_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", store := str(tmp_path / "store"))
+    run = ExampleRun(tmp_path / "out").complete()
+    for _ in range(2):
+        assert sync.main([str(run.folder)]) == 0
+    (found,) = content(store)
+    assert len(found["points"]["accuracy"]) == 3
+
+
+def test_the_experiment_is_the_benchmark_or_the_one_that_is_named(
+    tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync.main([str(ExampleRun(tmp_path / "one").complete().folder)])
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "mine")
+    sync.main([str(ExampleRun(tmp_path / "two").complete().folder)])
+    client = MlflowClient(uri)
+    for name in ("toy/mini", "mine"):
+        experiment = client.get_experiment_by_name(name)
+        assert experiment is not None
+        assert len(client.search_runs([experiment.experiment_id])) == 1
+
+
+def test_a_run_without_run_start_is_nothing_yet(tmp_path: Path, uri: str) -> None:
+    run = ExampleRun(tmp_path / "out")
+    run.log.event("suite_config", "0", run_id="a-1", result_id="a", run_index=1, runs=1)
+    assert sync.main([str(run.folder)]) == 0
+    assert content(uri) == []
+
+
+@pytest.mark.parametrize("content", [None, b"", b"hello\n", b':::MLLOG {"key": 1}\n'])
+def test_a_folder_that_is_no_evidence_is_the_users_mistake(tmp_path: Path, content: bytes | None) -> None:
+    if content is not None:
+        (tmp_path / evidence.LOG).write_bytes(content)
+    with pytest.raises(UserError, match=r"log\.txt"):
+        sync.main([str(tmp_path)])
+
+
+def test_a_server_that_refuses_is_one_line_without_the_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://me:secret@127.0.0.1:{taken.getsockname()[1]}")
+        folder = ExampleRun(tmp_path / "out").complete().folder
+        assert sync.main([str(folder)]) == 1
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert f"python -m suite.sync {folder}" in err
+    assert "secret" not in err
+
+
+def test_following_keeps_up_and_ends_with_the_run(tmp_path: Path, uri: str) -> None:
+    run = ExampleRun(tmp_path / "out").begin().block(0.5)
+    follower = start(run.folder, "--follow")
+    assert follower.stdout
+    assert follower.stdout.readline().startswith("following")
+    until(lambda: content(uri))
+    assert content(uri)[0]["status"] == "RUNNING"
+    run.block(0.6)
+    until(lambda: len(content(uri)[0]["points"].get("accuracy", [])) == 2)
+    assert follower.poll() is None
+    run.end("interrupt").seal()
+    assert follower.wait(30) == 0
+    (found,) = content(uri)
+    assert (found["status"], len(found["artifacts"])) == ("KILLED", 6)
+    assert "time_to_quality_s" not in found["points"]
+
+
+def test_following_ends_after_a_last_pass_when_the_run_is_killed(tmp_path: Path, uri: str) -> None:
+    run = ExampleRun(tmp_path / "out").begin().block(0.5)
+    parent = (
+        "import subprocess, sys, time\n"
+        f"subprocess.Popen([sys.executable, '-m', 'suite.sync', '--follow', {str(run.folder)!r}])\n"
+        "time.sleep(600)\n"
+    )
+    harness = subprocess.Popen(
+        [sys.executable, "-c", parent], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    assert harness.stdout
+    assert harness.stdout.readline().startswith("following")
+    run.block(0.6)
+    harness.send_signal(signal.SIGKILL)
+    harness.communicate(timeout=60)  # until the follower, which holds the other end, is gone too
+    (found,) = content(uri)
+    assert (found["status"], len(found["points"]["accuracy"])) == ("RUNNING", 2)
