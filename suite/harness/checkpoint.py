@@ -1,0 +1,56 @@
+"""Checkpoints: what a killed run goes on from. Plain arrays, no pickle."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from suite.errors import UserError
+from suite.record.evidence import CHECKPOINT
+
+_SAMPLES = "samples"
+
+
+def save(folder: Path, state: Mapping[str, np.ndarray], samples: int) -> None:
+    """Replace the folder's checkpoint; a kill in the middle leaves the old one."""
+    partial = folder / (CHECKPOINT + ".part")
+    with partial.open("wb") as file:
+        np.savez(
+            file, allow_pickle=False, **{f"state/{k}": v for k, v in state.items()}, **{_SAMPLES: np.array(samples)}
+        )
+    partial.replace(folder / CHECKPOINT)
+
+
+def load(folder: Path) -> tuple[dict[str, np.ndarray], int] | None:
+    """The last checkpoint's state and samples, or None if there is none. Raises UserError if it cannot be read."""
+    path = folder / CHECKPOINT
+    if not path.exists():
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            state = {k.removeprefix("state/"): archive[k] for k in archive.files if k != _SAMPLES}
+            return state, int(archive[_SAMPLES])
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise UserError(f"{path} cannot be read ({error}): delete it to start this run's training over") from error
+
+
+def reserve(folder: Path, state: Mapping[str, np.ndarray]) -> None:
+    """Make sure, before the clock starts, that the folder can hold two checkpoints and the evidence.
+
+    Raises UserError if the folder is not writable or its disk, or quota, has too little room.
+    """
+    need = 2 * sum(array.nbytes for array in state.values()) + (16 << 20)
+    probe = folder / ".room"
+    try:
+        with probe.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, need)
+    except OSError as error:
+        raise UserError(
+            f"{folder} needs {need >> 20} MiB of room for the run: {error.strerror}; choose another out="
+        ) from error
+    finally:
+        probe.unlink(missing_ok=True)

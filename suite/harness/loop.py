@@ -1,0 +1,113 @@
+"""The timed loop: train a block, predict, score, stop at the target or at the end of the budget."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from mlperf_logging.mllog import constants as keys
+
+from suite.config import Benchmark
+from suite.harness import checkpoint
+from suite.harness.implementation import Implementation
+from suite.record.evidence import PREDICTIONS, write_predictions
+from suite.record.mllog import TRACKED, Log
+
+Reason = Literal["target", "budget", "diverged", "interrupt"]
+
+_SLICE_S = 1.0  # how often the loop comes up for air: live line, Ctrl-C
+
+
+def due(benchmark: Benchmark, samples: int) -> int:
+    """The number of samples at which the evaluation after `samples` is due (at the first whole step at or after it)."""
+    first, every = benchmark.evaluation.first, benchmark.evaluation.every
+    blocks = 0 if samples < first else (samples - first) // every + 1
+    return min(first + blocks * every, benchmark.budget_samples)
+
+
+@dataclass
+class Loop:
+    """One run's training. `score` maps predictions to metrics; `tick(samples, samples_per_second)` feeds the
+    live line.
+
+    `interrupted` is asked between slices and after each evaluation.
+    """
+
+    benchmark: Benchmark
+    implementation: Implementation
+    score: Callable[[Sequence[Any]], dict[str, float]]
+    log: Log
+    folder: Path
+    tick: Callable[[int, float | None], None]
+    interrupted: Callable[[], bool]
+
+    def run(self, samples: int) -> Reason:
+        """Go on from `samples` until the target, the budget, a loss that is not a number, or an interrupt."""
+        while True:
+            self.log.start(keys.BLOCK_START, samples_count=samples)
+            samples, loss = self._train_until(due(self.benchmark, samples), samples)
+            reason: Reason | None = None
+            if not self.interrupted():
+                reason = self._evaluate(samples, loss)
+            self.log.stop(keys.BLOCK_STOP, samples_count=samples)
+            if reason is None and self.interrupted():
+                reason = "interrupt"
+            if reason is not None:
+                self.log.stop(
+                    keys.RUN_STOP,
+                    status=keys.SUCCESS if reason == "target" else keys.ABORTED,
+                    samples_count=samples,
+                    reason=reason,
+                )
+                return reason
+            checkpoint.save(self.folder, self.implementation.state(), samples)
+
+    def _train_until(self, end: int, samples: int) -> tuple[int, float | None]:
+        """Train to `end` in slices; log throughput and loss every `evaluation.every` samples, and at the end."""
+        loss: float | None = None
+        slice_samples = 1
+        tracked_at, tracked_samples = time.monotonic(), samples
+        while samples < end and not self.interrupted():
+            track = min(end, tracked_samples + self.benchmark.evaluation.every)
+            began = time.monotonic()
+            stats = self.implementation.train(min(track, samples + slice_samples))
+            now = time.monotonic()
+            rate = (stats.samples - samples) / (now - began)
+            samples, loss = stats.samples, stats.loss
+            slice_samples = max(1, int(rate * _SLICE_S))
+            self.tick(samples, rate)
+            if samples >= track:
+                throughput = (samples - tracked_samples) / (now - tracked_at)
+                self.log.event(TRACKED, {"throughput": throughput, "loss": _finite(loss)}, samples_count=samples)
+                tracked_at, tracked_samples = now, samples
+        return samples, loss
+
+    def _evaluate(self, samples: int, loss: float | None) -> Reason | None:
+        self.log.start(keys.EVAL_START, samples_count=samples)
+        predictions = self.implementation.predict()
+        sha256 = write_predictions(self.folder / PREDICTIONS, predictions)
+        metrics = self.score(predictions)
+        quality = metrics[self.benchmark.metric]
+        epoch = self.benchmark.dataset.train_samples
+        self.log.event(
+            keys.EVAL_ACCURACY,
+            _finite(quality),
+            samples_count=samples,
+            epoch_num=samples / epoch if epoch else None,
+            metrics={name: _finite(value) for name, value in metrics.items()},
+            predictions_sha256=sha256,
+        )
+        self.log.stop(keys.EVAL_STOP, samples_count=samples)
+        if self.benchmark.reached(quality):
+            return "target"
+        if loss is not None and math.isnan(loss):
+            return "diverged"
+        return "budget" if samples >= self.benchmark.budget_samples else None
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

@@ -1,0 +1,130 @@
+"""The plan of a command: which benchmark, system, framework and seeds, made from the configuration or from evidence."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from suite import __version__, config
+from suite.config import Benchmark, Framework, Precision, System
+from suite.errors import UserError
+from suite.harness import seeds
+from suite.harness.implementation import Compute
+from suite.measure import machine
+from suite.measure.machine import Machine
+from suite.record import evidence
+
+SUBMITTED = ("task", "scale", "framework", "hw", "seed", "runs")  # what resume= must not contradict
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a command will do: `len(seeds)` runs of one benchmark on one system, together one result."""
+
+    benchmark: Benchmark
+    system: System
+    framework: Framework
+    precision: Precision
+    seeds: tuple[int, ...]
+    result_id: str
+    submitter: str
+    out: Path
+
+    @property
+    def compute(self) -> Compute:
+        """Device and precision, as an implementation hears them."""
+        return Compute(machine.device_of(self.system), self.precision)
+
+    def folder(self, index: int) -> Path:
+        """The evidence folder of run `index`, which counts from 1."""
+        return self.out / f"run_{index}" if len(self.seeds) > 1 else self.out
+
+    def resolved(self, index: int) -> dict[str, Any]:
+        """The content of `config.yaml` of run `index`: all that decided what the run did, no path of a machine."""
+        return {
+            "suite_version": __version__,
+            "task": self.benchmark.task,
+            "scale": self.benchmark.scale,
+            "framework": self.framework.name,
+            "precision": self.precision,
+            "device": self.compute.device,
+            "submitter": self.submitter,
+            "run_id": f"{self.result_id}-{index}",
+            "result_id": self.result_id,
+            "run_index": index,
+            "runs": len(self.seeds),
+            "seed": self.seeds[index - 1],
+            "seeds": list(self.seeds),
+            "system": self.system.model_dump(mode="json"),
+            "benchmark": self.benchmark.model_dump(mode="json"),
+        }
+
+
+def from_options(options: Mapping[str, Any], choices: Mapping[str, str], found: Machine) -> Plan:
+    """The plan for a composed configuration and its choices of task, hw and framework.
+
+    Raises UserError for a value that is not allowed and for a machine that is not the system asked for.
+    """
+    runs, seed = options["runs"], options["seed"]
+    for name, value in (("runs", runs), ("seed", seed)):
+        if not isinstance(value, int) and not (name == "seed" and value is None):
+            raise UserError(f"{name}={value} is not a whole number")
+    if runs < 1:
+        raise UserError(f"runs={runs} is not at least 1")
+    system = machine.resolve(config.system(choices["hw"], options["hw"]), found)
+    benchmark = config.benchmark(choices["task"], options["scale"] or system.default_scale, options["task"])
+    framework = config.framework(choices["framework"])
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    out = options["out"] or f"runs/{benchmark.task}-{benchmark.scale}-{framework.name}-{system.name}-{stamp}"
+    return Plan(
+        benchmark=benchmark,
+        system=system,
+        framework=framework,
+        precision=machine.precision_of(system, found),
+        seeds=seeds.draw(runs, seed),
+        result_id=uuid.uuid4().hex,
+        submitter=str(options["submitter"]),
+        out=Path(str(out)),
+    )
+
+
+def stored(out: Path) -> dict[str, Any]:
+    """The resolved configuration of the first run in `out`. Raises UserError if there is none to go on from."""
+    for path in (out / evidence.CONFIG, out / "run_1" / evidence.CONFIG):
+        if path.exists():
+            return dict(yaml.safe_load(path.read_text()))
+    raise UserError(f"resume={out} holds no run: give the out= folder of an interrupted run")
+
+
+def from_evidence(out: Path, given: Mapping[str, str], found: Machine) -> Plan:
+    """The plan to go on with, from what an interrupted command left in `out`.
+
+    `given` holds the options on the command line. Raises UserError where one contradicts the stored run.
+    """
+    values = stored(out)
+    known = {
+        **{name: values[name] for name in ("task", "scale", "framework", "runs")},
+        "hw": values["system"]["name"],
+        "seed": values["seeds"][0],
+    }
+    for name in SUBMITTED:
+        if name in given and given[name] not in (str(known[name]), "auto"):
+            raise UserError(f"{name}={given[name]} contradicts resume={out}, which is a run of {name}={known[name]}")
+    system = config.checked(System, values["system"], f"{out}: system")
+    machine.resolve(system, found)
+    return Plan(
+        benchmark=config.checked(Benchmark, values["benchmark"], f"{out}: benchmark"),
+        system=system,
+        framework=config.framework(values["framework"]),
+        precision=values["precision"],
+        seeds=tuple(values["seeds"]),
+        result_id=values["result_id"],
+        submitter=values["submitter"],
+        out=out,
+    )

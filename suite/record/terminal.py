@@ -1,0 +1,87 @@
+"""The terminal: one live line while a run trains, plain lines when the output is not a terminal. A view of the log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+from mlperf_logging.mllog import constants as keys
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from suite.config import Benchmark
+from suite.record.mllog import ENVIRONMENT, RESTART, Line
+from suite.record.summary import format_cost, format_energy, format_seconds
+
+
+class Terminal:
+    """Shows one run. `price_per_hour` in `currency`, or None; `energy()` gives joules so far and their source."""
+
+    def __init__(
+        self,
+        console: Console,
+        title: str,
+        benchmark: Benchmark,
+        price_per_hour: float | None,
+        currency: str | None,
+        energy: Callable[[], tuple[float | None, str | None]],
+    ) -> None:
+        self._console, self._title, self._benchmark = console, title, benchmark
+        self._price, self._currency, self._energy = price_per_hour, currency, energy
+        self._quality: float | None = None
+        self._start_ms: int | None = None
+        self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
+
+    def __enter__(self) -> Terminal:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._live.stop()
+
+    def line(self, line: Line) -> None:
+        """Take a line of the log: a listener of `Log`."""
+        if line.key == keys.RUN_START:
+            self._start_ms = line.time_ms
+        elif line.key == keys.INIT_START:
+            self._say("building and warming up")
+        elif line.key == RESTART:
+            lost = format_seconds(line.metadata["lost_ms"] / 1000)
+            self._say(f"going on from {line.metadata['samples_count']:,} samples; {lost} were lost and count")
+        elif line.key == ENVIRONMENT and line.value == "noisy":
+            self._say("noisy machine: " + "; ".join(line.metadata["reasons"]), style="yellow")
+        elif line.key == keys.EVAL_ACCURACY:
+            self._quality = line.value
+            self._say(self._progress(line.metadata["samples_count"], None))
+
+    def tick(self, samples: int, rate: float | None) -> None:
+        """Refresh the live line: `samples` seen, `rate` samples per second."""
+        if self._live:
+            self._live.update(Text(self._progress(samples, rate), style="cyan"), refresh=True)
+
+    def _say(self, text: str, style: str = "") -> None:
+        self._console.print(Text(f"{self._title}  {text}", style=style), soft_wrap=True)
+
+    def _progress(self, samples: int, rate: float | None) -> str:
+        benchmark = self._benchmark
+        quality = "not yet evaluated" if self._quality is None else f"{self._quality:.4g}"
+        parts = [f"{samples:,} samples", f"{benchmark.metric} {quality} (target {benchmark.target:g})"]
+        if rate is not None:
+            parts.append(f"{rate:,.0f} samples/s")
+        if self._start_ms is not None:
+            seconds = max(0.0, time.time() - self._start_ms / 1000)
+            parts.append(format_seconds(seconds))
+            if self._price is not None:
+                parts.append(format_cost(self._price * seconds / 3600, self._currency))
+            joules, source = self._energy()
+            if joules is not None:
+                parts.append(format_energy(joules, source))
+        if rate and benchmark.reference_samples and samples < benchmark.reference_samples:
+            parts.append(f"about {format_seconds((benchmark.reference_samples - samples) / rate)} to target")
+        return " | ".join(parts)

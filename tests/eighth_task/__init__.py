@@ -1,0 +1,25 @@
+"""An eighth task, an own framework and an own machine, added without touching `suite/`; the harness is tested on them.
+
+`python -m tests.eighth_task task=parity ...` is `python -m suite.run` with these added.
+"""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import reference_impls
+import tasks
+from suite import config
+
+HERE = Path(__file__).parent
+PROJECT_CONF = config.CONF
+
+
+def install() -> None:
+    """Overlay this folder's conf/, tasks/ and reference_impls/ on the project's."""
+    merged = Path(tempfile.mkdtemp(prefix="conf-"))
+    for source in (PROJECT_CONF, HERE / "conf"):
+        shutil.copytree(source, merged, dirs_exist_ok=True)
+    config.CONF = merged
+    for package in (tasks, reference_impls):
+        package.__path__.append(str(HERE / package.__name__))

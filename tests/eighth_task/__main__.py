@@ -1,0 +1,15 @@
+"""`suite.run` with the eighth task."""
+
+import sys
+
+from suite.errors import command
+from tests.eighth_task import install
+
+install()
+name = sys.argv[1]
+sys.argv = [name, *sys.argv[2:]]
+if name == "run":
+    from suite.run import main
+elif name == "review":
+    from suite.review import main
+command(main)

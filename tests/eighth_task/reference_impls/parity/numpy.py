@@ -1,0 +1,41 @@
+"""Logistic regression."""
+
+import time
+
+import numpy as np
+
+from suite.harness.implementation import TrainStats
+
+ACCELERATORS = 1
+
+
+class LogisticRegression:
+    def __init__(self, hyperparameters, data, seed):
+        assert not any(name.startswith("answer_") for name in data)
+        self.hyper, self.data, self.seed = hyperparameters, data, seed
+        self.weights, self.samples = np.random.default_rng(seed).normal(size=2), 0
+
+    def train(self, samples):
+        size = self.hyper["global_batch_size"]
+        while True:
+            time.sleep(self.hyper["milliseconds_per_step"] / 1000)
+            chosen = np.random.default_rng([self.seed, self.samples]).integers(0, 1000, size)
+            points, sides = self.data["train_points"][chosen], self.data["train_sides"][chosen]
+            probability = 1 / (1 + np.exp(-points @ self.weights))
+            self.weights -= self.hyper["opt_base_learning_rate"] * points.T @ (probability - sides) / size
+            self.samples += size
+            if self.samples >= samples:
+                return TrainStats(self.samples, float(np.mean(np.abs(probability - sides))))
+
+    def predict(self):
+        return [int(side) for side in self.data["test_points"] @ self.weights > 0]
+
+    def state(self):
+        return {"weights": self.weights.copy(), "samples": np.array(self.samples)}
+
+    def restore(self, state):
+        self.weights, self.samples = state["weights"].copy(), int(state["samples"])
+
+
+def build(hyperparameters, data, seed, compute):
+    return LogisticRegression(hyperparameters, data, seed)

@@ -1,0 +1,69 @@
+"""The first task from end to end, through the commands."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from suite import config
+from suite.errors import BadPrediction
+from suite.harness.implementation import load_task
+from suite.store.arrays import prepared
+from tests.command import run
+
+TASK = load_task("image_classification")
+
+
+@pytest.mark.parametrize("framework", ["torch", "tensorflow"])
+def test_mini_reaches_its_target_and_passes_review(tmp_path, framework):
+    arguments = ("task=image_classification", "scale=mini", "hw=cpu", f"framework={framework}", "seed=1")
+    done = run(tmp_path, "suite.run", *arguments, "out=evidence", "mlflow=false")
+    assert done.returncode == 0, done.stdout + done.stderr
+    review = run(tmp_path, "suite.review", "evidence", "--json")
+    verdict = json.loads(review.stdout)
+    assert (review.returncode, verdict["verdict"], verdict["converged"]) == (0, "pass", True)
+
+
+@pytest.fixture(scope="module")
+def evidence(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    run(folder, "suite.run", "task=image_classification", "scale=mini", "hw=cpu", "seed=2", "out=it", "mlflow=false")
+    return folder / "it"
+
+
+@pytest.mark.parametrize("name", ["log.txt", "config.yaml", "predictions.jsonl", "system.json", "power.csv"])
+def test_review_names_the_file_and_line_of_one_changed_byte(tmp_path, evidence, name):
+    shutil.copytree(evidence, tmp_path / "evidence")
+    path = tmp_path / "evidence" / name
+    content = bytearray(path.read_bytes())
+    at = len(content) // 2
+    content[at] = ord("7") if content[at] != ord("7") else ord("8")
+    path.write_bytes(content)
+    line = content.count(b"\n", 0, at) + 1
+    review = run(tmp_path, "suite.review", "evidence", "--json")
+    found = json.loads(review.stdout)
+    assert (review.returncode, found["verdict"]) == (1, "fail")
+    assert (name, line) in {(f["file"], f["line"]) for f in found["findings"] if f["severity"] == "fail"}
+
+
+def test_scores_the_fraction_of_right_classes():
+    data = {"answer_labels": np.uint8([0, 1, 2, 9])}
+    assert TASK.score([0, 1, 2, 3], data) == {"accuracy": 0.75}
+
+
+@pytest.mark.parametrize(
+    ("predictions", "line"), [([0, 1, 2], 0), ([0, 1, 2, 10], 4), ([0, True, 2, 3], 2), (["0", 1, 2, 3], 1)]
+)
+def test_refuses_what_is_not_a_class(predictions, line):
+    with pytest.raises(BadPrediction) as caught:
+        TASK.score(predictions, {"answer_labels": np.uint8([0, 1, 2, 9])})
+    assert caught.value.line == line
+
+
+@pytest.mark.data
+def test_cifar10_is_the_authors_own():
+    data = prepared(config.benchmark("image_classification", "small"), TASK)
+    assert data["train_images"].shape == (50_000, 32, 32, 3)
+    assert np.bincount(data["train_labels"]).tolist() == [5000] * 10
+    assert np.allclose(data["train_images"].mean((0, 1, 2)) / 255, [0.4914, 0.4822, 0.4465], atol=1e-4)

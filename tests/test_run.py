@@ -1,0 +1,263 @@
+"""`python -m suite.run`, tried with a task, a framework and a machine that `suite/` has never heard of."""
+
+import json
+import re
+import resource
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from suite.record import mllog
+from suite.record.evidence import SEALED
+from tests.command import eighth, start
+
+RUN = ("task=parity", "framework=numpy", "hw=cpu", "mlflow=false")
+
+
+def lines(folder: Path) -> list[mllog.Line]:
+    return list(mllog.read(folder / "log.txt"))
+
+
+def keys(folder: Path) -> list[str]:
+    return [line.key for line in lines(folder)]
+
+
+def test_reaches_the_target_and_leaves_sealed_evidence(tmp_path):
+    done = eighth(tmp_path, "run", *RUN, "seed=1", "out=evidence")
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path / "evidence"
+    assert {path.name for path in folder.iterdir()} == {*SEALED, "manifest.json"}
+    log = lines(folder)
+    assert not any(line.problem for line in log)
+    stop = next(line for line in log if line.key == "run_stop")
+    last = [line for line in log if line.key == "eval_accuracy"][-1]
+    assert stop.metadata["status"] == "success"
+    assert last.value >= 0.97 > max([0, *(line.value for line in log if line.key == "eval_accuracy")][:-1])
+    assert stop.metadata["samples_count"] == last.metadata["samples_count"]
+    assert yaml.safe_load((folder / "config.yaml").read_text())["seed"] == 1
+    assert "python -m suite.review evidence" in done.stdout
+    assert "estimated" in done.stdout
+
+
+def test_review_passes_what_run_leaves(tmp_path):
+    eighth(tmp_path, "run", *RUN, "seed=1", "out=evidence")
+    done = eighth(tmp_path, "review", "evidence")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_says_so_when_the_budget_ends_first(tmp_path):
+    done = eighth(tmp_path, "run", *RUN, "seed=1", "out=evidence", "task.scales.mini.target=1.5")
+    assert done.returncode == 3
+    stop = next(line for line in lines(tmp_path / "evidence") if line.key == "run_stop")
+    assert (stop.metadata["status"], stop.metadata["reason"]) == ("aborted", "budget")
+    assert stop.metadata["samples_count"] == 20000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("task=partiy", "framework=numpy"), "'partiy': did you mean 'parity'"),
+        (("task=parity", "scale=mimi"), "'mimi': did you mean 'mini'"),
+        (("task=parity", "framework=nunpy"), "'nunpy': did you mean 'numpy'"),
+        (("task=parity", "hw=toster"), "'toster': did you mean 'toaster'"),
+        (("task=parity", "sede=1"), "'sede': did you mean 'seed'"),
+        (("task=parity", "hw=cpu", "hw.price_per_hours=1"), "price_per_hours"),
+        (("task=parity", "framework=numpy", "hw=cpu", "seed=-1"), "seed=-1 is not from 0"),
+        (("task=parity", "framework=numpy", "hw=cpu", "seed=one"), "seed=one is not a whole number"),
+        (("task=parity", "framework=numpy", "hw=cpu", "runs=0"), "runs=0 is not at least 1"),
+        (("task=parity", "framework=numpy", "hw=cpu", "task.scales.mini.target=high"), "target is 'high'"),
+        (("task=parity", "framework=numpy", "hw=cpu", "resume=nowhere"), "resume=nowhere holds no run"),
+        (("task=parity", "framework=numpy", "hw=cpu", "out=/dev/null/x"), "out="),
+        (("framework=numpy",), "which task? Give task= one of: image_classification, parity."),
+        (("task=parity", "quickly"), "'quickly' is not of the form option=value"),
+        (("task=parity", "framework=ghost", "hw=cpu"), "'.[ghost]'"),
+        ((), "which task?"),
+    ],
+)
+def test_answers_a_mistake_with_one_line_and_exit_code_2(tmp_path, arguments, said):
+    done = eighth(tmp_path, "run", *arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_refuses_a_machine_that_is_not_the_system(tmp_path):
+    done = eighth(tmp_path, "run", "task=parity", "framework=numpy", "hw=toaster", "mlflow=false")
+    assert done.returncode == 2
+    assert re.search(r"hw=toaster asks for 2 .*Heating Coil.* hw=cpu", done.stderr)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_help_lists_tasks_scales_and_systems(tmp_path):
+    done = eighth(tmp_path, "run", "--help")
+    assert done.returncode == 0
+    for text in ("parity: Which side", "scale=mini", "toaster", "h200x8", "NumPy", "resume=FOLDER", "Exit code"):
+        assert text in done.stdout
+
+
+def test_dry_run_prints_the_plan_and_touches_nothing(tmp_path):
+    done = eighth(tmp_path, "run", *RUN, "seed=5", "runs=2", "dry_run=true")
+    assert done.returncode == 0
+    assert "parity/mini" in done.stdout
+    assert "5, 6" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_makes_several_runs_with_distinct_seeds(tmp_path):
+    done = eighth(tmp_path, "run", *RUN, "runs=3", "out=result")
+    assert done.returncode == 0, done.stderr
+    seeds = {line.value for i in (1, 2, 3) for line in lines(tmp_path / "result" / f"run_{i}") if line.key == "seed"}
+    assert len(seeds) == 3
+    assert "olympic mean of 3 runs" in done.stdout
+    assert eighth(tmp_path, "review", "result").returncode == 0
+
+
+def test_hydra_multirun_makes_one_command_line_for_each_value(tmp_path):
+    done = eighth(tmp_path, "run", "-m", *RUN, "seed=1,2", "out=of_${seed}")
+    assert done.returncode == 0, done.stderr
+    assert [line.value for i in (1, 2) for line in lines(tmp_path / f"of_{i}") if line.key == "seed"] == [1, 2]
+
+
+def test_one_seed_gives_one_log_apart_from_times(tmp_path):
+    def facts(name: str) -> list:
+        eighth(tmp_path, "run", *RUN, "seed=7", f"out={name}")
+        measured = {"suite_environment", "suite_energy", "suite_cost", "suite_config"}
+        return [
+            (
+                line.key,
+                line.value if line.key != "tracked_stats" else line.value["loss"],
+                {k: v for k, v in line.metadata.items() if k != "prev"},
+            )
+            for line in lines(tmp_path / name)
+            if line.key not in measured
+        ]
+
+    assert facts("a") == facts("b")
+    assert (tmp_path / "a/predictions.jsonl").read_bytes() == (tmp_path / "b/predictions.jsonl").read_bytes()
+
+
+def wait_for(folder: Path, key: str, count: int = 1) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if (folder / "log.txt").exists() and keys(folder).count(key) >= count:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"no {key} in {folder}")
+
+
+SLOW = (*RUN, "seed=1", "task.scales.mini.hyperparameters.milliseconds_per_step=30")
+
+
+def test_goes_on_after_kill_9_on_the_same_log_and_clock(tmp_path):
+    whole = eighth(tmp_path, "run", *SLOW, "out=whole")
+    assert whole.returncode == 0
+    folder = tmp_path / "cut"
+    process = start(tmp_path, "tests.eighth_task", "run", *SLOW, "out=cut")
+    wait_for(folder, "block_start", 2)
+    time.sleep(0.2)
+    process.kill()
+    process.communicate()
+    (folder / "log.txt").open("ab").write(b":::MLLOG {torn")
+    before = lines(folder)[:-1]
+    time.sleep(1)
+    done = eighth(tmp_path, "run", *SLOW, "resume=cut")
+    assert done.returncode == 0, done.stderr
+
+    log = lines(folder)
+    assert [line.raw for line in log[: len(before)]] == [line.raw for line in before]
+    restart = log[len(before)]
+    assert (restart.key, restart.value, restart.metadata["torn_bytes"]) == ("suite_restart", 1, 14)
+    assert restart.metadata["lost_ms"] >= 1000
+    start_ms = next(line.time_ms for line in log if line.key == "run_start")
+    stop = next(line for line in log if line.key == "run_stop")
+    assert stop.time_ms - start_ms >= 1000 + restart.metadata["lost_ms"]
+    assert [keys(folder).count(key) for key in ("run_start", "run_stop", "seed")] == [1, 1, 1]
+    assert (folder / "predictions.jsonl").read_bytes() == (tmp_path / "whole/predictions.jsonl").read_bytes()
+    review = eighth(tmp_path, "review", "cut", "--json")
+    found = {finding["rule"] for finding in json.loads(review.stdout)["findings"] if finding["severity"] == "fail"}
+    unchanged = json.loads(eighth(tmp_path, "review", "whole", "--json").stdout)
+    assert found == {
+        f["rule"] for f in unchanged["findings"] if f["severity"] == "fail"
+    }  # the slow hyperparameter only
+
+
+@pytest.mark.parametrize("last", ["init_start", "run_start", "eval_start", "eval_accuracy", "run_stop", "suite_energy"])
+def test_goes_on_wherever_the_kill_struck(tmp_path, last):
+    eighth(tmp_path, "run", *RUN, "seed=1", "out=cut")
+    path = tmp_path / "cut/log.txt"
+    raw = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(raw[: keys(tmp_path / "cut").index(last) + 1]))
+    (tmp_path / "cut/manifest.json").unlink()
+    done = eighth(tmp_path, "run", *RUN, "seed=1", "resume=cut")
+    assert done.returncode == 0, done.stderr
+    assert keys(tmp_path / "cut").count("run_stop") == 1
+    review = eighth(tmp_path, "review", "cut")
+    assert review.returncode == 0, review.stdout
+
+
+def test_goes_on_after_many_kills(tmp_path):
+    option = "out=cut"
+    for blocks in range(1, 5):
+        process = start(tmp_path, "tests.eighth_task", "run", *SLOW, option)
+        wait_for(tmp_path / "cut", "block_start", blocks)
+        process.kill()
+        process.communicate()
+        option = "resume=cut"
+    assert eighth(tmp_path, "run", *SLOW, option).returncode == 0
+    assert [line.value for line in lines(tmp_path / "cut") if line.key == "suite_restart"] == [1, 2, 3, 4]
+
+
+def test_resume_of_a_finished_run_changes_nothing(tmp_path):
+    eighth(tmp_path, "run", *RUN, "seed=1", "out=evidence")
+    log = (tmp_path / "evidence/log.txt").read_bytes()
+    done = eighth(tmp_path, "run", "resume=evidence")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "evidence/log.txt").read_bytes() == log
+
+
+def test_resume_refuses_another_seed_and_out_refuses_a_used_folder(tmp_path):
+    eighth(tmp_path, "run", *RUN, "seed=1", "out=evidence")
+    other = eighth(tmp_path, "run", *RUN, "seed=2", "resume=evidence")
+    assert other.returncode == 2
+    assert "seed=2 contradicts resume=evidence, which is a run of seed=1" in other.stderr
+    again = eighth(tmp_path, "run", *RUN, "seed=1", "out=evidence")
+    assert again.returncode == 2
+    assert "out=evidence is not empty" in again.stderr
+
+
+def test_ctrl_c_ends_the_run_with_sealed_evidence(tmp_path):
+    process = start(tmp_path, "tests.eighth_task", "run", *SLOW, "out=evidence")
+    wait_for(tmp_path / "evidence", "eval_accuracy")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    stop = next(line for line in lines(tmp_path / "evidence") if line.key == "run_stop")
+    assert (stop.metadata["status"], stop.metadata["reason"]) == ("aborted", "interrupt")
+    assert (tmp_path / "evidence/manifest.json").exists()
+
+
+def test_a_full_disk_is_found_before_the_clock_starts(tmp_path):
+    done = eighth(
+        tmp_path,
+        "run",
+        *RUN,
+        "out=evidence",
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)),
+    )
+    assert done.returncode == 2
+    assert "MiB of room" in done.stderr
+    assert "run_start" not in keys(tmp_path / "evidence")
+
+
+def test_an_own_price_decides_the_cost(tmp_path):
+    done = eighth(tmp_path, "run", *RUN, "seed=1", "out=evidence", "hw.price_per_hour=3600")
+    assert done.returncode == 0, done.stderr
+    log = {line.key: line for line in lines(tmp_path / "evidence")}
+    seconds = (log["run_stop"].time_ms - log["run_start"].time_ms) / 1000
+    assert np.isclose(log["suite_cost"].value, seconds)
