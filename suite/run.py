@@ -75,9 +75,10 @@ def _run(options: dict[str, Any], choices: dict[str, str], given: dict[str, str]
         )
     task = load_task(made.benchmark.task)
     data = prepared(made.benchmark, task, options["data_dir"])
+    timed = session.Session(made, found, task, builder, data, console, options["mlflow"])
     summaries: list[Summary] = []
     for index in range(1, len(made.seeds) + 1):
-        summaries.append(session.run(made, index, found, task, builder, data, console, options["mlflow"]))
+        summaries.append(timed.run(index))
         if summaries[-1].reason == "interrupt":
             break
     _print_result(console, made, summaries)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -47,7 +49,10 @@ def reserve(folder: Path, state: Mapping[str, np.ndarray]) -> None:
     probe = folder / ".room"
     try:
         with probe.open("wb") as file:
-            os.posix_fallocate(file.fileno(), 0, need)
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, need)
+            elif shutil.disk_usage(folder).free < need:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     except OSError as error:
         raise UserError(
             f"{folder} needs {need >> 20} MiB of room for the run: {error.strerror}; choose another out="

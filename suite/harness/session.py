@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import mmap
-import os
-import signal
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,12 +16,15 @@ from rich.console import Console
 
 from suite.errors import UserError
 from suite.harness import checkpoint
+from suite.harness.cache import clear_cache
 from suite.harness.implementation import Builder, Task
+from suite.harness.interrupt import Interrupted, interruptible
 from suite.harness.loop import Loop
 from suite.measure import noise
 from suite.measure.cost import cost, price_per_hour
 from suite.measure.energy import energy, read_samples
 from suite.measure.machine import Machine, power_ceiling
+from suite.measure.noise import Environment
 from suite.measure.sampler import Sampler
 from suite.plan import Plan
 from suite.record import evidence, system
@@ -33,200 +33,179 @@ from suite.record.summary import Summary, summarise
 from suite.record.terminal import Terminal
 from suite.record.tracking import Follower
 
+_MLFLOW_WAIT_S = 20.0  # before the clock starts, and after it has stopped
 
-def run(
-    plan: Plan,
-    index: int,
-    machine: Machine,
-    task: Task,
-    builder: Builder,
-    data: Mapping[str, np.ndarray],
-    console: Console,
-    mlflow: bool,
-) -> Summary:
-    """Make, or go on with, run `index` of the plan and seal its evidence. A run that is already sealed is left alone.
 
-    Raises UserError when the folder cannot hold the run, KeyboardInterrupt on Ctrl-C before the clock has started.
-    """
-    folder = plan.folder(index)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        log = Log(folder / evidence.LOG)
-        if not log.has(keys.RUN_START):  # nothing was timed yet: begin afresh
-            (folder / evidence.LOG).unlink()
-            log = Log(folder / evidence.LOG)
-    except OSError as error:
-        raise UserError(f"{folder} cannot be written ({error.strerror}): choose another out=") from error
-    if (folder / evidence.MANIFEST).exists():
+@dataclass
+class Session:
+    """What the runs of one plan have in common. `data` holds all arrays of the benchmark, the answers among them."""
+
+    plan: Plan
+    machine: Machine
+    task: Task
+    builder: Builder
+    data: Mapping[str, np.ndarray]
+    console: Console
+    mlflow: bool
+
+    def run(self, index: int) -> Summary:
+        """Make, or go on with, run `index`, which counts from 1. A run that is already sealed is left alone.
+
+        Raises UserError when the folder cannot hold the run, KeyboardInterrupt on Ctrl-C before the clock has started.
+        """
+        folder = self.plan.folder(index)
+        log = _open_log(folder)
+        if (folder / evidence.MANIFEST).exists():
+            return summarise(log.lines)
+        follower = Follower(folder) if self.mlflow else None
+        _Run(self, index, folder, log, follower).finish()
+        if follower and not follower.finish(_MLFLOW_WAIT_S):
+            self.console.print(f"MLflow is behind; fill it in with: python -m suite.sync {folder}", soft_wrap=True)
         return summarise(log.lines)
 
-    price = price_per_hour(plan.system, machine)
-    ceiling = power_ceiling(plan.system, machine)
-    sampler = Sampler(folder / evidence.POWER, log.now_ms, ceiling, plan.compute.device)
-    follower = Follower(folder) if mlflow else None
-    title = f"{plan.benchmark.name} {plan.framework.name}" + (
-        f" run {index}/{len(plan.seeds)}" if len(plan.seeds) > 1 else ""
-    )
-    currency = plan.system.price.currency if plan.system.price else None
-    terminal = Terminal(console, title, plan.benchmark, price, currency, sampler.so_far)
-    log.listeners.append(terminal.line)
 
-    with terminal, interruptible() as interrupted:
+def _open_log(folder: Path) -> Log:
+    path = folder / evidence.LOG
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        log = Log(path)
+        if not log.has(keys.RUN_START):  # nothing was timed yet: begin afresh
+            log.close()
+            path.unlink()
+            log = Log(path)
+    except OSError as error:
+        raise UserError(f"{folder} cannot be written ({error.strerror}): choose another out=") from error
+    return log
+
+
+@dataclass
+class _Run:
+    session: Session
+    index: int
+    folder: Path
+    log: Log
+    follower: Follower | None
+    sampler: Sampler = field(init=False)
+    terminal: Terminal = field(init=False)
+
+    def __post_init__(self) -> None:
+        plan, machine = self.session.plan, self.session.machine
+        self.ceiling, self.price = power_ceiling(plan.system, machine), price_per_hour(plan.system, machine)
+        self.sampler = Sampler(self.folder / evidence.POWER, self.log.now_ms, self.ceiling, plan.compute.device)
+        runs = len(plan.seeds)
+        title = f"{plan.benchmark.name} {plan.framework.name}" + (f" run {self.index}/{runs}" if runs > 1 else "")
+        currency = plan.system.price.currency if plan.system.price else None
+        self.terminal = Terminal(self.session.console, title, plan.benchmark, self.price, currency, self.sampler.so_far)
+        self.log.listeners.append(self.terminal.line)
+
+    def finish(self) -> None:
+        """Train, as far as that is not done, measure, and seal."""
+        with self.terminal, interruptible() as interrupted:
+            try:
+                if not self.log.has(keys.RUN_STOP):
+                    self.train(interrupted)
+                self.measure()
+            except OSError as error:
+                out, problem = self.session.plan.out, error.strerror or error
+                raise UserError(f"{self.folder}: {problem}; mend that, then go on with resume={out}") from error
+        self.log.close()
+        evidence.seal(self.folder, self.log.head)
+
+    def train(self, interrupted: Interrupted) -> None:
+        """From a new implementation, or the last checkpoint, to run_stop."""
+        plan, log, folder = self.session.plan, self.log, self.folder
+        saved = self.restart() if log.lines else None
+        if not log.lines:
+            self.head()
+        if self.follower:
+            self.follower.start()
+        visible = {name: array for name, array in self.session.data.items() if not name.startswith("answer_")}
+        seed = plan.seeds[self.index - 1]
+        implementation = self.session.builder.build(plan.benchmark.hyperparameters, visible, seed, plan.compute)
+        if saved:
+            implementation.restore(saved[0])
+        checkpoint.reserve(folder, implementation.state())
+        if self.follower:
+            self.follower.wait_ready(_MLFLOW_WAIT_S)
+        before = noise.before(self.session.machine)
+        self.environment("before", before)
+        self.sampler.start()
+        loop = Loop(
+            benchmark=plan.benchmark,
+            implementation=implementation,
+            score=lambda predictions: self.session.task.score(predictions, self.session.data),
+            log=log,
+            folder=folder,
+            tick=self.terminal.tick,
+            interrupted=interrupted,
+        )
+        if not log.has(keys.RUN_START):
+            log.stop(keys.INIT_STOP)
+            log.start(keys.RUN_START)
+        interrupted.armed = True
         try:
-            if not log.has(keys.RUN_STOP):
-                _train(plan, index, machine, task, builder, data, log, sampler, terminal, follower, interrupted)
-            _measure(plan, log, ceiling, price)
-        except OSError as error:
-            raise UserError(
-                f"{folder}: {error.strerror or error}; mend that, then go on with resume={plan.out}"
-            ) from error
-    log.close()
-    evidence.seal(folder, log.head)
-    if follower and not follower.finish(timeout_s=20):
-        console.print(f"MLflow is behind; fill it in with: python -m suite.sync {folder}", soft_wrap=True)
-    return summarise(log.lines)
+            loop.run(saved[1] if saved else 0)
+        finally:
+            self.sampler.stop()
+        samples = read_samples(folder / evidence.POWER)
+        self.environment("during", noise.during(self.session.machine, before, samples))
 
+    def restart(self) -> tuple[dict[str, np.ndarray], int] | None:
+        """Log that the run goes on, and return the last checkpoint's state and samples if there is one."""
+        saved = checkpoint.load(self.folder)
+        self.log.event(
+            RESTART,
+            sum(line.key == RESTART for line in self.log.lines) + 1,
+            samples_count=saved[1] if saved else 0,
+            lost_ms=self.log.now_ms() - self.log.lines[-1].time_ms,
+            torn_bytes=self.log.torn_bytes,
+        )
+        return saved
 
-def _train(
-    plan: Plan,
-    index: int,
-    machine: Machine,
-    task: Task,
-    builder: Builder,
-    data: Mapping[str, np.ndarray],
-    log: Log,
-    sampler: Sampler,
-    terminal: Terminal,
-    follower: Follower | None,
-    interrupted: Interrupted,
-) -> None:
-    folder, benchmark = plan.folder(index), plan.benchmark
-    if log.lines:
-        last_ms, saved = log.lines[-1].time_ms, checkpoint.load(folder)
-        samples = saved[1] if saved else 0
-        restarts = sum(line.key == RESTART for line in log.lines) + 1
-        log.event(RESTART, restarts, samples_count=samples, lost_ms=log.now_ms() - last_ms, torn_bytes=log.torn_bytes)
-    else:
-        saved, samples = None, 0
-        _head(plan, index, machine, data, log)
-    if follower:
-        follower.start()
+    def head(self) -> None:
+        """Log and write everything that is known before the implementation is built."""
+        plan, log = self.session.plan, self.log
+        benchmark, resolved = plan.benchmark, plan.resolved(self.index)
+        config = yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True).encode()
+        description = system.describe(plan.system, self.session.machine, plan.framework, plan.submitter)
+        evidence.write_atomically(self.folder / evidence.CONFIG, config)
+        evidence.write_atomically(self.folder / evidence.SYSTEM, json.dumps(description, indent=1).encode())
+        log.event(keys.CACHE_CLEAR, clear_cache(self.session.data))
+        log.start(keys.INIT_START)
+        log.event(keys.SUBMISSION_BENCHMARK, benchmark.name)
+        log.event(keys.SUBMISSION_ORG, plan.submitter)
+        log.event(keys.SUBMISSION_DIVISION, keys.CLOSED)
+        log.event(keys.SUBMISSION_STATUS, keys.RESEARCH)
+        log.event(keys.SUBMISSION_PLATFORM, plan.system.name)
+        identity = ("run_id", "result_id", "run_index", "runs", "task", "scale", "framework")
+        log.event(
+            CONFIG,
+            hashlib.sha256(config).hexdigest(),
+            **{name: resolved[name] for name in identity},
+            system=plan.system.name,
+            git_revision=description["git"]["revision"],
+            git_dirty=description["git"]["dirty"],
+        )
+        log.event(keys.SEED, plan.seeds[self.index - 1])
+        for name, value in benchmark.hyperparameters.items():
+            log.event(name, value)
+        log.event(keys.TRAIN_SAMPLES, benchmark.dataset.train_samples)
+        log.event(keys.EVAL_SAMPLES, benchmark.dataset.eval_samples)
+        log.event(DATASET, benchmark.dataset.name, arrays=benchmark.dataset.arrays)
 
-    visible = {name: array for name, array in data.items() if not name.startswith("answer_")}
-    implementation = builder.build(benchmark.hyperparameters, visible, plan.seeds[index - 1], plan.compute)
-    if saved:
-        implementation.restore(saved[0])
-    checkpoint.reserve(folder, implementation.state())
-    if follower:
-        follower.wait_ready(timeout_s=20)
-    quiet = noise.before(machine)
-    log.event(
-        ENVIRONMENT, "noisy" if quiet.noisy else "quiet", when="before", reasons=list(quiet.reasons), **quiet.figures
-    )
-    sampler.start()
-    loop = Loop(
-        benchmark=benchmark,
-        implementation=implementation,
-        score=lambda predictions: task.score(predictions, data),
-        log=log,
-        folder=folder,
-        tick=terminal.tick,
-        interrupted=interrupted,
-    )
-    if not log.has(keys.RUN_START):
-        log.stop(keys.INIT_STOP)
-        log.start(keys.RUN_START)
-    interrupted.armed = True
-    try:
-        loop.run(samples)
-    finally:
-        sampler.stop()
-    during = noise.during(machine, quiet, read_samples(folder / evidence.POWER))
-    log.event(
-        ENVIRONMENT, "noisy" if during.noisy else "quiet", when="during", reasons=list(during.reasons), **during.figures
-    )
+    def environment(self, when: str, found: Environment) -> None:
+        """Log a verdict of the environment gate."""
+        value = "noisy" if found.noisy else "quiet"
+        self.log.event(ENVIRONMENT, value, when=when, reasons=list(found.reasons), **found.figures)
 
-
-def _head(plan: Plan, index: int, machine: Machine, data: Mapping[str, np.ndarray], log: Log) -> None:
-    """Everything that is known before the implementation is built."""
-    folder, benchmark, resolved = plan.folder(index), plan.benchmark, plan.resolved(index)
-    config = yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True).encode()
-    description = system.describe(plan.system, machine, plan.framework, plan.submitter)
-    evidence.write_atomically(folder / evidence.CONFIG, config)
-    evidence.write_atomically(folder / evidence.SYSTEM, json.dumps(description, indent=1).encode())
-    clear_cache(data)
-    log.event(keys.CACHE_CLEAR, True)
-    log.start(keys.INIT_START)
-    log.event(keys.SUBMISSION_BENCHMARK, benchmark.name)
-    log.event(keys.SUBMISSION_ORG, plan.submitter)
-    log.event(keys.SUBMISSION_DIVISION, keys.CLOSED)
-    log.event(keys.SUBMISSION_STATUS, keys.RESEARCH)
-    log.event(keys.SUBMISSION_PLATFORM, plan.system.name)
-    identity = ("run_id", "result_id", "run_index", "runs", "task", "scale", "framework")
-    log.event(
-        CONFIG,
-        hashlib.sha256(config).hexdigest(),
-        **{name: resolved[name] for name in identity},
-        system=plan.system.name,
-        git_revision=description["git"]["revision"],
-        git_dirty=description["git"]["dirty"],
-    )
-    log.event(keys.SEED, plan.seeds[index - 1])
-    for name, value in benchmark.hyperparameters.items():
-        log.event(name, value)
-    log.event(keys.TRAIN_SAMPLES, benchmark.dataset.train_samples)
-    log.event(keys.EVAL_SAMPLES, benchmark.dataset.eval_samples)
-    log.event(DATASET, benchmark.dataset.name, arrays=benchmark.dataset.arrays)
-
-
-def _measure(plan: Plan, log: Log, ceiling: float | None, price: float | None) -> None:
-    """Energy and cost between run_start and run_stop."""
-    start = next(line.time_ms for line in log.lines if line.key == keys.RUN_START)
-    stop = next(line.time_ms for line in log.lines if line.key == keys.RUN_STOP)
-    if not log.has(ENERGY):
-        samples = read_samples(log.path.parent / evidence.POWER)
-        used = energy(samples, start, stop, ceiling)
-        log.event(ENERGY, used.joules, **{k: v for k, v in vars(used).items() if k != "joules"})
-    if not log.has(COST):
-        source: dict[str, Any] = plan.system.price.model_dump() if plan.system.price else {"currency": None}
-        log.event(COST, cost(price, (stop - start) / 1000), price_per_hour=price, **source)
-
-
-def clear_cache(data: Mapping[str, np.ndarray]) -> None:
-    """Drop the prepared arrays from this process's memory and from the page cache, so that a run reads them afresh."""
-    for array in data.values():
-        mapping = getattr(array, "_mmap", None)
-        if isinstance(array, np.memmap) and mapping is not None and array.filename is not None:
-            mapping.madvise(mmap.MADV_DONTNEED)
-            descriptor = os.open(array.filename, os.O_RDONLY)
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-            os.close(descriptor)
-
-
-class Interrupted:
-    """Tells whether Ctrl-C was pressed. While `armed`, the first press only sets it, so that the run ends cleanly."""
-
-    def __init__(self) -> None:
-        self.armed = False
-        self._pressed = False
-
-    def __call__(self) -> bool:
-        """Whether it was pressed."""
-        return self._pressed
-
-    def press(self, number: int, frame: FrameType | None) -> None:
-        """Handle SIGINT."""
-        if self._pressed or not self.armed:
-            raise KeyboardInterrupt
-        self._pressed = True
-
-
-@contextmanager
-def interruptible() -> Iterator[Interrupted]:
-    """Ctrl-C as a question that the loop asks, for as long as the block lasts."""
-    interrupted = Interrupted()
-    before = signal.signal(signal.SIGINT, interrupted.press)
-    try:
-        yield interrupted
-    finally:
-        signal.signal(signal.SIGINT, before)
+    def measure(self) -> None:
+        """Log energy and cost between run_start and run_stop."""
+        log, price = self.log, self.session.plan.system.price
+        start = next(line.time_ms for line in log.lines if line.key == keys.RUN_START)
+        stop = next(line.time_ms for line in log.lines if line.key == keys.RUN_STOP)
+        if not log.has(ENERGY):
+            used = energy(read_samples(self.folder / evidence.POWER), start, stop, self.ceiling)
+            log.event(ENERGY, used.joules, **{k: v for k, v in vars(used).items() if k != "joules"})
+        if not log.has(COST):
+            source: dict[str, Any] = price.model_dump() if price else {"currency": None}
+            log.event(COST, cost(self.price, (stop - start) / 1000), price_per_hour=self.price, **source)

@@ -14,8 +14,8 @@ import numpy as np
 from rich.console import Console
 
 from suite import config
-from suite.harness import session
 from suite.harness.implementation import load_builder, load_task
+from suite.harness.session import Session
 from suite.measure import machine
 from suite.plan import Plan
 
@@ -58,7 +58,8 @@ def main() -> None:
     def harnessed() -> float:
         with tempfile.TemporaryDirectory() as folder:
             console = Console(file=io.StringIO())
-            seconds = session.run(plan(folder), 1, found, task, builder, data, console, mlflow=False).seconds
+            made = Session(plan(folder), found, task, builder, data, console, mlflow=False)
+            seconds = made.run(1).seconds
         assert seconds is not None
         return seconds
 

@@ -1,0 +1,17 @@
+"""Clearing the caches leaves the data as it was."""
+
+import os
+
+import numpy as np
+import pytest
+
+from suite.harness.cache import clear_cache
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="this system cannot drop files from its page cache")
+def test_the_arrays_are_read_afresh_from_their_files(tmp_path):
+    np.save(tmp_path / "a.npy", np.arange(100_000))
+    mapped = np.load(tmp_path / "a.npy", mmap_mode="r")
+    assert mapped.sum() == 4999950000
+    assert clear_cache({"mapped": mapped, "made": np.arange(3)})
+    assert mapped.sum() == 4999950000
