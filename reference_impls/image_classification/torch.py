@@ -15,6 +15,7 @@ from reference_impls.image_classification.shared import (
     Batch,
     Batches,
     Hyperparameters,
+    classify,
     initial_parameters,
     normalise,
     whitening,
@@ -141,7 +142,7 @@ class TorchImageClassifier:
 
     def predict(self) -> Sequence[Any]:
         """The class of each test image."""
-        return [int(label) for label in self.logits(self.data["test_images"]).argmax(1)]
+        return [int(label) for label in classify(self.logits, self.data["test_images"], self.hyper)]
 
     def state(self) -> dict[str, np.ndarray]:
         """Parameters, statistics, momenta and the step."""
@@ -191,5 +192,6 @@ def build(
     for size in sorted(set(hyper.epoch_sizes)):
         noise = np.random.default_rng(0).random((hyper.global_batch_size, size, size, channels), np.float32)
         made.train_step(noise, np.zeros(len(noise), np.int64), 0.0)
+    classify(made.logits, np.zeros_like(data["test_images"]), hyper)
     made.restore(initial)
     return made

@@ -5,7 +5,7 @@ import importlib
 import numpy as np
 import pytest
 
-from reference_impls.image_classification.shared import Batches, Hyperparameters, shrink
+from reference_impls.image_classification.shared import Batches, Hyperparameters, classify, shrink
 from suite import config
 from suite.harness.implementation import Compute, load_task
 
@@ -153,6 +153,26 @@ def test_every_epoch_sees_every_image_once_and_mirrored_in_turn():
 
 def pair(batch):
     return batch.images, batch.labels
+
+
+def test_uncertain_images_are_also_seen_shifted():
+    hyper = Hyperparameters.of(
+        config.benchmark("image_classification", "small").hyperparameters | {"eval_shift_fraction": 0.25}
+    )
+    images = SMALL_SHAPES["test_images"][:8]
+    seen = []
+
+    def logits(batch):
+        seen.append(batch)
+        sure = np.tile(np.float32([0, 5]), (8, 1)) if len(seen) == 1 else np.tile(np.float32([9, 0]), (2, 1))
+        if len(seen) == 1:
+            sure[[3, 6]] = [0.4, 0.5]
+        return sure
+
+    assert classify(logits, images, hyper).tolist() == [1, 1, 1, 0, 1, 1, 0, 1]
+    assert np.array_equal(seen[1][0][1:, 1:], images[6][:-1, :-1]) or np.array_equal(
+        seen[1][0][1:, 1:], images[3][:-1, :-1]
+    )
 
 
 def test_shrinking_averages_areas():
