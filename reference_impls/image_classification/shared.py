@@ -153,7 +153,8 @@ def classify(logits: Callable[[np.ndarray], np.ndarray], images: np.ndarray, hyp
         padded = np.pad(images[unsure], ((0, 0), (1, 1), (1, 1), (0, 0)), "reflect")
         shifted = logits(padded[:, :-2, :-2]) + logits(padded[:, 2:, 2:])
         scores[unsure] = scores[unsure] / 2 + shifted / 4
-    return scores.argmax(1)
+    classes: np.ndarray = scores.argmax(1)
+    return classes
 
 
 def normalise(pixels: np.ndarray, hyper: Hyperparameters) -> np.ndarray:
