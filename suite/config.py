@@ -62,6 +62,24 @@ class Evaluation(Values):
     every: int = Field(gt=0)
 
 
+class Range(Values):
+    """A hyperparameter that is free from `low` to `high`, both allowed."""
+
+    low: float
+    high: float
+
+
+class Formula(Values):
+    """A hyperparameter that follows another one: its reference value times (other / other's reference) ^ `power`.
+
+    `tolerance` is relative: 0.01 allows from 0.99 to 1.01 times what the formula gives.
+    """
+
+    proportional_to: str
+    power: float = 1.0
+    tolerance: float = Field(ge=0)
+
+
 class Benchmark(Values):
     """A task at a scale: what must be learned, how well, how it is measured, and by which hyperparameters."""
 
@@ -74,9 +92,9 @@ class Benchmark(Values):
     evaluation: Evaluation
     budget_samples: int = Field(gt=0)
     runs: int = Field(gt=0)
-    reference_samples: int | None = None
     dataset: Dataset
     hyperparameters: dict[str, Any]
+    free: dict[str, Range | Formula] = Field(default_factory=dict)  # every other hyperparameter is fixed
 
     @property
     def name(self) -> str:

@@ -1,28 +1,34 @@
-"""`python -m suite.review FOLDER`: does the evidence hold? Every finding with rule, file, line and how to mend it."""
+"""`python -m suite.review PATH`: does the evidence hold? Every finding with rule, file, line and how to mend it."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
 from suite.errors import UserError, command, unknown
-from suite.record.summary import format_cost, format_energy, format_seconds
-from suite.rules.finding import Finding
-from suite.rules.verdict import Review, RunReview, review
+from suite.record.evidence import write_atomically
+from suite.report import archive
+from suite.report.drawn import groups
+from suite.report.excerpt import excerpts
+from suite.report.model import SUITE, Report, report
+from suite.report.page import html
+from suite.report.sarif import sarif
+from suite.report.terminal import show
+from suite.rules import verdict
 
 EXIT_CODES = {"pass": 0, "fail": 1, "error": 2}
-STYLES = {"pass": "green", "fail": "red", "error": "magenta", "note": "cyan"}
-MAX_ROWS = 20  # of one rule in the table
 
 EPILOG = """\
-FOLDER is the out= folder of python -m suite.run: the evidence of one run, or run_1, run_2, ... of a result.
+PATH is the out= folder of python -m suite.run: the evidence of one run, or run_1, run_2, ... of a result; a folder with
+several of these below it; or any of them as .zip or .tar (.gz, .bz2, .xz). With --ruleset mlperf-5.1 and the like it is
+a log, a benchmark's folder or a whole submission of MLPerf Training.
 The predictions are scored again on the dataset in data_dir=FOLDER (or --data-dir FOLDER), else in the folder that the
 environment variable SUITE_DATA names, else in the user's cache folder. rules.md gives the rules by their ids.
 
@@ -39,89 +45,110 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(argv: list[str]) -> int:
-    """Review what the command line `argv` names, print the findings and return the exit code."""
+    """Review what the command line `argv` names, print the findings and return the exit code.
+
+    With --json there is an object on standard output also where a UserError says that nothing could be reviewed.
+    """
+    args = _arguments(argv)
+    try:
+        made = _review(args)
+    except UserError as error:
+        if args.json:
+            print(json.dumps({"verdict": "error", "error": str(error), "findings": [], "logs": []}))
+        raise
+    if args.json:
+        print(json.dumps(made.as_json(), indent=1))
+    else:
+        show(Console(highlight=False), made)
+    return EXIT_CODES[made.verdict]
+
+
+def _review(args: argparse.Namespace) -> Report:
+    """The report, written to the files that `args` name."""
+    path = Path(args.path)
+    with _opened(path) as root, _progress(args.json) as progress:
+        made = report(
+            root,
+            args.ruleset,
+            subject=path.resolve().name,
+            strict=args.strict,
+            data_dir=args.data_dir,
+            waivers=args.waivers,
+            progress=progress,
+        )
+        if args.html:
+            _write(args.html, html(made, excerpts(root, made.findings), groups(made, root)))
+    if args.sarif:
+        _write(args.sarif, json.dumps(sarif(made), indent=1))
+    return made
+
+
+def _arguments(argv: list[str]) -> argparse.Namespace:
     parser = Parser(
         prog="python -m suite.review",
-        description="Review the evidence of a run or of a result.",
+        description="Review the evidence of a run, of a result, or of a whole submission.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("words", nargs="+", metavar="FOLDER", help="what to review; also data_dir=FOLDER")
+    parser.add_argument("words", nargs="+", metavar="PATH", help="what to review; also data_dir=FOLDER")
     parser.add_argument("--data-dir", metavar="FOLDER", help="the data folder")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    parser.add_argument("--html", metavar="FILE", type=Path, help="write a page for people: self-contained, offline")
+    parser.add_argument("--sarif", metavar="FILE", type=Path, help="write SARIF 2.1.0, for CI")
+    parser.add_argument("--waivers", metavar="FILE", type=Path, help="breaches that you, the reviewer, excuse (YAML)")
+    parser.add_argument("--ruleset", metavar="NAME", default=SUITE, help="suite (rules.md), or mlperf-X.Y")
+    parser.add_argument(
+        "--strict", action="store_true", help="with mlperf-X.Y: also what the official files let through"
+    )
     args = parser.parse_intermixed_args(argv)
-    folders = [word for word in args.words if "=" not in word or Path(word).exists()]
-    options = dict(word.split("=", 1) for word in args.words if word not in folders)
+    paths = [word for word in args.words if "=" not in word or Path(word).exists()]
+    options = dict(word.split("=", 1) for word in args.words if word not in paths)
     for option in options:
         if option != "data_dir":
             raise unknown("option", option, ("data_dir",))
-    if len(folders) != 1:
-        raise UserError(f"{len(folders)} folders given: name one. See python -m suite.review --help.")
-    made = review(Path(folders[0]), args.data_dir or options.get("data_dir"))
-    if args.json:
-        print(json.dumps(made.as_json(), indent=1))
+    if len(paths) != 1:
+        raise UserError(f"{len(paths)} folders given: name one. See python -m suite.review --help.")
+    args.path, args.data_dir = paths[0], args.data_dir or options.get("data_dir")
+    return args
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Path]:
+    """What to review: `path`, or the folder that it was unpacked to."""
+    if archive.is_archive(path):
+        with archive.unpacked(path) as folder:
+            yield folder
     else:
-        _print(Console(highlight=False), made)
-    return EXIT_CODES[made.verdict]
+        yield path
 
 
-def _print(console: Console, made: Review) -> None:
-    if made.findings:
-        console.print(_findings(made.findings))
-    for run in made.runs:
-        console.print(_summary(run), soft_wrap=True)
-    converged = sum(run.converged for run in made.runs)
-    if len(made.runs) > 1:
-        score = f"time to quality, olympic mean of {len(made.runs)} runs: {format_seconds(made.score_s)}"
-        console.print(f"{score}; {converged} converged", soft_wrap=True)
-    count = Counter(finding.severity for finding in made.findings)
-    said = {
-        "pass": "every claim holds",
-        "fail": f"{count['fail']} findings against the rules",
-        "error": f"{count['error']} rules could not be checked",
-    }
-    line = Text(f"{made.verdict.upper()}: {said[made.verdict]}", STYLES[made.verdict])
-    line.append("; converged: yes" if made.converged else "; converged: no, the target was not reached")
-    line.append(f"; notes: {count['note']}" if count["note"] else "")
-    console.print(line, soft_wrap=True)
-
-
-def _findings(findings: list[Finding]) -> Table:
-    """The findings; of a rule with many only the first. Text objects keep what a submission holds from being markup."""
-    table = Table("rule", "file:line", "what", show_lines=True)
-    seen: Counter[str] = Counter()
-    for finding in findings:
-        seen[finding.rule] += 1
-        if seen[finding.rule] > MAX_ROWS:
-            continue
-        what = Text()
-        for name in ("expected", "found", "mend"):
-            what.append(f"{name:>8}  ", style="dim")
-            what.append(getattr(finding, name) + ("" if name == "mend" else "\n"))
-        where = finding.file if finding.line is None else f"{finding.file}:{finding.line}"
-        rule = Text(f"{finding.rule}\n").append(finding.severity, style=STYLES[finding.severity])
-        table.add_row(rule, Text(where, overflow="fold"), what)
-    for name, count in seen.items():
-        if count > MAX_ROWS:
-            table.add_row(name, "", f"{count - MAX_ROWS} more findings of this rule: --json lists all")
-    return table
-
-
-def _summary(run: RunReview) -> Text:
-    """A run's claims in one line."""
-    summary = run.summary
-    parts = (
-        f"seed {'not known' if run.seed is None else run.seed}",
-        f"ended at {summary.reason or 'an unknown point'}",
-        f"quality {'none' if summary.quality is None else format(summary.quality, '.4g')}",
-        f"{'not known' if summary.samples is None else format(summary.samples, ',')} samples",
-        f"time {format_seconds(summary.seconds)}",
-        f"cost {format_cost(summary.cost, summary.currency)}",
-        f"energy {format_energy(summary.joules, summary.energy_source)}",
-        *(["NOISY machine"] if summary.noise else []),
+@contextmanager
+def _progress(quiet: bool) -> Iterator[verdict.Progress]:
+    """A bar on standard error for people, from the second log on."""
+    console = Console(stderr=True)
+    bar = Progress(
+        *Progress.get_default_columns()[:2],
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
     )
-    return Text(run.path).append(f"  {run.verdict}", STYLES[run.verdict]).append(f"  {', '.join(parts)}")
+    bar.disable = quiet or not console.is_terminal
+    task = bar.add_task("review", total=None, visible=False)
+
+    def show_progress(done: int, of: int) -> None:
+        bar.update(task, completed=done, total=of, visible=of > 1)
+
+    with bar:
+        yield show_progress
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        write_atomically(path, text.encode())
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from error
 
 
 if __name__ == "__main__":

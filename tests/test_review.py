@@ -10,6 +10,8 @@ from suite import config
 from suite.errors import UserError
 from suite.record import evidence
 from suite.review import main
+from suite.rules import mlperf
+from suite.rules.finding import Finding
 from tests.command import run as run_command
 from tests.rules.conftest import run, sound_result, sound_run
 from tests.rules.mutants import MUTANTS
@@ -33,6 +35,14 @@ def test_is_a_command_of_its_own(run, tmp_path):
     assert done.stderr.count("\n") == 1
 
 
+def test_prints_a_json_object_also_where_nothing_can_be_reviewed(tmp_path, capsys):
+    with pytest.raises(UserError):
+        main([str(tmp_path / "nowhere"), "--json"])
+    made = json.loads(capsys.readouterr().out)
+    assert (made["verdict"], made["findings"], made["logs"]) == ("error", [], [])
+    assert "cannot review" in made["error"]
+
+
 @pytest.mark.parametrize("name", [evidence.LOG, evidence.CONFIG, evidence.PREDICTIONS])
 def test_names_file_and_line_of_a_changed_byte(run, name, capsys):
     path = run.folder / name
@@ -51,7 +61,7 @@ def test_prints_one_json_object(sound_result, capsys):
     assert (made["verdict"], made["converged"]) == ("pass", True)
     assert [log["path"] for log in made["logs"]] == [f"run_{index}/log.txt" for index in range(1, 6)]
     assert all(log["verdict"] == "pass" for log in made["logs"])
-    assert set(made["findings"][0]) == {"rule", "severity", "file", "line", "expected", "found", "mend"}
+    assert set(made["findings"][0]) == {"rule", "severity", "file", "line", "expected", "found", "mend", "waived"}
     assert [finding["file"] for finding in made["findings"]] == ["run_1/log.txt"]
 
 
@@ -96,10 +106,12 @@ def test_missing_data_is_an_error_that_says_how_to_get_it(run, tmp_path, monkeyp
     ("words", "answer"),
     [
         (["nowhere"], "cannot review nowhere"),
-        ([], "FOLDER"),
+        ([], "PATH"),
         (["a", "b"], "2 folders"),
         (["a", "datadir=b"], "did you mean 'data_dir'"),
         (["a", "--jsom"], "--jsom"),
+        ([".", "--strict"], "--ruleset mlperf-X.Y"),
+        ([".", "--ruleset", "mlperf-9.9"], "mlperf-9.9"),
     ],
 )
 def test_a_mistake_is_one_line(words, answer, tmp_path, monkeypatch):
@@ -114,3 +126,25 @@ def test_a_folder_without_evidence_is_a_mistake(tmp_path):
     (tmp_path / "hello").write_text("")
     with pytest.raises(UserError, match="holds no evidence"):
         main([str(tmp_path)])
+
+
+def test_mlperf_ruleset_reviews_by_mlperf_s_rules(tmp_path, monkeypatch, capsys):
+    finding = Finding("mlperf-5.1/seed", "fail", "a/result_0.txt", 3, "one seed", "none", "log it")
+    log = mlperf.reviewing.LogReview("a/result_0.txt", "fail", [finding], "fail", minutes=2.5)
+    provenance = mlperf.Provenance("mlperf-5.1", True, "mlperf-logging", "1.0", {"closed.yaml": "ab" * 32})
+    given = []
+
+    def review(path, ruleset, strictly, progress):
+        given.append((path, ruleset, strictly))
+        progress(1, 1)
+        return mlperf.Review("fail", [], [log], [], provenance)
+
+    monkeypatch.setattr(mlperf, "review", review)
+    assert main([str(tmp_path), "--ruleset", "mlperf-5.1", "--strict", "--json"]) == 1
+    made = json.loads(capsys.readouterr().out)
+    assert given == [(tmp_path, "mlperf-5.1", True)]
+    assert (made["ruleset"], made["provenance"]["rule_files"]) == ("mlperf-5.1", {"closed.yaml": "ab" * 32})
+    assert (made["logs"][0]["path"], made["logs"][0]["minutes"]) == ("a/result_0.txt", 2.5)
+    assert made["findings"][0]["rule"] == "mlperf-5.1/seed"
+    assert main([str(tmp_path), "--ruleset", "mlperf-5.1"]) == 1
+    assert "1 logs: 1 fail" in capsys.readouterr().out

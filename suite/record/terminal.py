@@ -82,6 +82,7 @@ class Terminal:
             joules, source = self._energy()
             if joules is not None:
                 parts.append(format_energy(joules, source))
-        if rate and benchmark.reference_samples and samples < benchmark.reference_samples:
-            parts.append(f"about {format_seconds((benchmark.reference_samples - samples) / rate)} to target")
+        if rate and samples < benchmark.evaluation.first:
+            seconds = (benchmark.evaluation.first - samples) / rate
+            parts.append(f"target in {format_seconds(seconds)} at the earliest")
         return " | ".join(parts)

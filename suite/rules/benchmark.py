@@ -1,4 +1,4 @@
-"""Checks of the chapters "Divisions", "Data" and "Hyperparameters": the benchmark that was run is the suite's own."""
+"""Checks of the chapters "Divisions" and "Data": the benchmark that was run is the suite's own."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from suite.record.parsing import differences, same
 from suite.rules.finding import RUN, Breach
 from suite.rules.reading import Evidence
 
-DIVISION = keys.CLOSED
+DIVISIONS = (keys.CLOSED, keys.OPEN)
 STATUSES = (keys.ONPREM, keys.CLOUD, "preview", keys.RESEARCH)
 
-_NOT_YOURS = "run the benchmark as conf/task/ has it: without overriding task values"
+NOT_YOURS = "run the benchmark as conf/task/ has it: without overriding task values"
 
 
 @RUN.rule("division.1")
@@ -30,23 +30,24 @@ def known_benchmark(run: Evidence) -> Iterator[Breach]:
 
 @RUN.rule("division.2")
 def unchanged_benchmark(run: Evidence) -> Iterator[Breach]:
-    """The configuration holds the benchmark as the suite defines it; its hyperparameters have their own rule."""
+    """The configuration holds the benchmark as the suite defines it; its hyperparameters have their own rules."""
     if run.benchmark is None or not run.parsed(CONFIG):
         return
-    expected = run.benchmark.model_dump(mode="json", exclude={"hyperparameters"})
+    elsewhere = {"hyperparameters", "free"}
+    expected = run.benchmark.model_dump(mode="json", exclude=elsewhere)
     found = run.configured("benchmark")
     if isinstance(found, dict):
-        found = {name: value for name, value in found.items() if name != "hyperparameters"}
+        found = {name: value for name, value in found.items() if name not in elsewhere}
     for path, right, wrong in differences(expected, found):
         line = run.config_line("benchmark", *path)
-        yield Breach(CONFIG, line, f"benchmark.{'.'.join(map(str, path))}: {right}", wrong, _NOT_YOURS)
+        yield Breach(CONFIG, line, f"benchmark.{'.'.join(map(str, path))}: {right}", wrong, NOT_YOURS)
 
 
 @RUN.rule("division.3")
 def division(run: Evidence) -> Iterator[Breach]:
-    """Division, status and submitter are allowed ones, and the same in the log and in the system description."""
+    """Division, status and submitter are allowed ones, and the same wherever they stand."""
     for key, name, allowed in (
-        (keys.SUBMISSION_DIVISION, "division", (DIVISION,)),
+        (keys.SUBMISSION_DIVISION, "division", DIVISIONS),
         (keys.SUBMISSION_STATUS, "status", STATUSES),
         (keys.SUBMISSION_ORG, "submitter", None),
     ):
@@ -61,6 +62,10 @@ def division(run: Evidence) -> Iterator[Breach]:
             expected = f"{name} {line.value}, as in log line {line.number}"
             mend = f"name one {name} everywhere"
             yield Breach(SYSTEM, run.json_line(SYSTEM, name), expected, described, mend)
+    line, configured = run.line(keys.SUBMISSION_ORG), run.configured("submitter")
+    if line and run.parsed(CONFIG) and not same(line.value, configured):
+        expected = f"submitter {line.value}, as in log line {line.number}"
+        yield Breach(CONFIG, run.config_line("submitter"), expected, configured, "name one submitter everywhere")
 
 
 @RUN.rule("data.1")
@@ -85,24 +90,4 @@ def right_sizes(run: Evidence) -> Iterator[Breach]:
     for key, expected in ((keys.TRAIN_SAMPLES, dataset.train_samples), (keys.EVAL_SAMPLES, dataset.eval_samples)):
         line = run.line(key)
         if line and not same(expected, line.value):
-            yield Breach(LOG, line.number, f"{key} {expected}", line.value, _NOT_YOURS)
-
-
-@RUN.rule("hyperparameters.1")
-def hyperparameters(run: Evidence) -> Iterator[Breach]:
-    """Every hyperparameter has the reference's value in the log and in the configuration."""
-    if run.benchmark is None:
-        return
-    reference = run.benchmark.hyperparameters
-    for name, value in reference.items():
-        lines = run.lines_of.get(name, [])
-        if not lines and run.readable:
-            yield Breach(LOG, None, f"a line {name} with value {value}", "none", _NOT_YOURS)
-        for line in lines:
-            if not same(value, line.value):
-                yield Breach(LOG, line.number, f"{name} {value}", line.value, _NOT_YOURS)
-    if not run.parsed(CONFIG):
-        return
-    for path, right, wrong in differences(reference, run.configured("benchmark", "hyperparameters")):
-        number = run.config_line("benchmark", "hyperparameters", *path)
-        yield Breach(CONFIG, number, f"{'.'.join(map(str, path)) or 'hyperparameters'}: {right}", wrong, _NOT_YOURS)
+            yield Breach(LOG, line.number, f"{key} {expected}", line.value, NOT_YOURS)

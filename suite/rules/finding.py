@@ -92,4 +92,5 @@ class Checks(Generic[Subject]):
 
 
 RUN: Checks[Evidence] = Checks()
-RESULT: Checks[Sequence[Evidence]] = Checks()
+RESULT: Checks[Sequence[Evidence]] = Checks()  # the runs of one result
+PACKAGE: Checks[Sequence[Evidence]] = Checks()  # all runs that are reviewed together, of one result or of several

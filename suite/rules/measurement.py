@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterator
+from itertools import pairwise
 
 from suite import config as suite_config
 from suite.measure.energy import energy
@@ -15,6 +17,7 @@ from suite.rules.reading import Evidence
 
 TOLERANCE = 1e-6  # relative, between a logged figure and the same figure derived again
 MIN_COVERAGE = 0.95  # of the run's time, for an energy without remark
+MAX_INTERVAL_S = 2.0  # the median between two samples; the suite samples once a second, as MLPerf asks for
 PRICES = ("price_per_hour", "price_per_cpu_hour")
 
 _AS_WRITTEN = "submit the figures that the suite logged"
@@ -45,6 +48,20 @@ def energy_covers(run: Evidence) -> Iterator[Breach]:
     elif line and coverage is not None and coverage < MIN_COVERAGE:
         expected = f"an energy of at least {MIN_COVERAGE:.0%} of the run"
         yield Breach(LOG, line.number, expected, f"of {coverage:.0%}", "none: read the energy as that part's", "note")
+
+
+@RUN.rule("measurement.6")
+def energy_sampled(run: Evidence) -> Iterator[Breach]:
+    """An energy is made of samples that follow each other closely."""
+    line, start, stop = run.line(ENERGY), run.timeline.run_start, run.timeline.run_stop
+    if not (line and line.value is not None and start and stop and run.samples and run.intact(POWER)):
+        return
+    within = [sample.time_ms for sample in run.samples if start.time_ms <= sample.time_ms <= stop.time_ms]
+    intervals = [(last - first) / 1000 for first, last in pairwise(within)]
+    if intervals and (median := statistics.median(intervals)) > MAX_INTERVAL_S:
+        expected = f"a power sample at least every {MAX_INTERVAL_S:g} s (median)"
+        mend = "run it again where the sampler gets its turn, or submit no energy"
+        yield Breach(LOG, line.number, expected, f"every {median:.3g} s", mend)
 
 
 @RUN.rule("measurement.3")

@@ -1,4 +1,4 @@
-"""Checks of the chapters "Quality" and "Convergence": the target, when it was looked for, and the predictions."""
+"""Checks of the chapter "Quality and evaluation": the target, when it was looked for, and the predictions."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from suite.record.evidence import LOG, PREDICTIONS
 from suite.record.mllog import Line
 from suite.record.parsing import number
 from suite.rules.finding import RUN, Breach
+from suite.rules.hyperparameters import batch_size
 from suite.rules.reading import Evidence
 from suite.rules.timeline import samples_of
 from suite.store import files
@@ -33,9 +34,16 @@ def reached(benchmark: Benchmark, evaluation: Line) -> bool:
     return quality is not None and benchmark.reached(quality)
 
 
-def global_batch(benchmark: Benchmark) -> int:
-    """The samples of one step; 1 for a benchmark that has no such hyperparameter."""
-    return int(benchmark.hyperparameters.get(keys.GLOBAL_BATCH_SIZE, 1))
+def converged(run: Evidence) -> bool:
+    """Whether a run ended with success at an evaluation that meets the suite's target."""
+    stop, benchmark, evaluations = run.timeline.run_stop, run.benchmark, run.timeline.evaluations
+    return (
+        stop is not None
+        and stop.metadata.get(keys.STATUS) == keys.SUCCESS
+        and benchmark is not None
+        and bool(evaluations)
+        and reached(benchmark, evaluations[-1])
+    )
 
 
 @RUN.rule("quality.1")
@@ -82,7 +90,7 @@ def on_schedule(run: Evidence) -> Iterator[Breach]:
     benchmark, stop = run.benchmark, run.timeline.run_stop
     if benchmark is None or not run.readable:
         return
-    batch, behind = global_batch(benchmark), 0
+    batch, behind = batch_size(run, benchmark), 0
     for evaluation in run.timeline.evaluations:
         samples = samples_of(evaluation)
         if samples is None:
@@ -105,7 +113,7 @@ def within_budget(run: Evidence) -> Iterator[Breach]:
     samples = samples_of(stop) if stop else None
     if stop is None or samples is None or benchmark is None:
         return
-    limit = benchmark.budget_samples + global_batch(benchmark) - 1
+    limit = benchmark.budget_samples + batch_size(run, benchmark) - 1
     if samples > limit:
         yield Breach(LOG, stop.number, f"at most {limit} samples", samples, "stop when the budget ends")
     if stop.metadata.get("reason") == "budget" and samples < benchmark.budget_samples:
@@ -166,12 +174,3 @@ def _close(scored: float, logged: object) -> bool:
     if claimed is None:
         return logged is None and not math.isfinite(scored)
     return math.isclose(scored, claimed, rel_tol=TOLERANCE, abs_tol=1e-12)
-
-
-@RUN.rule("convergence.1")
-def converged(run: Evidence) -> Iterator[Breach]:
-    """A run that did not converge is a result, and says so."""
-    stop = run.timeline.run_stop
-    if stop and stop.metadata.get(keys.STATUS) == keys.ABORTED:
-        found = f"ended by {stop.metadata.get('reason')}: it did not converge"
-        yield Breach(LOG, stop.number, "the target", found, "none: at most one such run may stand in a result", "note")

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from typing import Any
 
 from mlperf_logging.mllog import constants as keys
 
 from suite import config as suite_config
 from suite.harness.seeds import LIMIT
-from suite.record.evidence import CONFIG, LOG
+from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.record.mllog import CONFIG as LOGGED_CONFIG
 from suite.record.mllog import line_hash
 from suite.record.parsing import differences, same, whole
-from suite.rules.finding import RESULT, RUN, Breach
+from suite.rules.finding import PACKAGE, RESULT, RUN, Breach
+from suite.rules.quality import converged
 from suite.rules.reading import Evidence
 
 IDENTITY = ("run_id", "result_id", "run_index", "runs", "task", "scale", "framework")
-OF_ONE_RUN = ("run_id", "run_index", "seed")  # what the configurations of one result may differ in
+OF_ONE_RUN = ("run_id", "run_index", "seed", "submitter")  # what has other rules than runs.5
 
 _AS_WRITTEN = "submit the folder as the suite wrote it"
 
@@ -67,9 +69,9 @@ def all_runs(runs: Sequence[Evidence]) -> Iterator[Breach]:
         return
     indices = [run.configured("run_index") for run in runs]
     for run, index in zip(runs, indices, strict=True):
-        if run.label and run.parsed(CONFIG) and run.label != f"run_{index}":
+        if run.label and run.parsed(CONFIG) and run.label.rpartition("/")[2] != f"run_{index}":
             number = run.config_line("run_index")
-            yield Breach(_path(run, CONFIG), number, f"the index that {run.label} has", index, _AS_WRITTEN)
+            yield Breach(path_of(run, CONFIG), number, f"the index that {run.label} has", index, _AS_WRITTEN)
     if not runs[0].label:
         if planned > 1:
             mend = "review the folder that holds all runs of the result"
@@ -82,7 +84,7 @@ def all_runs(runs: Sequence[Evidence]) -> Iterator[Breach]:
 
 @RESULT.rule("runs.4")
 def distinct_seeds(runs: Sequence[Evidence]) -> Iterator[Breach]:
-    """No two runs of a result share a seed, or the identity of a run."""
+    """No two runs of a result share a seed, however it is written, or the identity of a run."""
     for what, key, metadata in (("seed", keys.SEED, None), ("run_id", LOGGED_CONFIG, "run_id")):
         first: dict[str, str] = {}
         for run in runs:
@@ -90,9 +92,9 @@ def distinct_seeds(runs: Sequence[Evidence]) -> Iterator[Breach]:
             value = line.metadata.get(metadata) if line and metadata else line.value if line else None
             if line is None or value is None:
                 continue
-            if (before := first.setdefault(repr(value), run.label)) != run.label:
+            if (before := first.setdefault(_identity(value), run.label)) != run.label:
                 mend = "submit runs of the suite, each with its own seed"
-                yield Breach(_path(run, LOG), line.number, f"a {what} of its own", f"{value}, as in {before}", mend)
+                yield Breach(path_of(run, LOG), line.number, f"a {what} of its own", f"{value}, as in {before}", mend)
 
 
 @RESULT.rule("runs.5")
@@ -106,7 +108,24 @@ def one_configuration(runs: Sequence[Evidence]) -> Iterator[Breach]:
             name = ".".join(map(str, path))
             mend = "submit runs of one command: python -m suite.run runs=N"
             where = run.config_line(*path)
-            yield Breach(_path(run, CONFIG), where, f"{name}: {expected}, as in {runs[0].label}", found, mend)
+            yield Breach(path_of(run, CONFIG), where, f"{name}: {expected}, as in {runs[0].label}", found, mend)
+
+
+@RESULT.rule("system.5")
+def one_machine(runs: Sequence[Evidence]) -> Iterator[Breach]:
+    """The runs of a result were made on one machine with one software."""
+    first = runs[0]
+    for run in runs[1:]:
+        if not (first.parsed(SYSTEM) and run.parsed(SYSTEM)):
+            continue
+        for part in ("description", "software"):
+            for path, expected, found in differences(first.described(part), run.described(part)):
+                if path in (("submitter",), ("division",)):
+                    continue  # division.6
+                where = run.json_line(SYSTEM, str(path[-1]) if path else part)
+                name = ".".join(map(str, path)) or part
+                mend = "submit runs of one command on one machine: python -m suite.run runs=N"
+                yield Breach(path_of(run, SYSTEM), where, f"{name}: {expected}, as in {first.label}", found, mend)
 
 
 @RESULT.rule("runs.6")
@@ -119,6 +138,17 @@ def enough_runs(runs: Sequence[Evidence]) -> Iterator[Breach]:
         yield Breach(".", None, expected, f"{len(runs)}: not submittable", mend, "note")
 
 
+@RESULT.rule("runs.7")
+def scored(runs: Sequence[Evidence]) -> Iterator[Breach]:
+    """A result without an olympic mean, for too many of its runs did not converge, says so and breaks no rule."""
+    lost = sum(not converged(run) for run in runs)
+    most = 1 if len(runs) >= 3 else 0
+    if len(runs) > 1 and lost > most:
+        expected = f"a score, for which at most {most} of {len(runs)} runs may end before the target"
+        mend = "none: it is a result without a score; for one with a score repeat all runs"
+        yield Breach(".", None, expected, f"{lost} did", mend, "note")
+
+
 @RESULT.rule("division.4")
 def submittable(runs: Sequence[Evidence]) -> Iterator[Breach]:
     """`mini` is for trying."""
@@ -126,12 +156,33 @@ def submittable(runs: Sequence[Evidence]) -> Iterator[Breach]:
     if line and benchmark and benchmark.scale == "mini":
         mend = "submit runs of scale=small or scale=full"
         found = "mini: not submittable"
-        yield Breach(_path(runs[0], LOG), line.number, "scale small or full", found, mend, "note")
+        yield Breach(path_of(runs[0], LOG), line.number, "scale small or full", found, mend, "note")
+
+
+@PACKAGE.rule("division.6")
+def one_submitter(runs: Sequence[Evidence]) -> Iterator[Breach]:
+    """All runs of a submission are of one submitter, and in one division."""
+    for key in (keys.SUBMISSION_ORG, keys.SUBMISSION_DIVISION):
+        lines = [(run, line) for run in runs if (line := run.line(key))]
+        for run, line in lines:
+            first, wanted = lines[0]
+            if not same(wanted.value, line.value):
+                expected = f"{key} {wanted.value}, as in {path_of(first, LOG)}"
+                yield Breach(path_of(run, LOG), line.number, expected, line.value, "submit each submitter's runs apart")
+
+
+def _identity(value: Any) -> str:
+    """A text that two values share if they are one number: 1, 1.0, "1" and "01" are; other text is as it is."""
+    try:
+        return str(Decimal(str(value).strip()).normalize())
+    except ArithmeticError:  # not a number, or one beyond all bounds
+        return str(value)
 
 
 def _common(run: Evidence) -> dict[str, Any]:
     return {name: value for name, value in run.config.items() if name not in OF_ONE_RUN}
 
 
-def _path(run: Evidence, name: str) -> str:
+def path_of(run: Evidence, name: str) -> str:
+    """The path of a run's file, relative to what is reviewed."""
     return f"{run.label}/{name}" if run.label else name

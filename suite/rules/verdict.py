@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from mlperf_logging.mllog import constants as keys
 
-from suite.errors import UserError
+from suite.config import Benchmark
 from suite.record.evidence import LOG
 from suite.record.mllog import COST, ENERGY, ENVIRONMENT, RESTART
 from suite.record.parsing import number
 from suite.record.summary import Summary
-from suite.rules import benchmark, log, measurement, package, quality, runs, system
-from suite.rules.finding import RESULT, RUN, Finding, shown
-from suite.rules.reading import LIMITS, Evidence
+from suite.rules import benchmark, copies, hyperparameters, log, measurement, package, quality, runs, system
+from suite.rules.convergence import Convergence, convergence
+from suite.rules.finding import PACKAGE, RESULT, RUN, Finding, shown
+from suite.rules.history import History, of_lines
+from suite.rules.reading import Evidence
 from suite.rules.scoring import olympic_mean
+from suite.rules.submission import FOLDERS, Result, check_size, join, survey
 from suite.rules.timeline import samples_of
 
-CHAPTERS = (package, log, benchmark, system, runs, quality, measurement)  # imported, each registers its checks
+# Imported, each registers its checks.
+CHAPTERS = (package, log, benchmark, hyperparameters, system, runs, copies, quality, measurement)
 
 Verdict = Literal["pass", "fail", "error"]
-
-_RUN_FOLDER = re.compile(r"run_[1-9][0-9]{0,3}\Z")
+Progress = Callable[[int, int], None]  # logs reviewed so far, logs in all
 
 
 @dataclass(frozen=True)
@@ -39,91 +40,124 @@ class RunReview:
     findings: list[Finding]
     summary: Summary
     seed: int | None
+    history: History
+
+
+@dataclass(frozen=True)
+class ResultReview:
+    """The runs of one result in the folder `path` ("" for what is reviewed itself), as their submitter claims them.
+
+    `benchmark` is the suite's own, None where the log names none of them; `findings` are those of the runs and of the
+    result that they make together. `convergence` is its test against the reference, None where it does not apply.
+    """
+
+    path: str
+    benchmark: Benchmark | None
+    system: str | None
+    framework: str | None
+    findings: list[Finding]
+    runs: list[RunReview]
+    convergence: Convergence | None
+
+    @property
+    def score_s(self) -> float | None:
+        """The olympic mean of the times to quality, in seconds, normalised by `convergence`; None if there is none."""
+        mean = olympic_mean([run.summary.seconds if run.converged else None for run in self.runs])
+        return mean * self.convergence.normalisation if mean is not None and self.convergence else mean
 
 
 @dataclass(frozen=True)
 class Review:
     """`pass`: no rule is broken. `fail`: at least one is. `error`: none is, but one could not be checked.
 
-    `converged`: every run reached the target. `findings` are those of all runs and of the result they make together;
-    `score_s` is the olympic mean of the times to quality.
+    `findings` are all; those of a run or of a result stand there as well.
     """
 
     verdict: Verdict
-    converged: bool
     findings: list[Finding]
-    runs: list[RunReview]
-    score_s: float | None
+    results: list[ResultReview]
 
-    def as_json(self) -> dict[str, Any]:
-        """The object that `--json` prints."""
-        return {
-            "verdict": self.verdict,
-            "converged": self.converged,
-            "findings": [asdict(finding) for finding in self.findings],
-            "logs": [
-                {"path": run.path, "verdict": run.verdict, "findings": [asdict(finding) for finding in run.findings]}
-                for run in self.runs
-            ],
-        }
+    @property
+    def runs(self) -> list[RunReview]:
+        """Every run."""
+        return [run for result in self.results for run in result.runs]
+
+    @property
+    def converged(self) -> bool:
+        """Whether every run reached the target."""
+        return all(run.converged for run in self.runs)
+
+    @property
+    def score_s(self) -> float | None:
+        """The score of the only result, None where there are several."""
+        return self.results[0].score_s if len(self.results) == 1 else None
 
 
-def review(path: Path, data_dir: str | None = None) -> Review:
-    """Review an evidence folder, or a folder that holds run_1, run_2, ...; `data_dir` as for `suite.run`.
+def review(path: Path, data_dir: str | None = None, progress: Progress = lambda done, of: None) -> Review:
+    """Review an evidence folder, a folder that holds run_1, run_2, ..., or a package with such folders below it.
 
-    `path` may itself be a link; no link below it is followed.
+    `data_dir` as for `suite.run`. `path` may itself be a link; no link below it is followed. `progress` is told of each
+    run.
 
-    Raises UserError if there is nothing to review at `path`.
+    Raises UserError if there is nothing to review at `path`, or more than is read.
     """
-    made = [_reviewed(evidence) for evidence in _evidence(path, data_dir)]
-    reviewed = [run for _, run in made]
-    of_result = RESULT.findings([evidence for evidence, _ in made])
-    findings = [*of_result, *(finding for run in reviewed for finding in run.findings)]
-    times = [run.summary.seconds if run.converged else None for run in reviewed]
-    return Review(
-        verdict=_verdict(findings),
-        converged=all(run.converged for run in reviewed),
-        findings=findings,
+    root = path.resolve()
+    submission = survey(root if path.exists() else path)
+    check_size(root, submission)
+    total = sum(len(result.runs) for result in submission.results)
+    everything: list[Evidence] = []
+    results = []
+    for result in submission.results:
+        evidence, reviewed = [], []
+        for label in result.runs:
+            evidence.append(Evidence.read(root / result.path / label, label, data_dir))
+            reviewed.append(_reviewed(evidence[-1], result))
+            progress(len(everything) + len(evidence), total)
+        results.append(_result(result, evidence, reviewed))
+        everything += (replace(run, label=join(result.path, run.label)) for run in evidence)
+    findings = FOLDERS.findings(submission) + PACKAGE.findings(everything)
+    findings += (finding for result in results for finding in result.findings)
+    return Review(verdict_of(findings), findings, results)
+
+
+def verdict_of(findings: Iterable[Finding]) -> Verdict:
+    """What follows from findings."""
+    severities = {finding.severity for finding in findings}
+    return "fail" if "fail" in severities else "error" if "error" in severities else "pass"
+
+
+def _result(result: Result, evidence: list[Evidence], reviewed: list[RunReview]) -> ResultReview:
+    first = evidence[0]
+    return ResultReview(
+        path=shown(result.path),
+        benchmark=first.benchmark,
+        system=_text(first.value(keys.SUBMISSION_PLATFORM)),
+        framework=_text(first.configured("framework")),
+        findings=[
+            *RESULT.findings(evidence, result.path),
+            *(finding for run in reviewed for finding in run.findings),
+        ],
         runs=reviewed,
-        score_s=olympic_mean(times),
+        convergence=convergence(evidence),
     )
 
 
-def _evidence(path: Path, data_dir: str | None) -> Iterable[Evidence]:
-    mend = "give the out= folder of python -m suite.run"
-    try:
-        names = os.listdir(path)
-    except OSError as error:
-        raise UserError(f"cannot review {path}: {error.strerror}; {mend}") from error
-    labels = sorted((name for name in names if _RUN_FOLDER.match(name)), key=lambda name: int(name[4:]))
-    if labels:
-        return (Evidence.read(path / label, label, data_dir) for label in labels)
-    if not set(names) & LIMITS.keys():
-        raise UserError(f"{path} holds no evidence: neither {LOG} nor run_1; {mend}")
-    return [Evidence.read(path.resolve(), "", data_dir)]
-
-
-def _reviewed(evidence: Evidence) -> tuple[Evidence, RunReview]:
-    findings = RUN.findings(evidence, evidence.label)
+def _reviewed(evidence: Evidence, result: Result) -> RunReview:
+    folder = join(result.path, evidence.label)
+    findings = RUN.findings(evidence, folder)
     summary = _summary(evidence)
     seed = evidence.value(keys.SEED)
-    path = f"{evidence.label}/{LOG}" if evidence.label else LOG
     benchmark, evaluations = evidence.benchmark, evidence.timeline.evaluations
     met = benchmark is not None and bool(evaluations) and quality.reached(benchmark, evaluations[-1])
-    review = RunReview(
-        path=path,
-        verdict=_verdict(findings),
+    return RunReview(
+        path=shown(join(folder, LOG)),
+        verdict=verdict_of(findings),
         converged=summary.converged and met,
         findings=findings,
         summary=summary,
         seed=seed if isinstance(seed, int) else None,
+        history=of_lines(evidence.lines),
     )
-    return evidence, review
-
-
-def _verdict(findings: Iterable[Finding]) -> Verdict:
-    severities = {finding.severity for finding in findings}
-    return "fail" if "fail" in severities else "error" if "error" in severities else "pass"
 
 
 def _summary(run: Evidence) -> Summary:

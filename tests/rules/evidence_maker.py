@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -12,10 +13,12 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import pytest
 import yaml
 from mlperf_logging.mllog import constants as keys
 
 from suite import config
+from suite.config import Formula, Range
 from suite.harness.implementation import load_task
 from suite.harness.loop import due
 from suite.measure.cost import cost, price_per_hour
@@ -23,10 +26,16 @@ from suite.measure.energy import HEADER, Sample, energy, format_row, read_sample
 from suite.measure.machine import Accelerator, Machine, power_ceiling
 from suite.plan import Plan
 from suite.record import evidence, mllog, system
+from suite.rules import reference
+from suite.rules.reference import Point, Reference, ReferenceRun
 from suite.store.arrays import prepared
 
-BENCHMARK = config.benchmark("image_classification", "mini")
-BLOCK_MS = 10_000
+FREE = {
+    "global_batch_size": Range(low=50, high=400),
+    "muon_learning_rate": Formula(proportional_to="global_batch_size", tolerance=0.01),
+}
+BENCHMARK = config.benchmark("image_classification", "mini").model_copy(update={"free": FREE})
+RUN_MS = 30_000
 CPU_ONLY = Machine(cpu_model="a CPU", logical_cpus=2, sockets=1, memory_gb=8.0, cpu_bf16=True)
 WITH_H200 = Machine(
     cpu_model="a CPU",
@@ -60,17 +69,60 @@ def described(name: str, machine: Machine) -> dict[str, Any]:
     return system.describe(config.system(name), machine, config.framework("torch"), "someone")
 
 
+def reference_points(folder: Path, samples: Sequence[int] = (5000, 6000, 6000, 6000, 7000), batch: int = 100) -> Path:
+    """A file of reference convergence points, with which the runs of `write_run` agree."""
+    runs = tuple(
+        ReferenceRun(
+            seed=seed,
+            samples=needed,
+            framework="torch",
+            system="cpu",
+            machine="a CPU",
+            date="2026-01-01",
+            command="made up",
+            git_revision=None,
+            run_id=str(seed),
+            curve=((4000, 0.9), (needed, 0.99)),
+        )
+        for seed, needed in enumerate(samples)
+    )
+    points = (Point(global_batch_size=batch, runs=runs),)
+    made = Reference(benchmark=BENCHMARK.name, recipe=reference.recipe(BENCHMARK), points=points)
+    path = folder / "points.yaml"
+    path.write_text(yaml.safe_dump(made.model_dump(mode="json")))
+    return path
+
+
+def isolate(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Let the rules see a benchmark with free hyperparameters and made-up reference convergence points."""
+    points = reference_points(folder)
+    real = config.benchmark
+    monkeypatch.setattr(config, "benchmark", lambda task, scale: BENCHMARK if scale == "mini" else real(task, scale))
+    monkeypatch.setattr(reference, "path", lambda benchmark: points)
+
+
 def write_run(
-    folder: Path, index: int = 1, runs: int = 1, hw: str = "cpu", machine: Machine = CPU_ONLY, sampled: float = 1.0
+    folder: Path,
+    index: int = 1,
+    runs: int = 1,
+    hw: str = "cpu",
+    machine: Machine = CPU_ONLY,
+    sampled: float = 1.0,
+    sample_ms: int = 1000,
+    evaluations: int = 3,
+    seed: int = 100,
 ) -> Evidence:
-    """A run that reaches the target at its third evaluation; its power is sampled for a part of the time."""
+    """A run that reaches the target at its last evaluation, after 30 s; its power is sampled for a part of the time.
+
+    Seed by seed losses, qualities, throughputs and times differ, as those of real runs do.
+    """
     plan = Plan(
         benchmark=BENCHMARK,
         system=config.system(hw),
         framework=config.framework("torch"),
         precision="bf16",
-        seeds=tuple(range(100, 100 + runs)),
-        result_id="ab" * 16,
+        seeds=tuple(range(seed, seed + runs)),
+        result_id=f"{seed:032x}",
         submitter="someone",
         out=folder,
     )
@@ -86,15 +138,21 @@ def write_run(
     log.stop(keys.INIT_STOP)
     log.start(keys.RUN_START)
     start, samples = clock.ms, 0
-    for predictions in ([0] * len(right_predictions()),) * 2 + (right_predictions(),):
+    draw = random.Random(f"{seed} {index}")
+    cuts = sorted(draw.sample(range(1000, RUN_MS - 1000, 50), 2 * evaluations - 1))
+    for block in range(evaluations):
         log.start(keys.BLOCK_START, samples_count=samples)
-        clock.ms += BLOCK_MS
+        clock.ms = start + cuts[2 * block]
         samples = due(BENCHMARK, samples)
-        log.event(mllog.TRACKED, {"throughput": 100.0, "loss": 0.5}, samples_count=samples)
-        _evaluation(log, predictions, samples, folder)
+        tracked = {"throughput": draw.uniform(90, 110), "loss": draw.uniform(0.5, 1)}
+        log.event(mllog.TRACKED, tracked, samples_count=samples)
+        log.start(keys.EVAL_START, samples_count=samples)
+        last = block == evaluations - 1
+        clock.ms = start + (RUN_MS if last else cuts[2 * block + 1])
+        _evaluation(log, right_predictions() if last else guesses(draw), samples, folder)
         log.stop(keys.BLOCK_STOP, samples_count=samples)
     log.stop(keys.RUN_STOP, status=keys.SUCCESS, samples_count=samples, reason="target")
-    rows = [Sample(at, None, None, None, 0.5, 0.0, 0.0) for at in range(start, clock.ms + 1, 1000)]
+    rows = [Sample(at, None, None, None, 0.5, 0.0, 0.0) for at in range(start, clock.ms + 1, sample_ms)]
     kept = rows[: round(sampled * len(rows))]
     (folder / evidence.POWER).write_text("\n".join([HEADER, *map(format_row, kept)]) + "\n")
     log.event(mllog.ENVIRONMENT, "quiet", when="during", reasons=[])
@@ -133,9 +191,14 @@ def _evaluation(log: mllog.Log, predictions: list[int], samples: int, folder: Pa
     sha256 = evidence.write_predictions(folder / evidence.PREDICTIONS, predictions)
     score = accuracy(predictions)
     metrics = {"accuracy": score}
-    log.start(keys.EVAL_START, samples_count=samples)
     log.event(keys.EVAL_ACCURACY, score, samples_count=samples, metrics=metrics, predictions_sha256=sha256)
     log.stop(keys.EVAL_STOP, samples_count=samples)
+
+
+def guesses(draw: random.Random) -> list[int]:
+    """Predictions below the target, of which some are right."""
+    right = draw.randrange(100, 700)
+    return [answer if at < right else (answer + 1) % 10 for at, answer in enumerate(right_predictions())]
 
 
 def accuracy(predictions: list[int]) -> float:

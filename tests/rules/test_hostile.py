@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,6 +13,7 @@ from suite.record import evidence
 from suite.record.parsing import MalformedError, json_object, yaml_mapping
 from suite.review import main
 from suite.rules.verdict import review
+from tests.rules.evidence_maker import Evidence
 
 # Mutations restore what they changed, so one copy serves all examples.
 REUSED = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -104,6 +106,23 @@ def test_no_value_in_the_log_raises(run, data):
     finally:
         (run.folder / evidence.LOG).write_bytes(content)
         run.seal()
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_no_value_in_the_log_of_a_result_raises(sound_result, tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("hostile") / "result"
+    for index in (1, 2, 3):
+        shutil.copytree(sound_result / f"run_{index}", folder / f"run_{index}")
+    run = Evidence(folder / data.draw(st.sampled_from(["run_1", "run_2"])))
+    records = run.records()
+    for _ in range(3):
+        record = data.draw(st.sampled_from(records))
+        place = data.draw(st.sampled_from([record, record["metadata"]]))
+        name = data.draw(st.sampled_from(sorted(set(place) - {"metadata"})))
+        place[name] = data.draw(JSON | st.integers(-(2**63), 2**63))
+    run.write(records)
+    assert review(folder).verdict == "fail"
 
 
 @REUSED

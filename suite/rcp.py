@@ -1,0 +1,176 @@
+"""`python -m suite.rcp FOLDER...`: make, or add to, a benchmark's reference convergence points from its evidence."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NoReturn
+
+import yaml
+from mlperf_logging.mllog import constants as keys
+
+from suite.config import Benchmark
+from suite.errors import UserError, command, unknown
+from suite.record.evidence import write_atomically
+from suite.rules import convergence, reference
+from suite.rules.hyperparameters import batch_size
+from suite.rules.reading import Evidence
+from suite.rules.reference import Point, Reference, ReferenceRun
+from suite.rules.verdict import review
+
+EPILOG = """\
+FOLDER is the out= folder of python -m suite.run: evidence of the reference implementation, of one run or of several.
+Each run must pass the review and have reached its target; each needs a seed of its own. The points go to
+conf/rcp/TASK/SCALE.yaml, and count from as many runs at a batch size as a result of the benchmark has (at least four);
+MLPerf asks for twice as many. Points of an older recipe (other hyperparameters, target or evaluation) are dropped.
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UserError."""
+        raise UserError(f"{message}. See python -m suite.rcp --help.")
+
+
+def main(argv: list[str]) -> int:
+    """Add the runs that the command line `argv` names to the points and print these."""
+    parser = Parser(
+        prog="python -m suite.rcp",
+        description="Make, or add to, reference convergence points from evidence.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("words", nargs="+", metavar="FOLDER", help="evidence of reference runs; also data_dir=FOLDER")
+    parser.add_argument("--data-dir", metavar="FOLDER", help="the data folder")
+    args = parser.parse_intermixed_args(argv)
+    folders = [word for word in args.words if "=" not in word or Path(word).exists()]
+    options = dict(word.split("=", 1) for word in args.words if word not in folders)
+    for option in options:
+        if option != "data_dir":
+            raise unknown("option", option, ("data_dir",))
+    given: dict[str, list[tuple[int, ReferenceRun]]] = {}
+    benchmarks: dict[str, Benchmark] = {}
+    for folder in folders:
+        for benchmark, batch, run in _runs(Path(folder), args.data_dir or options.get("data_dir")):
+            benchmarks[benchmark.name] = benchmark
+            given.setdefault(benchmark.name, []).append((batch, run))
+    for name, runs in given.items():
+        stored = reference.load(benchmarks[name])
+        for batch, run in runs:
+            stored = _with(stored, batch, run)
+        _write(benchmarks[name], stored)
+        _print(benchmarks[name], stored)
+    return 0
+
+
+def _runs(folder: Path, data_dir: str | None) -> list[tuple[Benchmark, int, ReferenceRun]]:
+    """The runs of an evidence folder. Raises UserError for the first that is no reference run."""
+    made = review(folder, data_dir)
+    for finding in made.findings:
+        # A reference sets the points: it is not held to those that are there.
+        if finding.severity != "note" and finding.rule not in ("convergence.2", "convergence.4"):
+            raise UserError(
+                f"{folder} does not pass the review: {finding.file}: {finding.rule}, expected {finding.expected}, "
+                f"found {finding.found}; python -m suite.review {folder} shows all findings"
+            )
+    found = []
+    for each in made.runs:
+        where = folder / Path(each.path).parent
+        run = Evidence.read(where)
+        if not each.converged:
+            raise UserError(f"{where} did not reach its target: give only runs that did")
+        assert run.benchmark is not None, "it passed the review"
+        if run.value(keys.SUBMISSION_DIVISION) != keys.CLOSED:
+            raise UserError(f"{where} is not of the closed division: the reference is")
+        found.append((run.benchmark, batch_size(run, run.benchmark), _run(run, run.benchmark)))
+    return found
+
+
+def _run(run: Evidence, benchmark: Benchmark) -> ReferenceRun:
+    start = run.timeline.run_start
+    assert start is not None, "it passed the review"
+    curve = convergence.curve(run)
+    return ReferenceRun(
+        seed=run.value(keys.SEED),
+        samples=curve[-1][0],
+        framework=run.configured("framework"),
+        system=run.configured("system", "name"),
+        machine=_machine(run.described("description")),
+        date=datetime.fromtimestamp(start.time_ms / 1000, UTC).date().isoformat(),
+        command=_command(run, benchmark),
+        git_revision=run.described("git", "revision"),
+        run_id=run.configured("run_id"),
+        curve=curve,
+    )
+
+
+def _machine(description: Mapping[str, str]) -> str:
+    accelerators = description["accelerators_per_node"]
+    if accelerators not in ("", "0"):
+        return f"{accelerators} x {description['accelerator_model_name']}"
+    return f"{description['host_processor_model_name']}, {description['host_processor_vcpu_count']} logical CPUs"
+
+
+def _command(run: Evidence, benchmark: Benchmark) -> str:
+    words = [f"{name}={run.configured(name)}" for name in ("task", "scale", "framework")]
+    words += [f"hw={run.configured('system', 'name')}", f"seed={run.value(keys.SEED)}"]
+    for name in benchmark.free:
+        value = run.value(name)
+        if value != benchmark.hyperparameters[name]:
+            words.append(f"task.scales.{benchmark.scale}.hyperparameters.{name}={value}")
+    return f"python -m suite.run {' '.join(words)}"
+
+
+def _with(stored: Reference, batch: int, run: ReferenceRun) -> Reference:
+    """The points with one more run; a run that is there already is left. Raises UserError for a seed given twice."""
+    points = {point.global_batch_size: point.runs for point in stored.points}
+    for other in points.get(batch, ()):
+        if other.run_id == run.run_id:
+            return stored
+        if other.seed == run.seed:
+            raise UserError(
+                f"{stored.benchmark} at batch size {batch} has a run of seed {run.seed} already ({other.framework}, "
+                f"{other.date}): give a run of another seed"
+            )
+    points[batch] = (*points.get(batch, ()), run)
+    made = tuple(Point(global_batch_size=size, runs=points[size]) for size in sorted(points))
+    return stored.model_copy(update={"points": made})
+
+
+def _write(benchmark: Benchmark, stored: Reference) -> None:
+    path = reference.path(benchmark)
+    values = json.loads(stored.model_dump_json())
+    text = yaml.safe_dump(values, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
+    head = "# Reference convergence points, made by python -m suite.rcp; not to be edited.\n"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, (head + text).encode())
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _print(benchmark: Benchmark, stored: Reference) -> None:
+    print(f"{benchmark.name}: {reference.path(benchmark)}")
+    for point in stored.points:
+        runs = f"batch size {point.global_batch_size}: {len(point.runs)} runs"
+        if len(point.runs) < convergence.runs_needed(benchmark):
+            print(f"  {runs}; they count from {convergence.runs_needed(benchmark)} on")
+            continue
+        held_to = convergence.of_point(point, benchmark.evaluation.every)
+        least = held_to.mean - convergence.margin(held_to, benchmark.runs - 2)
+        asked = f"; MLPerf asks for {2 * benchmark.runs}" if len(point.runs) < 2 * benchmark.runs else ""
+        print(
+            f"  {runs}{asked}; samples to the target: mean {held_to.mean:,.0f}, deviation {held_to.deviation:,.0f}; "
+            f"{benchmark.runs} runs pass from a mean of {math.ceil(least):,} on"
+        )
+
+
+if __name__ == "__main__":
+    command(main)

@@ -1,0 +1,96 @@
+"""The HTML page: self-contained, works offline and without scripts, and holds nothing of a submission but text."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from suite import __version__
+from suite.record.summary import format_cost, format_energy, format_seconds
+from suite.report import charts
+from suite.report.drawn import Group
+from suite.report.excerpt import Place
+from suite.report.model import Report
+from suite.report.rulebook import rule_texts
+from suite.report.terminal import said
+
+MAX_FINDINGS = 2000  # on the page
+WORDS = {"fail": "not compliant", "error": "could not be checked", "note": "note"}
+POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'"
+_ORDER = ("fail", "error", "note")
+
+
+def html(report: Report, lines: Mapping[Place, str], groups: Sequence[Group]) -> str:
+    """The page of a report; `lines` come from `suite.report.excerpt.excerpts`, `groups` from `suite.report.drawn`.
+
+    Scripts and styles run only by their hashes, and nothing is loaded: the page's policy says so.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("suite.report", "."),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+    )
+    css, js = (_source(environment, name) for name in ("page.css", "page.js"))
+    findings = sorted(report.findings, key=lambda f: (f in report.waived, _ORDER.index(f.severity)))
+    texts, by_rule = rule_texts(), Counter(finding.rule for finding in findings)
+    return environment.get_template("page.html").render(
+        report=report,
+        said=said(report),
+        shown=findings[:MAX_FINDINGS],
+        left_out=max(0, len(findings) - MAX_FINDINGS),
+        lines=lines,
+        rules={rule: text.split("`") for rule, text in texts.items()},
+        said_by={rule: texts[rule].partition(" Why: ")[0].replace("`", "") for rule in by_rule.keys() & texts.keys()},
+        by_rule=by_rule,
+        words=WORDS,
+        runs=[run for result in report.results for run in result.runs],
+        verdicts={log.path: log.verdict for log in report.logs},
+        firsts={finding.rule: at for at, finding in reversed(list(enumerate(findings[:MAX_FINDINGS], 1)))},
+        groups=[(group, [charts.chart(group, "seconds"), charts.chart(group, "samples")]) for group in groups],
+        bars=charts.bars,
+        cell=_cell,
+        width=charts.WIDTH,
+        height=charts.HEIGHT,
+        left=charts.LEFT,
+        right=charts.RIGHT,
+        top=charts.TOP,
+        bottom=charts.BOTTOM,
+        format_seconds=format_seconds,
+        format_cost=format_cost,
+        format_energy=format_energy,
+        version=__version__,
+        css=css,
+        js=js,
+        policy=f"{POLICY}; style-src {_hash(css)}; script-src {_hash(js)}",
+    )
+
+
+def _source(environment: jinja2.Environment, name: str) -> Markup:
+    assert environment.loader
+    return Markup(environment.loader.get_source(environment, name)[0])
+
+
+def _hash(source: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}'"
+
+
+def _cell(value: Any) -> Markup:
+    """A table cell with a plain value; what is not known is empty."""
+    if isinstance(value, list | tuple):
+        return Markup('<td class="path">{}</td>').format(" ".join(_text(item) for item in value))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return Markup('<td class="number" data-sort="{}">{}</td>').format(value, _text(value))
+    return Markup('<td class="path">{}</td>').format(_text(value))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "" if value is None else str(value)

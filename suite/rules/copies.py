@@ -1,0 +1,104 @@
+"""The check that tells runs from copies of one run, whatever was changed in a copy's names, seeds and time stamps.
+
+Four series are compared where both logs have them: the losses and throughputs along the way, the qualities of the
+evaluations, and the times between the lines of the run. Two runs that were really made differ in all of them: the
+seed changes losses and qualities, the machine changes throughputs and times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from mlperf_logging.mllog import constants as keys
+
+from suite.record.evidence import LOG
+from suite.record.mllog import TRACKED
+from suite.record.parsing import number
+from suite.rules.finding import PACKAGE, Breach
+from suite.rules.reading import Evidence
+from suite.rules.runs import path_of
+from suite.rules.timeline import IN_RUN, samples_of
+
+SPARE = 5  # of so many values in the shorter series one may disagree
+SHORT_MS = 20  # times between two lines that say nothing: many a pair of them agrees by chance
+
+Series = Mapping[Any, float]  # by what was logged and at how many samples
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of series. Values agree if they differ by at most `tolerance` of the larger one.
+
+    Two series are copies only if at least `least` different values agree. A `seeded` kind depends on the seed: two runs
+    that own up to one seed, say in two frameworks, may share it.
+    """
+
+    name: str
+    of: Callable[[Evidence], Series]
+    tolerance: float
+    least: int
+    seeded: bool
+
+
+def _tracked(name: str) -> Callable[[Evidence], Series]:
+    def series(run: Evidence) -> Series:
+        lines = [line for line in run.lines_of.get(TRACKED, []) if isinstance(line.value, dict)]
+        return {samples_of(line): value for line in lines if (value := number(line.value.get(name))) is not None}
+
+    return series
+
+
+def _qualities(run: Evidence) -> Series:
+    return {samples_of(e): value for e in run.timeline.evaluations if (value := number(e.value)) is not None}
+
+
+def _times(run: Evidence) -> Series:
+    """Milliseconds since the line before, of each line between run_start and run_stop that marks a step."""
+    marks = [line for key in (keys.RUN_START, *IN_RUN, TRACKED, keys.RUN_STOP) for line in run.lines_of.get(key, [])]
+    marks.sort(key=lambda line: line.number)
+    between = {(line.key, samples_of(line)): line.time_ms - before.time_ms for before, line in pairwise(marks)}
+    return {mark: ms for mark, ms in between.items() if ms >= SHORT_MS}
+
+
+KINDS = (
+    Kind("losses", _tracked("loss"), 1e-3, 3, seeded=True),
+    Kind("throughputs", _tracked("throughput"), 1e-6, 3, seeded=False),
+    Kind("qualities", _qualities, 0.0, 5, seeded=True),
+    Kind("times between its lines", _times, 0.0, 5, seeded=False),
+)
+
+
+@PACKAGE.rule("runs.8")
+def no_copies(runs: Sequence[Evidence]) -> Iterator[Breach]:
+    """No two logs of a submission are near-copies of each other."""
+    series = [[kind.of(run) for kind in KINDS] for run in runs]
+    seeds = [run.value(keys.SEED) for run in runs]
+    for late in range(len(runs)):
+        for early in range(late):
+            alike = [
+                kind.name
+                for kind, a, b in zip(KINDS, series[early], series[late], strict=True)
+                if not (kind.seeded and seeds[early] == seeds[late]) and _copies(kind, a, b)
+            ]
+            if alike:
+                found = f"the {', '.join(alike)} of {path_of(runs[early], LOG)}"
+                mend = "submit runs that were each made, with a seed of its own"
+                yield Breach(path_of(runs[late], LOG), None, "a log of a run of its own", found, mend)
+                break
+
+
+def _copies(kind: Kind, a: Series, b: Series) -> bool:
+    """Whether most values of the shorter series agree with the other's; gives up at one disagreement too many."""
+    shorter, longer = sorted((a, b), key=len)
+    spare = len(shorter) // SPARE
+    agreed = set()
+    for place, value in shorter.items():
+        other = longer.get(place)
+        if other is not None and abs(value - other) <= kind.tolerance * max(abs(value), abs(other)):
+            agreed.add(value)
+        elif (spare := spare - 1) < 0:
+            return False
+    return len(agreed) >= kind.least

@@ -1,0 +1,95 @@
+"""Checks of the chapter "Hyperparameters": fixed, free within a range, or bound to another one by a formula.
+
+What is free stands as data beside the benchmark (`suite.config.Benchmark.free`). The open division leaves all free.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from mlperf_logging.mllog import constants as keys
+
+from suite.config import Benchmark, Formula, Range
+from suite.record.evidence import CONFIG, LOG
+from suite.record.parsing import differences, number, same, whole
+from suite.rules.benchmark import NOT_YOURS
+from suite.rules.finding import RUN, Breach
+from suite.rules.reading import Evidence
+
+_ABSURD = 1e18  # beyond any hyperparameter; a formula of it might overflow
+
+
+def batch_size(run: Evidence, benchmark: Benchmark) -> int:
+    """The samples of one step: as logged where that is a number, else the benchmark's; 1 where there is none."""
+    reference = int(benchmark.hyperparameters.get(keys.GLOBAL_BATCH_SIZE, 1))
+    return whole(run.value(keys.GLOBAL_BATCH_SIZE)) or reference
+
+
+@RUN.rule("hyperparameters.1")
+def fixed(run: Evidence) -> Iterator[Breach]:
+    """Every fixed hyperparameter has the reference's value; log and configuration agree on each of the others."""
+    benchmark = _held(run)
+    if benchmark is None:
+        return
+    expected = {}
+    for name, reference in benchmark.hyperparameters.items():
+        lines, free = run.lines_of.get(name, []), name in benchmark.free
+        if not lines and run.readable:
+            yield Breach(LOG, None, f"a line {name}", "none", NOT_YOURS)
+        for line in lines:
+            wanted = lines[0].value if free else reference
+            if not same(wanted, line.value):
+                yield Breach(LOG, line.number, f"{name} {wanted}", line.value, NOT_YOURS)
+        expected[name] = lines[0].value if free and lines else reference
+    if not run.parsed(CONFIG):
+        return
+    for path, right, wrong in differences(expected, run.configured("benchmark", "hyperparameters")):
+        where = run.config_line("benchmark", "hyperparameters", *path)
+        yield Breach(CONFIG, where, f"{'.'.join(map(str, path)) or 'hyperparameters'}: {right}", wrong, NOT_YOURS)
+
+
+@RUN.rule("hyperparameters.2")
+def within_range(run: Evidence) -> Iterator[Breach]:
+    """A free hyperparameter is a number of its range, whole where the reference's is."""
+    for name, reference, free, line, value in _free(run):
+        if isinstance(free, Range):
+            kind = "a whole number" if isinstance(reference, int) else "a number"
+            fits = value is not None and free.low <= value <= free.high
+            if not fits or (isinstance(reference, int) and not isinstance(value, int)):
+                expected = f"{name}: {kind} from {free.low:g} to {free.high:g}"
+                yield Breach(LOG, line.number, expected, line.value, f"choose {name} within its range")
+
+
+@RUN.rule("hyperparameters.3")
+def by_formula(run: Evidence) -> Iterator[Breach]:
+    """A hyperparameter that is bound to another one is what its formula gives, within the formula's tolerance."""
+    for name, reference, free, line, value in _free(run):
+        if not isinstance(free, Formula):
+            continue
+        other = number(run.value(free.proportional_to))
+        assert run.benchmark is not None
+        usual = run.benchmark.hyperparameters[free.proportional_to]
+        if other is None or not 0 < other < _ABSURD:
+            continue  # which is what is wrong, by its own rule
+        right = reference * (other / usual) ** free.power
+        if value is None or not math.isclose(value, right, rel_tol=free.tolerance):
+            formula = f"{reference:g} x ({free.proportional_to} / {usual:g})" + (
+                f" ^ {free.power:g}" if free.power != 1 else ""
+            )
+            expected = f"{name} {right:g} within {free.tolerance:.2%}: {formula}"
+            yield Breach(LOG, line.number, expected, line.value, f"set {name} by its formula")
+
+
+def _held(run: Evidence) -> Benchmark | None:
+    """The benchmark whose hyperparameters a run is held to: none in the open division."""
+    return None if run.value(keys.SUBMISSION_DIVISION) == keys.OPEN else run.benchmark
+
+
+def _free(run: Evidence) -> Iterator[tuple[str, Any, Range | Formula, Any, float | None]]:
+    """Each hyperparameter that is not fixed: name, reference value, what it may be, its line, its value as a number."""
+    benchmark = _held(run)
+    for name, free in benchmark.free.items() if benchmark else ():
+        if line := run.line(name):
+            yield name, benchmark.hyperparameters[name], free, line, number(line.value)  # type: ignore[union-attr]

@@ -1,0 +1,84 @@
+"""Reference convergence points: the samples that the reference implementations took to the target, by batch size.
+
+They are data beside the benchmark, in conf/rcp/<task>/<scale>.yaml, made by `python -m suite.rcp`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+from suite import config
+from suite.config import Benchmark, Values
+
+Curve = tuple[tuple[int, float], ...]  # (samples, quality) of each evaluation
+
+
+class ReferenceRun(Values):
+    """One run of a reference implementation, and where it comes from."""
+
+    seed: int
+    samples: int  # to the target
+    framework: str
+    system: str
+    machine: str
+    date: str
+    command: str
+    git_revision: str | None
+    run_id: str
+    curve: Curve
+
+
+class Point(Values):
+    """The reference's runs at one batch size."""
+
+    global_batch_size: int
+    runs: tuple[ReferenceRun, ...]
+
+
+class Reference(Values):
+    """The points of a benchmark. `recipe` names what they hold for: another recipe converges otherwise."""
+
+    benchmark: str
+    recipe: str
+    points: tuple[Point, ...]
+
+
+def path(benchmark: Benchmark) -> Path:
+    """Where the points of a benchmark stand."""
+    return config.CONF / "rcp" / benchmark.task / f"{benchmark.scale}.yaml"
+
+
+def recipe(benchmark: Benchmark) -> str:
+    """The sha256 of everything in a benchmark that decides how many samples it takes to the target."""
+    deciding = {"metric", "target", "direction", "evaluation", "hyperparameters", "free", "dataset"}
+    values = benchmark.model_dump(mode="json", include=deciding)
+    values["dataset"] = values["dataset"]["arrays"]
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def load(benchmark: Benchmark) -> Reference:
+    """The points of a benchmark as it is now; without any if there are none, or only those of another recipe."""
+    none = Reference(benchmark=benchmark.name, recipe=recipe(benchmark), points=())
+    if not path(benchmark).exists():
+        return none
+    stored = Reference.model_validate(yaml.safe_load(path(benchmark).read_text()))
+    return stored if stored.recipe == none.recipe else none
+
+
+def band(curves: Sequence[Curve]) -> list[tuple[int, float, float, float]]:
+    """(samples, lowest, mean, highest quality) at each number of samples at which one of the runs was evaluated.
+
+    A run counts from its first evaluation on. One that has ended keeps its last quality, for the run reached the
+    target there: left out, it would let the mean fall.
+    """
+    made = []
+    for samples in sorted({at for curve in curves for at, _ in curve}):
+        reached = [[quality for at, quality in curve if at <= samples] for curve in curves]
+        now = [qualities[-1] for qualities in reached if qualities]
+        made.append((samples, min(now), sum(now) / len(now), max(now)))
+    return made

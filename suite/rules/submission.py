@@ -1,0 +1,116 @@
+"""What a folder holds: one run's evidence, the runs of one result, or a package with several results below it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from suite.errors import UserError
+from suite.rules.finding import Breach, Checks
+from suite.rules.reading import LIMITS, WAIVERS
+
+MAX_DEPTH = 8  # of folders below the one that is reviewed
+MAX_ENTRIES = 50_000
+MAX_BYTES = 1 << 30  # of evidence: runs are compared with each other
+
+_RUN_FOLDER = re.compile(r"run_[1-9][0-9]{0,3}\Z")
+_GIVE = "give the out= folder of python -m suite.run, or a folder that holds such folders"
+
+
+@dataclass(frozen=True)
+class Result:
+    """The evidence of one result: `path` relative to what is reviewed, "" for that itself; `runs` are its folders.
+
+    A result of one run that lies in no run_1 has the one run "".
+    """
+
+    path: str
+    runs: tuple[str, ...]
+
+
+@dataclass
+class Submission:
+    """`waivers` are the folders that hold a waivers.yaml, `links` the links outside evidence; relative paths."""
+
+    results: list[Result] = field(default_factory=list)
+    waivers: list[str] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
+
+
+FOLDERS: Checks[Submission] = Checks()
+
+
+@FOLDERS.rule("package.1")
+def no_links(submission: Submission) -> Iterator[Breach]:
+    """A link between the results is not followed: what it leads to is not in the package."""
+    for path in submission.links:
+        yield Breach(path, None, "plain files and folders, no links", "a symbolic link", "submit what it points to")
+
+
+def join(folder: str, name: str) -> str:
+    """`folder/name`, or `name` where the folder is the one that is reviewed."""
+    return f"{folder}/{name}" if folder and name else folder or name
+
+
+def survey(root: Path) -> Submission:
+    """The results in `root` and below it. No link is followed; a result's own subfolders hold no further results.
+
+    Raises UserError if there is none, or more folders and files than are looked at.
+    """
+    found, entries = Submission(), 0
+    pending = [("", 0)]
+    while pending:
+        path, depth = pending.pop()
+        folders, names, runs = [], [], []
+        try:
+            with os.scandir(root / path) as listed:
+                for entry in listed:
+                    entries += 1
+                    if entries > MAX_ENTRIES:
+                        raise UserError(f"cannot review {root}: it holds more than {MAX_ENTRIES} files and folders")
+                    names.append(entry.name)
+                    if _RUN_FOLDER.match(entry.name):
+                        runs.append(entry.name)
+                    elif entry.is_symlink():
+                        found.links.append(join(path, entry.name))
+                    elif entry.is_dir():
+                        folders.append(entry.name)
+        except OSError as error:
+            raise UserError(f"cannot review {root / path}: {error.strerror}; {_GIVE}") from error
+        if WAIVERS in names:
+            found.waivers.append(path)
+        if runs or LIMITS.keys() & names:
+            labels = tuple(sorted(runs, key=lambda name: int(name[4:]))) or ("",)
+            found.results.append(Result(path, labels))
+            found.waivers += [join(path, label) for label in labels if label and _plain(root / path / label / WAIVERS)]
+            if not runs:  # the survey of the evidence has them
+                found.links = [link for link in found.links if os.path.dirname(link) != path]
+        elif folders and depth == MAX_DEPTH:
+            raise UserError(f"cannot review {root}: it is nested more than {MAX_DEPTH} folders deep")
+        else:
+            pending += [(join(path, name), depth + 1) for name in sorted(folders, reverse=True)]
+    if not found.results:
+        raise UserError(f"{root} holds no evidence: neither log.txt nor run_1; {_GIVE}")
+    return found
+
+
+def _plain(path: Path) -> bool:
+    return path.is_file() and not path.parent.is_symlink()
+
+
+def check_size(root: Path, submission: Submission) -> None:
+    """Raise UserError where the evidence is too large to be compared in memory."""
+    paths = (root / result.path / run for result in submission.results for run in result.runs)
+    sizes = (
+        min((path / name).lstat().st_size, limit)
+        for path in paths
+        for name, (limit, _) in LIMITS.items()
+        if os.path.lexists(path / name)
+    )
+    if sum(sizes) > MAX_BYTES:
+        raise UserError(
+            f"cannot review {root}: its evidence is of more than {MAX_BYTES >> 20} MiB; give single results"
+        )

@@ -1,0 +1,155 @@
+"""Mutants of the chapters on divisions, data, hyperparameters and systems."""
+
+from __future__ import annotations
+
+from mlperf_logging.mllog import constants as keys
+
+from suite.record import mllog
+from tests.rules.evidence_maker import BENCHMARK, WITH_H200
+from tests.rules.mutants.registry import breaks, drop, rewrite
+
+
+@breaks("division.1")
+def unknown_scale(run):
+    run.edit(keys.SUBMISSION_BENCHMARK, lambda record: record.update(value="image_classification/huge"))
+    run.edit(mllog.CONFIG, lambda record: record["metadata"].update(scale="huge"))
+    run.edit_config(lambda values: values.update(scale="huge"))
+
+
+@breaks("division.2")
+def lower_target_in_the_configuration(run):
+    run.edit_config(lambda values: values["benchmark"].update(target=0.5))
+
+
+@breaks("division.2")
+def own_cadence_in_the_configuration(run):
+    run.edit_config(lambda values: values["benchmark"]["evaluation"].update(every=7))
+
+
+def open_division(run):
+    run.edit(keys.SUBMISSION_DIVISION, lambda record: record.update(value="open"))
+    run.edit_system(lambda values: values["description"].update(division="open"))
+
+
+@breaks("division.3")
+def a_division_of_its_own(run):
+    run.edit(keys.SUBMISSION_DIVISION, lambda record: record.update(value="half open"))
+    run.edit_system(lambda values: values["description"].update(division="half open"))
+
+
+@breaks("division.3")
+def another_submitter(run):
+    run.edit_system(lambda values: values["description"].update(submitter="somebody else"))
+
+
+@breaks("division.3")
+def another_submitter_in_the_configuration(run):
+    run.edit_config(lambda values: values.update(submitter="somebody else"))
+
+
+@breaks("data.1")
+def other_data(run):
+    run.edit(mllog.DATASET, lambda record: record["metadata"]["arrays"].update(train_images="0" * 64))
+
+
+@breaks("data.1")
+def data_not_named(run):
+    run.edit(mllog.DATASET, lambda record: record["metadata"].update(arrays=None))
+
+
+@breaks("data.2")
+def fewer_evaluation_samples(run):
+    run.edit(keys.EVAL_SAMPLES, lambda record: record.update(value=10))
+
+
+def hyperparameters(run, **changed):
+    """Change hyperparameters in log and configuration alike."""
+    run.edit_config(lambda values: values["benchmark"]["hyperparameters"].update(changed))
+    for name, value in changed.items():
+        run.edit(name, lambda record, value=value: record.update(value=value))
+
+
+@breaks("hyperparameters.1")
+def own_momentum(run):
+    hyperparameters(run, muon_momentum=0.7)
+
+
+@breaks("hyperparameters.1")
+def another_batch_size_in_the_configuration(run):
+    run.edit_config(lambda values: values["benchmark"]["hyperparameters"].update(global_batch_size=200))
+
+
+@breaks("hyperparameters.1")
+def hyperparameter_not_logged(run):
+    run.edit_log(drop(keys.GLOBAL_BATCH_SIZE))
+
+
+@breaks("hyperparameters.2")
+def batch_size_out_of_range(run):
+    rate = BENCHMARK.hyperparameters["muon_learning_rate"]
+    hyperparameters(run, global_batch_size=500, muon_learning_rate=5 * rate)
+
+
+@breaks("hyperparameters.2")
+def batch_size_as_text(run):
+    hyperparameters(run, global_batch_size="100")
+
+
+@breaks("hyperparameters.2")
+def part_of_a_sample(run):
+    rate = BENCHMARK.hyperparameters["muon_learning_rate"]
+    hyperparameters(run, global_batch_size=100.5, muon_learning_rate=1.005 * rate)
+
+
+@breaks("hyperparameters.3")
+def batch_size_without_its_learning_rate(run):
+    hyperparameters(run, global_batch_size=200)
+
+
+@breaks("hyperparameters.3")
+def learning_rate_without_its_batch_size(run):
+    hyperparameters(run, muon_learning_rate=1.02 * BENCHMARK.hyperparameters["muon_learning_rate"])
+
+
+@breaks("hyperparameters.3")
+def learning_rate_as_text(run):
+    hyperparameters(run, muon_learning_rate="fast")
+
+
+@breaks("system.1")
+def framework_not_described(run):
+    run.edit_system(lambda values: values["description"].update(framework=" "))
+
+
+@breaks("system.1")
+def description_lacks_a_key(run):
+    run.edit_system(lambda values: values["description"].pop("cooling"))
+
+
+@breaks("system.2")
+def another_system_in_the_log(run):
+    run.edit(keys.SUBMISSION_PLATFORM, lambda record: record.update(value="h200"))
+
+
+@breaks("system.2")
+def another_system_described(run):
+    run.edit_system(lambda values: values["description"].update(system_name="h200"))
+
+
+@breaks("system.3")
+def own_figures(run):
+    run.edit_config(lambda values: values["system"].update(title="a faster machine"))
+
+
+@breaks("system.3")
+def unknown_system(run):
+    run.edit(keys.SUBMISSION_PLATFORM, lambda record: record.update(value="mine"))
+    run.edit(mllog.CONFIG, lambda record: record["metadata"].update(system="mine"))
+    run.edit_config(lambda values: values["system"].update(name="mine"))
+    run.edit_system(lambda values: values["description"].update(system_name="mine"))
+
+
+@breaks("system.4")
+def another_accelerator(run):
+    made = rewrite(run, hw="h200", machine=WITH_H200)
+    made.edit_system(lambda values: values["detected"]["accelerators"][0].update(name="NVIDIA A100"))

@@ -1,0 +1,121 @@
+"""Mutants of the chapters on quality, convergence of one run, power and cost."""
+
+from __future__ import annotations
+
+from mlperf_logging.mllog import constants as keys
+
+from suite.record import evidence, mllog
+from tests.rules.evidence_maker import right_predictions
+from tests.rules.mutants.registry import breaks, index_of, rewrite, sum_of
+
+
+@breaks("quality.1")
+def success_below_the_target(run):
+    run.edit_predictions([0] * len(right_predictions()))
+
+
+@breaks("quality.1")
+def aborted_at_the_target(run):
+    run.edit(keys.RUN_STOP, lambda record: record["metadata"].update(status="aborted", reason="interrupt"))
+
+
+@breaks("quality.1")
+def reason_without_its_status(run):
+    run.edit(keys.RUN_STOP, lambda record: record["metadata"].update(reason="interrupt"))
+
+
+@breaks("quality.2")
+def target_met_before(run):
+    run.edit(keys.EVAL_ACCURACY, lambda record: record.update(value=0.99))
+
+
+@breaks("quality.3")
+def evaluated_too_early(run):
+    def change(records):
+        for record in records[index_of(records, keys.BLOCK_START) + 1 : index_of(records, keys.BLOCK_STOP)]:
+            record["metadata"]["samples_count"] -= 1
+
+    run.edit_log(change)
+
+
+@breaks("quality.4")
+def budget_ended_early(run):
+    run.edit_predictions([0] * len(right_predictions()))
+    run.edit(keys.RUN_STOP, lambda record: record["metadata"].update(status="aborted", reason="budget"))
+
+
+@breaks("quality.5")
+def other_predictions(run):
+    run.edit(keys.EVAL_ACCURACY, lambda record: record["metadata"].update(predictions_sha256="0" * 64), at=-1)
+
+
+@breaks("quality.6")
+def better_than_predicted(run):
+    wrong = [*right_predictions()]
+    wrong[0] = (wrong[0] + 1) % 10
+    run.edit_predictions(wrong)
+    run.edit(keys.EVAL_ACCURACY, lambda record: record.update(value=1.0), at=-1)
+
+
+@breaks("quality.6")
+def predictions_missing(run):
+    path = run.folder / evidence.PREDICTIONS
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+    run.edit(keys.EVAL_ACCURACY, lambda r: r["metadata"].update(predictions_sha256=sum_of(path)), at=-1)
+
+
+@breaks("convergence.1")
+def interrupted(run):
+    run.edit_predictions([0] * len(right_predictions()))
+    run.edit(keys.RUN_STOP, lambda record: record["metadata"].update(status="aborted", reason="interrupt"))
+
+
+@breaks("measurement.1")
+def less_energy(run):
+    run.edit(mllog.ENERGY, lambda record: record.update(value=record["value"] / 2))
+
+
+@breaks("measurement.1")
+def estimate_not_labelled(run):
+    run.edit(mllog.ENERGY, lambda record: record["metadata"].update(source="nvml"))
+
+
+@breaks("measurement.1")
+def nought_joules(run):
+    run.edit(mllog.ENERGY, lambda record: record.update(value=0))
+
+
+@breaks("measurement.2")
+def half_measured(run):
+    rewrite(run, sampled=0.5)
+
+
+@breaks("measurement.6")
+def sampled_seldom(run):
+    rewrite(run, sample_ms=3000)
+
+
+@breaks("measurement.3")
+def cheaper(run):
+    run.edit(mllog.COST, lambda record: record.update(value=record["value"] / 2))
+
+
+@breaks("measurement.3")
+def another_provider(run):
+    run.edit(mllog.COST, lambda record: record["metadata"].update(provider="a friend"))
+
+
+@breaks("measurement.4")
+def own_price(run):
+    run.edit_config(lambda values: values["system"].update(price_per_hour=1.0))
+
+    def change(record):
+        record["metadata"]["price_per_hour"] = 1.0
+        record["value"] = 30.0 / 3600
+
+    run.edit(mllog.COST, change)
+
+
+@breaks("measurement.5")
+def noisy(run):
+    run.edit(mllog.ENVIRONMENT, lambda record: record.update(value="noisy"))

@@ -1,0 +1,169 @@
+"""Mutants of the chapters on runs and scoring, of a run and of a result, and on a result's convergence."""
+
+from __future__ import annotations
+
+import shutil
+
+from mlperf_logging.mllog import constants as keys
+
+from suite.record import evidence, mllog
+from tests.rules.evidence_maker import BENCHMARK, Evidence, write_run
+from tests.rules.mutants.benchmark import hyperparameters, open_division
+from tests.rules.mutants.outcome import interrupted
+from tests.rules.mutants.registry import breaks, breaks_result, index_of
+
+
+@breaks("runs.1")
+def another_framework(run):
+    run.edit(mllog.CONFIG, lambda record: record["metadata"].update(framework="tensorflow"))
+
+
+@breaks("runs.1")
+def another_configuration(run):
+    run.edit(mllog.CONFIG, lambda record: record.update(value="0" * 64))
+
+
+@breaks("runs.2")
+def seed_as_text(run):
+    run.edit(keys.SEED, lambda record: record.update(value="100"))
+
+
+@breaks("runs.2")
+def another_seed(run):
+    run.edit(keys.SEED, lambda record: record.update(value=5))
+
+
+@breaks_result("runs.3")
+def a_run_left_out(folder):
+    shutil.rmtree(folder / "run_5")
+
+
+@breaks_result("runs.3")
+def a_run_renamed(folder):
+    (folder / "run_5").rename(folder / "run_6")
+
+
+@breaks_result("runs.4")
+def one_seed_for_two(folder):
+    run = Evidence(folder / "run_5")
+    run.edit(keys.SEED, lambda record: record.update(value=100))
+    run.edit_config(lambda values: values.update(seed=100))
+
+
+@breaks_result("runs.4")
+def one_run_id_for_two(folder):
+    run = Evidence(folder / "run_5")
+    run_id = Evidence(folder / "run_1").records()[index_of(run.records(), mllog.CONFIG)]["metadata"]["run_id"]
+    run.edit(mllog.CONFIG, lambda record: record["metadata"].update(run_id=run_id))
+    run.edit_config(lambda values: values.update(run_id=run_id))
+
+
+@breaks_result("runs.5")
+def another_precision(folder):
+    Evidence(folder / "run_5").edit_config(lambda values: values.update(precision="fp32"))
+
+
+@breaks_result("system.5")
+def another_version(folder):
+    Evidence(folder / "run_5").edit_system(lambda values: values["software"].update(numpy="0.1"))
+
+
+@breaks_result("system.5")
+def another_processor(folder):
+    run = Evidence(folder / "run_5")
+    run.edit_system(lambda values: values["description"].update(host_processor_model_name="a faster one"))
+
+
+@breaks_result("division.6")
+def another_submitter_s_run(folder):
+    run = Evidence(folder / "run_5")
+    run.edit(keys.SUBMISSION_ORG, lambda record: record.update(value="somebody else"))
+    run.edit_config(lambda values: values.update(submitter="somebody else"))
+    run.edit_system(lambda values: values["description"].update(submitter="somebody else"))
+
+
+@breaks_result("division.6")
+def a_run_of_another_division(folder):
+    open_division(Evidence(folder / "run_5"))
+
+
+@breaks_result("runs.7")
+def two_runs_that_did_not_converge(folder):
+    for index in (2, 4):
+        interrupted(Evidence(folder / f"run_{index}"))
+
+
+def copied(folder, change):
+    """Let run_5 be run_1 with the names, the seed and the time stamps of run_5, and `change(its records)`."""
+    own, copy = Evidence(folder / "run_5"), Evidence(folder / "run_1").records()
+    names = {record["key"]: record for record in own.records()}
+    for record in copy:
+        record["time_ms"] += 3_600_000
+        if record["key"] in (mllog.CONFIG, keys.SEED, mllog.ENERGY, mllog.COST):
+            record["value"], record["metadata"] = names[record["key"]]["value"], names[record["key"]]["metadata"]
+    change(copy)
+    own.write(copy)
+    power = (folder / "run_1" / evidence.POWER).read_text().splitlines()
+    rows = [f"{int(row.split(',')[0]) + 3_600_000},{row.split(',', 1)[1]}" for row in power[1:]]
+    (own.folder / evidence.POWER).write_text("\n".join([power[0], *rows]) + "\n")
+    own.seal()
+
+
+@breaks_result("runs.8")
+def a_copy_with_other_time_stamps(folder):
+    copied(folder, lambda records: None)
+
+
+def tracked(records):
+    return [record["value"] for record in records if record["key"] == mllog.TRACKED]
+
+
+@breaks_result("runs.8")
+def a_copy_of_the_times_alone(folder):
+    def change(records):
+        for value in tracked(records):
+            value.update(loss=2 * value["loss"], throughput=2 * value["throughput"])
+
+    copied(folder, change)
+
+
+@breaks_result("runs.8")
+def a_copy_of_the_losses_alone(folder):
+    run, losses = Evidence(folder / "run_5"), [v["loss"] for v in tracked(Evidence(folder / "run_1").records())]
+
+    def change(records):
+        for at, value in enumerate(tracked(records)):
+            value.update(loss=losses[at] * (1 + 1e-5 * at))
+
+    run.edit_log(change)
+
+
+@breaks_result("runs.8")
+def a_copy_of_the_qualities_alone(folder):
+    """Seven evaluations, for a few qualities may agree by chance; times, losses and throughputs are drawn anew."""
+    for index in (1, 5):
+        shutil.rmtree(folder / f"run_{index}")
+        write_run(folder / f"run_{index}", index, runs=5, evaluations=7)
+    run = Evidence(folder / "run_5")
+    qualities = [r for r in Evidence(folder / "run_1").records() if r["key"] == keys.EVAL_ACCURACY]
+
+    def change(records):
+        for at, record in enumerate(r for r in records if r["key"] == keys.EVAL_ACCURACY):
+            record["value"] = qualities[at]["value"]
+            record["metadata"]["metrics"] = qualities[at]["metadata"]["metrics"]
+
+    run.edit_log(change)
+
+
+@breaks_result("convergence.2")
+def faster_than_the_reference(folder):
+    for index in range(1, 6):
+        shutil.rmtree(folder / f"run_{index}")
+        write_run(folder / f"run_{index}", index, runs=5, evaluations=1)
+
+
+@breaks_result("convergence.4")
+def batch_size_without_a_point(folder):
+    rate = BENCHMARK.hyperparameters["muon_learning_rate"]
+    for index in range(1, 6):
+        hyperparameters(Evidence(folder / f"run_{index}"), global_batch_size=200, muon_learning_rate=2 * rate)

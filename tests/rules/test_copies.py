@@ -1,0 +1,51 @@
+"""Copies of a run are found under other names, seeds and times; runs that were really made are not taken for copies."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from suite.rules.verdict import review
+from tests.rules.evidence_maker import Evidence, write_run
+from tests.rules.mutants.runs import copied
+
+
+def copies(folder):
+    return [f.file for f in review(folder).findings if f.rule == "runs.8"]
+
+
+def test_names_the_copy_and_what_it_shares(sound_result, tmp_path):
+    folder = Path(shutil.copytree(sound_result, tmp_path / "result"))
+    copied(folder, lambda records: None)
+    (finding,) = [f for f in review(folder).findings if f.rule == "runs.8"]
+    assert finding.file == "run_5/log.txt"
+    assert finding.found == "the losses, throughputs, times between its lines of run_1/log.txt"
+
+
+def test_a_copy_in_another_result_of_the_package_is_found(tmp_path):
+    for index in (1, 2, 3):
+        write_run(tmp_path / "one" / f"run_{index}", index, runs=3)
+        write_run(tmp_path / "two" / f"run_{index}", index, runs=3, seed=200)
+    assert copies(tmp_path) == []
+    shutil.copytree(tmp_path / "one" / "run_2", tmp_path / "two" / "run_2", dirs_exist_ok=True)
+    assert copies(tmp_path) == ["two/run_2/log.txt"]
+
+
+def test_one_seed_in_two_frameworks_may_give_one_curve(tmp_path):
+    first = write_run(tmp_path / "torch" / "run_1", seed=7)
+    losses = [r["value"]["loss"] for r in first.records() if r["key"] == "tracked_stats"]
+    second = write_run(tmp_path / "tensorflow" / "run_1", index=2, runs=2, seed=6)
+
+    def change(records):
+        for record, loss in zip((r for r in records if r["key"] == "tracked_stats"), losses, strict=True):
+            record["value"]["loss"] = loss
+
+    second.edit_log(change)
+    assert copies(tmp_path) == []
+
+
+@pytest.mark.parametrize("spelling", ["100", "0100", 100.0, "1e2", " 100 "])
+def test_one_seed_spelled_otherwise_is_one_seed(spelling, sound_result, tmp_path):
+    folder = Path(shutil.copytree(sound_result, tmp_path / "result"))
+    Evidence(folder / "run_5").edit("seed", lambda record: record.update(value=spelling))
+    assert "runs.4" in {f.rule for f in review(folder).findings}

@@ -1,0 +1,128 @@
+"""`python -m suite.rcp` as the keeper of a benchmark types it."""
+
+# ruff: noqa: F811 (the fixtures of tests/rules)
+
+import shutil
+
+import pytest
+import yaml
+
+from suite import config
+from suite.errors import UserError
+from suite.rcp import main
+from suite.rules import reference
+from suite.rules.convergence import convergence
+from suite.rules.reading import Evidence
+from tests.command import run as run_command
+from tests.rules.conftest import sound_result  # noqa: F401
+from tests.rules.evidence_maker import BENCHMARK, write_run
+from tests.rules.mutants import MUTANTS
+from tests.rules.mutants.benchmark import hyperparameters
+from tests.rules.mutants.outcome import interrupted
+
+
+@pytest.fixture
+def points(tmp_path, monkeypatch):
+    """Where the points go; none are there."""
+    path = tmp_path / "rcp" / "mini.yaml"
+    monkeypatch.setattr(config, "benchmark", lambda task, scale: BENCHMARK)
+    monkeypatch.setattr(reference, "path", lambda benchmark: path)
+    return path
+
+
+def test_makes_points_that_results_are_then_held_to(sound_result, points, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(reference, "path", lambda benchmark: points)
+    for index in range(1, 11):
+        write_run(tmp_path / "own" / f"run_{index}", index, runs=10, seed=500, evaluations=2 + index % 3)
+    assert main([str(tmp_path / "own")]) == 0
+    printed = capsys.readouterr().out
+    assert "batch size 100: 10 runs; samples to the target: mean 6,000" in printed
+    assert "5 runs pass from a mean of" in printed
+    stored = yaml.safe_load(points.read_text())
+    (point,) = stored["points"]
+    assert [run["seed"] for run in point["runs"]] == list(range(500, 510))
+    first = point["runs"][0]
+    assert (first["samples"], first["curve"][-1]) == (6000, [6000, 1.0])
+    assert first["command"] == (
+        "python -m suite.run task=image_classification scale=mini framework=torch hw=cpu seed=500"
+    )
+    assert (first["machine"], first["date"]) == ("a CPU, 2 logical CPUs", "2023-11-14")
+    runs = [Evidence.read(sound_result / f"run_{index}", f"run_{index}") for index in range(1, 6)]
+    assert convergence(runs).outcome == "pass"
+
+
+def test_adds_to_the_points_and_leaves_what_is_there(points, tmp_path, capsys):
+    for index in range(1, 4):
+        write_run(tmp_path / "one" / f"run_{index}", index, runs=3)
+    single = write_run(tmp_path / "two", seed=200)
+    assert main([str(tmp_path / "one")]) == 0
+    assert "3 runs; they count from 5 on" in capsys.readouterr().out
+    assert main([str(tmp_path / "one"), str(single.folder)]) == 0
+    assert "4 runs" in capsys.readouterr().out
+    written = points.read_text()
+    assert main([str(single.folder)]) == 0
+    assert points.read_text() == written
+
+
+def test_points_stand_by_batch_size(points, tmp_path):
+    run = write_run(tmp_path / "run")
+    rate = BENCHMARK.hyperparameters["muon_learning_rate"]
+    hyperparameters(run, global_batch_size=200, muon_learning_rate=2 * rate)
+    main([str(write_run(tmp_path / "usual", seed=300).folder), str(run.folder)])
+    stored = reference.load(BENCHMARK)
+    assert [point.global_batch_size for point in stored.points] == [100, 200]
+    command = stored.points[1].runs[0].command
+    assert "task.scales.mini.hyperparameters.global_batch_size=200" in command
+
+
+def test_points_of_an_older_recipe_are_dropped(points, tmp_path):
+    main([str(write_run(tmp_path / "old").folder)])
+    points.write_text(points.read_text().replace("recipe: ", "recipe: x"))
+    main([str(write_run(tmp_path / "new", seed=300).folder)])
+    ((run,),) = (point.runs for point in reference.load(BENCHMARK).points)
+    assert run.seed == 300
+
+
+@pytest.mark.parametrize(
+    ("mutate", "answer"),
+    [
+        (MUTANTS["quality.2"][0], "does not pass the review: log.txt: quality.2"),
+        (interrupted, "did not reach its target"),
+        (lambda run: shutil.rmtree(run.folder), "cannot review"),
+    ],
+)
+def test_what_is_no_reference_run_is_a_mistake(mutate, answer, points, tmp_path):
+    run = write_run(tmp_path / "run")
+    mutate(run)
+    with pytest.raises(UserError) as error:
+        main([str(run.folder)])
+    assert answer in str(error.value)
+    assert not points.exists()
+
+
+def test_a_seed_counts_once(points, tmp_path):
+    main([str(write_run(tmp_path / "one").folder)])
+    again = write_run(tmp_path / "two", index=2, runs=2, seed=99)
+    with pytest.raises(UserError, match="seed 100 already"):
+        main([str(again.folder)])
+
+
+@pytest.mark.parametrize(("words", "answer"), [([], "FOLDER"), (["run", "datadir=x"], "did you mean 'data_dir'")])
+def test_a_mistake_is_one_line(words, answer):
+    with pytest.raises(UserError) as error:
+        main(words)
+    assert answer in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_is_a_command_of_its_own(tmp_path):
+    done = run_command(tmp_path, "suite.rcp", "nowhere")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: cannot review")
+
+
+def test_stored_points_are_of_the_benchmarks_as_they_are():
+    for path in (config.CONF / "rcp").glob("*/*.yaml"):
+        benchmark = config.benchmark(path.parent.name, path.stem)
+        assert reference.path(benchmark) == path
+        assert reference.load(benchmark).points, f"{path} is of an older recipe: make it anew with python -m suite.rcp"
