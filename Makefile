@@ -19,6 +19,7 @@ lint: $(VENV)/dev
 
 bench: $(VENV)/dev
 	$(BIN)/python -m tests.bench.overhead
+	$(BIN)/python -m tests.bench.mlperf
 
 clean:
 	rm -rf $(VENV)

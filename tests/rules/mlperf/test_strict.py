@@ -1,0 +1,230 @@
+"""What MLCommons' rule files let through: each breach passes them, and fails strictly for that reason alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from suite.rules import mlperf
+from suite.rules.mlperf import policy, strict
+from suite.rules.mlperf.lines import LogLine
+from tests.rules.mlperf import maker, official
+from tests.rules.mlperf.maker import RULESET, Entry, entries, entry, find, text
+
+
+def breaches(path: Path) -> list[tuple[str, str, int | None]]:
+    return [
+        (finding.rule.removeprefix("mlperf-strict/"), Path(finding.file).name, finding.line)
+        for finding in mlperf.review(path, RULESET, strict=True).all_findings
+        if finding.severity == "fail"
+    ]
+
+
+def setting(key: str, value: Any) -> Callable[[list[Entry]], Entry]:
+    def change(made: list[Entry]) -> Entry:
+        find(made, key)["value"] = value
+        return find(made, key)
+
+    return change
+
+
+def no_cache_cleared(made: list[Entry]) -> Entry:
+    found = find(made, "cache_clear")
+    found["value"] = False
+    return found
+
+
+def cache_cleared_at_the_end(made: list[Entry]) -> Entry:
+    late = {**find(made, "cache_clear"), "time_ms": made[-1]["time_ms"] + 5}
+    made.remove(find(made, "cache_clear"))
+    made.append(late)
+    return late
+
+
+def stopped_with(status: str) -> Callable[[list[Entry]], Entry]:
+    def change(made: list[Entry]) -> Entry:
+        find(made, "run_stop")["metadata"]["status"] = status
+        return find(made, "run_stop")
+
+    return change
+
+
+def time_runs_back(key: str, ms: int) -> Callable[[list[Entry]], Entry]:
+    def change(made: list[Entry]) -> Entry:
+        found = [each for each in made if each["key"] == key][-1]
+        found["time_ms"] -= ms
+        return found
+
+    return change
+
+
+def first_evaluation_skipped(made: list[Entry]) -> Entry:
+    first = made.index(find(made, "eval_start"))
+    del made[first : first + 3]
+    return find(made, "eval_accuracy")
+
+
+def evaluation_off(made: list[Entry]) -> Entry:
+    last = [each for each in made if each["key"] == "eval_accuracy"][-1]
+    last["metadata"]["samples_count"] += 8
+    return last
+
+
+def passes_after_the_run(made: list[Entry]) -> Entry:
+    for each in made:
+        if each["key"] == "eval_accuracy":
+            each["value"] = 0.95
+    late = entry(made[-1]["time_ms"] + 60_000, "eval_accuracy", 0.9, samples_count=2688 + 384)
+    made.append(late)
+    return late
+
+
+@pytest.mark.parametrize(
+    ("rule", "change"),
+    [
+        ("hyperparameter", setting("opt_gradient_clip_norm", 1.0)),
+        ("hyperparameter", setting("opt_adamw_weight_decay", 0.01)),
+        ("hyperparameter", setting("lora_alpha", 16)),
+        ("hyperparameter", setting("eval_samples", 100)),
+        ("cache-clear", no_cache_cleared),
+        ("cache-clear", cache_cleared_at_the_end),
+        ("status", stopped_with("done")),
+        ("status", stopped_with("aborted")),
+        ("clock", time_runs_back("eval_stop", 5_000)),
+        ("clock", time_runs_back("seed", 3_000)),
+        ("schedule", evaluation_off),
+        ("schedule", first_evaluation_skipped),
+        ("outside-run", passes_after_the_run),
+    ],
+)
+def test_a_breach_in_a_log(tmp_path: Path, rule: str, change: Callable[[list[Entry]], Entry]) -> None:
+    made = entries()
+    at_fault = change(made)
+    log = tmp_path / "result_0.txt"
+    log.write_text(text(made))
+    assert official.verdict(log, RULESET) == "PASS"
+    assert mlperf.review(log, RULESET).verdict == "pass"
+    line = 2 * next(at for at, each in enumerate(made) if each is at_fault) + 2
+    assert breaches(log) == [(rule, log.name, line)]
+    assert f"mlperf-strict/{rule}" in strict.RULES
+
+
+def test_a_compliant_package_passes(tmp_path: Path) -> None:
+    maker.package(tmp_path)
+    assert breaches(tmp_path / maker.ORG) == []
+
+
+def test_values_written_as_text_and_settings_of_the_open_division(tmp_path: Path) -> None:
+    log = tmp_path / "result_0.txt"
+    made = entries()
+    find(made, "opt_gradient_clip_norm")["value"] = "0.3"
+    log.write_text(text(made))
+    assert breaches(log) == []
+    find(made, "opt_gradient_clip_norm")["value"] = 1.0
+    find(made, "submission_division")["value"] = "open"
+    log.write_text(text(made))
+    assert breaches(log) == []
+
+
+def test_ranks_that_share_a_file_may_jitter(tmp_path: Path) -> None:
+    log = tmp_path / "result_0.txt"
+    made = entries()
+    made[3:3] = [entry(made[2]["time_ms"] - 400, "weights_initialization")]
+    log.write_text(text(made))
+    assert breaches(log) == []
+
+
+@pytest.mark.parametrize("disguise", ["none", "seed", "shift", "one time"])
+def test_copies(tmp_path: Path, disguise: str) -> None:
+    results = maker.package(tmp_path)
+    made = [json.loads(json.dumps(each)) for each in entries(seed=2)]
+    if disguise != "none":
+        find(made, "seed")["value"] = 99
+    if disguise == "shift":
+        for each in made:
+            each["time_ms"] += 86_400_000
+    if disguise == "one time":
+        [each for each in made if each["key"] == "eval_start"][1]["time_ms"] += 3
+    (results / "result_7.txt").write_text(text(made))
+    assert mlperf.review(tmp_path / maker.ORG, RULESET).verdict == "pass"
+    assert breaches(tmp_path / maker.ORG) == [("copy", "result_7.txt", None)]
+
+
+def test_the_organisation_is_the_submitter(tmp_path: Path) -> None:
+    results = maker.package(tmp_path)
+    made = entries(seed=3)
+    find(made, "submission_org")["value"] = "EXAMPLE"  # spelt otherwise, the same
+    (results / "result_2.txt").write_text(text(made))
+    assert breaches(tmp_path / maker.ORG) == []
+    find(made, "submission_org")["value"] = "SUBMISSION_ORG_PLACEHOLDER"
+    (results / "result_2.txt").write_text(text(made))
+    line = 2 * made.index(find(made, "submission_org")) + 2
+    assert breaches(tmp_path / maker.ORG) == [("organisation", "result_2.txt", line)]
+    assert breaches(tmp_path) == [("organisation", "result_2.txt", line)]
+    assert breaches(results) == [("organisation", "result_2.txt", line)]  # where the other logs tell who submits
+    (results.parents[2] / "systems" / f"{maker.SYSTEM}.json").write_text(json.dumps(maker.description(submitter="A")))
+    assert {rule for rule, _, _ in breaches(tmp_path / maker.ORG)} == {"organisation"}
+
+
+def test_only_a_run_that_missed_the_target_is_excused(tmp_path: Path) -> None:
+    results = maker.package(tmp_path)
+    made = entries(seed=5)
+    find(made, "run_stop")["metadata"]["status"] = "aborted"
+    for each in made:
+        if each["key"] == "eval_accuracy":
+            each["value"] += 0.05
+    (results / "result_4.txt").write_text(text(made))
+    review = mlperf.review(results, RULESET, strict=True)
+    assert review.verdict == "pass"
+    assert not any(finding.rule.startswith("mlperf-strict") for finding in review.all_findings)
+    find(made, "lora_rank")["value"] = 4
+    (results / "result_4.txt").write_text(text(made))
+    assert mlperf.review(results, RULESET).verdict == "pass"  # as the official package checker has it
+    review = mlperf.review(results, RULESET, strict=True)
+    assert review.verdict == "fail"
+    assert [finding.rule for finding in review.findings if finding.severity == "fail"] == ["mlperf-strict/excused"]
+
+
+def test_the_policy_has_the_language_benchmarks_of_the_last_round() -> None:
+    for benchmark in ("llama2_70b_lora", "llama31_8b", "gpt_oss_20b", "deepseekv3_671b"):
+        assert policy.policy(benchmark, RULESET)
+    known = policy.policy("llama2_70b_lora", RULESET)
+    assert known
+    assert known.fixed == {
+        "opt_gradient_clip_norm": 0.3,
+        "opt_adamw_weight_decay": 0.0001,
+        "lora_alpha": 32,
+        "lora_rank": 16,
+        "lora_dropout": 0.1,
+        "eval_samples": 173,
+    }
+    assert policy.policy("resnet", "mlperf-0.7") is None
+
+
+@pytest.mark.parametrize(
+    ("batch", "benchmark", "places"),
+    [
+        (8, "llama2_70b_lora", (1536, 1920)),  # as real logs of round 5.1 have them
+        (9, "llama2_70b_lora", (1548, 1935)),
+        (64, "llama2_70b_lora", (4224, 4608)),
+        (36, "llama31_8b", (12312, 24624)),
+        (1008, "llama31_405b", (287280, 306432)),
+        (2304, "flux1", (262656, 525312)),
+    ],
+)
+def test_schedules(batch: int, benchmark: str, places: tuple[int, ...]) -> None:
+    known = policy.policy(benchmark, "mlperf-5.1")
+    assert known
+
+    def departures(found: tuple[int, ...]) -> int:
+        made = [entry(0, "global_batch_size", batch), *(entry(0, "eval_accuracy", 1, samples_count=at) for at in found)]
+        lines = [LogLine(0, each["key"], each, at) for at, each in enumerate(made, 1)]
+        return len(list(policy.schedule(known, lines)))
+
+    assert departures(places) == 0
+    assert departures(places[1:]) == 1
+    assert departures((places[0], places[1] + batch)) == 1
