@@ -184,7 +184,6 @@ def build(
 ) -> TorchImageClassifier:
     """The implementation, warmed up on random images of each size; its state is that of the seed."""
     keep_freed_memory()
-    torch.set_flush_denormal(True)
     hyper = Hyperparameters.of(hyperparameters)
     made = TorchImageClassifier(hyper, data, seed, compute)
     initial = made.state()
