@@ -176,7 +176,8 @@ def _print_result(console: Console, made: Plan, summaries: list[Summary]) -> Non
     console.print(f"price     {_price(made)}", soft_wrap=True)
     console.print(f"evidence  {made.out}", soft_wrap=True)
     console.print(f"review    python -m suite.review {made.out}", soft_wrap=True)
-    console.print(f"mlflow    python -m mlflow ui --backend-store-uri {without_secrets(tracking_uri())}", soft_wrap=True)
+    uri = without_secrets(tracking_uri())
+    console.print(f"mlflow    python -m mlflow ui --backend-store-uri {uri}", soft_wrap=True)
 
 
 def _price(made: Plan) -> str:
