@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import NoReturn
 
 from rich.console import Console
 from rich.table import Table
 
 from suite import config
 from suite.config import Benchmark
-from suite.errors import UserError, command, unknown
+from suite.errors import OneLineParser, UserError, command, unknown
 from suite.store import files
 
 HELP = """\
@@ -22,8 +21,8 @@ commands:
   path [BENCHMARK]       the data folder, or the benchmark's files in it
 
 BENCHMARK is a task at a scale, in either form:
-  python -m suite.data fetch image_classification/small
-  python -m suite.data fetch task=image_classification scale=small
+  python -m suite.data fetch TASK/SCALE
+  python -m suite.data fetch task=TASK scale=SCALE
 
 The data folder is data_dir=FOLDER (or --data-dir FOLDER), else the environment variable SUITE_DATA, else a folder in
 the user's cache folder. Files that are already there, also read-only, are used as they are.
@@ -31,17 +30,9 @@ Exit code: 0 fine, 1 verify found a fault, 2 a mistake in what was typed or a da
 """
 
 
-class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        """Called by argparse instead of printing the usage."""
-        raise UserError(f"{message}. See python -m suite.data --help.")
-
-
 def main(argv: list[str]) -> int:
     """Run one command and return its exit code. Raises UserError for what was mistyped or cannot be had."""
-    parser = Parser(
+    parser = OneLineParser(
         prog="python -m suite.data",
         description="Where the datasets lie, getting them, and verifying them.",
         epilog=HELP,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import sys
 from collections.abc import Callable, Iterable
+from typing import NoReturn
 
 USER_ERROR = 2
 
@@ -30,6 +32,14 @@ def unknown(kind: str, given: str, allowed: Iterable[str]) -> UserError:
     near = difflib.get_close_matches(given, names, n=1, cutoff=0.4)
     hint = f"did you mean {near[0]!r}? " if near else ""
     return UserError(f"unknown {kind} {given!r}: {hint}Allowed: {', '.join(names)}.")
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """argparse, but a mistake is a UserError and so one line. `prog` is the command as its user types it."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UserError."""
+        raise UserError(f"{message}. See {self.prog} --help.")
 
 
 def command(main: Callable[[list[str]], int]) -> None:

@@ -8,13 +8,12 @@ import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NoReturn
 
 import yaml
 from mlperf_logging.mllog import constants as keys
 
 from suite.config import Benchmark
-from suite.errors import UserError, command, unknown
+from suite.errors import OneLineParser, UserError, command, unknown
 from suite.record.evidence import write_atomically
 from suite.rules import convergence, reference
 from suite.rules.hyperparameters import batch_size
@@ -30,17 +29,9 @@ MLPerf asks for twice as many. Points of an older recipe (other hyperparameters,
 """
 
 
-class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise UserError."""
-        raise UserError(f"{message}. See python -m suite.rcp --help.")
-
-
 def main(argv: list[str]) -> int:
     """Add the runs that the command line `argv` names to the points and print these."""
-    parser = Parser(
+    parser = OneLineParser(
         prog="python -m suite.rcp",
         description="Make, or add to, reference convergence points from evidence.",
         epilog=EPILOG,

@@ -7,12 +7,11 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
 
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
-from suite.errors import UserError, command, unknown
+from suite.errors import OneLineParser, UserError, command, unknown
 from suite.record.evidence import write_atomically
 from suite.report import archive
 from suite.report.drawn import groups
@@ -34,14 +33,6 @@ environment variable SUITE_DATA names, else in the user's cache folder. rules.md
 
 Exit code: 0 compliant, 1 not compliant, 2 could not be reviewed. A run that did not reach its target is compliant.
 """
-
-
-class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise UserError."""
-        raise UserError(f"{message}. See python -m suite.review --help.")
 
 
 def main(argv: list[str]) -> int:
@@ -84,7 +75,7 @@ def _review(args: argparse.Namespace) -> Report:
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
-    parser = Parser(
+    parser = OneLineParser(
         prog="python -m suite.review",
         description="Review the evidence of a run, of a result, or of a whole submission.",
         epilog=EPILOG,

@@ -34,7 +34,7 @@ def main(argv: list[str]) -> int:
         print(_help())
         return 0
     if not argv:
-        raise UserError("which task? For example: python -m suite.run task=image_classification (--help lists all)")
+        raise UserError(f"which task? Give task= one of: {', '.join(config.names('task'))} (--help explains them).")
     argv = _complete(argv)
     codes: list[int] = []
 
@@ -99,7 +99,7 @@ def _complete(argv: list[str]) -> list[str]:
             raise unknown("option", name, allowed)
     for item in argv:
         if "=" not in item and not item.startswith("-"):
-            raise UserError(f"{item!r} is not of the form option=value; for example task=image_classification")
+            raise UserError(f"{item!r} is not of the form option=value; for example seed=1")
     if "task" not in options:
         if not options.get("resume"):
             raise UserError(f"which task? Give task= one of: {', '.join(config.names('task'))}.")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import time
 from pathlib import Path
 
-from suite.errors import UserError, command
+from suite.errors import OneLineParser, UserError, command
 from suite.record import evidence
 from suite.record.mirror import BehindError, Mirror, tracking_uri, without_secrets
 from suite.record.tracking import FOLLOWING
@@ -21,8 +20,8 @@ _LONGEST_WAIT_S = 60.0
 
 def main(argv: list[str]) -> int:
     """Run the command line `argv`: 0 when MLflow has everything, 1 when it could not be reached."""
-    parser = argparse.ArgumentParser(
-        "suite.sync",
+    parser = OneLineParser(
+        "python -m suite.sync",
         description="Bring evidence into MLflow: at MLFLOW_TRACKING_URI, or "
         "else into mlflow.db in the working folder. Nothing is ever brought in twice.",
     )
