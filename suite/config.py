@@ -6,6 +6,7 @@ import re
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
+from urllib.parse import quote
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -31,17 +32,29 @@ class File(Values):
     sha256: str
 
 
-class Archive(File):
-    """A downloadable archive that unpacks, in the data root, to the dataset's files."""
+class Remote(File):
+    """A file that can be downloaded from `url`."""
 
     url: str
+
+
+class Mirror(Values):
+    """Where a dataset's files can be downloaded one by one: at `url` + the path without its beginning `below`."""
+
+    url: str
+    below: str
+
+    def remote(self, file: File) -> Remote:
+        """Where `file` comes from."""
+        return Remote(**file.model_dump(), url=self.url + quote(file.path.removeprefix(self.below)))
 
 
 class Dataset(Values):
     """Where a benchmark's data comes from and what it must be.
 
     `arrays` gives the sha256 of each prepared array (dtype, shape and bytes, see `suite.store.arrays`):
-    the content that counts, whatever the files around it look like. `files` is empty when the data is embedded.
+    the content that counts, whatever the files around it look like. `files` is empty when the data is embedded; a
+    name stands for the many files of `conf/files/<name>.txt`. `archive` unpacks, in the data root, to the files.
     """
 
     name: str
@@ -50,9 +63,20 @@ class Dataset(Values):
     source: str
     train_samples: int | None = None  # one epoch; None where there is none, as in reinforcement learning
     eval_samples: int
-    files: tuple[File, ...] = ()
-    archive: Archive | None = None
+    files: tuple[File, ...] | str = ()
+    archive: Remote | None = None
+    mirror: Mirror | None = None
     arrays: dict[str, str]
+
+    @property
+    def members(self) -> tuple[File, ...]:
+        """The files, read from `conf/files/` where only a name is given."""
+        return listed(self.files) if isinstance(self.files, str) else self.files
+
+    @property
+    def bytes(self) -> int:
+        """The size of all files together."""
+        return sum(file.bytes for file in self.members)
 
 
 class Evaluation(Values):
@@ -184,6 +208,13 @@ def checked(record: type[Record], values: dict[str, Any], where: str) -> Record:
         if first["type"] == "extra_forbidden":
             raise unknown(f"option of {where}", field, record.model_fields) from None
         raise UserError(f"{where}.{field} is {first['input']!r}: {first['msg']}.") from None
+
+
+@cache
+def listed(name: str) -> tuple[File, ...]:
+    """The files of `conf/files/<name>.txt`, which has a line `<sha256>  <bytes>  <path>` for each."""
+    lines = (CONF / "files" / f"{name}.txt").read_text().splitlines()
+    return tuple(File(sha256=sha256, bytes=int(size), path=path) for sha256, size, path in map(str.split, lines))
 
 
 def scales(task: str) -> list[str]:

@@ -77,7 +77,7 @@ def ls(selected: list[Benchmark], data_dir: str | None) -> int:
     for benchmark in selected or _all():
         dataset = benchmark.dataset
         found = files.status(dataset, root, "size")
-        size = f"{sum(file.bytes for file in dataset.files) / 1e6:.1f} MB" if found else "0"
+        size = f"{dataset.bytes / 1e6:.1f} MB" if found else "0"
         present = sum(file.state == "present" for file in found)
         state = "embedded" if not found else "present" if present == len(found) else f"{present} of {len(found)} files"
         rows.append([benchmark.name, dataset.name, dataset.licence, size, state, dataset.citation])
@@ -102,7 +102,7 @@ def fetch(selected: list[Benchmark], data_dir: str | None) -> int:
         raise UserError("fetch needs a benchmark or a task: python -m suite.data fetch TASK/SCALE; ls lists them.")
     for benchmark in selected:
         folder = files.ensure(benchmark.dataset, files.root(data_dir))
-        print(f"{benchmark.name}: {f'in {folder}' if benchmark.dataset.files else 'embedded, needs no files'}")
+        print(f"{benchmark.name}: {f'in {folder}' if benchmark.dataset.members else 'embedded, needs no files'}")
     return 0
 
 
@@ -111,7 +111,7 @@ def verify(selected: list[Benchmark], data_dir: str | None) -> int:
     root = files.root(data_dir)
     faulty = False
     for benchmark in selected or _all():
-        expected = len(benchmark.dataset.files)
+        expected = len(benchmark.dataset.members)
         faults = files.faults(benchmark.dataset, root, "sha256")
         if not expected:
             print(f"{benchmark.name}: embedded, has no files")
@@ -133,9 +133,9 @@ def path(selected: list[Benchmark], data_dir: str | None) -> int:
     if not selected:
         print(root)
     for benchmark in selected:
-        if not benchmark.dataset.files:
+        if not benchmark.dataset.members:
             print(f"{benchmark.name} is embedded: it has no files.", file=sys.stderr)
-        for file in benchmark.dataset.files:
+        for file in benchmark.dataset.members:
             print(root / file.path)
     return 0
 

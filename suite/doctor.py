@@ -102,7 +102,7 @@ def _data(dataset: Dataset, root: Path) -> str:
     if not found:
         return "embedded"
     present = sum(file.state == "present" for file in found)
-    size = sum(file.bytes for file in dataset.files) / 1e6
+    size = dataset.bytes / 1e6
     return "present" if present == len(found) else f"{present} of {len(found)} files ({size:.0f} MB)"
 
 

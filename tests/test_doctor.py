@@ -31,7 +31,7 @@ def test_names_the_machine_every_benchmark_and_what_is_missing(
         for scale in config.scales(task):
             assert f"{task}/{scale}" in shown
             fetch = f"python -m suite.data fetch {task}/{scale}"
-            assert (fetch in shown) == bool(config.benchmark(task, scale).dataset.files)
+            assert (fetch in shown) == bool(config.benchmark(task, scale).dataset.members)
     assert "\x1b" not in shown
 
 

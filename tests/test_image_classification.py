@@ -61,7 +61,7 @@ def test_refuses_what_is_not_a_class(predictions, line):
     assert caught.value.line == line
 
 
-@pytest.mark.data
+@pytest.mark.data("image_classification/small")
 def test_cifar10_is_the_authors_own():
     data = prepared(config.benchmark("image_classification", "small"), TASK)
     assert data["train_images"].shape == (50_000, 32, 32, 3)

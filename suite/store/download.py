@@ -1,34 +1,55 @@
-"""Downloading one archive: pooch fetches, what is ours is going on where a download broke off."""
+"""Downloading files: pooch fetches, what is ours is going on where a download broke off."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import IO, Any
 
 import pooch
 import requests
+from tqdm import tqdm
 
-from suite.config import Archive
+from suite.config import Remote
 from suite.store.sums import sha256
 
 ATTEMPTS = 3  # in a row that bring nothing new
 WAIT_S = 1.0  # before the second attempt; twice that before the third
 TIMEOUT_S = 30.0
+CONNECTIONS = 8
 CHUNK_BYTES = 1 << 16  # a connection that breaks loses at most this much
 
 
 class DownloadError(Exception):
-    """Why an archive could not be downloaded, in a few words."""
+    """What could not be downloaded and why, in a few words."""
 
 
 class _WrongContentError(Exception):
-    """What lies in the partial file is not, or not a beginning of, the archive."""
+    """What lies in the partial file is not, or not a beginning of, the remote."""
 
 
-def download(archive: Archive, target: Path) -> None:
-    """Download `archive` to `target`, which appears only when its size and sha256 are right.
+def download_all(remotes: Sequence[Remote], root: Path) -> None:
+    """Download each of `remotes` to its place in `root`, several at a time. Raises as `download` does."""
+
+    def bring(remote: Remote) -> None:
+        target = root / remote.path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        download(remote, target, progress=False)
+
+    with ThreadPoolExecutor(CONNECTIONS) as pool:
+        brought = [pool.submit(bring, remote) for remote in remotes]
+        try:
+            for future in tqdm(as_completed(brought), total=len(brought), unit="file", disable=not sys.stderr.isatty()):
+                future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def download(remote: Remote, target: Path, progress: bool = True) -> None:
+    """Download `remote` to `target`, which appears only when its size and sha256 are right.
 
     What has come so far lies in `target`.part and is gone on with by HTTP Range, in this process or a later one.
     The caller keeps other processes away. Raises DownloadError, or OSError if `target` cannot be written.
@@ -38,43 +59,43 @@ def download(archive: Archive, target: Path) -> None:
     while True:
         start = _size(part)
         try:
-            if start < archive.bytes:  # else an earlier process ended just before it renamed the file
-                _fetch(archive, part, start)
-            _check(archive, part)
+            if start < remote.bytes:  # else an earlier process ended just before it renamed the file
+                _fetch(remote, part, start, progress)
+            _check(remote, part)
             part.replace(target)
             return
         except _WrongContentError as error:
             part.unlink()
             if not start:
-                raise DownloadError(str(error)) from None
+                raise DownloadError(f"{remote.url}: {error}") from None
         except requests.RequestException as error:
             idle = 0 if _size(part) > farthest else idle + 1
             farthest = max(farthest, _size(part))
             if idle == ATTEMPTS:
-                raise DownloadError(_reason(error)) from None
+                raise DownloadError(f"{remote.url}: {_reason(error)}") from None
             time.sleep(WAIT_S * idle)
 
 
-def _fetch(archive: Archive, part: Path, start: int) -> None:
+def _fetch(remote: Remote, part: Path, start: int, progress: bool) -> None:
     """Append to `part`, which holds `start` bytes, what the server sends from there on."""
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
     with part.open("ab") as file:
-        body = _Body(file, archive.bytes)
+        body = _Body(file, remote)
         fetch = pooch.HTTPDownloader(
-            progressbar=sys.stderr.isatty(),
+            progressbar=progress and sys.stderr.isatty(),
             chunk_size=CHUNK_BYTES,
             timeout=TIMEOUT_S,
             headers=headers,
             hooks={"response": body.begin},
         )
-        fetch(archive.url, body, None)
+        fetch(remote.url, body, None)
 
 
 class _Body:
-    """The file that pooch writes a response's body to; never longer than `limit` bytes."""
+    """The file that pooch writes a response's body to; never longer than `remote` is."""
 
-    def __init__(self, file: IO[bytes], limit: int) -> None:
-        self.file, self.limit, self.flush = file, limit, file.flush
+    def __init__(self, file: IO[bytes], remote: Remote) -> None:
+        self.file, self.remote, self.flush = file, remote, file.flush
 
     def begin(self, response: requests.Response, **_: Any) -> None:
         """Called by requests before the body is read. Statuses of 500 and above are left to pooch, and tried again."""
@@ -82,23 +103,23 @@ class _Body:
         if status == requests.codes.range_not_satisfiable:
             raise _WrongContentError(f"HTTP {status} {response.reason}")
         if 400 <= status < 500 and status not in (requests.codes.timeout, requests.codes.too_many_requests):
-            raise DownloadError(f"HTTP {status} {response.reason}")
+            raise DownloadError(f"{self.remote.url}: HTTP {status} {response.reason}")
         if status == requests.codes.ok:  # the whole file, whether a part was asked for or not
             self.file.seek(0)
             self.file.truncate()
         response.raw.headers.pop("Content-Encoding", None)  # some servers call a .tar.gz "gzip": keep it packed
 
     def write(self, chunk: bytes) -> None:
-        if self.file.tell() + len(chunk) > self.limit:
-            raise _WrongContentError(f"it holds more than the expected {self.limit} bytes")
+        if self.file.tell() + len(chunk) > self.remote.bytes:
+            raise _WrongContentError(f"it holds more than the expected {self.remote.bytes} bytes")
         self.file.write(chunk)
 
 
-def _check(archive: Archive, part: Path) -> None:
-    if (size := _size(part)) != archive.bytes:
-        raise _WrongContentError(f"it holds {size} bytes, expected {archive.bytes}")
-    if (found := sha256(part)) != archive.sha256:
-        raise _WrongContentError(f"its content has sha256 {found}, expected {archive.sha256}")
+def _check(remote: Remote, part: Path) -> None:
+    if (size := _size(part)) != remote.bytes:
+        raise _WrongContentError(f"it holds {size} bytes, expected {remote.bytes}")
+    if (found := sha256(part)) != remote.sha256:
+        raise _WrongContentError(f"its content has sha256 {found}, expected {remote.sha256}")
 
 
 def _size(path: Path) -> int:

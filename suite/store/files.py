@@ -10,9 +10,9 @@ from typing import Literal
 
 from filelock import FileLock
 
-from suite.config import Archive, Dataset, File
+from suite.config import Dataset, File, Remote
 from suite.errors import UserError
-from suite.store.sums import cache_dir, remembered_sha256, sha256
+from suite.store.sums import RememberedSums, cache_dir, sha256
 from suite.store.unpack import unpack
 
 Check = Literal["size", "remembered", "sha256"]
@@ -60,16 +60,17 @@ def status(dataset: Dataset, root: Path, check: Check = "remembered") -> list[Fi
     was last read need not be read again ("remembered"), or by reading every file ("sha256").
     Raises UserError for a file that cannot be read.
     """
-    return [_status(file, root, check) for file in dataset.files]
+    with RememberedSums() as sums:
+        return [_status(file, root, check, sums) for file in dataset.members]
 
 
-def _status(file: File, root: Path, check: Check) -> FileStatus:
+def _status(file: File, root: Path, check: Check, sums: RememberedSums) -> FileStatus:
     path = root / file.path
     try:
         if not path.is_file():
             return FileStatus(path, "missing", file)
         size = path.stat().st_size
-        found = None if check == "size" else sha256(path) if check == "sha256" else remembered_sha256(path)
+        found = None if check == "size" else sha256(path) if check == "sha256" else sums.sha256(path)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}.") from error
     state: State = "present"
@@ -95,36 +96,48 @@ def ensure(dataset: Dataset, root: Path) -> Path:
     """Bring the dataset's files into `root` if they are not there, and return `root`.
 
     Right files are used as they are (`root` may be read-only); else a right archive in `root` is unpacked; else the
-    archive is downloaded to `root` first. An embedded dataset, which has no files, needs nothing.
-    Raises UserError with the reason and with what to do by hand.
+    archive, or each file that is not there from the dataset's mirror, is downloaded to `root`. An embedded dataset,
+    which has no files, needs nothing. Raises UserError with the reason and with what to do by hand.
     """
     if not (found := faults(dataset, root)):
         return root
-    archive = dataset.archive
-    if archive is None:
+    if dataset.archive is None and dataset.mirror is None:
         raise _error(dataset, root, found, "")
-    from suite.store.download import DownloadError, download  # slow to import and seldom needed
+    from suite.store.download import DownloadError, download, download_all  # slow to import and seldom needed
 
     try:
         root.mkdir(parents=True, exist_ok=True)
-        with FileLock(root / f".{archive.path}.lock"):
-            if faults(dataset, root):  # else another process has just brought them
-                if _status(archive, root, "remembered").state != "present":
-                    download(archive, root / archive.path)
-                _install(dataset, archive, root)
+        with FileLock(root / f".{_slug(dataset)}.lock"):
+            found = faults(dataset, root)  # perhaps another process has just brought them
+            if found and dataset.archive:
+                if not _is_right(dataset.archive, root):
+                    download(dataset.archive, root / dataset.archive.path)
+                _install(dataset, dataset.archive, root)
+            elif found and dataset.mirror:
+                download_all([dataset.mirror.remote(file.expected) for file in found], root)
     except DownloadError as error:
-        raise _error(dataset, root, found, f"cannot download {archive.url}: {error}. ") from error
+        raise _error(dataset, root, found, f"cannot download {error}. ") from error
     except OSError as error:
         raise _error(dataset, root, found, f"cannot write to {root}: {error.strerror or error}. ") from error
     return root
 
 
-def _install(dataset: Dataset, archive: Archive, root: Path) -> None:
+def _slug(dataset: Dataset) -> str:
+    """Names a dataset in the data root."""
+    return dataset.archive.path if dataset.archive else Path(dataset.members[0].path).parts[0]
+
+
+def _is_right(archive: Remote, root: Path) -> bool:
+    with RememberedSums() as sums:
+        return _status(archive, root, "remembered", sums).state == "present"
+
+
+def _install(dataset: Dataset, archive: Remote, root: Path) -> None:
     """Unpack beside the files' places, verify, and rename: a file in its place is a whole file."""
     fresh = root / f".{archive.path}.unpacked"
     shutil.rmtree(fresh, ignore_errors=True)  # left by a process that was killed
     try:
-        unpack(root / archive.path, {file.path for file in dataset.files}, fresh)
+        unpack(root / archive.path, {file.path for file in dataset.members}, fresh)
         for file in status(dataset, fresh, "sha256"):
             if file.state != "present":
                 raise UserError(f"{root / archive.path} does not unpack to the files declared for it: {file.problem}.")
@@ -140,7 +153,8 @@ def _error(dataset: Dataset, root: Path, found: list[FileStatus], reason: str) -
     if archive := dataset.archive:
         mend = f"Bring {archive.url} ({archive.bytes} bytes, sha256 {archive.sha256}) to {root / archive.path}"
     else:
-        mend = f"Bring the files of {dataset.source} to {root}"
+        source = dataset.mirror.remote(found[0].expected).url if dataset.mirror else f"the files of {dataset.source}"
+        mend = f"Bring {source}{more} to {found[0].path if dataset.mirror else root}"
     return UserError(
         f"{dataset.name}: {found[0].problem}{more}; {reason}{mend}, or name the folder that holds the files with "
         "data_dir= or SUITE_DATA; scale=mini needs no files."

@@ -26,21 +26,33 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def remembered_sha256(path: Path) -> str:
-    """Like `sha256`, but reads the file only if its size or its times have changed since the last call."""
-    status = path.stat()
-    identity = [str(status.st_size), str(status.st_mtime_ns), str(status.st_ctime_ns)]
-    notes, key = cache_dir() / "sums.json", str(path.resolve())
-    memory = _read(notes)
-    *known, known_sum = str(memory.get(key)).split()
-    if known == identity:
-        return known_sum
-    found = sha256(path)
-    if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > SETTLED_NS:
-        with suppress(OSError):
-            notes.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(notes, json.dumps(memory | {key: " ".join([*identity, found])}, indent=1).encode())
-    return found
+class RememberedSums:
+    """The sums of files that have been read before; what is new is remembered when the `with` block ends."""
+
+    def __enter__(self) -> RememberedSums:
+        self._notes = cache_dir() / "sums.json"
+        self._memory = _read(self._notes)
+        self._new: dict[str, str] = {}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._new:
+            with suppress(OSError):
+                self._notes.parent.mkdir(parents=True, exist_ok=True)
+                write_atomically(self._notes, json.dumps(_read(self._notes) | self._new, indent=1).encode())
+
+    def sha256(self, path: Path) -> str:
+        """Like `sha256`, but reads the file only if its size or its times have changed since it was last read."""
+        status = path.stat()
+        identity = [str(status.st_size), str(status.st_mtime_ns), str(status.st_ctime_ns)]
+        key = str(path.resolve())
+        *known, known_sum = str(self._memory.get(key)).split()
+        if known == identity:
+            return known_sum
+        found = sha256(path)
+        if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > SETTLED_NS:
+            self._new[key] = " ".join([*identity, found])
+        return found
 
 
 def _read(notes: Path) -> dict[str, str]:

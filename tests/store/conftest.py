@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.config import Archive, Dataset, File
+from suite.config import Dataset, File, Remote
 from suite.store import download
 
 MEMBERS = {"set/a.bin": bytes(range(256)) * 40, "set/sub/b.bin": b"b" * 3000}
@@ -49,7 +49,7 @@ def dataset(packed: bytes, url: str, archive: str = "set.tar", members: dict[str
         source="https://example.org/set",
         eval_samples=1,
         files=tuple(File(path=n, bytes=len(c), sha256=sum_of(c)) for n, c in members.items()),
-        archive=Archive(path=archive, bytes=len(packed), sha256=sum_of(packed), url=url),
+        archive=Remote(path=archive, bytes=len(packed), sha256=sum_of(packed), url=url),
         arrays={},
     )
 
