@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -81,9 +82,11 @@ def _run(options: dict[str, Any], choices: dict[str, str], given: dict[str, str]
         summaries.append(timed.run(index))
         if summaries[-1].reason == "interrupt":
             break
-    _print_result(console, made, summaries)
+    _print_result(console, made, summaries, options["mlflow"])
     reviewed = review(made.out, options["data_dir"])
-    console.print(f"verdict   {reviewed.verdict}, {len(reviewed.findings)} findings (review)", soft_wrap=True)
+    severities = Counter(finding.severity for finding in reviewed.findings)
+    listed = ", ".join(f"{severity}: {count}" for severity, count in severities.items())
+    console.print(f"verdict   {reviewed.verdict}" + (f" ({listed})" if listed else ""), soft_wrap=True)
     if summaries[-1].reason == "interrupt":
         return 130
     return 0 if all(summary.converged for summary in summaries) else BUDGET_ENDED
@@ -153,7 +156,7 @@ def _print_plan(console: Console, made: Plan) -> None:
     console.print(table)
 
 
-def _print_result(console: Console, made: Plan, summaries: list[Summary]) -> None:
+def _print_result(console: Console, made: Plan, summaries: list[Summary], mlflow: bool) -> None:
     table = Table("run", "seed", "ended at", made.benchmark.metric, "samples", "time", "cost", "energy")
     for index, summary in enumerate(summaries, 1):
         table.add_row(
@@ -177,7 +180,8 @@ def _print_result(console: Console, made: Plan, summaries: list[Summary]) -> Non
     console.print(f"evidence  {made.out}", soft_wrap=True)
     console.print(f"review    python -m suite.review {made.out}", soft_wrap=True)
     uri = without_secrets(tracking_uri())
-    console.print(f"mlflow    python -m mlflow ui --backend-store-uri {uri}", soft_wrap=True)
+    then = f"python -m mlflow ui --backend-store-uri {uri}" if mlflow else f"python -m suite.sync {made.out}"
+    console.print(f"mlflow    {then}", soft_wrap=True)
 
 
 def _price(made: Plan) -> str:

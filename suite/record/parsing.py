@@ -163,3 +163,10 @@ def differences(expected: Any, found: Any, path: KeyPath = ()) -> list[tuple[Key
     for key in {**expected, **found}:
         result += differences(expected.get(key, "nothing"), found.get(key, "nothing"), (*path, key))
     return result
+
+
+def without_none(value: Any) -> Any:
+    """A plain value whose mappings, at any depth, have no entries that are None."""
+    if isinstance(value, dict):
+        return {key: without_none(each) for key, each in value.items() if each is not None}
+    return [without_none(each) for each in value] if isinstance(value, list) else value

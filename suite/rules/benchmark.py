@@ -9,7 +9,7 @@ from mlperf_logging.mllog import constants as keys
 from suite import config as suite_config
 from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.record.mllog import DATASET
-from suite.record.parsing import differences, same
+from suite.record.parsing import differences, same, without_none
 from suite.rules.finding import RUN, Breach
 from suite.rules.reading import Evidence
 
@@ -30,7 +30,10 @@ def known_benchmark(run: Evidence) -> Iterator[Breach]:
 
 @RUN.rule("division.2")
 def unchanged_benchmark(run: Evidence) -> Iterator[Breach]:
-    """The configuration holds the benchmark as the suite defines it; its hyperparameters have their own rules."""
+    """The configuration holds the benchmark as the suite defines it; its hyperparameters have their own rules.
+
+    A field that is not there is a field that is None: evidence outlives the suite that wrote it.
+    """
     if run.benchmark is None or not run.parsed(CONFIG):
         return
     elsewhere = {"hyperparameters", "free"}
@@ -38,7 +41,7 @@ def unchanged_benchmark(run: Evidence) -> Iterator[Breach]:
     found = run.configured("benchmark")
     if isinstance(found, dict):
         found = {name: value for name, value in found.items() if name not in elsewhere}
-    for path, right, wrong in differences(expected, found):
+    for path, right, wrong in differences(without_none(expected), without_none(found)):
         line = run.config_line("benchmark", *path)
         yield Breach(CONFIG, line, f"benchmark.{'.'.join(map(str, path))}: {right}", wrong, NOT_YOURS)
 

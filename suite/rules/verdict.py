@@ -14,6 +14,7 @@ from suite.record.evidence import LOG
 from suite.record.mllog import COST, ENERGY, ENVIRONMENT, RESTART
 from suite.record.parsing import number
 from suite.record.summary import Summary
+from suite.record.system import KEYS
 from suite.rules import benchmark, copies, hyperparameters, log, measurement, package, quality, runs, system
 from suite.rules.convergence import Convergence, convergence
 from suite.rules.finding import PACKAGE, RESULT, RUN, Finding, shown
@@ -49,6 +50,7 @@ class ResultReview:
 
     `benchmark` is the suite's own, None where the log names none of them; `findings` are those of the runs and of the
     result that they make together. `convergence` is its test against the reference, None where it does not apply.
+    `description` has the texts of the system description.
     """
 
     path: str
@@ -58,6 +60,10 @@ class ResultReview:
     findings: list[Finding]
     runs: list[RunReview]
     convergence: Convergence | None
+    submitter: str | None
+    division: str | None
+    status: str | None
+    description: dict[str, str]
 
     @property
     def score_s(self) -> float | None:
@@ -128,6 +134,7 @@ def verdict_of(findings: Iterable[Finding]) -> Verdict:
 
 def _result(result: Result, evidence: list[Evidence], reviewed: list[RunReview]) -> ResultReview:
     first = evidence[0]
+    described = {key: _text(first.described("description", key)) for key in KEYS}
     return ResultReview(
         path=shown(result.path),
         benchmark=first.benchmark,
@@ -139,6 +146,10 @@ def _result(result: Result, evidence: list[Evidence], reviewed: list[RunReview])
         ],
         runs=reviewed,
         convergence=convergence(evidence),
+        submitter=_text(first.value(keys.SUBMISSION_ORG)),
+        division=_text(first.value(keys.SUBMISSION_DIVISION)),
+        status=_text(first.value(keys.SUBMISSION_STATUS)),
+        description={key: text for key, text in described.items() if text},
     )
 
 

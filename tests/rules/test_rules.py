@@ -41,6 +41,11 @@ def test_sound_result_passes_and_has_a_score(sound_result):
     assert made.score_s == 30.0
 
 
+def test_a_run_of_a_suite_that_lacked_a_field_passes(run):
+    run.edit_config(lambda values: values["benchmark"]["dataset"].pop("mirror"))
+    assert review(run.folder).verdict == "pass"
+
+
 def test_sound_run_on_an_accelerator_passes(tmp_path):
     made = review(write_run(tmp_path / "run", hw="h200", machine=WITH_H200).folder)
     assert made.verdict == "pass"
