@@ -66,11 +66,12 @@ def _of_mlperf(report: Report, root: Path) -> Iterator[Group]:
     folders = [(folder, list(logs)) for folder, logs in groupby(report.logs, lambda log: log.path.rpartition("/")[0])]
     folders.sort(key=lambda folder: all(log.verdict == "pass" for log in folder[1]))
     for folder, logs in folders[:MAX_GROUPS]:
-        runs = [(log.path, _read(log, root, report.ruleset)) for log in logs[:MAX_RUNS]]
+        runs = [(log.path, history_of(log, root, report.ruleset)) for log in logs[:MAX_RUNS]]
         yield Group(title=folder, metric="eval_accuracy", target=None, runs=runs)
 
 
-def _read(log: Log, root: Path, ruleset: str) -> History:
+def history_of(log: Log, root: Path, ruleset: str) -> History:
+    """The history of one of MLPerf's logs, as `report` names it, below `root`; empty where it cannot be read."""
     path = root / log.path if root.is_dir() else root
     if not path.resolve().is_relative_to(root.resolve()):
         return History()

@@ -36,7 +36,7 @@ from suite.rules.timeline import Timeline, timeline
 
 # The largest file of each name that is read: bytes, lines.
 LIMITS = {
-    LOG: (64 << 20, 1 << 17),
+    LOG: (16 << 20, 1 << 17),
     CONFIG: (64 << 10, 1 << 12),
     SYSTEM: (1 << 20, 1 << 14),
     POWER: (MAX_BYTES, 1 << 20),
