@@ -111,6 +111,7 @@ class Benchmark(Values):
     scale: str
     title: str
     metric: str
+    metric_signature: str | None = None  # which version of the metric it is, where its library has a name for that
     target: float
     direction: Literal["higher", "lower"]
     evaluation: Evaluation

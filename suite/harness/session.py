@@ -183,6 +183,8 @@ class _Run:
             hashlib.sha256(config).hexdigest(),
             **{name: resolved[name] for name in identity},
             system=plan.system.name,
+            metric=benchmark.metric,
+            metric_signature=benchmark.metric_signature,
             git_revision=description["git"]["revision"],
             git_dirty=description["git"]["dirty"],
         )
