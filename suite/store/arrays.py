@@ -44,7 +44,7 @@ def prepared(benchmark: Benchmark, task: Task, data_dir: str | None = None) -> A
     """
     dataset = benchmark.dataset
     folder = files.ensure(dataset, files.root(data_dir))
-    cache = cache_dir() / "arrays" / _key(benchmark, task)
+    cache = cache_dir() / "arrays" / f"{benchmark.task}-{benchmark.scale}" / _key(benchmark, task)
     with _alone(cache):
         arrays = _load(cache)
         if not arrays or _fault(dataset, arrays):
@@ -99,6 +99,9 @@ def _store(cache: Path, arrays: Arrays) -> Arrays:
                 np.save(fresh / f"{name}.npy", array, allow_pickle=False)
             shutil.rmtree(cache, ignore_errors=True)
             fresh.rename(cache)
+        for other in cache.parent.glob("?" * len(cache.name)):  # of older declarations or code
+            if other != cache:
+                shutil.rmtree(other, ignore_errors=True)
         return _load(cache)
     except OSError:
         for array in arrays.values():

@@ -129,7 +129,7 @@ HEADER = b"\x93NUMPY\x01\x00"
 @pytest.mark.parametrize("damage", [b"", b"garbage", HEADER, HEADER + b"\4\0" + b"{'(\n", None])
 def test_a_damaged_cache_is_made_again(damage: bytes | None) -> None:
     prepared(benchmark(), Task())
-    (stored,) = (sums.cache_dir() / "arrays").glob("*/images.npy")
+    (stored,) = (sums.cache_dir() / "arrays").glob("*/*/images.npy")
     content = stored.read_bytes()
     stored.write_bytes(content[:-1] + b"?" if damage is None else damage)
     task = Task()
@@ -157,6 +157,7 @@ def test_changed_preparation_code_is_run_again(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "preparing_ten.py").write_text(code + "\n# another version\n")
     prepared(ten, task)
     assert task.calls == 2
+    assert len(list((sums.cache_dir() / "arrays").glob("*/*/n.npy"))) == 1
 
 
 def test_processes_that_start_together_prepare_once() -> None:
