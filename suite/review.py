@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
 from suite.errors import OneLineParser, UserError, command, unknown
 from suite.record.evidence import write_atomically
@@ -18,9 +17,9 @@ from suite.report.drawn import groups
 from suite.report.excerpt import excerpts
 from suite.report.model import SUITE, Report, report
 from suite.report.page import html
+from suite.report.progress import bar
 from suite.report.sarif import sarif
 from suite.report.terminal import show
-from suite.rules import verdict
 
 EXIT_CODES = {"pass": 0, "fail": 1, "error": 2}
 
@@ -57,7 +56,7 @@ def main(argv: list[str]) -> int:
 def _review(args: argparse.Namespace) -> Report:
     """The report, written to the files that `args` name."""
     path = Path(args.path)
-    with _opened(path) as root, _progress(args.json) as progress:
+    with _opened(path) as root, bar(args.json) as progress:
         made = report(
             root,
             args.ruleset,
@@ -112,27 +111,6 @@ def _opened(path: Path) -> Iterator[Path]:
             yield folder
     else:
         yield path
-
-
-@contextmanager
-def _progress(quiet: bool) -> Iterator[verdict.Progress]:
-    """A bar on standard error for people, from the second log on."""
-    console = Console(stderr=True)
-    bar = Progress(
-        *Progress.get_default_columns()[:2],
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-    )
-    bar.disable = quiet or not console.is_terminal
-    task = bar.add_task("review", total=None, visible=False)
-
-    def show_progress(done: int, of: int) -> None:
-        bar.update(task, completed=done, total=of, visible=of > 1)
-
-    with bar:
-        yield show_progress
 
 
 def _write(path: Path, text: str) -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
 from suite import __version__
@@ -18,11 +15,11 @@ from suite.report.drawn import Group
 from suite.report.excerpt import Place
 from suite.report.model import Report
 from suite.report.rulebook import rule_texts
+from suite.report.selfcontained import environment, policy, source
 from suite.report.terminal import said
 
 MAX_FINDINGS = 2000  # on the page
 WORDS = {"fail": "not compliant", "error": "could not be checked", "note": "note"}
-POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'"
 _ORDER = ("fail", "error", "note")
 
 
@@ -31,16 +28,11 @@ def html(report: Report, lines: Mapping[Place, str], groups: Sequence[Group]) ->
 
     Scripts and styles run only by their hashes, and nothing is loaded: the page's policy says so.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("suite.report", "."),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-    )
-    css, js = (_source(environment, name) for name in ("page.css", "page.js"))
+    templates = environment("suite.report")
+    css, js = source(templates, "page.css"), source(templates, "page.js")
     findings = sorted(report.findings, key=lambda f: (f in report.waived, _ORDER.index(f.severity)))
     texts, by_rule = rule_texts(), Counter(finding.rule for finding in findings)
-    return environment.get_template("page.html").render(
+    return templates.get_template("page.html").render(
         report=report,
         said=said(report),
         shown=findings[:MAX_FINDINGS],
@@ -68,17 +60,8 @@ def html(report: Report, lines: Mapping[Place, str], groups: Sequence[Group]) ->
         version=__version__,
         css=css,
         js=js,
-        policy=f"{POLICY}; style-src {_hash(css)}; script-src {_hash(js)}",
+        policy=policy(css, js),
     )
-
-
-def _source(environment: jinja2.Environment, name: str) -> Markup:
-    assert environment.loader
-    return Markup(environment.loader.get_source(environment, name)[0])
-
-
-def _hash(source: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}'"
 
 
 def _cell(value: Any) -> Markup:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from suite.errors import UserError
+from suite.rules import seals
 from suite.rules.finding import Breach, Checks
 from suite.rules.reading import LIMITS, WAIVERS
 
@@ -33,10 +34,16 @@ class Result:
 
 @dataclass
 class Submission:
-    """`waivers` are the folders that hold a waivers.yaml, `links` the links outside evidence; relative paths."""
+    """What lies in `root`.
 
+    `waivers` are the folders that hold a waivers.yaml, `sealed` those that hold a submission.json; `links` are the
+    links outside evidence; relative paths.
+    """
+
+    root: Path
     results: list[Result] = field(default_factory=list)
     waivers: list[str] = field(default_factory=list)
+    sealed: list[str] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
 
 
@@ -50,6 +57,14 @@ def no_links(submission: Submission) -> Iterator[Breach]:
         yield Breach(path, None, "plain files and folders, no links", "a symbolic link", "submit what it points to")
 
 
+@FOLDERS.rule("package.6")
+def as_sealed(submission: Submission) -> Iterator[Breach]:
+    """What a submission.json lies above is what it seals."""
+    for folder in submission.sealed:
+        for breach in seals.breaches(submission.root / folder):
+            yield replace(breach, file=join(folder, breach.file))
+
+
 def join(folder: str, name: str) -> str:
     """`folder/name`, or `name` where the folder is the one that is reviewed."""
     return f"{folder}/{name}" if folder and name else folder or name
@@ -60,7 +75,7 @@ def survey(root: Path) -> Submission:
 
     Raises UserError if there is none, or more folders and files than are looked at.
     """
-    found, entries = Submission(), 0
+    found, entries = Submission(root), 0
     pending = [("", 0)]
     while pending:
         path, depth = pending.pop()
@@ -82,6 +97,8 @@ def survey(root: Path) -> Submission:
             raise UserError(f"cannot review {root / path}: {error.strerror}; {_GIVE}") from error
         if WAIVERS in names:
             found.waivers.append(path)
+        if seals.SEAL in names:
+            found.sealed.append(path)
         if runs or LIMITS.keys() & names:
             labels = tuple(sorted(runs, key=lambda name: int(name[4:]))) or ("",)
             found.results.append(Result(path, labels))

@@ -176,7 +176,7 @@ def _summary(run: Evidence) -> Summary:
     start, stop, evaluations = run.timeline.run_start, run.timeline.run_stop, run.timeline.evaluations
     cost, energy = run.line(COST), run.line(ENERGY)
     environments = run.lines_of.get(ENVIRONMENT, [])
-    noise = [str(line.metadata.get("reasons")) for line in environments if line.value != "quiet"]
+    noise = [_reasons(line.metadata.get("reasons")) for line in environments if line.value != "quiet"]
     return Summary(
         status=_text(stop.metadata.get(keys.STATUS)) if stop else None,
         reason=_text(stop.metadata.get("reason")) if stop else None,
@@ -190,6 +190,10 @@ def _summary(run: Evidence) -> Summary:
         noise=tuple(shown(reason) for reason in noise),
         restarts=len(run.lines_of.get(RESTART, [])),
     )
+
+
+def _reasons(value: object) -> str:
+    return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _text(value: object) -> str | None:

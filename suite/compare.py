@@ -1,0 +1,89 @@
+"""`python -m suite.compare A B`: two results side by side, with confidence intervals: difference, or noise?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+from suite.errors import OneLineParser, UserError, command
+from suite.leaderboard.comparison import CONFIDENCE, LEAST_RUNS, Comparison, compare
+from suite.leaderboard.reading import read, sources
+from suite.report.progress import bar
+
+EPILOG = f"""\
+A and B are out= folders of python -m suite.run, submissions, or folders that hold such; MLPerf's results are named with
+the rules of their round, as mlperf-5.1=FOLDER. Compared are the benchmarks that both hold, and where one of them holds
+several frameworks of one benchmark, framework by framework.
+
+For each figure: its mean over the runs that reached the target, and the ratio B / A with its confidence interval of
+{CONFIDENCE:.0%}, by the bootstrap over runs (scipy.stats.bootstrap, BCa, fixed seed). An interval that holds 1 is
+noise: these runs do not show a difference. Fewer than {LEAST_RUNS} such runs on a side tell nothing. Of a few runs the
+interval is rough, and rather too narrow than too wide; where runs did not reach the target, the means flatter the side
+that lost them.
+
+Exit code: 0 compared, 2 a mistake in the command, or nothing to compare.
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Compare what the command line `argv` names and print it."""
+    parser = OneLineParser(
+        prog="python -m suite.compare",
+        description="Compare two results.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("words", nargs="+", metavar="A B", help="two results; also data_dir=FOLDER")
+    parser.add_argument("--data-dir", metavar="FOLDER", help="the data folder")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    args = parser.parse_intermixed_args(argv)
+    named, data_dir = sources(args.words, args.data_dir)
+    if len(named) != 2:
+        raise UserError(f"{len(named)} results given: name two. See {parser.prog} --help.")
+    with bar() as progress:
+        sides = [read(source, data_dir, progress).entries for source in named]
+    made = compare(*sides)
+    if not made:
+        a, b = (
+            f"{source.folder} holds {', '.join(sorted({entry.benchmark for entry in side}))}"
+            for source, side in zip(named, sides, strict=True)
+        )
+        raise UserError(f"nothing to compare: {a}; {b}")
+    if args.json:
+        print(json.dumps([{**asdict(each), "figures": _figures(each)} for each in made], indent=1))
+    else:
+        console = Console(highlight=False)
+        if not console.is_terminal:
+            console.width = 120
+        for each in made:
+            _show(console, each)
+    return 0
+
+
+def _figures(made: Comparison) -> list[dict[str, object]]:
+    return [{**asdict(figure), "says": figure.says} for figure in made.figures]
+
+
+def _show(console: Console, made: Comparison) -> None:
+    sides = [Column(Text(f"{letter}: {side.name}")) for letter, side in (("A", made.a), ("B", made.b))]
+    table = Table("", *sides, "B / A", "interval", "which says")
+    table.add_row("target reached", f"{made.a.reached} of {made.a.runs}", f"{made.b.reached} of {made.b.runs}")
+    for figure in made.figures:
+        low_high = "" if figure.interval is None else "{:.3g} to {:.3g}".format(*figure.interval)
+        ratio = "" if figure.ratio is None else f"{figure.ratio:.3g}"
+        table.add_row(figure.name, Text(figure.shown_a), Text(figure.shown_b), ratio, low_high, figure.says)
+    console.print(Text(made.benchmark))
+    console.print(table)
+    for side, of in (("A", made.a), ("B", made.b)):
+        for remark in of.remarks:
+            console.print(Text(f"{side}: {remark}", "yellow"), soft_wrap=True)
+
+
+if __name__ == "__main__":
+    command(main)

@@ -1,0 +1,172 @@
+"""Two results of one benchmark held to each other: ratios of means with bootstrap confidence intervals."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import bootstrap
+
+from suite.leaderboard.entry import ESTIMATED, Entry, Run, remarks, values
+from suite.record.summary import format_cost, format_energy, format_seconds
+
+CONFIDENCE = 0.95
+LEAST_RUNS = 3  # of a side; fewer leave no spread to speak of
+RESAMPLES = 9999
+
+Key = tuple[str, str]  # benchmark and framework; the framework is "" where it does not matter
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two: what it is, how many of its runs reached the target, and what is to be said of them."""
+
+    name: str
+    runs: int
+    reached: int
+    remarks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of both sides. `a` and `b` are means over the runs that reached the target, None if not known.
+
+    `interval` is the confidence interval of `ratio`, b / a; None where there are too few runs for one.
+    """
+
+    name: str
+    a: float | None
+    b: float | None
+    shown_a: str
+    shown_b: str
+    ratio: float | None
+    interval: tuple[float, float] | None
+
+    @property
+    def says(self) -> str:
+        """What the interval says."""
+        if self.ratio is None:
+            return "not known of both"
+        if self.interval is None:
+            return f"too few runs: {LEAST_RUNS} of each are needed"
+        low, high = self.interval
+        if low <= 1 <= high:
+            return "noise: no difference is shown"
+        return "B is lower" if high < 1 else "B is higher"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A benchmark that both hold."""
+
+    benchmark: str
+    a: Side
+    b: Side
+    figures: tuple[Figure, ...]
+
+
+def compare(a: Sequence[Entry], b: Sequence[Entry]) -> list[Comparison]:
+    """The benchmarks that both sides hold; framework by framework where a side holds several of one benchmark."""
+    sides = [_by_benchmark(side) for side in (a, b)]
+    made = []
+    for benchmark in sorted(sides[0].keys() & sides[1].keys()):
+        pairs = [_by_framework(side[benchmark]) for side in sides]
+        if max(map(len, pairs)) == 1:
+            made.append(_compared(benchmark, *(side[benchmark] for side in sides)))
+        else:
+            for framework in sorted(pairs[0].keys() & pairs[1].keys()):
+                made.append(_compared(f"{benchmark} in {framework}", *(pair[framework] for pair in pairs)))
+    return made
+
+
+def ratio_interval(a: Sequence[float], b: Sequence[float]) -> tuple[float, float] | None:
+    """The confidence interval of mean(b) / mean(a) over resampled runs; None for fewer than `LEAST_RUNS`, or of zeros.
+
+    BCa (B. Efron, Better Bootstrap Confidence Intervals, 1987). Where all runs of both sides have one value it is that
+    one ratio; where BCa is not defined, the percentile interval.
+    """
+    if min(len(a), len(b)) < LEAST_RUNS:
+        return None
+    if len(set(a)) == len(set(b)) == 1:
+        return b[0] / a[0], b[0] / a[0]
+    for method in ("BCa", "percentile"):
+        with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
+            found = bootstrap(
+                (np.asarray(a), np.asarray(b)),
+                lambda x, y, axis: np.mean(y, axis=axis) / np.mean(x, axis=axis),
+                n_resamples=RESAMPLES,
+                confidence_level=CONFIDENCE,
+                method=method,
+                vectorized=True,
+                rng=np.random.default_rng(0),
+            ).confidence_interval
+        if np.isfinite([found.low, found.high]).all():
+            return float(found.low), float(found.high)
+    return None
+
+
+def _by_benchmark(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
+    made: dict[str, list[Entry]] = {}
+    for entry in entries:
+        made.setdefault(entry.benchmark, []).append(entry)
+    return made
+
+
+def _by_framework(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
+    made: dict[str, list[Entry]] = {}
+    for entry in entries:
+        made.setdefault(entry.framework, []).append(entry)
+    return made
+
+
+def _compared(benchmark: str, a: Sequence[Entry], b: Sequence[Entry]) -> Comparison:
+    runs = [[run for entry in side for run in entry.runs] for side in (a, b)]
+    currencies = {run.currency for side in runs for run in side}
+    currency = currencies.pop() if len(currencies) == 1 else None
+    sources = [_source(side) for side in runs]
+    figures = [
+        _figure("time to quality", runs, lambda run: run.seconds, [format_seconds] * 2),
+        _figure("samples to quality", runs, lambda run: run.samples, [lambda value: f"{value:,.0f}"] * 2),
+        _figure("energy", runs, lambda run: run.joules, [_energy(source) for source in sources]),
+        _figure(
+            "cost",
+            runs,
+            lambda run: run.cost if currency else None,
+            [lambda value: format_cost(value, currency)] * 2,
+        ),
+    ]
+    return Comparison(benchmark, _side(a), _side(b), tuple(figures))
+
+
+def _figure(
+    name: str,
+    runs: Sequence[Sequence[Run]],
+    of: Callable[[Run], float | None],
+    shown: Sequence[Callable[[float], str]],
+) -> Figure:
+    found = [values(side, of) for side in runs]
+    whole = [len(each) == sum(run.reached for run in side) for each, side in zip(found, runs, strict=True)]
+    a, b = (float(np.mean(each)) if each and all_ else None for each, all_ in zip(found, whole, strict=True))
+    texts = ["not known" if mean is None else text(mean) for mean, text in zip((a, b), shown, strict=True)]
+    if a is None or b is None or a <= 0:
+        return Figure(name, a, b, texts[0], texts[1], None, None)
+    return Figure(name, a, b, texts[0], texts[1], b / a, ratio_interval(*found))
+
+
+def _side(entries: Sequence[Entry]) -> Side:
+    systems = sorted({f"{entry.system}, {entry.framework}" for entry in entries})
+    runs = [run for entry in entries for run in entry.runs]
+    said = dict.fromkeys(text for entry in entries for text in remarks(entry))
+    return Side("; ".join(systems), len(runs), sum(run.reached for run in runs), tuple(said))
+
+
+def _source(runs: Sequence[Run]) -> str:
+    found = sorted({run.energy_source for run in runs if run.energy_source})
+    return ESTIMATED if ESTIMATED in found else ", ".join(found)
+
+
+def _energy(source: str) -> Callable[[float], str]:
+    mark = "~ " if source == ESTIMATED else ""
+    return lambda joules: mark + format_energy(joules, source)

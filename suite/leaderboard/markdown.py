@@ -1,0 +1,104 @@
+"""Results as Markdown tables for a document: one row for each run, then one for each framework."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+
+from suite.leaderboard.entry import ESTIMATED, Entry, Run, mean_of_kept, values
+from suite.record.summary import format_cost, format_energy, format_seconds
+from suite.rules.scoring import olympic_mean
+
+_SPECIAL = re.compile(r"([\\`*{}\[\]<>#|~&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
+NONE = "not known"
+
+
+def markdown(entries: Sequence[Entry]) -> str:
+    """The tables of each benchmark on each system."""
+    entries = sorted(entries, key=lambda entry: (entry.benchmark, entry.system, entry.framework))
+    parts = []
+    for (benchmark, system), each in groupby(entries, lambda entry: (entry.benchmark, entry.system)):
+        here = list(each)
+        goal = "" if here[0].target is None else f", target: {text(here[0].metric)} {here[0].target:g}"
+        parts.append(f"**{text(benchmark)}** on {text(system)} ({text(here[0].machine)}){goal}\n")
+        parts.append("\n".join([*_runs(here), "", *_frameworks(here)]) + "\n")
+    return "\n".join(parts)
+
+
+def text(value: str) -> str:
+    """`value` as one line of plain text in a table's cell, whatever it holds."""
+    return _SPECIAL.sub(r"\\\1", " ".join(value.split())) or NONE
+
+
+def _runs(entries: Sequence[Entry]) -> Iterator[str]:
+    head = ("framework", "seed", "target reached", "time to quality", "samples to quality", "final quality", "energy")
+    yield from _head((*head, "cost", "machine was", "review"))
+    for entry in entries:
+        for run in sorted(entry.runs, key=lambda run: (run.seed is None, run.seed)):
+            samples = _count(run.samples)
+            yield _row(
+                text(entry.framework),
+                NONE if run.seed is None else str(run.seed),
+                "yes" if run.reached else f"**{run.lost}**",
+                format_seconds(run.seconds) if run.reached else f"none; ended after {format_seconds(run.seconds)}",
+                samples if run.reached else f"none; ended after {samples}",
+                NONE if run.quality is None else f"{run.quality:.5g}",
+                energy(run.joules, run.energy_source),
+                text(format_cost(run.cost, run.currency)),
+                text("NOISY: " + "; ".join(run.noise)) if run.noise else "quiet",
+                "pass" if run.verdict == "pass" else f"**{run.verdict}**",
+            )
+
+
+def _frameworks(entries: Sequence[Entry]) -> Iterator[str]:
+    head = ("framework", "reached", "time: olympic mean", "median (range)", "samples: olympic mean", "median (range)")
+    yield from _head((*head, "energy, mean", "cost, mean"))
+    for framework, each in groupby(entries, lambda entry: entry.framework):
+        here = list(each)
+        runs = [run for entry in here for run in entry.runs]
+        noisy = sum(bool(run.noise) for run in runs)
+        currencies = {run.currency for run in runs}
+        cost = mean_of_kept(runs, lambda run: run.cost) if len(currencies) == 1 else None
+        sources = sorted({run.energy_source or "not known" for run in runs})
+        samples = olympic_mean([run.samples if run.reached else None for run in runs])
+        mean = olympic_mean([run.seconds if run.reached else None for run in runs])
+        yield _row(
+            text(framework),
+            f"{sum(run.reached for run in runs)} of {len(runs)}" + (f"; {noisy} NOISY" if noisy else ""),
+            "no score" if mean is None else format_seconds(mean),
+            _spread(runs, lambda run: run.seconds, format_seconds),
+            "no score" if samples is None else f"{samples:,.0f}",
+            _spread(runs, lambda run: run.samples, lambda value: f"{value:,.0f}"),
+            energy(mean_of_kept(runs, lambda run: run.joules), ", ".join(sources)),
+            text(format_cost(cost, *currencies)) if cost is not None else "not known",
+        )
+
+
+def energy(joules: float | None, source: str | None) -> str:
+    """An energy, an estimate marked as such."""
+    made = text(format_energy(joules, source))
+    return f"~ {made}" if joules is not None and ESTIMATED in (source or "") else made
+
+
+def _spread(runs: Sequence[Run], of: Callable[[Run], float | None], shown: Callable[[float], str]) -> str:
+    """The median and the range of a figure over the runs that reached the target."""
+    found = values(runs, of)
+    if not found:
+        return "none"
+    spread = f" ({shown(min(found))} to {shown(max(found))})" if len(found) > 1 else ""
+    return shown(statistics.median(found)) + spread
+
+
+def _count(value: int | None) -> str:
+    return "not known" if value is None else f"{value:,}"
+
+
+def _head(names: Sequence[str]) -> Iterator[str]:
+    yield _row(*names)
+    yield "|" + "---|" * len(names)
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"

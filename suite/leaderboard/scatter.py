@@ -1,0 +1,146 @@
+"""Cost against time, result by result, with the Pareto front: geometry that the page puts into SVG."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+
+from suite.leaderboard.entry import Entry, remarks
+from suite.record.summary import format_cost, format_seconds
+from suite.report.charts import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Tick
+
+Place = tuple[float, float]
+
+# Seconds that are round to read, of a wide range of times and of a narrow one.
+_TIMES = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 18000, 36000, 86400)
+_FINE = tuple(each * unit for unit in (1, 60, 3600) for each in (1, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 25, 30, 40, 50))
+MAX_NUMBERED = 12  # dots of a drawing; of more only those on the front bear their number
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A result: its number in the table, its place in pixels, whether it is on the front, and what it is in words."""
+
+    number: int
+    x: float
+    y: float
+    front: bool
+    numbered: bool
+    doubtful: bool
+    text: str
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """One benchmark's results; both axes are logarithmic. `front` are the points of a polyline.
+
+    `left_out` counts the results of which a figure is not known.
+    """
+
+    benchmark: str
+    axis: str
+    x_ticks: list[Tick]
+    y_ticks: list[Tick]
+    dots: list[Dot]
+    front: str
+    left_out: int
+
+
+def scatters(entries: Sequence[Entry]) -> list[Scatter]:
+    """A drawing for each benchmark with a result that has a score and a cost; else with a number of accelerators."""
+    numbered = sorted(enumerate(entries, 1), key=lambda each: each[1].benchmark)
+    made = []
+    for benchmark, each in groupby(numbered, key=lambda each: each[1].benchmark):
+        here = list(each)
+        currencies = {entry.currency for _, entry in here if entry.cost}
+        for currency in sorted(currency for currency in currencies if currency):
+            costs = [(number, entry, entry.cost if entry.currency == currency else None) for number, entry in here]
+            made.append(_scatter(benchmark, f"cost in {currency}", costs))
+        if not currencies:
+            made.append(_scatter(benchmark, "accelerators", [(n, entry, entry.accelerators) for n, entry in here]))
+    return [each for each in made if each.dots]
+
+
+def pareto(places: Iterable[Place]) -> list[Place]:
+    """Those that no other undercuts in one figure without exceeding it in the other, by the first of them."""
+    front: list[Place] = []
+    for place in sorted(set(places)):
+        if not front or place[1] < front[-1][1]:
+            front.append(place)
+    return front
+
+
+def _stairs(front: Sequence[Place]) -> list[Place]:
+    """The front as a line that goes right before it goes down: between two results lies nothing that was shown."""
+    corners = [[first, (second[0], first[1])] for first, second in pairwise(front)]
+    return [place for pair in corners for place in pair] + list(front[-1:])
+
+
+def _scatter(benchmark: str, axis: str, values: Sequence[tuple[int, Entry, float | None]]) -> Scatter:
+    known = [(n, entry, entry.seconds, y) for n, entry, y in values if y and entry.seconds]
+    if not known:
+        return Scatter(benchmark, axis, [], [], [], "", len(values))
+    across = _LogScale([x for _, _, x, _ in known], LEFT, WIDTH - RIGHT)
+    up = _LogScale([y for *_, y in known], HEIGHT - BOTTOM, TOP)
+    front = pareto((x, y) for _, entry, x, y in known if entry.verdict == "pass")
+    dots = [
+        Dot(
+            number=n,
+            x=across.at(x),
+            y=up.at(y),
+            front=entry.verdict == "pass" and (x, y) in front,
+            numbered=len(known) <= MAX_NUMBERED or (entry.verdict == "pass" and (x, y) in front),
+            doubtful=bool(remarks(entry)),
+            text=_said(n, entry, axis, y),
+        )
+        for n, entry, x, y in known
+    ]
+    return Scatter(
+        benchmark=benchmark,
+        axis=axis,
+        x_ticks=across.ticks(_time, _TIMES, _FINE),
+        y_ticks=up.ticks(lambda value: f"{value:,.10g}"),
+        dots=dots,
+        front=" ".join(f"{across.at(x)},{up.at(y)}" for x, y in _stairs(front)),
+        left_out=len(values) - len(known),
+    )
+
+
+def _said(number: int, entry: Entry, axis: str, y: float) -> str:
+    figure = f"{y:g} accelerators" if axis == "accelerators" else format_cost(y, entry.currency)
+    parts = [f"{number}: {entry.submitter}, {entry.system}", format_seconds(entry.seconds), figure, *remarks(entry)]
+    return "; ".join(parts)
+
+
+def _time(seconds: float) -> str:
+    for unit, length in (("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds / length:,.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+class _LogScale:
+    """Positive values to pixels, with a margin."""
+
+    def __init__(self, values: Sequence[float], first: float, last: float) -> None:
+        low, high = math.log10(min(values)), math.log10(max(values))
+        margin = max(0.08 * (high - low), 0.05)
+        self._low, self._high, self._first, self._last = low - margin, high + margin, first, last
+
+    def at(self, value: float) -> float:
+        share = (math.log10(value) - self._low) / (self._high - self._low)
+        return round(self._first + share * (self._last - self._first), 2)
+
+    def ticks(self, label: Callable[[float], str], *choices: Sequence[float]) -> list[Tick]:
+        """Some five values: of the first of `choices` that offers three, else powers of ten and round multiples."""
+        exponents = range(math.floor(self._low), math.ceil(self._high) + 1)
+        multiples = ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8))
+        rounds = [[step * 10.0**each for each in exponents for step in steps] for steps in multiples]
+        inside: list[float] = []
+        for values in (*choices, *rounds):
+            inside = [value for value in values if self._low <= math.log10(value) <= self._high]
+            if len(inside) >= 3:
+                break
+        return [Tick(self.at(value), label(value)) for value in inside[:: max(1, round(len(inside) / 6))]]

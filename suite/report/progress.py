@@ -1,0 +1,32 @@
+"""How far a review has come, for people who wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
+
+from suite.rules import verdict
+
+
+@contextmanager
+def bar(quiet: bool = False) -> Iterator[verdict.Progress]:
+    """A bar on standard error for people, from the second log on."""
+    console = Console(stderr=True)
+    shown = Progress(
+        *Progress.get_default_columns()[:2],
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )
+    shown.disable = quiet or not console.is_terminal
+    task = shown.add_task("review", total=None, visible=False)
+
+    def show_progress(done: int, of: int) -> None:
+        shown.update(task, completed=done, total=of, visible=of > 1)
+
+    with shown:
+        yield show_progress

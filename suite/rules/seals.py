@@ -1,0 +1,131 @@
+"""The seal of a submission: `submission.json`, which names every file below its folder with its sha256.
+
+{"version": 1, "org": ..., "division": ..., "category": ..., "suite_version": ..., "missing": [...],
+ "results": [{"path": ..., "benchmark": ..., ...}], "files": {"systems/x.json": "<sha256>", ...}}
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from suite.record.evidence import LOG, UnsafeFile, read_safely
+from suite.record.parsing import MalformedError, json_object
+from suite.rules.finding import Breach
+from suite.rules.reading import LIMITS
+
+SEAL = "submission.json"
+SIGNATURE = "submission.json.sig"  # of the seal, by `ssh-keygen -Y sign`
+MAX_BYTES = 16 << 20  # of the seal
+MAX_FILES = 50_000
+MAX_FILE_BYTES = max(limit for limit, _ in LIMITS.values())
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}\Z")  # of a submitter, a system, a benchmark's folder
+
+_RESULT = re.compile(r"result_(0|[1-9][0-9]{0,3})\.txt\Z")
+_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+_AS_WRITTEN = "submit the package as python -m suite.submit wrote it"
+
+
+@dataclass(frozen=True)
+class Seal:
+    """What `submission.json` says. `files` gives the sha256 of each file by its path below the seal's folder."""
+
+    org: str
+    division: str
+    category: str
+    results: list[dict[str, Any]]
+    missing: list[str]
+    files: dict[str, str]
+
+    @classmethod
+    def read(cls, folder: Path) -> Seal:
+        """The seal of the submission in `folder`. Raises MalformedError, UnsafeFile or OSError."""
+        values = json_object(read_safely(folder / SEAL, MAX_BYTES))
+        files, results, missing = (values.get(name) for name in ("files", "results", "missing"))
+        names = [values.get(name) for name in ("org", "division", "category")]
+        if (
+            values.get("version") != 1
+            or not all(isinstance(name, str) and NAME.match(name) for name in names)
+            or not (isinstance(results, list) and all(map(_is_result, results)))
+            or not (isinstance(missing, list) and all(isinstance(each, str) for each in missing))
+            or not isinstance(files, dict)
+        ):
+            raise MalformedError("not a seal of version 1 with org, division, category, results, missing and files", 1)
+        for path, sha256 in files.items():
+            if not _inside(path) or not (isinstance(sha256, str) and _SHA256.match(sha256)):
+                raise MalformedError(f"files: {path!r:.100} is no path within the submission, or has no sha256")
+        org, division, category = map(str, names)
+        return cls(org, division, category, results, missing, files)
+
+
+def _is_result(value: Any) -> bool:
+    """Whether a value is an entry of `results`: where the result lies, and plain text of what it is."""
+    if not isinstance(value, dict) or not isinstance(path := value.get("path"), str):
+        return False
+    head, *names = path.split("/")
+    return head == "results" and len(names) == 2 and all(map(NAME.match, names))
+
+
+def breaches(folder: Path) -> Iterator[Breach]:
+    """What in the submission in `folder` is not as its seal says; paths are relative to it."""
+    try:
+        seal = Seal.read(folder)
+    except (MalformedError, UnsafeFile) as error:
+        yield Breach(SEAL, getattr(error, "line", None), "a seal of version 1", str(error), _AS_WRITTEN)
+        return
+    except OSError as error:
+        yield Breach(SEAL, None, "a seal of version 1", error.strerror or "cannot be read", _AS_WRITTEN)
+        return
+    there = set(islice(_files(folder), MAX_FILES + 1))
+    if len(there) > MAX_FILES:
+        yield Breach(".", None, f"at most {MAX_FILES} files", "more", _AS_WRITTEN)
+        return
+    for path in sorted(seal.files.keys() - there):
+        yield Breach(path, None, f"sha256 {seal.files[path]}, as {SEAL} has it", "no such file", _AS_WRITTEN)
+    for path in sorted(there - seal.files.keys()):
+        yield Breach(path, None, f"only files that {SEAL} names", "another file", _AS_WRITTEN)
+    for path in sorted(seal.files.keys() & there):
+        found = _sha256(folder / path)
+        if found != seal.files[path]:
+            yield Breach(path, None, f"sha256 {seal.files[path]}, as {SEAL} has it", found, _AS_WRITTEN)
+    yield from _copies(seal.files)
+
+
+def _copies(files: Mapping[str, str]) -> Iterator[Breach]:
+    """Where a log under MLPerf's name, `result_<i>.txt`, is not that of `run_<i + 1>`."""
+    for path, sha256 in sorted(files.items()):
+        folder, _, name = path.rpartition("/")
+        if match := _RESULT.match(name):
+            log = f"{folder}/run_{int(match[1]) + 1}/{LOG}"
+            if files.get(log) != sha256:
+                yield Breach(path, None, f"the bytes of {log}", "others", _AS_WRITTEN)
+
+
+def _files(folder: Path) -> Iterator[str]:
+    """The paths of the files below `folder` but the seal and its signature; no link is followed, and none is named."""
+    for at, _, names in os.walk(folder):
+        for name in names:
+            path = Path(at, name)
+            relative = path.relative_to(folder).as_posix()
+            if relative not in (SEAL, SIGNATURE) and not path.is_symlink():
+                yield relative
+
+
+def _sha256(path: Path) -> str:
+    try:
+        return hashlib.sha256(read_safely(path, MAX_FILE_BYTES)).hexdigest()
+    except UnsafeFile as error:
+        return str(error)
+    except OSError as error:
+        return error.strerror or "cannot be read"
+
+
+def _inside(path: str) -> bool:
+    parts = PurePosixPath(path).parts
+    return bool(parts) and str(PurePosixPath(*parts)) == path and not path.startswith("/") and ".." not in parts

@@ -1,0 +1,56 @@
+"""Signatures of a submission's seal by OpenSSH: `ssh-keygen -Y sign` and `ssh-keygen -Y verify`."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from suite.errors import UserError
+from suite.rules.seals import SEAL, SIGNATURE, Seal
+
+NAMESPACE = "time-to-accuracy-submission"
+_TIMEOUT_S = 120  # a person may have to type a passphrase
+
+
+def sign(folder: Path, key: Path) -> Path:
+    """Sign the seal in `folder` with a private key; the path of the signature. Raises UserError."""
+    if not key.is_file():
+        raise UserError(f"sign={key}: no such key; make one with: ssh-keygen -t ed25519 -f {key}")
+    signature = folder / SIGNATURE
+    if signature.exists():
+        raise UserError(f"{signature} is there already: python -m suite.submit verify={folder} signers=FILE checks it")
+    done = _keygen("sign", "-f", str(key.absolute()), "-n", NAMESPACE, str(folder.absolute() / SEAL))
+    if done.returncode or not signature.exists():
+        raise UserError(f"ssh-keygen could not sign {folder / SEAL} with {key}: {_said(done)}")
+    return signature
+
+
+def verify(folder: Path, signers: Path) -> str:
+    """Hold the signature in `folder` to the keys that `signers` (ssh's allowed_signers) has for its submitter.
+
+    Returns what ssh-keygen says of a good signature. Raises UserError for one that is missing or not good.
+    """
+    if not signers.is_file():
+        raise UserError(f"signers={signers}: no such file; a line of it is: ORG ssh-ed25519 AAAA...")
+    if not (folder / SIGNATURE).exists():
+        raise UserError(f"{folder} is not signed: it holds no {SIGNATURE}")
+    org = Seal.read(folder).org
+    done = _keygen(
+        "verify",
+        *("-f", str(signers.absolute()), "-I", org, "-n", NAMESPACE, "-s", str(folder.absolute() / SIGNATURE)),
+        stdin=(folder / SEAL).read_bytes(),
+    )
+    if done.returncode:
+        raise UserError(f"the signature of {folder} is not one of {org}'s in {signers}: {_said(done)}")
+    return done.stdout.decode(errors="replace").strip()
+
+
+def _keygen(*words: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(["ssh-keygen", "-Y", *words], input=stdin, capture_output=True, timeout=_TIMEOUT_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UserError(f"ssh-keygen (OpenSSH 8.2 or later) is needed for signatures: {error}") from error
+
+
+def _said(done: subprocess.CompletedProcess[bytes]) -> str:
+    return " ".join((done.stderr or done.stdout).decode(errors="replace").split()) or f"exit code {done.returncode}"

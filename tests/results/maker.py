@@ -1,0 +1,76 @@
+"""Results as the leaderboard shows them, made up: for tests of what is made of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from suite.leaderboard.entry import Entry, Run
+from suite.rules.history import History, Point
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "</script><script>alert(1)//",
+    '"><img src=x onerror=alert(1)>',
+    "' onfocus=alert(1) autofocus='",
+    "javascript:alert(1)",
+    "{{ 7 * 7 }}{% raw %}",
+    "<!--",
+    "| a | b |\n|---|---|",
+    "=cmd|' /C calc'!A0",
+    "نتائج البحث العلمي",
+    "x" * 2000,
+]
+
+
+def run(seconds: float | None = 10.0, **changes: Any) -> Run:
+    """A run that reached its target; `changes` are other values of its fields."""
+    points = tuple(Point(float(at), 100 * at, 0.1 * at) for at in range(1, 6))
+    values: dict[str, Any] = {
+        "path": "results/box/run_1/log.txt",
+        "verdict": "pass",
+        "reached": True,
+        "seed": 1,
+        "quality": 0.99,
+        "samples": 500,
+        "seconds": seconds,
+        "cost": None if seconds is None else seconds / 3600,
+        "currency": "USD",
+        "joules": None if seconds is None else 100 * seconds,
+        "energy_source": "nvml",
+        "noise": (),
+        "history": History(points=points),
+    }
+    return Run(**{**values, **changes})
+
+
+def entry(seconds: float | None = 10.0, **changes: Any) -> Entry:
+    """A result of three runs around `seconds`."""
+    runs = tuple(run(None if seconds is None else seconds + at, seed=at + 2) for at in (-1, 0, 1))
+    values: dict[str, Any] = {
+        "source": "submissions",
+        "path": "results/box",
+        "ruleset": "suite",
+        "benchmark": "vision/small",
+        "metric": "accuracy",
+        "target": 0.9,
+        "submitter": "example-org",
+        "division": "closed",
+        "status": "Preview",
+        "system": "box",
+        "machine": "8 x an accelerator",
+        "accelerators": 8,
+        "framework": "torch",
+        "verdict": "pass",
+        "findings": 0,
+        "seconds": seconds,
+        "runs_needed": 3,
+        "runs": runs,
+    }
+    return Entry(**{**values, **changes})
+
+
+def everywhere(text: str) -> Entry:
+    """A result whose every text is `text`."""
+    names = ("path", "ruleset", "benchmark", "metric", "submitter", "division", "status", "system", "machine")
+    evil = run(path=text, currency=text, energy_source=text, noise=(text,))
+    return entry(**dict.fromkeys((*names, "framework"), text), runs=(evil, evil, evil))

@@ -1,0 +1,180 @@
+"""The page in a real browser: it opens without complaint, filters, sorts, leads on, and harms nobody."""
+
+import io
+from urllib.parse import urljoin
+
+import pytest
+from PIL import Image
+
+from suite.leaderboard.page import html
+from suite.results import main
+from tests.results import maker
+from tests.results.maker import HOSTILE, entry, everywhere
+from tests.rules.conftest import run, sound_result, sound_run  # noqa: F401
+
+BOARD = "#board tbody tr"
+
+
+@pytest.fixture
+def show(browser, tmp_path):
+    """Write results as a page and open it, at `#there` if that is given."""
+
+    def opened(entries, there=""):
+        path = tmp_path / "results.html"
+        path.write_text(html(entries, path, {}), encoding="utf-8")
+        browser.get(f"{path.as_uri()}{there}")
+        return browser
+
+    yield opened
+    assert complaints(browser) == []
+
+
+def complaints(browser):
+    """What the console says: errors, and each breach of the page's policy."""
+    return [entry["message"] for entry in browser.get_log("browser")]
+
+
+def shown(browser, selector=BOARD):
+    return [each for each in browser.find_elements("css selector", selector) if each.is_displayed()]
+
+
+def systems(browser):
+    return [row.find_element("css selector", "td.path a").text for row in shown(browser)]
+
+
+def choose(browser, selector, value):
+    browser.find_element("css selector", f"{selector} option[value='{value}']").click()
+
+
+MANY = [
+    entry(30.0, system="slow", benchmark="vision/small"),
+    entry(9.0, system="quick", benchmark="vision/small", framework="tensorflow"),
+    entry(100.0, system="noisy", benchmark="text/small", runs=(maker.run(100.0, noise=("others",)),)),
+    entry(None, system="lost", benchmark="text/small", runs=(maker.run(5.0, reached=False),)),
+]
+
+
+def test_filters_rows_dots_and_details_together(show):
+    page = show(MANY)
+    assert page.find_element("id", "count").text == "4 of 4 results"
+    choose(page, "select[data-filter=benchmark]", "vision/small")
+    assert systems(page) == ["slow", "quick"]
+    assert len(shown(page, "article.result")) == 2
+    assert [dot.get_attribute("data-n") for dot in shown(page, "svg a")] == ["1", "2"]
+    choose(page, "select[data-filter=framework]", "tensorflow")
+    assert systems(page) == ["quick"]
+    assert page.find_element("id", "count").text == "1 of 4 results"
+    page.find_element("css selector", "button[type=reset]").click()
+    assert len(shown(page)) == 4
+    page.find_element("id", "search").send_keys("Small NOISY")
+    assert systems(page) == ["noisy"]
+
+
+def test_hides_what_bears_a_mark(show):
+    page = show(MANY)
+    page.find_element("id", "clean").click()
+    assert systems(page) == ["slow", "quick"]
+
+
+def test_sorts_by_a_press_of_mouse_or_key(show):
+    page = show(MANY)
+    heading = page.find_element("xpath", "//table[@id='board']//button[text()='time']")
+    heading.click()
+    assert systems(page) == ["quick", "slow", "noisy", "lost"]
+    heading.send_keys("\n")
+    assert systems(page) == ["noisy", "slow", "quick", "lost"]  # without a score is last in both
+
+
+def test_holds_times_to_a_reference_system(show):
+    page = show(MANY)
+    choose(page, "#reference", "example-org: slow")
+    assert [row.find_element("css selector", ".ratio").text for row in shown(page)] == ["1", "3.33", "", ""]
+
+
+def test_link_into_the_page_opens_the_runs(show):
+    page = show(MANY, "#result-2")
+    assert page.find_element("css selector", "#result-2 details").get_attribute("open") is not None
+    assert page.find_element("css selector", "#result-2 .curve").is_displayed()
+    page.find_element("css selector", "#result-3 summary").click()
+    assert "NOISY" in page.find_element("css selector", "#result-3 tbody").text
+
+
+def test_every_dot_and_control_is_reached_by_keyboard_and_has_a_name(show):
+    page = show(MANY)
+    for each in page.find_elements("css selector", "a, button, input, select, [tabindex]"):
+        if each.is_displayed():
+            assert each.accessible_name.strip()
+            assert page.execute_script("return arguments[0].tabIndex", each) == 0
+
+
+def test_command_s_page_leads_to_its_review_and_its_evidence(browser, sound_result, tmp_path):  # noqa: F811
+    assert main([str(sound_result), "--html", str(tmp_path / "page.html")]) == 0
+    page = (tmp_path / "page.html").as_uri()
+    browser.get(page)
+    assert complaints(browser) == []
+    browser.find_element("link text", "pass").click()
+    assert browser.title == f"Review of {sound_result.name}: pass"
+    browser.get(page)
+    links = {each.get_dom_attribute("href") for each in browser.find_elements("css selector", "a[href]")}
+    for link in sorted(links):
+        browser.get(urljoin(page, link))
+        assert "ERR_" not in browser.page_source
+    complaints(browser)  # of Chromium about its own listing of a folder
+
+
+def test_takes_a_picture_that_shows_something(show):
+    page = show(MANY)
+    picture = Image.open(io.BytesIO(page.get_screenshot_as_png()))
+    assert len(picture.getcolors(1 << 20)) > 50
+
+
+@pytest.mark.parametrize("evil", HOSTILE)
+def test_hostile_names_do_no_harm(show, phone, evil):
+    page = show([everywhere(evil), entry(5.0)], "#result-1")
+    assert page.title == "Results: time, cost and energy to quality"
+    assert page.execute_script("return document.scripts.length") == 1
+    assert page.execute_script("return performance.getEntriesByType('resource').length") == 0
+    assert page.execute_script("return document.images.length") == 0
+    assert page.execute_script("return document.documentElement.scrollWidth <= screen.width")
+    assert len(shown(page)) == 2
+    wanted = page.execute_script("return arguments[0].toLowerCase()", " ".join(evil.split())[:50])
+    page.execute_script(
+        "const s = document.getElementById('search'); s.value = arguments[0];"
+        "s.dispatchEvent(new Event('input', { bubbles: true }))",
+        wanted,
+    )
+    assert len(shown(page)) == 1
+
+
+def test_hostile_evidence_does_no_harm_in_page_and_review(browser, run, tmp_path):  # noqa: F811
+    evil = "".join(HOSTILE[:8])
+    for key in ("submission_org", "submission_platform", "submission_division", "seed", "suite_environment"):
+        run.edit(key, lambda record: record.update(value=evil))
+    run.edit("suite_energy", lambda record: record["metadata"].update(source=evil))
+    run.edit_system(lambda values: values["description"].update(host_processor_model_name=evil))
+    folder = run.folder.rename(tmp_path / "<b>\u202e')")
+    main([str(folder), "--html", str(tmp_path / "page.html")])
+    for page in (tmp_path / "page.html", tmp_path / "page-reviews" / "1.html"):
+        browser.get(page.as_uri())
+        assert browser.execute_script("return [document.scripts.length, document.images.length]") == [1, 0]
+        assert browser.execute_script("return document.querySelectorAll('b, [onerror], [onfocus]').length") == 0
+    assert complaints(browser) == []
+
+
+def test_fits_a_phone(show, phone):
+    page = show(MANY, "#result-1")
+    assert page.execute_script("return document.documentElement.scrollWidth <= screen.width")
+
+
+def test_is_fit_for_paper(show, paper):
+    page = show([*MANY, entry(1e5, system="8xACCELERATOR-80GB", machine="128 x 8 x an accelerator with a long name")])
+    assert not page.find_element("id", "filters").is_displayed()
+    assert len(shown(page)) == 5
+    assert page.execute_script("return document.documentElement.scrollWidth") <= 718
+
+
+def test_shows_200_systems(show):
+    page = show([entry(10.0 + at, system=f"box-{at}", submitter=f"org-{at % 20}") for at in range(200)])
+    assert len(page.find_elements("css selector", BOARD)) == 200
+    page.find_element("id", "search").send_keys("box-17")
+    assert len(shown(page)) == 11

@@ -1,0 +1,114 @@
+"""Markdown tables and SVG curves, for documents."""
+
+import re
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from markdown_it import MarkdownIt
+
+from suite.leaderboard.curves import svg
+from suite.leaderboard.markdown import markdown, text
+from suite.rules.history import History
+from tests.results.maker import HOSTILE, entry, everywhere, run
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def cells(source):
+    """The rows of each table, as their readers see them."""
+    tables, row = [], []
+    for token in MarkdownIt("commonmark").enable("table").parse(source):
+        if token.type == "table_open":
+            tables.append([])
+        elif token.type == "tr_open":
+            row = []
+        elif token.type == "inline" and tables and token.level > 2:
+            row.append("".join(child.content for child in token.children))
+        elif token.type == "tr_close":
+            tables[-1].append(row)
+    return tables
+
+
+def test_a_row_for_each_run_and_one_for_each_framework():
+    lost = run(50.0, seed=9, reached=False, samples=900, quality=0.5)
+    noisy = run(11.0, seed=2, noise=("others took 20 %",), joules=7.0, energy_source="estimated")
+    source = markdown([entry(runs=(lost, noisy, run(12.0, seed=3))), entry(20.0, framework="tensorflow")])
+    assert "**vision/small** on box (8 x an accelerator), target: accuracy 0.9" in source
+    runs, frameworks = cells(source)
+    by_seed = {(row[0], row[1]): row for row in runs[1:]}
+    assert by_seed["torch", "9"][2:6] == [
+        "NOT REACHED",
+        "none; ended after 50.0 s",
+        "none; ended after 900",
+        "0.5",
+    ]
+    assert by_seed["torch", "2"][2:5] == ["yes", "11.0 s", "500"]
+    assert by_seed["torch", "2"][6] == "~ 7 J (estimated)"
+    assert by_seed["torch", "2"][8] == "NOISY: others took 20 %"
+    assert [row[:4] for row in frameworks[1:]] == [
+        ["tensorflow", "3 of 3", "20.0 s", "20.0 s (19.0 s to 21.0 s)"],
+        ["torch", "2 of 3; 1 NOISY", "12.0 s", "11.5 s (11.0 s to 12.0 s)"],
+    ]
+
+
+def test_runs_of_several_folders_make_one_framework_s_row():
+    single = [entry(seconds, runs=(run(seconds, seed=seed),)) for seed, seconds in enumerate((4.0, 5.0, 9.0))]
+    _, frameworks = cells(markdown(single))
+    assert frameworks[1][1:4] == ["3 of 3", "5.0 s", "5.0 s (4.0 s to 9.0 s)"]
+
+
+def test_what_is_not_known_is_said_to_be():
+    unknown = run(None, reached=False, seed=None, quality=None, samples=None)
+    runs, frameworks = cells(markdown([entry(None, runs=(unknown,))]))
+    assert runs[1][1:8] == [
+        "not known",
+        "NOT REACHED",
+        "none; ended after not known",
+        "none; ended after not known",
+        "not known",
+        "not known",
+        "not known",
+    ]
+    assert frameworks[1][1:] == ["0 of 1", "no score", "none", "no score", "none", "not known", "not known"]
+
+
+@pytest.mark.parametrize("evil", HOSTILE)
+def test_names_are_text_in_markdown(evil):
+    rendered = MarkdownIt("commonmark", {"html": True}).render(text(evil))
+    assert not re.search(r"<(?!/?p>)", rendered)
+    runs, _ = cells(markdown([everywhere(evil)]))
+    assert len(runs) == 4
+    assert {len(row) for row in runs} == {10}
+
+
+def test_curves_are_drawn_over_samples_and_over_time_by_framework():
+    drawn = svg([entry(), entry(framework="tensorflow"), entry(benchmark="text/small", target=None)])
+    root = ElementTree.fromstring(drawn)
+    kinds = [each.get("class") for each in root.iter(f"{SVG}polyline")]
+    # benchmarks in order: 3 runs of text/small twice, then 3 of each framework of vision/small twice
+    assert kinds == ["curve k0"] * 6 + 2 * (["curve k1"] * 3 + ["curve k0"] * 3)
+    texts = [each.text for each in root.iter(f"{SVG}text")]
+    assert texts.count("target 0.9") == 2
+    assert {"vision/small", "text/small", "accuracy over samples", "accuracy over seconds", "tensorflow"} <= set(texts)
+    assert "prefers-color-scheme: dark" in drawn
+
+
+def test_curve_ends_as_its_run_did():
+    root = ElementTree.fromstring(svg([entry(runs=(run(), run(reached=False), run(noise=("others",))))]))
+    assert [each.get("class") for each in root.iter(f"{SVG}path")] == ["cross"] * 2
+    assert [each.get("class") for each in root.iter(f"{SVG}circle")] == ["f0"] + ["dot f0", "ring f0"] * 2
+    titles = [each.text for each in root.iter(f"{SVG}text") if each.get("class") == "title"]
+    assert titles == ["vision/small: 1 of 3 NOT REACHED (cross), 1 of 3 NOISY (ring)"]
+
+
+def test_run_without_evaluations_has_no_curve():
+    drawn = svg([entry(runs=(run(history=History()),))])
+    assert "No evaluation." in drawn
+
+
+@pytest.mark.parametrize("evil", HOSTILE)
+def test_names_are_text_in_curves(evil):
+    root = ElementTree.fromstring(svg([everywhere(evil)]))
+    names = {each.tag.removeprefix(SVG) for each in root.iter()}
+    assert names <= {"svg", "style", "rect", "g", "text", "line", "circle", "polyline", "path"}
+    assert not any("://" in value or value.startswith("javascript") for e in root.iter() for value in e.attrib.values())

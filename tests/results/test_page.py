@@ -1,0 +1,193 @@
+"""The page as text: what it says of each result, that nothing of it is markup, and that its colours can be read."""
+
+import base64
+import csv
+import hashlib
+import io
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from suite.leaderboard.exporting import as_csv, as_json
+from suite.leaderboard.page import MAX_POINTS, html, ratios, thinned
+from suite.leaderboard.places import link
+from suite.rules.history import History, Point
+from tests.report.test_page import ATTRIBUTES, TAGS, Page
+from tests.results.maker import HOSTILE, entry, everywhere, run
+
+PAGE = Path("results.html")
+OWN_TAGS = TAGS | {"form", "label", "input", "select", "option", "button", "output", "bdi"}
+OWN_ATTRIBUTES = ATTRIBUTES | set(
+    re.findall(
+        r"[\w-]+",
+        """hidden type autocomplete value selected aria-live open data-n data-filter data-benchmark data-division
+    data-submitter data-framework data-ruleset data-verdict data-system data-seconds data-marked""",
+    )
+)
+STYLES = Path(__file__).resolve().parents[2] / "suite" / "report" / "page.css"
+
+
+class Board(Page):
+    """The elements and the text of a results page."""
+
+    def handle_starttag(self, tag, attributes):
+        super().handle_starttag(tag, attributes)
+        if tag == "input":
+            self._open.pop()
+
+
+def page_of(entries, **options):
+    page = Board(
+        html(entries, PAGE, {(each.source, each.ruleset): Path("reviews/1.html") for each in entries}, **options)
+    )
+    assert set(page.tags) <= OWN_TAGS
+    assert {name for name, _ in page.attributes} <= OWN_ATTRIBUTES
+    links = [value for name, value in page.attributes if name == "href"]
+    assert all(re.fullmatch(r"#result-\d+|\./[\w./%~-]*", value) for value in links), links
+    for name, directive in (("script", "script-src"), ("style", "style-src")):
+        digest = base64.b64encode(hashlib.sha256(page.sources[name].encode()).digest()).decode()
+        assert f"{directive} 'sha256-{digest}'" in page.policy
+    assert page.policy.startswith("default-src 'none';")
+    assert "unsafe" not in page.policy
+    return page
+
+
+def test_says_everything_of_a_result():
+    page = page_of([entry(100.0)])
+    for text in (
+        "vision/small",
+        "box",
+        "example-org",
+        "8 x an accelerator",
+        "torch",
+        "closed",
+        "100.0 s",
+        "99.0 s to 101.0 s",
+        "$0.027778",
+        "10 kJ (nvml)",
+        "3 of 3",
+        "pass",
+    ):
+        assert text in page.text
+    assert ("href", "./submissions/results/box") in page.attributes
+    assert ("href", "./reviews/1.html") in page.attributes
+    assert page.tags.count("polyline") == 1 + 2 * 3  # the front, and each run over samples and over time
+
+
+def test_marks_stand_wherever_a_figure_does():
+    lost, noisy = run(5.0, reached=False), run(9.0, noise=("others took 20 %",))
+    doubtful = entry(10.0, verdict="fail", runs=(lost, noisy, run(), run()))
+    page = page_of([doubtful, entry(None, runs=(lost,))])
+    assert page.text.count("1 of 4 NOT REACHED") == page.text.count("1 of 4 NOISY") == 3  # table, dot, heading
+    assert page.text.count("NO SCORE") == 2  # without a score there is no dot
+    assert page.text.count("NOT COMPLIANT") == 3 + 1  # and what the mark means
+    assert "others took 20 %" in page.text
+    names = [value for name, value in page.attributes if name == "aria-label" and "box" in value]
+    assert all("NOT REACHED" in name for name in names)
+
+
+def test_estimated_energy_is_marked_wherever_it_stands():
+    page = page_of([entry(runs=tuple(run(joules=5.0, energy_source="estimated") for _ in range(3)))])
+    assert page.text.count("~ 5 J (estimated)") == page.text.count("5 J") == 2 + 3  # the table, the result, its runs
+
+
+def test_ratio_is_that_of_the_reference_s_best_compliant_result_of_the_benchmark():
+    entries = [
+        entry(20.0, system="a"),
+        entry(10.0, system="a", framework="tensorflow"),
+        entry(1.0, system="a", verdict="fail"),
+        entry(5.0, system="b"),
+        entry(5.0, system="b", benchmark="text/small"),
+        entry(None, system="b"),
+    ]
+    assert ratios(entries, "example-org: a") == [0.5, 1.0, 10.0, 2.0, None, None]
+    assert ratios(entries, None) == [None] * 6
+    assert "selected" in dict(page_of(entries, reference="example-org: a").attributes)
+
+
+@pytest.mark.parametrize("evil", HOSTILE)
+def test_nothing_of_a_result_is_markup(evil):
+    page = page_of([everywhere(evil)])
+    if len(evil) < 100:
+        assert page.text.count(" ".join(evil.split())) >= 8
+
+
+@settings(max_examples=50)
+@given(st.text(alphabet=st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=60))
+def test_no_text_is_markup(evil):
+    page_of([everywhere(evil)])
+
+
+@pytest.mark.parametrize("path", ["javascript:alert(1)", "//example.org", "a b/ü?x=1#y", "..", "%2e%2e"])
+def test_link_is_never_anything_but_a_path(path, tmp_path):
+    made = link(tmp_path / "page.html", tmp_path / "submissions", path)
+    assert re.fullmatch(r"\./[\w./%~-]*", made)
+    assert (tmp_path / unquote(made)).resolve() == (tmp_path / "submissions" / path).resolve()
+
+
+def test_curves_of_many_evaluations_are_thinned_to_their_end():
+    points = tuple(Point(float(at), at, at / 1000) for at in range(399))
+    kept = thinned(run(history=History(points=points))).history.points
+    assert len(kept) <= MAX_POINTS
+    assert kept[-1] == points[-1]
+    few = run()
+    assert thinned(few) == few
+
+
+def test_without_results_there_is_a_page():
+    assert "0 results of 0 systems" in page_of([]).text
+
+
+def test_csv_has_a_row_for_each_result_and_no_formula():
+    evil = entry(system="=1+1", submitter="-x", machine="a, b", runs=(run(noise=("x",)), run(3.0, reached=False)))
+    rows = list(csv.DictReader(io.StringIO(as_csv([evil, entry(None)], PAGE))))
+    assert (rows[0]["system"], rows[0]["submitter"], rows[0]["machine"]) == ("'=1+1", "'-x", "a, b")
+    assert (rows[0]["reached"], rows[0]["noisy"], rows[0]["remarks"]) == ("1", "1", "1 of 2 NOT REACHED; 1 of 2 NOISY")
+    assert (rows[1]["seconds"], rows[1]["cost"], rows[1]["remarks"]) == ("", "", "NO SCORE")
+    assert rows[1]["evidence"] == "submissions/results/box"
+
+
+def test_json_has_every_run_and_evaluation():
+    made = json.loads(as_json([entry(10.0)], PAGE))["results"][0]
+    assert (made["benchmark"], made["seconds"], made["number"]) == ("vision/small", 10.0, 1)
+    assert [each["seed"] for each in made["runs"]] == [1, 2, 3]
+    assert made["runs"][0]["evaluations"][-1] == {"seconds": 5.0, "samples": 500, "quality": 0.5}
+
+
+def test_means_are_those_of_the_runs_that_the_olympic_mean_keeps():
+    runs = tuple(run(seconds, joules=joules) for seconds, joules in ((1.0, 7.0), (2.0, 20.0), (3.0, 40.0), (9.0, 7.0)))
+    made = entry(runs=runs)
+    assert (made.joules, made.cost) == (30.0, 2.5 / 3600)
+    lost = replace(made, runs=(*runs[:3], run(9.0, reached=False)))
+    assert lost.joules == 30.0  # the one that was lost is the slowest
+    assert replace(made, runs=(*runs[:2], *(run(9.0, reached=False) for _ in range(2)))).joules is None
+    assert replace(made, runs=(*runs[:1], run(2.0, joules=None), runs[2])).joules is None
+    assert replace(made, runs=runs[:2]).joules == 13.5
+
+
+@pytest.mark.parametrize("scheme", [0, 1])
+def test_colours_contrast_with_their_ground(scheme):
+    """WCAG 2.2, 1.4.3: at least 4.5 to 1 for text, in the light and in the dark scheme."""
+    blocks = re.findall(r":root \{(.*?)\}", STYLES.read_text(), re.S)
+    colours = dict(re.findall(r"--([a-z0-9]+): (#[0-9a-f]{3,6})", blocks[scheme]))
+    for ground in ("paper", "soft"):
+        for ink in ("ink", "dim", "fail", "pass", "error", "note"):
+            assert contrast(colours[ink], colours[ground]) >= 4.5, (ink, ground)
+
+
+def contrast(a, b):
+    bright, dark = sorted((luminance(a), luminance(b)), reverse=True)
+    return (bright + 0.05) / (dark + 0.05)
+
+
+def luminance(colour):
+    digits = colour[1:] if len(colour) == 7 else "".join(2 * digit for digit in colour[1:])
+    parts = [int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

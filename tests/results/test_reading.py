@@ -1,0 +1,142 @@
+"""Results from folders: ours with their seals, MLPerf's with their own rules."""
+
+import json
+import shutil
+
+import pytest
+
+from suite.errors import UserError
+from suite.leaderboard.reading import Source, read, sources
+from suite.rules.seals import SEAL
+from tests.rules.conftest import run, sound_result, sound_run  # noqa: F401
+from tests.rules.evidence_maker import write_run
+from tests.rules.mlperf import maker
+from tests.rules.mutants import MUTANTS
+
+
+def test_a_result_of_ours_as_its_review_has_it(sound_result):  # noqa: F811
+    (made,) = read(Source(sound_result)).entries
+    assert (made.benchmark, made.system, made.framework, made.submitter) == (
+        "image_classification/mini",
+        "cpu",
+        "torch",
+        "someone",
+    )
+    assert (made.verdict, made.findings, made.seconds, made.reached, made.runs_needed) == ("pass", 0, 30.0, 5, 5)
+    assert made.machine == "2 logical CPUs of a CPU"
+    assert (made.energy_source, made.estimated, made.currency) == ("estimated", True, "USD")
+    assert made.cost == pytest.approx(30 / 3600 * 2 * 0.05132)
+    assert [each.path for each in made.runs] == [f"run_{at}/log.txt" for at in range(1, 6)]
+    assert all(each.history.points[-1].quality == each.quality for each in made.runs)
+
+
+def test_verdict_is_the_result_s_own(sound_result, tmp_path):  # noqa: F811
+    shutil.copytree(sound_result, tmp_path / "all" / "good")
+    MUTANTS["measurement.3"][0](write_run(tmp_path / "all" / "bad", seed=500))
+    made = {entry.path: (entry.verdict, entry.findings > 0) for entry in read(Source(tmp_path / "all")).entries}
+    assert made == {"bad": ("fail", True), "good": ("pass", False)}
+
+
+def sealed(folder, org="some-org", **changes):
+    """A seal that speaks for the result `box` in `folder`."""
+    values = {"version": 1, "org": org, "division": "closed", "category": "preview", "missing": [], "files": {}}
+    (folder / SEAL).write_text(
+        json.dumps({**values, "results": [{"path": "results/box/small", "system": "one"}], **changes})
+    )
+
+
+def test_seal_names_what_the_log_leaves_open(run, tmp_path):  # noqa: F811
+    run.edit("submission_org", lambda record: record.update(value="unknown"))
+    shutil.copytree(run.folder, tmp_path / "all" / "results" / "box" / "small")
+    sealed(tmp_path / "all")
+    (made,) = read(Source(tmp_path / "all")).entries
+    assert (made.submitter, made.system, made.status) == ("some-org", "one", "Preview")
+
+
+def test_seal_does_not_take_another_s_run(run, tmp_path):  # noqa: F811
+    shutil.copytree(run.folder, tmp_path / "all" / "results" / "box" / "small")
+    sealed(tmp_path / "all")
+    assert read(Source(tmp_path / "all")).entries[0].submitter == "someone"
+
+
+def test_seal_that_cannot_be_read_names_nothing(run, tmp_path):  # noqa: F811
+    shutil.copytree(run.folder, tmp_path / "all" / "results" / "box" / "small")
+    sealed(tmp_path / "all", org="<b>")
+    (made,) = read(Source(tmp_path / "all")).entries
+    assert (made.submitter, made.system, made.verdict) == ("someone", "cpu", "fail")
+
+
+def test_mlperf_s_results_by_their_own_rules(tmp_path):
+    maker.package(tmp_path)
+    (made,) = read(Source(tmp_path, maker.RULESET)).entries
+    assert (made.benchmark, made.submitter, made.system) == (maker.BENCHMARK, maker.ORG, maker.SYSTEM)
+    assert (made.verdict, made.reached, made.runs_needed, made.division) == ("pass", 10, 10, "closed")
+    assert made.seconds == pytest.approx(sum(sorted(each.seconds for each in made.runs)[1:-1]) / 8)
+    assert made.runs[0].samples == 2688
+    assert made.runs[0].quality == made.runs[0].history.points[-1].quality
+    assert (made.cost, made.joules, made.energy_source) == (None, None, None)
+
+
+def test_log_that_does_not_comply_is_not_said_to_have_reached_its_target(tmp_path):
+    folder = maker.package(tmp_path)
+    entries = [each for each in maker.entries(seed=11) if each["key"] != "eval_accuracy"]
+    (folder / "result_3.txt").write_text(maker.text(entries))
+    (made,) = read(Source(tmp_path, maker.RULESET)).entries
+    assert (made.reached, made.verdict) == (9, "pass")
+    assert [each.lost for each in made.runs if not each.reached] == ["NOT COMPLIANT"]
+
+
+@pytest.mark.parametrize(
+    ("described", "machine", "accelerators"),
+    [
+        ({"accelerators_per_node": "8", "accelerator_model_name": "X", "number_of_nodes": "2"}, "2 x 8 x X", 16),
+        ({"accelerators_per_node": 4, "accelerator_model_name": "X", "number_of_nodes": 1}, "4 x X", 4),
+        ({"accelerators_per_node": "eight", "host_processor_model_name": "Y"}, "? logical CPUs of Y", None),
+        ({"accelerators_per_node": "9" * 50}, "not known", None),
+        ({"accelerators_per_node": ["8"], "number_of_nodes": {}}, "not known", None),
+    ],
+)
+def test_machine_of_a_description(described, machine, accelerators, tmp_path):
+    maker.package(tmp_path)
+    (tmp_path / maker.ORG / "systems" / f"{maker.SYSTEM}.json").write_text(json.dumps(described))
+    (made,) = read(Source(tmp_path, maker.RULESET)).entries
+    assert (made.machine, made.accelerators) == (machine, accelerators)
+
+
+def test_words_name_sources_and_the_data_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a=b").mkdir()
+    named, data = sources(["a=b", "mlperf-5.1=c", "data_dir=d"], None)
+    assert [(each.ruleset, str(each.folder)) for each in named] == [("suite", "a=b"), ("mlperf-5.1", "c")]
+    assert data == "d"
+    with pytest.raises(UserError, match="did you mean 'data_dir'"):
+        sources(["x", "datadir=d"], None)
+    with pytest.raises(UserError, match="no results"):
+        sources(["data_dir=d"], None)
+
+
+def test_figures_that_cannot_be_are_not_known(run):  # noqa: F811
+    run.edit("suite_cost", lambda record: record.update(value=1e308))
+    run.edit("suite_energy", lambda record: record.update(value=-5.0))
+    run.edit("run_stop", lambda record: record.update(time_ms=0))
+    (made,) = read(Source(run.folder)).entries
+    assert (made.cost, made.joules, made.seconds) == (None, None, None)
+    assert (made.reached, made.verdict) == (0, "fail")
+
+
+def test_mlperf_s_folder_of_an_odd_name_is_read(tmp_path):
+    folder = maker.package(tmp_path)
+    odd = folder.rename(folder.with_name("b\x1b[2J\u202e<b>"))
+    (odd / "scaling.json").write_text(json.dumps({"scaling_factor": 1e300}))
+    (made,) = read(Source(tmp_path, maker.RULESET)).entries
+    assert (made.reached, made.seconds) == (10, None)
+    assert made.path.isprintable()
+
+
+def test_noise_is_told_as_the_log_has_it(run):  # noqa: F811
+    reasons = ["others took 20 %", "the clock was low"]
+    run.edit(
+        "suite_environment", lambda record: (record.update(value="noisy"), record["metadata"].update(reasons=reasons))
+    )
+    (made,) = read(Source(run.folder)).entries
+    assert (made.noisy, made.runs[0].noise) == (1, ("others took 20 %; the clock was low",))

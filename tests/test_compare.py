@@ -1,0 +1,154 @@
+"""`python -m suite.compare A B`: a difference is told from noise."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from suite.compare import main
+from suite.errors import UserError
+from suite.leaderboard.comparison import compare, ratio_interval
+from tests.command import run as run_command
+from tests.results.maker import HOSTILE, entry, everywhere, run
+from tests.rules.conftest import sound_result, sound_run  # noqa: F401
+from tests.rules.evidence_maker import write_run
+from tests.rules.mlperf import maker
+
+
+def of(times, **changes):
+    return entry(runs=tuple(run(seconds, seed=at) for at, seconds in enumerate(times)), **changes)
+
+
+def figures(a, b):
+    (made,) = compare([a], [b])
+    return {figure.name: figure for figure in made.figures}
+
+
+def test_clear_difference_is_told():
+    slower = figures(of([10, 11, 12, 10, 11]), of([20, 21, 22, 20, 21]))["time to quality"]
+    assert (slower.a, slower.b) == (10.8, 20.8)
+    assert slower.ratio == pytest.approx(20.8 / 10.8)
+    assert slower.says == "B is higher"
+    assert slower.interval[0] < slower.ratio < slower.interval[1]
+    assert figures(of([20, 21, 22]), of([10, 11, 12]))["time to quality"].says == "B is lower"
+
+
+def test_difference_within_the_spread_is_noise():
+    made = figures(of([10, 20, 30, 14, 25]), of([12, 22, 33, 15, 24]))["time to quality"]
+    assert made.ratio > 1
+    assert made.says.startswith("noise")
+
+
+def test_too_few_runs_tell_nothing():
+    made = figures(of([10, 11]), of([20, 21, 22]))["time to quality"]
+    assert (made.ratio, made.interval) == (2.0, None)
+    assert "too few runs" in made.says
+
+
+def test_interval_covers_the_true_ratio_as_often_as_it_says():
+    """Of 200 pairs of ten runs drawn with a true ratio of 1.2: a 95 % bootstrap of so few covers about 92 %."""
+    draw = np.random.default_rng(0)
+    hits = 0
+    for _ in range(200):
+        low, high = ratio_interval(draw.normal(10, 1, 10), draw.normal(12, 1.2, 10))
+        hits += low <= 1.2 <= high
+    assert 172 <= hits <= 198
+
+
+def test_interval_of_equal_runs_is_their_ratio():
+    assert ratio_interval([2.0] * 3, [3.0] * 4) == (1.5, 1.5)
+    low, high = ratio_interval([2.0] * 3, [3.0, 3.0, 3.5])
+    assert 1.5 <= low <= high <= 1.75
+
+
+def test_only_runs_that_reached_their_target_count_and_the_others_are_named():
+    lost = entry(runs=(*(run(at, seed=at) for at in (10.0, 11.0, 12.0)), run(1.0, reached=False), run(9.0, noise="x")))
+    (made,) = compare([lost], [of([10, 11, 12])])
+    assert (made.a.reached, made.a.runs) == (4, 5)
+    assert made.figures[0].a == 10.5
+    assert made.a.remarks == ("1 of 5 NOT REACHED", "1 of 5 NOISY")
+
+
+def test_what_is_not_known_of_a_run_is_not_compared():
+    unknown = entry(runs=tuple(run(at, joules=None, currency=None, cost=None) for at in (10.0, 11.0, 12.0)))
+    made = figures(of([10, 11, 12]), unknown)
+    assert {made[name].says for name in ("energy", "cost")} == {"not known of both"}
+    assert made["energy"].shown_b == "not known"
+
+
+def test_costs_in_two_currencies_are_not_compared():
+    euros = entry(runs=tuple(run(at, currency="EUR") for at in (10.0, 11.0, 12.0)))
+    assert figures(of([10, 11, 12]), euros)["cost"].ratio is None
+
+
+def test_estimated_energy_is_marked():
+    guessed = entry(runs=tuple(run(at, joules=5.0, energy_source="estimated") for at in (10.0, 11.0, 12.0)))
+    assert figures(of([10, 11, 12]), guessed)["energy"].shown_b == "~ 5 J (estimated)"
+
+
+def test_frameworks_are_compared_one_by_one_where_a_side_has_several():
+    two = [of([10, 11, 12]), of([20, 21, 22], framework="tensorflow")]
+    assert [made.benchmark for made in compare(two, two)] == ["vision/small in tensorflow", "vision/small in torch"]
+    assert len(compare(two[:1], two[1:])) == 1  # one framework each: these are held to each other
+    single = [of([seconds]) for seconds in (10, 11, 12)]
+    assert compare(single, single)[0].a.runs == 3
+
+
+def test_prints_a_table(sound_result, tmp_path, capsys):  # noqa: F811
+    for index in range(1, 4):
+        write_run(tmp_path / "other" / f"run_{index}", index, runs=3, seed=700)
+    assert main([str(sound_result), str(tmp_path / "other")]) == 0
+    printed = capsys.readouterr().out
+    for text in ("image_classification/mini", "time to quality", "30.0 s", "noise", "5 of 5", "3 of 3", "estimated"):
+        assert text in printed
+    assert main([str(sound_result), str(tmp_path / "other"), "--json"]) == 0
+    (made,) = json.loads(capsys.readouterr().out)
+    assert made["figures"][0]["says"] == "noise: no difference is shown"
+
+
+def test_compares_mlperf_s_results(tmp_path, capsys):
+    maker.package(tmp_path)
+    word = f"{maker.RULESET}={tmp_path}"
+    assert main([word, word]) == 0
+    assert f"{maker.SYSTEM}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("evil", HOSTILE)
+def test_hostile_names_are_text(evil, sound_result, monkeypatch, capsys):  # noqa: F811
+    made = SimpleNamespace(entries=[everywhere(evil)])
+    monkeypatch.setattr("suite.compare.read", lambda source, data_dir, progress: made)
+    assert main(["a", "b"]) == 0
+    assert "noise" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["a"], "1 results given"),
+        (["a", "b", "c"], "3 results given"),
+        (["a", "b", "datadir=c"], "did you mean 'data_dir'"),
+        (["a", "b", "--jsom"], "--jsom"),
+        (["nowhere", "nowhere"], "cannot review nowhere"),
+    ],
+)
+def test_a_mistake_is_one_line(words, answer, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=answer):
+        main(words)
+
+
+def test_nothing_in_common_is_a_mistake(sound_result, tmp_path):  # noqa: F811
+    maker.package(tmp_path)
+    with pytest.raises(UserError, match=f"holds image_classification/mini; .* holds {maker.BENCHMARK}"):
+        main([str(sound_result), f"{maker.RULESET}={tmp_path}"])
+
+
+def test_is_a_command(tmp_path):
+    done = run_command(tmp_path, "suite.compare", "nowhere", "here")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+
+
+def test_no_time_at_all_has_no_ratio():
+    assert figures(of([0.0, 0.0, 0.0]), of([1, 2, 3]))["time to quality"].ratio is None
+    assert ratio_interval([0.0, 0.0, 0.0, 1.0], [1.0, 2.0, 3.0, 4.0]) is None
