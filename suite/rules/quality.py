@@ -155,6 +155,9 @@ def same_quality(run: Evidence) -> Iterator[Breach]:
     except BadPrediction as error:
         yield Breach(PREDICTIONS, error.line or None, "predictions that the task can score", str(error), mend)
         return
+    except UserError as error:
+        yield Breach(PREDICTIONS, None, "a machine that can score them", str(error), "mend that and repeat", "error")
+        return
     except Exception as error:  # a task's metric met values that it did not foresee: the submission's fault
         yield Breach(PREDICTIONS, None, "predictions that the task can score", type(error).__name__, mend)
         return
