@@ -63,7 +63,8 @@ def prepared(benchmark: Benchmark, task: Task, data_dir: str | None = None) -> A
 def _key(benchmark: Benchmark, task: Task) -> str:
     """Names the cached arrays by what is declared of the dataset and by the source of the code that prepares it."""
     declared = benchmark.dataset.model_dump(mode="json", include={"files", "arrays"})
-    source = inspect.getsource(sys.modules[task.prepare.__module__])
+    folder = Path(inspect.getfile(sys.modules[task.prepare.__module__])).parent
+    source = [path.read_text() for path in sorted(folder.glob("*.py"))]
     return hashlib.sha256(json.dumps([benchmark.name, declared, source], sort_keys=True).encode()).hexdigest()
 
 
