@@ -1,0 +1,212 @@
+"""Speech recognition: its data, its score, and `mini` from end to end through the commands."""
+
+import json
+import shutil
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.io import wavfile
+
+from suite import config
+from suite.errors import BadPrediction, UserError
+from suite.harness.implementation import load_task
+from suite.store.arrays import prepared
+from tasks.speech import an4, digits
+from tasks.speech.espeak import Utterance, speak
+from tasks.speech.recording import HOP_S, MELS, STEP, Recording, log_mel
+from tests.command import run
+
+TASK = load_task("speech")
+ANSWERS = {"answer_texts": TASK.lines_array(["ONE TWO THREE", "NINE"])}
+
+
+@pytest.fixture(scope="module")
+def mini():
+    return prepared(config.benchmark("speech", "mini"), TASK)
+
+
+@pytest.mark.parametrize("framework", ["torch", "tensorflow"])
+def test_mini_reaches_its_target_and_passes_review(tmp_path, framework):
+    arguments = ("task=speech", "scale=mini", "hw=cpu", f"framework={framework}", "seed=1")
+    done = run(tmp_path, "suite.run", *arguments, "out=evidence", "mlflow=false")
+    assert done.returncode == 0, done.stdout + done.stderr
+    review = run(tmp_path, "suite.review", "evidence", "--json")
+    verdict = json.loads(review.stdout)
+    assert (review.returncode, verdict["verdict"], verdict["converged"]) == (0, "pass", True)
+
+
+def test_the_voices_of_the_test_are_not_those_of_the_training():
+    assert not set(digits.TRAIN_VOICES) & set(digits.TEST_VOICES)
+
+
+def test_espeak_says_the_same_samples_again_and_others_in_another_voice():
+    utterances = [Utterance("ONE TWO", "en-us+m1", 150, 50), Utterance("ONE TWO", "en-us+f3", 150, 50)]
+    first, again = speak(utterances), speak(utterances)
+    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not np.array_equal(first[0], first[1])
+    with pytest.raises(UserError, match="no voice 'xx-none'"):
+        speak([Utterance("ONE", "xx-none", 150, 50)])
+
+
+def test_samples_that_are_not_those_declared_are_refused(monkeypatch):
+    monkeypatch.setattr(digits, "SAMPLES_SHA256", "0" * 64)
+    with pytest.raises(UserError, match=r"sha256 of the synthesised samples is [0-9a-f]{64}, expected 0000"):
+        digits.recordings()
+
+
+def test_mini_is_whole(mini):
+    assert (len(mini["train_frames"]), len(mini["test_frames"])) == (800, 200)
+    assert mini["train_features"].shape == (mini["train_frames"].sum(), MELS)
+    assert set(bytes(mini["units"]).decode().split("\n")) == set(digits.WORDS)
+    assert mini["train_labels"].min() == 1
+    assert mini["train_labels"].max() == 10
+    assert set(np.unique(mini["train_lengths"])) == set(range(3, 8))
+
+
+def test_features_show_a_tone_where_it_is_and_its_energy():
+    rate = 16000
+    time = np.arange(rate) / rate
+    loud = (8000 * np.sin(2 * np.pi * 1000 * time)).astype(np.int16)
+    features = log_mel([Recording(samples, rate, "") for samples in (loud, loud // 2, np.zeros_like(loud))])
+    assert features[0].shape == (1 + round(1 / HOP_S), MELS)
+    band = features[0][50].argmax()
+    mel = 2595 * np.log10(1 + np.array([20, 1000, 8000]) / 700)
+    assert band == pytest.approx((mel[1] - mel[0]) / (mel[2] - mel[0]) * (MELS + 1) - 1, abs=1)
+    assert (features[0][50, band] - float(features[1][50, band])) * STEP == pytest.approx(np.log(4), abs=STEP)
+    assert not features[2].any()
+
+
+def test_without_torchaudio_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torchaudio.transforms", None)
+    with pytest.raises(UserError, match=r"pip install .*\[torch\]"):
+        log_mel([Recording(np.zeros(16000, np.int16), 16000, "ONE")])
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """AN4's layout with one recording in each part."""
+    folder = tmp_path / "an4"
+    (folder / "etc").mkdir(parents=True)
+    for part, speaker, marks in (
+        ("train", "an4_clstk/fash", ("<s> ", " </s>")),
+        ("test", "an4test_clstk/fcaw", ("", "")),
+    ):
+        (folder / "etc" / f"an4_{part}.fileids").write_text(f"{speaker}/an1-x-b\n")
+        (folder / "etc" / f"an4_{part}.transcription").write_text(f"{marks[0]}YES A B{marks[1]} (an1-x-b)\n")
+        (folder / "wav" / speaker).mkdir(parents=True)
+        noise = np.random.default_rng(0).normal(0, 1000, 8000).astype(np.int16)
+        wavfile.write(folder / "wav" / speaker / "an1-x-b.wav", 16000, noise)
+    return folder
+
+
+def test_reads_the_layout_of_an4(corpus):
+    arrays = TASK.prepare("small", corpus.parent)
+    assert bytes(arrays["units"]).decode().split("\n") == ["A", "B", "YES"]
+    assert arrays["train_labels"].tolist() == [3, 1, 2]
+    assert arrays["train_frames"].tolist() == [51]
+    assert bytes(arrays["answer_texts"]).decode() == "YES A B"
+
+
+def wav(corpus):
+    return corpus / "wav/an4_clstk/fash/an1-x-b.wav"
+
+
+def write(rate=16000, shape=(8000,), dtype=np.int16):
+    return lambda corpus: wavfile.write(wav(corpus), rate, np.zeros(shape, dtype))
+
+
+def cut(size):
+    return lambda corpus: wav(corpus).write_bytes(wav(corpus).read_bytes()[:size])
+
+
+def transcript(text):
+    return lambda corpus: (corpus / "etc/an4_train.transcription").write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (cut(9000), r"an1-x-b\.wav: not a whole wav file"),
+        (cut(9001), r"an1-x-b\.wav: not a whole wav file"),
+        (cut(20), r"an1-x-b\.wav: not a whole wav file"),
+        (cut(0), r"an1-x-b\.wav: not a whole wav file"),
+        (write(rate=8000), r"an1-x-b\.wav: 1 channel\(s\) of int16 at 8000 Hz, expected 1 of int16 at 16000 Hz"),
+        (write(shape=(8000, 2)), r"an1-x-b\.wav: 2 channel\(s\)"),
+        (write(dtype=np.float32), r"an1-x-b\.wav: 1 channel\(s\) of float32"),
+        (write(shape=(0,)), r"an1-x-b\.wav: no samples"),
+        (lambda corpus: wav(corpus).unlink(), r"an1-x-b\.wav: no such file, but .*an4_train\.fileids:1 names it"),
+        (
+            transcript("<s>  </s> (an1-x-b)\n"),
+            r"an4_train\.transcription:1: empty transcript of an4_clstk/fash/an1-x-b",
+        ),
+        (
+            transcript("<s> YES </s> (an2-x-b)\n"),
+            r"an4_train\.transcription:1: found '<s> YES </s> \(an2-x-b\)', expected",
+        ),
+        (transcript("yes\n"), r"an4_train\.transcription:1: found 'yes', expected"),
+        (transcript(""), r"an4_train\.transcription: 0 transcripts, expected 1"),
+        (transcript("caf\u00e9"), r"an4_train\.transcription: cannot be read"),
+        (lambda corpus: shutil.rmtree(corpus / "etc"), r"an4_train\.fileids: cannot be read"),
+    ],
+)
+def test_bad_input_gets_one_line_that_names_the_file(corpus, spoil, said):
+    spoil(corpus)
+    with pytest.raises(UserError, match=said) as caught:
+        TASK.prepare("small", corpus.parent)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.data("speech/small")
+def test_an4_is_as_published():
+    data = prepared(config.benchmark("speech", "small"), TASK)
+    texts = bytes(data["answer_texts"]).decode().split("\n")
+    assert (len(data["train_frames"]), len(texts), sum(len(text.split()) for text in texts)) == (948, 130, 773)
+    assert data["train_frames"].sum() / 6000 == pytest.approx(42.4, abs=0.3)  # minutes
+    unseen = {word for text in texts for word in text.split()} - set(bytes(data["units"]).decode().split("\n"))
+    assert unseen == {"THIRTEEN", "NOVEMBER"}
+
+
+@pytest.mark.parametrize(
+    ("predictions", "wer"),
+    [
+        (["ONE TWO THREE", "NINE"], 0.0),
+        (["ONE TWO FOUR", "NINE"], 0.25),
+        (["ONE THREE", "NINE NINE"], 0.5),
+        (["", ""], 1.0),
+        (["  ONE   TWO THREE ", "NINE"], 0.0),
+        (["ONE TWO THREE", "NINE ONE ONE ONE ONE ONE"], 1.25),
+    ],
+)
+def test_scores_word_errors_over_words(predictions, wer):
+    assert TASK.score(predictions, ANSWERS) == {"wer": wer}
+
+
+@pytest.mark.parametrize(
+    ("predictions", "line"),
+    [(["ONE"], 0), (["ONE", 9], 2), ([["ONE"], ""], 1), (["ONE", "A" * 1001], 2), ([None, ""], 1)],
+)
+def test_refuses_what_is_not_a_text(predictions, line):
+    with pytest.raises(BadPrediction) as caught:
+        TASK.score(predictions, ANSWERS)
+    assert caught.value.line == line
+
+
+TEXT = st.text(st.characters(), max_size=50)
+JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | TEXT, st.lists, max_leaves=3)
+
+
+@given(st.lists(JSON, min_size=2, max_size=2))
+def test_no_prediction_breaks_the_score(predictions):
+    try:
+        wer = TASK.score(predictions, ANSWERS)["wer"]
+    except BadPrediction:
+        assert not all(isinstance(prediction, str) for prediction in predictions)
+    else:
+        assert 0 <= wer < 50
+
+
+def test_reading_a_part_keeps_the_order_of_its_list(corpus):
+    assert [recording.text for recording in an4.recordings(corpus, "test")] == ["YES A B"]
