@@ -25,15 +25,16 @@ class Values(BaseModel):
 
 
 class File(Values):
-    """One file of a dataset, relative to the data root."""
+    """One file of a dataset, relative to the data root, and where it can be downloaded by itself, if it can."""
 
     path: str
     bytes: int
     sha256: str
+    url: str | None = None
 
 
 class Remote(File):
-    """A file that can be downloaded from `url`."""
+    """A file that can be downloaded."""
 
     url: str
 
@@ -43,10 +44,6 @@ class Mirror(Values):
 
     url: str
     below: str
-
-    def remote(self, file: File) -> Remote:
-        """Where `file` comes from."""
-        return Remote(**file.model_dump(), url=self.url + quote(file.path.removeprefix(self.below)))
 
 
 class Dataset(Values):
@@ -72,6 +69,13 @@ class Dataset(Values):
     def members(self) -> tuple[File, ...]:
         """The files, read from `conf/files/` where only a name is given."""
         return listed(self.files) if isinstance(self.files, str) else self.files
+
+    def remote(self, file: File) -> Remote | None:
+        """Where one of the files can be downloaded: its own `url`, or its place on the mirror."""
+        url = file.url
+        if url is None and self.mirror:
+            url = self.mirror.url + quote(file.path.removeprefix(self.mirror.below))
+        return Remote(path=file.path, bytes=file.bytes, sha256=file.sha256, url=url) if url else None
 
     @property
     def bytes(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from mlperf_logging.mllog import constants as keys
 
@@ -32,18 +33,25 @@ def known_benchmark(run: Evidence) -> Iterator[Breach]:
 def unchanged_benchmark(run: Evidence) -> Iterator[Breach]:
     """The configuration holds the benchmark as the suite defines it; its hyperparameters have their own rules.
 
-    A field that is not there is a field that is None: evidence outlives the suite that wrote it.
+    Where the data was brought from is free: its content has sums. A field that is not there is a field that is None:
+    evidence outlives the suite that wrote it.
     """
     if run.benchmark is None or not run.parsed(CONFIG):
         return
-    elsewhere = {"hyperparameters", "free"}
-    expected = run.benchmark.model_dump(mode="json", exclude=elsewhere)
-    found = run.configured("benchmark")
-    if isinstance(found, dict):
-        found = {name: value for name, value in found.items() if name not in elsewhere}
-    for path, right, wrong in differences(without_none(expected), without_none(found)):
+    expected = _comparable(run.benchmark.model_dump(mode="json"))
+    for path, right, wrong in differences(expected, _comparable(run.configured("benchmark"))):
         line = run.config_line("benchmark", *path)
         yield Breach(CONFIG, line, f"benchmark.{'.'.join(map(str, path))}: {right}", wrong, NOT_YOURS)
+
+
+def _comparable(benchmark: Any) -> Any:
+    values = without_none(benchmark)
+    if isinstance(values, dict):
+        values = {name: value for name, value in values.items() if name not in ("hyperparameters", "free")}
+        if isinstance(dataset := values.get("dataset"), dict):
+            brought = ("files", "archive", "mirror")
+            values["dataset"] = {name: value for name, value in dataset.items() if name not in brought}
+    return values
 
 
 @RUN.rule("division.3")

@@ -96,12 +96,12 @@ def ensure(dataset: Dataset, root: Path) -> Path:
     """Bring the dataset's files into `root` if they are not there, and return `root`.
 
     Right files are used as they are (`root` may be read-only); else a right archive in `root` is unpacked; else the
-    archive, or each file that is not there from the dataset's mirror, is downloaded to `root`. An embedded dataset,
+    archive, or each file that is not there by itself, is downloaded to `root`. An embedded dataset,
     which has no files, needs nothing. Raises UserError with the reason and with what to do by hand.
     """
     if not (found := faults(dataset, root)):
         return root
-    if dataset.archive is None and dataset.mirror is None:
+    if dataset.archive is None and None in (dataset.remote(file) for file in dataset.members):
         raise _error(dataset, root, found, "")
     from suite.store.download import DownloadError, download, download_all  # slow to import and seldom needed
 
@@ -113,8 +113,8 @@ def ensure(dataset: Dataset, root: Path) -> Path:
                 if not _is_right(dataset.archive, root):
                     download(dataset.archive, root / dataset.archive.path)
                 _install(dataset, dataset.archive, root)
-            elif found and dataset.mirror:
-                download_all([dataset.mirror.remote(file.expected) for file in found], root)
+            elif found:
+                download_all([remote for file in found if (remote := dataset.remote(file.expected))], root)
     except DownloadError as error:
         raise _error(dataset, root, found, f"cannot download {error}. ") from error
     except OSError as error:
@@ -153,8 +153,9 @@ def _error(dataset: Dataset, root: Path, found: list[FileStatus], reason: str) -
     if archive := dataset.archive:
         mend = f"Bring {archive.url} ({archive.bytes} bytes, sha256 {archive.sha256}) to {root / archive.path}"
     else:
-        source = dataset.mirror.remote(found[0].expected).url if dataset.mirror else f"the files of {dataset.source}"
-        mend = f"Bring {source}{more} to {found[0].path if dataset.mirror else root}"
+        remote = dataset.remote(found[0].expected)
+        source = f"{remote.url}{more} to {found[0].path}" if remote else f"the files of {dataset.source} to {root}"
+        mend = f"Bring {source}"
     return UserError(
         f"{dataset.name}: {found[0].problem}{more}; {reason}{mend}, or name the folder that holds the files with "
         "data_dir= or SUITE_DATA; scale=mini needs no files."

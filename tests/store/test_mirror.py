@@ -52,6 +52,16 @@ def test_missing_and_corrupt_files_are_downloaded(mirror: Dataset, tmp_path: Pat
     assert (root / "set/sub/b.bin").stat() == kept
 
 
+def test_a_file_may_have_a_place_of_its_own(mirror: Dataset, tmp_path: Path) -> None:
+    assert mirror.mirror
+    assert not isinstance(mirror.files, str)
+    (tmp_path / "served/v1/a.bin").rename(tmp_path / "served/v1/another name.bin")
+    first, second = mirror.files
+    own = first.model_copy(update={"url": mirror.mirror.url + "another%20name.bin"})
+    files.ensure(mirror.model_copy(update={"files": (own, second)}), tmp_path / "data")
+    assert (tmp_path / "data/set/a.bin").read_bytes() == MEMBERS["set/a.bin"]
+
+
 def test_a_file_the_mirror_lacks_is_named_with_its_place(mirror: Dataset, tmp_path: Path) -> None:
     (tmp_path / "served/v1/sub/b.bin").unlink()
     with pytest.raises(UserError, match=r"v1/sub/b\.bin: HTTP 404.*scale=mini") as error:

@@ -1,0 +1,209 @@
+"""Language modelling from end to end, through the commands; its data, its score and its grammar."""
+
+import json
+import math
+from collections import Counter, defaultdict
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from suite import config
+from suite.errors import BadPrediction, UserError
+from suite.harness.implementation import load_task
+from suite.store.arrays import prepared
+from tasks.language_modeling import AUDITED, CHUNK, grammar
+from tests.command import run
+
+TASK = load_task("language_modeling")
+
+
+@pytest.mark.parametrize("framework", ["torch", "tensorflow"])
+def test_mini_reaches_its_target_and_passes_review(tmp_path, framework):
+    arguments = ("task=language_modeling", "scale=mini", "hw=cpu", f"framework={framework}", "seed=1")
+    done = run(tmp_path, "suite.run", *arguments, "out=evidence", "mlflow=false")
+    assert done.returncode == 0, done.stdout + done.stderr
+    review = run(tmp_path, "suite.review", "evidence", "--json")
+    verdict = json.loads(review.stdout)
+    assert (review.returncode, verdict["verdict"], verdict["converged"]) == (0, "pass", True)
+
+
+@pytest.fixture(scope="module")
+def text():
+    return TASK.prepare("mini", None)
+
+
+def test_every_state_of_the_grammar_has_a_distribution():
+    for state in grammar.states():
+        assert math.isclose(sum(p for _, p, _ in grammar.choices(state)), 1)
+        words = [word for word, _, _ in grammar.choices(state)]
+        assert len(words) == len(set(words)), "a word that leads to two states would not be unifilar"
+
+
+def test_verbs_agree_with_their_subjects_in_reverse_order(text):
+    words = text["vocabulary"][text["test_tokens"]]
+    waiting, in_object, deepest = [], False, 0
+    for word in words:
+        if word == ".":
+            in_object = False
+        elif word.startswith("noun") and not in_object:
+            waiting.append(word.split(".")[1])
+            deepest = max(deepest, len(waiting))
+        elif word.startswith("verb"):
+            assert waiting.pop() == word.split(".")[1]
+            in_object = not waiting
+    assert deepest == grammar.DEPTH
+
+
+def test_the_entropy_rate_is_that_of_a_long_text():
+    _, log_probabilities = grammar.sample(200_000, seed=3)
+    error = log_probabilities.std() / len(log_probabilities) ** 0.5
+    assert abs(-log_probabilities.mean() - grammar.entropy_rate()) < 4 * error
+    assert grammar.entropy_rate() == pytest.approx(2.52267, abs=1e-5)
+
+
+@pytest.mark.parametrize(("order", "least"), [(1, 1.3), (2, 0.5), (3, 0.5), (4, 1.0)])
+def test_counting_neighbours_is_far_from_the_target(text, order, least):
+    assert excess_of_ngrams(text, order) > least > 10 * config.benchmark("language_modeling", "mini").target
+
+
+def excess_of_ngrams(text, order):
+    """Of the n-gram model with 0.1 added to each count, in nats per word above the grammar."""
+    counts = defaultdict(Counter)
+    train, test = text["train_tokens"].tolist(), text["test_tokens"].tolist()
+    for i in range(order - 1, len(train)):
+        counts[tuple(train[i - order + 1 : i])][train[i]] += 1
+    words = len(text["vocabulary"])
+    logs = []
+    for i in range(order - 1, len(test)):
+        seen = counts[tuple(test[i - order + 1 : i])]
+        logs.append(math.log((seen[test[i]] + 0.1) / (seen.total() + 0.1 * words)))
+    return float(text["answer_log_probabilities"][order - 1 :].mean() - np.mean(logs))
+
+
+@pytest.mark.data("language_modeling/small")
+def test_wikitext2_is_the_published_text():
+    data = prepared(config.benchmark("language_modeling", "small"), TASK)
+    assert len(data["train_tokens"]) == 2_088_628
+    assert len(data["test_tokens"]) == 245_569
+    assert len(data["vocabulary"]) == 33_278
+    assert data["vocabulary"][:4].tolist() == ["the", ",", ".", "of"]
+    assert data["vocabulary"][data["test_tokens"][:6]].tolist() == ["<eos>", "=", "Robert", "<unk>", "=", "<eos>"]
+    assert np.array_equal(np.unique(data["train_tokens"]), np.arange(33_278))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    files = tmp_path / "wikitext-2"
+    files.mkdir()
+    (files / "wiki.train.tokens").write_text("a b c\n" * 10)
+    (files / "wiki.test.tokens").write_text("c b\n" * 10)
+    return tmp_path
+
+
+def test_lines_end_in_eos_and_frequent_words_come_first(folder):
+    data = TASK.prepare("small", folder)
+    assert data["vocabulary"].tolist() == ["<eos>", "a", "b", "c"]
+    assert data["test_tokens"].tolist() == [3, 2, 0] * 10
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("wiki.train.tokens", b"a b\n\xff\xfe\n", "wiki.train.tokens, line 2: not UTF-8"),
+        ("wiki.test.tokens", b"\n\n", "wiki.test.tokens: holds no words"),
+        ("wiki.train.tokens", b"", "wiki.train.tokens: holds no words"),
+        ("wiki.test.tokens", b"a lobster\n", "wiki.test.tokens: 'lobster' is no word of wiki.train.tokens"),
+        ("wiki.test.tokens", None, "wiki.test.tokens: cannot be read"),
+    ],
+)
+def test_a_bad_file_is_named_in_one_line(folder, name, content, said):
+    path = folder / "wikitext-2" / name
+    path.unlink() if content is None else path.write_bytes(content)
+    with pytest.raises(UserError, match=said) as caught:
+        TASK.prepare("small", folder)
+    assert "\n" not in str(caught.value)
+
+
+SCORED = {
+    "vocabulary": np.array(["<eos>", "a", "b", "c"]),
+    "test_tokens": np.tile(np.uint16([1, 2, 3, 0, 1]), 120),
+    "audit_positions": np.array([3, 520]),
+}
+UNIFORM = math.log(1 / 4)
+
+
+def uniform():
+    """The predictions of a model that finds all four words alike."""
+    return [[UNIFORM] * CHUNK, [UNIFORM] * (600 - CHUNK), [UNIFORM] * 4, [UNIFORM] * 4]
+
+
+def test_the_perplexity_of_a_uniform_model_is_the_number_of_words():
+    assert TASK.score(uniform(), SCORED) == {"perplexity": pytest.approx(4)}
+
+
+def test_excess_is_counted_from_the_grammar():
+    truth = np.full(600, -1.0, np.float32)
+    metrics = TASK.score(uniform(), {**SCORED, "answer_log_probabilities": truth})
+    assert metrics["excess_nats"] == pytest.approx(math.log(4) - 1)
+
+
+@pytest.mark.parametrize(
+    ("line", "change", "said"),
+    [
+        (2, lambda p: p[1].pop(), "list of 88"),
+        (1, lambda p: p[0].__setitem__(7, 0.1), "0.1 is not a log-probability"),
+        (1, lambda p: p[0].__setitem__(7, math.nan), "nan"),
+        (1, lambda p: p[0].__setitem__(7, -math.inf), "-inf"),
+        (1, lambda p: p[0].__setitem__(7, True), "True"),
+        (2, lambda p: p[1].__setitem__(7, "-1.0"), "'-1.0'"),
+        (3, lambda p: p[2].__setitem__(1, -1.0), "word 3 sum to 1.1179, not 1"),
+        (
+            4,
+            lambda p: p.__setitem__(3, [-1.0, -1.5, -1.5, math.log(1 - math.exp(-1) - 2 * math.exp(-1.5))]),
+            "word 520",
+        ),
+        (0, lambda p: p.pop(), "3 predictions for 2 chunks and 2 audited positions"),
+    ],
+)
+def test_refuses_what_is_no_distribution(line, change, said):
+    predictions = uniform()
+    change(predictions)
+    with pytest.raises(BadPrediction, match=said) as caught:
+        TASK.score(predictions, SCORED)
+    assert caught.value.line == line
+
+
+def test_a_text_more_probable_than_by_its_own_grammar_is_refused(text):
+    chunks = -(-len(text["test_tokens"]) // CHUNK)
+    claimed = [
+        [0.0] * len(part) for part in np.split(text["test_tokens"], range(CHUNK, len(text["test_tokens"]), CHUNK))
+    ]
+    for position in text["audit_positions"]:
+        row = np.full(len(text["vocabulary"]), -100.0)
+        row[text["test_tokens"][position]] = 0.0
+        claimed.append(row.tolist())
+    assert len(claimed) == chunks + AUDITED
+    with pytest.raises(BadPrediction, match="more probable than by the grammar"):
+        TASK.score(claimed, text)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=200)
+@given(st.integers(0, 3), st.integers(-1, 600), JSON)
+def test_any_json_value_is_scored_or_refused(line, place, value):
+    predictions = uniform()
+    if place < 0:
+        predictions[line] = value
+    else:
+        predictions[line][place % len(predictions[line])] = value
+    with suppress(BadPrediction):
+        assert TASK.score(predictions, SCORED)["perplexity"] > 0
