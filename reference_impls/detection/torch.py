@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -24,6 +22,7 @@ from reference_impls.detection.shared import (
     patches,
     targets,
 )
+from reference_impls.memory import keep_freed_memory
 from suite.harness.implementation import Compute, TrainStats
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -172,14 +171,6 @@ class TorchDetector:
     def to_device(self, cells: np.ndarray) -> torch.Tensor:
         """float32 [B, h, w, C] to [B, C, h, w] in channels_last and the training precision."""
         return torch.from_numpy(cells).to(self.device, self.dtype).permute(0, 3, 1, 2)
-
-
-def keep_freed_memory() -> None:
-    """Let glibc reuse large blocks instead of giving them back: saves the page faults of each step on a CPU."""
-    with suppress(OSError, AttributeError):
-        libc = ctypes.CDLL("libc.so.6")
-        libc.mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD
-        libc.mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD
 
 
 def build(

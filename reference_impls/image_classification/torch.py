@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -20,6 +18,7 @@ from reference_impls.image_classification.shared import (
     normalise,
     whitening,
 )
+from reference_impls.memory import keep_freed_memory
 from suite.harness.implementation import Compute, TrainStats
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -169,14 +168,6 @@ class TorchImageClassifier:
     def to_device(self, images: np.ndarray) -> torch.Tensor:
         """float32 [B, S, S, C] to [B, C, S, S] in channels_last and the training precision."""
         return torch.from_numpy(images).to(self.device, self.dtype).permute(0, 3, 1, 2)
-
-
-def keep_freed_memory() -> None:
-    """Let glibc reuse large blocks instead of giving them back: saves the page faults of each step on a CPU."""
-    with suppress(OSError, AttributeError):
-        libc = ctypes.CDLL("libc.so.6")
-        libc.mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD
-        libc.mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD
 
 
 def build(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
+from reference_impls.memory import keep_freed_memory
 from reference_impls.recommendation.shared import (
     Batch,
     Histories,
@@ -166,14 +165,6 @@ class TorchRecommender:
                 self.moments[moment] = torch.from_numpy(start).to(self.device)
         self.step = int(state["step"])
         self.batches = None
-
-
-def keep_freed_memory() -> None:
-    """Let glibc reuse large blocks instead of giving them back: saves the page faults of each step on a CPU."""
-    with suppress(OSError, AttributeError):
-        libc = ctypes.CDLL("libc.so.6")
-        libc.mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD
-        libc.mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD
 
 
 def build(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
+from reference_impls.memory import keep_freed_memory
 from reference_impls.speech.shared import (
     SUBSAMPLING,
     Batch,
@@ -184,14 +183,6 @@ def named(vector: torch.Tensor, shapes: Mapping[str, tuple[int, ...]]) -> Parame
     """The parts of `vector`, one of each shape."""
     parts = torch.split(vector, [int(np.prod(shape)) for shape in shapes.values()])
     return {name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
-
-
-def keep_freed_memory() -> None:
-    """Let glibc reuse large blocks instead of giving them back: saves the page faults of each step on a CPU."""
-    with suppress(OSError, AttributeError):
-        libc = ctypes.CDLL("libc.so.6")
-        libc.mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD
-        libc.mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD
 
 
 def build(

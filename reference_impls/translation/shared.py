@@ -5,9 +5,7 @@ Everything is a function of the seed and of the step, so a checkpoint needs no r
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -165,11 +163,3 @@ class Batches:
                 source_rows, target_rows = ([side[i] for i in rows] for side in (self.source, self.target))
                 yield make_batch(self.hyper, source_rows, target_rows, [self.seed, _DROPOUT_STREAM, step])
                 step += 1
-
-
-def keep_freed_memory() -> None:
-    """Let glibc reuse large blocks instead of giving them back: saves the page faults of each step on a CPU."""
-    with suppress(OSError, AttributeError):
-        libc = ctypes.CDLL("libc.so.6")
-        libc.mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD
-        libc.mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from reference_impls.memory import keep_freed_memory
 from reference_impls.translation.search import Step, translate
 from reference_impls.translation.shared import (
     POSITIONS,
@@ -16,7 +17,6 @@ from reference_impls.translation.shared import (
     Hyperparameters,
     initial_parameters,
     is_matrix,
-    keep_freed_memory,
     make_batch,
     positions,
     vocabulary,

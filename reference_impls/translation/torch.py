@@ -9,6 +9,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from reference_impls.memory import keep_freed_memory
 from reference_impls.translation.search import Step, translate
 from reference_impls.translation.shared import (
     POSITIONS,
@@ -17,7 +18,6 @@ from reference_impls.translation.shared import (
     Hyperparameters,
     initial_parameters,
     is_matrix,
-    keep_freed_memory,
     make_batch,
     positions,
     vocabulary,
