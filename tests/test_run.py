@@ -72,7 +72,7 @@ def test_says_so_when_the_budget_ends_first(tmp_path):
         (("task=parity", "framework=numpy", "hw=cpu", "task.scales.mini.target=high"), "target is 'high'"),
         (("task=parity", "framework=numpy", "hw=cpu", "resume=nowhere"), "resume=nowhere holds no run"),
         (("task=parity", "framework=numpy", "hw=cpu", "out=/dev/null/x"), "out="),
-        (("framework=numpy",), "which task? Give task= one of: image_classification, parity."),
+        (("framework=numpy",), "which task? Give task= one of: detection, image_classification, "),
         (("task=parity", "quickly"), "'quickly' is not of the form option=value"),
         (("task=parity", "framework=ghost", "hw=cpu"), "'.[ghost]'"),
         ((), "which task?"),
