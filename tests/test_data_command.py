@@ -90,7 +90,9 @@ def test_a_terminal_gets_a_table_of_one_line_each(
     monkeypatch.setenv("COLUMNS", "80")
     data.main(["ls"])
     lines = capsys.readouterr().out.splitlines()
-    assert ["birds/small" in line and "0 of 1 files" in line for line in lines] == [False] * 3 + [True]
+    told = ["birds/small" in line and "0 of 1 files" in line for line in lines]
+    assert told.count(True) == 1  # above it the title, as many lines as its path needs, and the heads
+    assert told[-1]
 
 
 @pytest.mark.parametrize(
