@@ -58,7 +58,7 @@ class Dataset(Values):
     licence: str
     citation: str
     source: str
-    train_samples: int | None = None  # one epoch; None where there is none, as in reinforcement learning
+    train_samples: int | None = None  # one epoch; None where the data is made while training
     eval_samples: int
     files: tuple[File, ...] | str = ()
     archive: Remote | None = None

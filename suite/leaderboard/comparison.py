@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+from typing import Literal
 
 import numpy as np
 from scipy.stats import bootstrap
@@ -15,8 +18,6 @@ from suite.record.summary import format_cost, format_energy, format_seconds
 CONFIDENCE = 0.95
 LEAST_RUNS = 3  # of a side; fewer leave no spread to speak of
 RESAMPLES = 9999
-
-Key = tuple[str, str]  # benchmark and framework; the framework is "" where it does not matter
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,10 @@ class Comparison:
 
 def compare(a: Sequence[Entry], b: Sequence[Entry]) -> list[Comparison]:
     """The benchmarks that both sides hold; framework by framework where a side holds several of one benchmark."""
-    sides = [_by_benchmark(side) for side in (a, b)]
+    sides = [_grouped(side, "benchmark") for side in (a, b)]
     made = []
     for benchmark in sorted(sides[0].keys() & sides[1].keys()):
-        pairs = [_by_framework(side[benchmark]) for side in sides]
+        pairs = [_grouped(side[benchmark], "framework") for side in sides]
         if max(map(len, pairs)) == 1:
             made.append(_compared(benchmark, *(side[benchmark] for side in sides)))
         else:
@@ -107,18 +108,9 @@ def ratio_interval(a: Sequence[float], b: Sequence[float]) -> tuple[float, float
     return None
 
 
-def _by_benchmark(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
-    made: dict[str, list[Entry]] = {}
-    for entry in entries:
-        made.setdefault(entry.benchmark, []).append(entry)
-    return made
-
-
-def _by_framework(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
-    made: dict[str, list[Entry]] = {}
-    for entry in entries:
-        made.setdefault(entry.framework, []).append(entry)
-    return made
+def _grouped(entries: Sequence[Entry], name: Literal["benchmark", "framework"]) -> dict[str, list[Entry]]:
+    key = attrgetter(name)
+    return {value: list(each) for value, each in groupby(sorted(entries, key=key), key)}
 
 
 def _compared(benchmark: str, a: Sequence[Entry], b: Sequence[Entry]) -> Comparison:
