@@ -17,11 +17,11 @@ settings.load_profile("suite")
 
 def pytest_collection_modifyitems(items):
     gpu = bool(detect().accelerators)
-    for item in items:  # no stub stands in for a GPU or for real data: CI has the data, GPU tests run where one is
-        if item.get_closest_marker("gpu") and not gpu:
+    for item in items:
+        if item.get_closest_marker("gpu") and not gpu:  # nothing can stand in for one: these run where a GPU is
             item.add_marker(pytest.mark.skip(reason="this machine has no CUDA accelerator"))
         marker = item.get_closest_marker("data")
-        if marker and not is_here(*marker.args):
+        if marker and not is_here(*marker.args):  # CI has all but MovieLens 100K, which may not be passed on
             item.add_marker(pytest.mark.skip(reason=f"SUITE_DATA does not hold the data of {marker.args[0]}"))
 
 

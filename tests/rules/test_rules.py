@@ -42,7 +42,7 @@ def test_sound_result_passes_and_has_a_score(sound_result):
 
 
 def test_a_run_of_a_suite_that_lacked_a_field_passes(run):
-    run.edit_config(lambda values: values["benchmark"]["dataset"].pop("mirror"))
+    run.edit_config(lambda values: values["benchmark"].pop("metric_signature"))
     assert review(run.folder).verdict == "pass"
 
 
