@@ -13,14 +13,25 @@ import yaml
 
 from suite import __version__, config
 from suite.config import Benchmark, Framework, Precision, System
-from suite.errors import UserError
+from suite.errors import UserError, unknown
 from suite.harness import seeds
 from suite.harness.implementation import Compute
 from suite.measure import machine
 from suite.measure.machine import Machine
 from suite.record import evidence
+from suite.record.system import DIVISIONS, STATUSES
 
-SUBMITTED = ("task", "scale", "framework", "hw", "seed", "runs")  # what resume= must not contradict
+SUBMITTED = (
+    "task",
+    "scale",
+    "framework",
+    "hw",
+    "seed",
+    "runs",
+    "submitter",
+    "division",
+    "category",
+)  # what resume= must not contradict
 
 
 @dataclass(frozen=True)
@@ -34,12 +45,19 @@ class Plan:
     seeds: tuple[int, ...]
     result_id: str
     submitter: str
+    division: str
+    status: str
     out: Path
 
     @property
     def compute(self) -> Compute:
         """Device and precision, as an implementation hears them."""
         return Compute(machine.device_of(self.system), self.precision)
+
+    @property
+    def declared(self) -> dict[str, str]:
+        """What a person says of the result; it stands alike in log, configuration and system description."""
+        return {"submitter": self.submitter, "division": self.division, "status": self.status}
 
     def folder(self, index: int) -> Path:
         """The evidence folder of run `index`, which counts from 1."""
@@ -54,7 +72,7 @@ class Plan:
             "framework": self.framework.name,
             "precision": self.precision,
             "device": self.compute.device,
-            "submitter": self.submitter,
+            **self.declared,
             "run_id": f"{self.result_id}-{index}",
             "result_id": self.result_id,
             "run_index": index,
@@ -77,6 +95,11 @@ def from_options(options: Mapping[str, Any], choices: Mapping[str, str], found: 
             raise UserError(f"{name}={value} is not a whole number")
     if runs < 1:
         raise UserError(f"runs={runs} is not at least 1")
+    division, category = str(options["division"]), str(options["category"])
+    if division not in DIVISIONS:
+        raise unknown("division", division, DIVISIONS)
+    if category not in STATUSES:
+        raise unknown("category", category, STATUSES)
     system = machine.resolve(config.system(choices["hw"], options["hw"]), found)
     benchmark = config.benchmark(choices["task"], options["scale"] or system.default_scale, options["task"])
     framework = config.framework(choices["framework"])
@@ -90,6 +113,8 @@ def from_options(options: Mapping[str, Any], choices: Mapping[str, str], found: 
         seeds=seeds.draw(runs, seed),
         result_id=uuid.uuid4().hex,
         submitter=str(options["submitter"]),
+        division=division,
+        status=STATUSES[category],
         out=Path(str(out)),
     )
 
@@ -109,7 +134,8 @@ def from_evidence(out: Path, given: Mapping[str, str], found: Machine) -> Plan:
     """
     values = stored(out)
     known = {
-        **{name: values[name] for name in ("task", "scale", "framework", "runs")},
+        **{name: values[name] for name in ("task", "scale", "framework", "runs", "submitter", "division")},
+        "category": next(category for category, status in STATUSES.items() if status == values["status"]),
         "hw": values["system"]["name"],
         "seed": values["seeds"][0],
     }
@@ -126,5 +152,7 @@ def from_evidence(out: Path, given: Mapping[str, str], found: Machine) -> Plan:
         seeds=tuple(values["seeds"]),
         result_id=values["result_id"],
         submitter=values["submitter"],
+        division=values["division"],
+        status=values["status"],
         out=out,
     )

@@ -21,6 +21,7 @@ from suite.measure.machine import detect
 from suite.plan import Plan
 from suite.record.mirror import tracking_uri, without_secrets
 from suite.record.summary import Summary, format_cost, format_energy, format_seconds
+from suite.record.system import DIVISIONS, STATUSES
 from suite.rules.scoring import olympic_mean
 from suite.rules.verdict import review
 from suite.store.arrays import prepared
@@ -228,6 +229,8 @@ def _help() -> str:
         "  dry_run=true       print the plan and stop",
         "  mlflow=false       do not feed MLflow while training; python -m suite.sync FOLDER does it later",
         "  submitter=NAME     your organisation, as the log and the system description name it",
+        f"  division=NAME      {' or '.join(DIVISIONS)}; what each allows is in rules.md; default: {DIVISIONS[0]}",
+        f"  category=NAME      of the system: {', '.join(STATUSES)}; default: research",
         "  hw.price_per_hour=X   your own price; any value of conf/ can be set this way",
         "  -m seed=1,2,3      Hydra multirun: one command line for each combination of values",
         "",

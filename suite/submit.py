@@ -11,13 +11,12 @@ from pathlib import Path
 from suite.errors import UserError, command, unknown
 from suite.record.parsing import MalformedError
 from suite.record.summary import format_seconds
-from suite.rules.benchmark import DIVISIONS
+from suite.record.system import DIVISIONS, STATUSES
 from suite.rules.finding import shown
 from suite.rules.seals import NAME, SIGNATURE, breaches
 from suite.submission import describing, signing
 from suite.submission.checking import Checked, check
 from suite.submission.collecting import collect
-from suite.submission.describing import STATUSES
 from suite.submission.installing import install
 from suite.submission.staging import Declared, seal, stage
 
@@ -42,7 +41,7 @@ nothing; with more runs=, or a description= that fills a gap, it adds them. Noth
   division=NAME       closed (the default) or open
   category=NAME       available (on-premise), cloud (available in one), preview or research
   runs=FOLDER,...     out= folders of python -m suite.run, or folders that hold such; also as words of their own
-  system=NAME         what to call the machine; default: the runs' hw= and framework, as in h100x8_torch
+  system=NAME         what to call the machine; default: the runs' hw= and framework, HW_FRAMEWORK
   description=FILE    what only a person knows of the machine: YAML, a line `cooling: air` for each field; below the
                       name of a system, what holds of that system alone
   out=FOLDER          default: submissions

@@ -39,7 +39,9 @@ def test_reaches_the_target_and_leaves_sealed_evidence(tmp_path):
     assert last.value >= 0.97 > max([0, *(line.value for line in log if line.key == "eval_accuracy")][:-1])
     assert stop.metadata["samples_count"] == last.metadata["samples_count"]
     assert yaml.safe_load((folder / "config.yaml").read_text())["seed"] == 1
-    assert "python -m suite.review evidence" in done.stdout
+    assert "review    python -m suite.review evidence\n" in done.stdout
+    assert "mlflow    python -m suite.sync evidence\n" in done.stdout
+    assert "verdict   pass" in done.stdout
     assert "estimated" in done.stdout
 
 
@@ -47,6 +49,22 @@ def test_review_passes_what_run_leaves(tmp_path):
     eighth(tmp_path, "run", *RUN, "seed=1", "out=evidence")
     done = eighth(tmp_path, "review", "evidence")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_open_division_frees_the_hyperparameters(tmp_path):
+    faster = (*RUN, "seed=1", "task.scales.mini.hyperparameters.opt_base_learning_rate=0.1")
+    closed = eighth(tmp_path, "run", *faster, "out=closed")
+    assert "verdict   fail" in closed.stdout
+    opened = eighth(tmp_path, "run", *faster, "out=open", "division=open", "category=cloud", "submitter=example-org")
+    assert "verdict   pass" in opened.stdout, opened.stdout
+    said = {"submitter": "example-org", "division": "open", "status": "cloud"}
+    logged = {line.key: line.value for line in lines(tmp_path / "open")}
+    assert {name: logged[f"submission_{name}"] for name in ("division", "status")} | {
+        "submitter": logged["submission_org"]
+    } == said
+    assert said.items() <= json.loads((tmp_path / "open/system.json").read_text())["description"].items()
+    again = eighth(tmp_path, "run", *RUN, "resume=open", "division=closed")
+    assert "division=closed contradicts resume=open, which is a run of division=open" in again.stderr
 
 
 def test_says_so_when_the_budget_ends_first(tmp_path):
@@ -73,6 +91,8 @@ def test_says_so_when_the_budget_ends_first(tmp_path):
         (("task=parity", "framework=numpy", "hw=cpu", "resume=nowhere"), "resume=nowhere holds no run"),
         (("task=parity", "framework=numpy", "hw=cpu", "out=/dev/null/x"), "out="),
         (("framework=numpy",), "which task? Give task= one of: detection, image_classification, "),
+        (("task=parity", "framework=numpy", "hw=cpu", "division=opne"), "'opne': did you mean 'open'? Allowed: closed"),
+        (("task=parity", "framework=numpy", "hw=cpu", "category=availible"), "did you mean 'available'?"),
         (("task=parity", "quickly"), "'quickly' is not of the form option=value"),
         (("task=parity", "framework=ghost", "hw=cpu"), "'.[ghost]'"),
         ((), "which task?"),

@@ -167,15 +167,15 @@ class _Run:
         plan, log = self.session.plan, self.log
         benchmark, resolved = plan.benchmark, plan.resolved(self.index)
         config = yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True).encode()
-        description = system.describe(plan.system, self.session.machine, plan.framework, plan.submitter)
+        description = system.describe(plan.system, self.session.machine, plan.framework, plan.declared)
         evidence.write_atomically(self.folder / evidence.CONFIG, config)
         evidence.write_atomically(self.folder / evidence.SYSTEM, json.dumps(description, indent=1).encode())
         log.event(keys.CACHE_CLEAR, clear_cache(self.session.data))
         log.start(keys.INIT_START)
         log.event(keys.SUBMISSION_BENCHMARK, benchmark.name)
         log.event(keys.SUBMISSION_ORG, plan.submitter)
-        log.event(keys.SUBMISSION_DIVISION, keys.CLOSED)
-        log.event(keys.SUBMISSION_STATUS, keys.RESEARCH)
+        log.event(keys.SUBMISSION_DIVISION, plan.division)
+        log.event(keys.SUBMISSION_STATUS, plan.status)
         log.event(keys.SUBMISSION_PLATFORM, plan.system.name)
         identity = ("run_id", "result_id", "run_index", "runs", "task", "scale", "framework")
         log.event(

@@ -19,7 +19,7 @@ from suite.rules.mlperf.scores import Score
 from suite.rules.seals import NAME, SEAL, Seal
 from suite.rules.verdict import Progress, ResultReview, verdict_of
 from suite.submission.collecting import UNDECIDED, UNNAMED
-from suite.submission.describing import STATUSES
+from suite.submission.describing import SPELLED
 
 UNKNOWN = "not known"
 _BOUND = 1e15
@@ -137,8 +137,8 @@ def _declared(root: Path, result: ResultReview) -> dict[str, str]:
             continue
         if submitter in (UNNAMED, seal.org):
             made["submitter"] = seal.org
-        if status == UNDECIDED and seal.category in STATUSES:
-            made["status"] = STATUSES[seal.category][0]
+        if status == UNDECIDED and seal.category in SPELLED:
+            made["status"] = SPELLED[seal.category]
         here = PurePosixPath(result.path).relative_to(folder).as_posix()
         names = [each.get("system") for each in seal.results if each.get("path") == here]
         made["system"] = next((name for name in names if isinstance(name, str) and NAME.match(name)), made["system"])

@@ -9,18 +9,24 @@ import platform
 import shutil
 import subprocess
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import psutil
+from mlperf_logging.mllog import constants as keys
 
 from suite.config import Framework, System
 from suite.measure.machine import Machine
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CPU_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+
+DIVISIONS = (keys.CLOSED, keys.OPEN)
+# The status in a log, by the category of the system.
+STATUSES = {"available": keys.ONPREM, "cloud": keys.CLOUD, "preview": "preview", "research": keys.RESEARCH}
 
 # MLPerf Training's keys, in its order (mlcommons/policies, submission_rules: system description).
 KEYS = (
@@ -60,13 +66,11 @@ KEYS = (
 )
 
 
-def describe(system: System, machine: Machine, framework: Framework, submitter: str) -> dict[str, Any]:
-    """The system description. Under `description`, what only a person can know is an empty string."""
+def describe(system: System, machine: Machine, framework: Framework, declared: Mapping[str, str]) -> dict[str, Any]:
+    """The system description, with the submitter, division and status `declared`. What only a person knows is empty."""
     software = versions()
     known = {
-        "submitter": submitter,
-        "division": "closed",
-        "status": "research",
+        **declared,
         "system_name": system.name,
         "number_of_nodes": system.nodes,
         **_host(machine),

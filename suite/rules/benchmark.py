@@ -11,11 +11,9 @@ from suite import config as suite_config
 from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.record.mllog import DATASET
 from suite.record.parsing import differences, same, without_none
+from suite.record.system import DIVISIONS, STATUSES
 from suite.rules.finding import RUN, Breach
 from suite.rules.reading import Evidence
-
-DIVISIONS = (keys.CLOSED, keys.OPEN)
-STATUSES = (keys.ONPREM, keys.CLOUD, "preview", keys.RESEARCH)
 
 NOT_YOURS = "run the benchmark as conf/task/ has it: without overriding task values"
 
@@ -59,7 +57,7 @@ def division(run: Evidence) -> Iterator[Breach]:
     """Division, status and submitter are allowed ones, and the same wherever they stand."""
     for key, name, allowed in (
         (keys.SUBMISSION_DIVISION, "division", DIVISIONS),
-        (keys.SUBMISSION_STATUS, "status", STATUSES),
+        (keys.SUBMISSION_STATUS, "status", STATUSES.values()),
         (keys.SUBMISSION_ORG, "submitter", None),
     ):
         line = run.line(key)
@@ -73,10 +71,10 @@ def division(run: Evidence) -> Iterator[Breach]:
             expected = f"{name} {line.value}, as in log line {line.number}"
             mend = f"name one {name} everywhere"
             yield Breach(SYSTEM, run.json_line(SYSTEM, name), expected, described, mend)
-    line, configured = run.line(keys.SUBMISSION_ORG), run.configured("submitter")
-    if line and run.parsed(CONFIG) and not same(line.value, configured):
-        expected = f"submitter {line.value}, as in log line {line.number}"
-        yield Breach(CONFIG, run.config_line("submitter"), expected, configured, "name one submitter everywhere")
+        configured = run.configured(name)
+        if configured is not None and not same(line.value, configured):
+            expected = f"{name} {line.value}, as in log line {line.number}"
+            yield Breach(CONFIG, run.config_line(name), expected, configured, f"name one {name} everywhere")
 
 
 @RUN.rule("data.1")

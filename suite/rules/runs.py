@@ -19,7 +19,7 @@ from suite.rules.quality import converged
 from suite.rules.reading import Evidence
 
 IDENTITY = ("run_id", "result_id", "run_index", "runs", "task", "scale", "framework")
-OF_ONE_RUN = ("run_id", "run_index", "seed", "submitter")  # what has other rules than runs.5
+OF_ONE_RUN = ("run_id", "run_index", "seed", "submitter", "division")  # what has other rules than runs.5
 
 _AS_WRITTEN = "submit the folder as the suite wrote it"
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from suite.record.system import STATUSES
 from suite.report.model import Report, report
 from suite.report.progress import bar
 from suite.rules.finding import Finding
 from suite.rules.mlperf import packages, systems
 from suite.submission.collecting import UNDECIDED, UNNAMED, Collected
-from suite.submission.describing import STATUSES
 from suite.submission.staging import Declared
 
 MLPERF = "mlperf-6.1"  # the round whose package layout is kept to
@@ -48,7 +48,7 @@ def check(staged: Path, results: Sequence[Collected], declared: Declared, data_d
         for name, logged, fitting in (
             ("org", result.org, (declared.org, UNNAMED)),
             ("division", result.division, (declared.division,)),
-            ("category", result.status, (STATUSES[declared.category][1], UNDECIDED)),
+            ("category", result.status, (STATUSES[declared.category], UNDECIDED)),
         ):
             if logged not in fitting:
                 said = getattr(declared, name)

@@ -18,7 +18,7 @@ from suite.rules.seals import NAME
 from suite.rules.submission import survey
 
 UNNAMED = "unknown"  # the submitter of a run that was made without submitter=
-UNDECIDED = keys.RESEARCH  # the status of every log that the suite writes
+UNDECIDED = keys.RESEARCH  # the status of a run that was made without category=
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from suite.record.parsing import MalformedError, yaml_mapping
 from suite.record.system import KEYS
 from suite.submission.collecting import Collected
 
-# category: the status as MLCommons' checker spells it, and as the suite's logs do
-STATUSES = {
-    "available": ("Available on-premise", "onprem"),
-    "cloud": ("Available cloud", "cloud"),
-    "preview": ("Preview", "preview"),
-    "research": ("Research, Development, or Internal (RDI)", "research"),
+# The status as MLCommons' checker spells it, by category.
+SPELLED = {
+    "available": "Available on-premise",
+    "cloud": "Available cloud",
+    "preview": "Preview",
+    "research": "Research, Development, or Internal (RDI)",
 }
 DECLARED = ("submitter", "division", "status", "system_name")  # by the command
 OPTIONAL = ("hw_notes", "sw_notes")
@@ -66,7 +66,7 @@ def describe(result: Collected, org: str, division: str, category: str, told: Ma
     made |= {
         "submitter": org,
         "division": division,
-        "status": STATUSES[category][0],
+        "status": SPELLED[category],
         "system_name": result.system,
     }
     for key, text in told.items():

@@ -14,18 +14,19 @@ from suite.record import system
 from tests.measure import fakes
 
 TORCH = config.framework("torch")
+DECLARED = {"submitter": "somebody", "division": "open", "status": "cloud"}
 
 
 def test_all_keys_of_mlperf_in_order_and_only_texts() -> None:
     found = fakes.machine("NVIDIA H200", "NVIDIA H200")
     h200 = config.system("h200x8")
-    description = system.describe(h200, found, TORCH, "somebody")["description"]
+    description = system.describe(h200, found, TORCH, DECLARED)["description"]
     assert len(description) == 33
     assert tuple(description) == system.KEYS
     assert all(isinstance(value, str) for value in description.values())
     assert description["submitter"] == "somebody"
-    assert description["division"] == "closed"
-    assert description["status"] == "research"
+    assert description["division"] == "open"
+    assert description["status"] == "cloud"
     assert description["system_name"] == "h200x8"
     assert description["accelerators_per_node"] == "2"
     assert description["accelerator_model_name"] == "NVIDIA H200"
@@ -36,7 +37,7 @@ def test_all_keys_of_mlperf_in_order_and_only_texts() -> None:
 
 
 def test_a_run_on_cpus_claims_no_accelerators() -> None:
-    found = system.describe(config.system("cpu"), fakes.machine("NVIDIA H200"), TORCH, "x")
+    found = system.describe(config.system("cpu"), fakes.machine("NVIDIA H200"), TORCH, DECLARED)
     assert found["description"]["accelerators_per_node"] == "0"
     assert found["description"]["accelerator_model_name"] == ""
     assert found["detected"]["accelerators"][0]["name"] == "NVIDIA H200"
@@ -51,7 +52,9 @@ def test_versions_are_those_installed_and_nothing_is_imported() -> None:
 
 
 def test_no_name_of_a_person_host_or_folder_and_the_same_each_time() -> None:
-    text, again = (json.dumps(system.describe(config.system("cpu"), fakes.machine(), TORCH, "x")) for _ in range(2))
+    text, again = (
+        json.dumps(system.describe(config.system("cpu"), fakes.machine(), TORCH, DECLARED)) for _ in range(2)
+    )
     assert text == again
     assert str(Path.home()) + "/" not in text
     assert str(system.ROOT) not in text

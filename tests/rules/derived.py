@@ -113,6 +113,7 @@ def _benchmark() -> Iterator[Mutant]:
     ):
         yield "division.3", f"{key} in the log", value_of(key)
         yield "division.3", f"{name} in the description", _described(name, other)
+        yield "division.3", f"{name} in the configuration", configured(name)
     for name in BENCHMARK.dataset.arrays:
         to = lambda arrays, name=name: {**arrays, name: "0" * 64}  # noqa: E731
         yield "data.1", f"sum of {name}", metadata_of(mllog.DATASET, "arrays", to)

@@ -35,6 +35,7 @@ FREE = {
     "muon_learning_rate": Formula(proportional_to="global_batch_size", tolerance=0.01),
 }
 BENCHMARK = config.benchmark("image_classification", "mini").model_copy(update={"free": FREE})
+DECLARED = {"submitter": "someone", "division": keys.CLOSED, "status": keys.RESEARCH}
 RUN_MS = 30_000
 CPU_ONLY = Machine(cpu_model="a CPU", logical_cpus=2, sockets=1, memory_gb=8.0, cpu_bf16=True)
 WITH_H200 = Machine(
@@ -66,7 +67,7 @@ def right_predictions() -> list[int]:
 
 @cache
 def described(name: str, machine: Machine) -> dict[str, Any]:
-    return system.describe(config.system(name), machine, config.framework("torch"), "someone")
+    return system.describe(config.system(name), machine, config.framework("torch"), DECLARED)
 
 
 def reference_points(folder: Path, samples: Sequence[int] = (5000, 6000, 6000, 6000, 7000), batch: int = 100) -> Path:
@@ -123,7 +124,7 @@ def write_run(
         precision="bf16",
         seeds=tuple(range(seed, seed + runs)),
         result_id=f"{seed:032x}",
-        submitter="someone",
+        **DECLARED,
         out=folder,
     )
     folder.mkdir(parents=True)
@@ -171,8 +172,8 @@ def _head(log: mllog.Log, plan: Plan, resolved: Record, folder: Path) -> None:
     log.start(keys.INIT_START)
     log.event(keys.SUBMISSION_BENCHMARK, BENCHMARK.name)
     log.event(keys.SUBMISSION_ORG, plan.submitter)
-    log.event(keys.SUBMISSION_DIVISION, keys.CLOSED)
-    log.event(keys.SUBMISSION_STATUS, keys.RESEARCH)
+    log.event(keys.SUBMISSION_DIVISION, plan.division)
+    log.event(keys.SUBMISSION_STATUS, plan.status)
     log.event(keys.SUBMISSION_PLATFORM, plan.system.name)
     identity = ("run_id", "result_id", "run_index", "runs", "task", "scale", "framework")
     logged = {name: resolved[name] for name in identity}

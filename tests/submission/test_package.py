@@ -12,11 +12,10 @@ from mlperf_logging.package_checker.package_checker import check_training_packag
 from mlperf_logging.system_desc_checker import system_desc_checker
 
 from suite.errors import UserError
-from suite.record.system import KEYS
+from suite.record.system import KEYS, STATUSES
 from suite.report.model import report
 from suite.rules.mlperf import packages
 from suite.rules.seals import SEAL
-from suite.submission.describing import STATUSES
 from suite.submit import main
 from tests.conftest import is_here
 from tests.rules.conftest import run, sound_run  # noqa: F401
@@ -47,6 +46,8 @@ def test_code_is_that_of_the_revision_that_was_run(submit, told):
     folder = submit.folder / "benchmarks" / "image_classification-small" / "implementations" / head()[:12]
     names = set(files(folder))
     assert {"reference_impls/image_classification/torch.py", "conf/task/image_classification.yaml"} <= names
+    assert "reference_impls/memory.py" in names
+    assert {name.split("/")[1] for name in names if name.count("/") > 1} == {"image_classification", "task"}
     call = ["git", "-C", str(Path(__file__).parent), "show", f"{head()}:tasks/image_classification/__init__.py"]
     committed = subprocess.run(call, capture_output=True, check=True).stdout
     assert (folder / "tasks/image_classification/__init__.py").read_bytes() == committed
@@ -78,6 +79,7 @@ def test_log_and_command_name_one_submitter_division_and_category(submit, runs, 
     for index in (1, 2, 3):
         each = Evidence(runs / f"run_{index}")
         each.edit("submission_status", lambda record: record.update(value="cloud"))
+        each.edit_config(lambda values: values.update(status="cloud"))
         each.edit_system(lambda values: values["description"].update(status="cloud"))
     assert submit(f"description={told}") == 1
     assert "its log says cloud, the command category=available" in capsys.readouterr().out

@@ -28,12 +28,14 @@ def own_cadence_in_the_configuration(run):
 
 def open_division(run):
     run.edit(keys.SUBMISSION_DIVISION, lambda record: record.update(value="open"))
+    run.edit_config(lambda values: values.update(division="open"))
     run.edit_system(lambda values: values["description"].update(division="open"))
 
 
 @breaks("division.3")
 def a_division_of_its_own(run):
     run.edit(keys.SUBMISSION_DIVISION, lambda record: record.update(value="half open"))
+    run.edit_config(lambda values: values.update(division="half open"))
     run.edit_system(lambda values: values["description"].update(division="half open"))
 
 
@@ -45,6 +47,11 @@ def another_submitter(run):
 @breaks("division.3")
 def another_submitter_in_the_configuration(run):
     run.edit_config(lambda values: values.update(submitter="somebody else"))
+
+
+@breaks("division.3")
+def another_status_in_the_configuration(run):
+    run.edit_config(lambda values: values.update(status="cloud"))
 
 
 @breaks("data.1")
