@@ -1,6 +1,7 @@
 """Speech recognition: its data, its score, and `mini` from end to end through the commands."""
 
 import json
+import re
 import shutil
 import sys
 
@@ -36,6 +37,16 @@ def test_mini_reaches_its_target_and_passes_review(tmp_path, framework):
     review = run(tmp_path, "suite.review", "evidence", "--json")
     verdict = json.loads(review.stdout)
     assert (review.returncode, verdict["verdict"], verdict["converged"]) == (0, "pass", True)
+    shown = run(tmp_path, "tasks.speech.transcripts", "evidence")
+    right = re.fullmatch(r"(\d+) of 200 transcripts are right", shown.stdout.splitlines()[-1])
+    assert right, shown.stderr
+    assert shown.stdout.count("REF: ") == shown.stdout.count("HYP: ") == 200 - int(right[1])
+
+
+def test_shows_no_transcripts_where_no_run_is(tmp_path):
+    shown = run(tmp_path, "tasks.speech.transcripts", "nowhere")
+    assert shown.returncode == 2
+    assert shown.stderr == "error: nowhere/config.yaml cannot be read: name the evidence folder of a run.\n"
 
 
 def test_the_voices_of_the_test_are_not_those_of_the_training():

@@ -6,12 +6,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from reference_impls.translation.search import search, translate
 from reference_impls.translation.shared import Batches, Hyperparameters, make_batch, padded, sentences
 from suite import config
 from suite.harness.implementation import Compute, load_task
 from suite.store.arrays import prepared
-from tasks.translation import BEGIN, END, PAD
+from tasks.translation import BEGIN, PAD
 
 FRAMEWORKS = ["torch", "tensorflow"]
 TINY = {
@@ -163,61 +162,6 @@ def test_both_translate_alike(tiny, initial):
     assert len(translations) == 20
     assert len(set(translations)) > 1
     assert translations == tensorflow.predict()
-
-
-def table_step(table, beam):
-    """A model whose next subword depends on the last one only: `table` [V, V] of probabilities."""
-
-    def step(subwords, parents):
-        logs = np.log(table[subwords])
-        order = np.argsort(-logs, 1, kind="stable")[:, : beam + 1]
-        return np.take_along_axis(logs, order, 1), order
-
-    return step
-
-
-def test_a_beam_finds_what_greed_misses():
-    table = np.full((8, 8), 1e-6)
-    table[BEGIN, [4, 5]] = 0.6, 0.4
-    table[4, [END, 6]] = 0.3, 0.4
-    table[6, [END]] = 0.5
-    table[5, END] = 1
-    found = {}
-    for beam in (1, 2):
-        hyper = Hyperparameters.of(values(length_penalty=0.0, beam=beam))
-        found[beam] = search(table_step(table, beam), 2, 3, hyper)
-    assert found == {1: [[4], [4]], 2: [[5], [5]]}
-
-
-def test_a_sentence_without_an_end_is_cut():
-    table = np.full((8, 8), 1e-9)
-    table[:, 4] = 1
-    found = search(table_step(table, 1), 1, 3, Hyperparameters.of(values(beam=1)))
-    assert found == [[4] * 16]
-
-
-def test_translations_come_in_the_order_of_the_sentences(data):
-    """A model that repeats its source, whatever the order in which sentences of like length are taken."""
-
-    def begin(source):
-        rows = np.repeat(source, 2, 0)
-        position = -1
-
-        def step(subwords, parents):
-            nonlocal position
-            position += 1
-            following = rows[:, position]
-            return np.tile([0.0, -50.0, -60.0], (len(rows), 1)), np.stack(
-                [following, following * 0 + 5, following * 0 + 6], 1
-            )
-
-        return step
-
-    import sentencepiece
-
-    model = sentencepiece.SentencePieceProcessor(model_proto=data["subword_model"].tobytes())
-    expected = [model.decode(row.tolist()) for row in sentences(data["test_source"])]
-    assert translate(begin, data, Hyperparameters.of(values(beam=2))) == expected
 
 
 def test_building_does_not_touch_the_training_data(data):
