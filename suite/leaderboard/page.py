@@ -48,16 +48,11 @@ def html(
         format_seconds=format_seconds,
         format_cost=format_cost,
         format_energy=format_energy,
-        width=charts.WIDTH,
-        height=charts.HEIGHT,
-        left=charts.LEFT,
-        right=charts.RIGHT,
-        top=charts.TOP,
-        bottom=charts.BOTTOM,
         version=__version__,
         css=css,
         js=js,
         policy=policy(css, js),
+        **charts.FRAME,
     )
 
 

@@ -13,6 +13,7 @@ from suite.rules.reference import band
 
 WIDTH, HEIGHT = 640, 260
 LEFT, RIGHT, TOP, BOTTOM = 56, 12, 12, 40
+FRAME = {"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": RIGHT, "top": TOP, "bottom": BOTTOM}
 KINDS = 6  # colours and dashes; curves beyond them share
 
 Axis = Literal["seconds", "samples"]

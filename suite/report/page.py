@@ -48,12 +48,6 @@ def html(report: Report, lines: Mapping[Place, str], groups: Sequence[Group]) ->
         groups=[(group, [charts.chart(group, "seconds"), charts.chart(group, "samples")]) for group in groups],
         bars=charts.bars,
         cell=_cell,
-        width=charts.WIDTH,
-        height=charts.HEIGHT,
-        left=charts.LEFT,
-        right=charts.RIGHT,
-        top=charts.TOP,
-        bottom=charts.BOTTOM,
         format_seconds=format_seconds,
         format_cost=format_cost,
         format_energy=format_energy,
@@ -61,6 +55,7 @@ def html(report: Report, lines: Mapping[Place, str], groups: Sequence[Group]) ->
         css=css,
         js=js,
         policy=policy(css, js),
+        **charts.FRAME,
     )
 
 
