@@ -23,7 +23,7 @@ class Hyperparameters:
     """The fixed recipe; names follow MLPerf's log keys where there is one. A sample is one word."""
 
     global_batch_size: int  # words in one step
-    segment_length: int  # words of each stream in one step; gradients go back no further
+    segment_length: int  # words of each stream in one step, and how far the pointer looks back; gradients go no further
     width: int
     layers: int
     cutoffs: tuple[int, ...]  # where the vocabulary's tails begin; words before the first are the head
@@ -66,6 +66,7 @@ def initial_parameters(hyper: Hyperparameters, words: int, seed: int) -> dict[st
 
     `head` [first cutoff, width] and `tail<i>` [size, tail width] embed words, on the way in and on the way out;
     `project<i>` [width, tail width]; `tails` [tails, width] are the classes that stand for a tail in the first softmax.
+    The pointer begins with all places alike, and with little of the probability.
     """
     random = np.random.default_rng([seed, _INIT_STREAM])
     width = hyper.width
@@ -86,12 +87,28 @@ def initial_parameters(hyper: Hyperparameters, words: int, seed: int) -> dict[st
         parameters[f"gates{i}"] = normal(3 * width, 2 * width, fan=2 * width)
         parameters[f"forget{i}"] = np.linspace(-1, 3, width)
         parameters[f"mix{i}"] = np.zeros((width, width))
+    parameters["query"] = np.zeros((width, width))
+    parameters["sentinel"] = np.zeros((1, width))
+    parameters["sentinel_bias"] = np.full(1, np.log(8 * hyper.segment_length))
     return {name: value.astype(np.float32) for name, value in parameters.items()}
 
 
+def initial_carry(hyper: Hyperparameters, streams: int) -> dict[str, np.ndarray]:
+    """What a segment takes over from the one before it, where there is none.
+
+    `layers` float32 [layers, 2, streams, width], each layer's last input and last state; for the pointer the last
+    `outputs` float32 [segment_length, streams, width] and `words` int64 [segment_length, streams], -1 for no word.
+    """
+    return {
+        "layers": np.zeros((hyper.layers, 2, streams, hyper.width), np.float32),
+        "outputs": np.zeros((hyper.segment_length, streams, hyper.width), np.float32),
+        "words": np.full((hyper.segment_length, streams), -1),
+    }
+
+
 def is_matrix(name: str) -> bool:
-    """Whether Muon trains the parameter: the layers' matrices; Adam trains the others."""
-    return name.startswith(("gates", "mix"))
+    """Whether Muon trains the parameter: the matrices of the layers and of the pointer; Adam trains the others."""
+    return name.startswith(("gates", "mix", "query"))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,138 +12,24 @@ from reference_impls.language_modeling.shared import (
     Batch,
     Batches,
     Hyperparameters,
+    initial_carry,
     initial_parameters,
     is_matrix,
     predictions,
+)
+from reference_impls.language_modeling.tensorflow_network import (
+    Carry,
+    Parameters,
+    distribution,
+    log_probabilities,
+    network,
+    pointer,
 )
 from suite.harness.implementation import Compute, TrainStats
 
 DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
 LOSS_SCALE = {"fp32": 1.0, "bf16": 1.0, "fp16": 1024.0}
 ACCELERATORS = 1
-EPSILON = 1e-6
-Parameters = dict[str, tf.Variable]
-Backward = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor, None]]
-
-
-def normalise(x: tf.Tensor) -> tf.Tensor:
-    """Root mean square 1 along the last axis."""
-    return x * tf.math.rsqrt(tf.reduce_mean(tf.square(x), -1, keepdims=True) + EPSILON)
-
-
-def multiply(x: tf.Tensor, weight: tf.Tensor, dtype: tf.DType, bias: tf.Tensor | None = None) -> tf.Tensor:
-    """x [..., in] times weight [out, in], plus bias [out], in the training precision; float32 [..., out]."""
-    flat = tf.cast(tf.reshape(x, (-1, x.shape[-1])), dtype)
-    product = tf.matmul(flat, tf.cast(weight, dtype), transpose_b=True)
-    if bias is not None:
-        product = tf.nn.bias_add(product, tf.cast(bias, dtype))
-    return tf.reshape(tf.cast(product, tf.float32), tf.concat([tf.shape(x)[:-1], tf.shape(weight)[:1]], 0))
-
-
-def scan(keep: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
-    """h[t] = keep[t] h[t-1] + new[t] along the first axis, from h[-1] = 0, in log2(T) doublings (Blelloch 1990)."""
-    reach = 1
-    while reach < new.shape[0]:
-        new = tf.concat([new[:reach], new[reach:] + keep[reach:] * new[:-reach]], 0)
-        keep = tf.concat([keep[:reach], keep[reach:] * keep[:-reach]], 0)
-        reach *= 2
-    return new
-
-
-def recurrence_and_gradient(keep: tf.Tensor, new: tf.Tensor, last: tf.Tensor) -> tuple[tf.Tensor, Backward]:
-    """The states h [T, B, W] of h[t] = keep[t] h[t-1] + new[t], from h[-1] = `last`; its gradient is another one."""
-    states = scan(keep, tf.concat([new[:1] + keep[:1] * last, new[1:]], 0))
-
-    def backward(gradient: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, None]:
-        later = tf.concat([keep[1:], tf.zeros_like(keep[:1])], 0)
-        to_new = tf.reverse(scan(tf.reverse(later, [0]), tf.reverse(gradient, [0])), [0])
-        return to_new * tf.concat([last[None], states[:-1]], 0), to_new, None
-
-    return states, backward
-
-
-recurrence = tf.custom_gradient(recurrence_and_gradient)
-
-
-def embed(p: Parameters, words: tf.Tensor, hyper: Hyperparameters, dtype: tf.DType) -> tf.Tensor:
-    """float32 [T, B, W] of words [T, B]: rare words have narrow embeddings (Baevski and Auli 2019)."""
-    x = tf.gather(p["head"], tf.minimum(words, p["head"].shape[0] - 1))
-    for i, (first, end) in enumerate(hyper.tails(p["bias"].shape[0] - p["tails"].shape[0])):
-        where = tf.where((words >= first) & (words < end))
-        rare = multiply(tf.gather(p[f"tail{i}"], tf.gather_nd(words, where) - first), p[f"project{i}"], dtype)
-        x = tf.tensor_scatter_nd_update(x, where, rare)
-    return normalise(x)
-
-
-def network(
-    p: Parameters,
-    words: tf.Tensor,
-    carry: tf.Tensor,
-    masks: tf.Tensor | None,
-    hyper: Hyperparameters,
-    dtype: tf.DType,
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """The output float32 [T, B, W] for words [T, B], and what the next segment takes over.
-
-    `carry` [layers, 2, B, W] holds each layer's last input and last state.
-    """
-    x = embed(p, words, hyper, dtype)
-    if masks is not None:
-        x = x * masks[0]
-    carried = []
-    for i in range(hyper.layers):
-        inputs = normalise(x)
-        before = tf.concat([carry[i, :1], inputs[:-1]], 0)
-        new, forget, out = tf.split(multiply(tf.concat([before, inputs], -1), p[f"gates{i}"], dtype), 3, -1)
-        keep = tf.sigmoid(forget + p[f"forget{i}"])
-        states = recurrence(keep, (1 - keep) * new, carry[i, 1])
-        y = multiply(states * tf.nn.silu(out), p[f"mix{i}"], dtype)
-        x = x + (y if masks is None else y * masks[i + 1])
-        carried.append(tf.stop_gradient(tf.stack([inputs[-1], states[-1]])))
-    x = normalise(x)
-    return x if masks is None else x * masks[-1], tf.stack(carried)
-
-
-def head_logits(p: Parameters, x: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    """float32 [N, first cutoff + tails] of x [N, W]: the frequent words, and the tails as classes."""
-    weight = tf.concat([p["head"], p["tails"]], 0)
-    return multiply(x, weight, dtype, p["bias"][: weight.shape[0]])
-
-
-def tail_logits(p: Parameters, x: tf.Tensor, i: int, first: int, end: int, dtype: tf.DType) -> tf.Tensor:
-    """float32 [N, end - first] of x [N, W]: the words of tail `i`."""
-    tails = p["tails"].shape[0]
-    narrow = multiply(x, tf.transpose(p[f"project{i}"]), dtype)
-    return multiply(narrow, p[f"tail{i}"], dtype, p["bias"][first + tails : end + tails])
-
-
-def log_probabilities(
-    p: Parameters, x: tf.Tensor, targets: tf.Tensor, hyper: Hyperparameters, dtype: tf.DType
-) -> tf.Tensor:
-    """float32 [N] of targets [N] after x [N, W], by the adaptive softmax (Grave et al. 2017), which is exact."""
-    head = p["head"].shape[0]
-    tails = hyper.tails(p["bias"].shape[0] - p["tails"].shape[0])
-    classes = tf.minimum(targets, head - 1)
-    for i, (first, _) in enumerate(tails):
-        classes = tf.where(targets >= first, tf.cast(head + i, classes.dtype), classes)
-    result = -tf.nn.sparse_softmax_cross_entropy_with_logits(classes, head_logits(p, x, dtype))
-    for i, (first, end) in enumerate(tails):
-        where = tf.where(classes == head + i)
-        logits = tail_logits(p, tf.gather(x, where[:, 0]), i, first, end, dtype)
-        within = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.gather(targets, where[:, 0]) - first, logits)
-        result = tf.tensor_scatter_nd_sub(result, where, within)
-    return result
-
-
-def distribution(p: Parameters, x: tf.Tensor, hyper: Hyperparameters, dtype: tf.DType) -> tf.Tensor:
-    """The log-probabilities float32 [N, V] of all words after x [N, W]."""
-    head = p["head"].shape[0]
-    first_choice = tf.nn.log_softmax(head_logits(p, x, dtype))
-    parts = [first_choice[:, :head]]
-    for i, (first, end) in enumerate(hyper.tails(p["bias"].shape[0] - p["tails"].shape[0])):
-        within = tf.nn.log_softmax(tail_logits(p, x, i, first, end, dtype))
-        parts.append(first_choice[:, head + i, None] + within)
-    return tf.concat(parts, -1)
 
 
 def orthogonalise(matrix: tf.Tensor, steps: int, dtype: tf.DType) -> tf.Tensor:
@@ -202,7 +88,7 @@ class TensorFlowLanguageModel:
             self.p = {name: tf.Variable(value, name=name) for name, value in initial.items()}
             self.momenta = {name: tf.Variable(tf.zeros_like(value)) for name, value in self.p.items()}
             self.squares = {n: tf.Variable(tf.zeros_like(v)) for n, v in self.p.items() if not is_matrix(n)}
-            self.carry = tf.Variable(tf.zeros((hyper.layers, 2, hyper.streams, hyper.width)))
+            self.carry = {n: tf.Variable(value) for n, value in initial_carry(hyper, hyper.streams).items()}
         self.graph_step = tf.function(self._graph_step)
         self.graph_evaluate = tf.function(self._graph_evaluate, reduce_retracing=True)
         self.restore({**initial, "step": np.array(0)})
@@ -220,7 +106,8 @@ class TensorFlowLanguageModel:
     def train_step(self, batch: Batch) -> tf.Tensor:
         """One step; the mean loss over the batch, in nats per word."""
         if batch.fresh:
-            self.carry.assign(tf.zeros_like(self.carry))
+            for name, value in initial_carry(self.hyper, self.hyper.streams).items():
+                self.carry[name].assign(value)
         rate = tf.constant(self.hyper.learning_rate(self.step), tf.float32)
         self.step += 1
         with tf.device(self.device):
@@ -232,21 +119,21 @@ class TensorFlowLanguageModel:
     ) -> tf.Tensor:
         with tf.GradientTape() as tape:
             x, carry = network(self.p, words, self.carry, masks, self.hyper, self.dtype)
-            flat = tf.reshape(x, (-1, self.hyper.width))
-            logs = log_probabilities(self.p, flat, tf.reshape(targets, (-1,)), self.hyper, self.dtype)
-            loss = -tf.reduce_mean(logs)
+            pointed = pointer(self.p, x, words, self.carry, self.hyper, self.dtype)
+            loss = -tf.reduce_mean(log_probabilities(self.p, x, targets, pointed, self.hyper, self.dtype))
             scaled = loss * self.scale
         gradients = tape.gradient(scaled, self.p, unconnected_gradients=tf.UnconnectedGradients.ZERO)
         if self.scale != 1.0:
             gradients = {name: tf.convert_to_tensor(gradient) / self.scale for name, gradient in gradients.items()}
             gradients = {n: tf.where(tf.math.is_finite(g), g, tf.zeros_like(g)) for n, g in gradients.items()}
-        self.carry.assign(carry)
+        for name, value in carry.items():
+            self.carry[name].assign(value)
         update(self.p, self.momenta, self.squares, gradients, self.hyper, rate, step, self.dtype)
         return loss
 
     def predict(self) -> Sequence[Any]:
         """The log-probabilities of the test text, read as one stream, and the audited distributions."""
-        carry = tf.zeros((self.hyper.layers, 2, 1, self.hyper.width))
+        carry: Carry = {name: tf.constant(value) for name, value in initial_carry(self.hyper, 1).items()}
 
         def evaluate(words: np.ndarray, targets: np.ndarray, audited: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             nonlocal carry
@@ -258,11 +145,14 @@ class TensorFlowLanguageModel:
         return predictions(self.data, evaluate)
 
     def _graph_evaluate(
-        self, words: tf.Tensor, targets: tf.Tensor, audited: tf.Tensor, carry: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        x, carry = network(self.p, words[:, None], carry, None, self.hyper, self.dtype)
-        of_text = log_probabilities(self.p, x[:, 0], targets, self.hyper, self.dtype)
-        return of_text, distribution(self.p, tf.gather(x[:, 0], audited), self.hyper, self.dtype), carry
+        self, words: tf.Tensor, targets: tf.Tensor, audited: tf.Tensor, carry: Carry
+    ) -> tuple[tf.Tensor, tf.Tensor, Carry]:
+        x, after = network(self.p, words[:, None], carry, None, self.hyper, self.dtype)
+        pointed = pointer(self.p, x, words[:, None], carry, self.hyper, self.dtype)
+        of_text = log_probabilities(self.p, x, targets[:, None], pointed, self.hyper, self.dtype)[:, 0]
+        places, chosen, left = (tf.gather(a[:, 0], audited) for a in pointed)
+        rows = distribution(self.p, tf.gather(x[:, 0], audited), (places, chosen, left), self.hyper, self.dtype)
+        return of_text, rows, after
 
     def state(self) -> dict[str, np.ndarray]:
         """Parameters, both moments, what the layers carry along the text, and the step."""
@@ -270,7 +160,7 @@ class TensorFlowLanguageModel:
             **self.p,
             **{f"momentum/{name}": value for name, value in self.momenta.items()},
             **{f"square/{name}": value for name, value in self.squares.items()},
-            "carry": self.carry,
+            **{f"carry/{name}": value for name, value in self.carry.items()},
         }
         return {**{name: value.numpy() for name, value in named.items()}, "step": np.array(self.step)}
 
@@ -281,7 +171,8 @@ class TensorFlowLanguageModel:
         for kind, variables in (("momentum", self.momenta), ("square", self.squares)):
             for name, variable in variables.items():
                 variable.assign(state.get(f"{kind}/{name}", np.zeros_like(state[name])))
-        self.carry.assign(state.get("carry", np.zeros(self.carry.shape, np.float32)))
+        for name, value in initial_carry(self.hyper, self.hyper.streams).items():
+            self.carry[name].assign(state.get(f"carry/{name}", value))
         self.step = int(state["step"])
         self.batches = None
 

@@ -1,22 +1,29 @@
-"""Language modelling in PyTorch. Read top to bottom: network, adaptive softmax, optimizer, implementation."""
+"""Language modelling in PyTorch: optimizer, implementation. The network is in `torch_network.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch.optim.adam import adam
 
 from reference_impls.language_modeling.shared import (
     Batch,
     Batches,
     Hyperparameters,
+    initial_carry,
     initial_parameters,
     is_matrix,
     predictions,
+)
+from reference_impls.language_modeling.torch_network import (
+    Parameters,
+    distribution,
+    log_probabilities,
+    network,
+    pointer,
 )
 from reference_impls.memory import keep_freed_memory
 from suite.harness.implementation import Compute, TrainStats
@@ -24,124 +31,6 @@ from suite.harness.implementation import Compute, TrainStats
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 LOSS_SCALE = {"fp32": 1.0, "bf16": 1.0, "fp16": 1024.0}
 ACCELERATORS = 1
-EPSILON = 1e-6
-Parameters = dict[str, torch.Tensor]
-
-
-def normalise(x: torch.Tensor) -> torch.Tensor:
-    """Root mean square 1 along the last axis."""
-    return x * (x.square().mean(-1, keepdim=True) + EPSILON).rsqrt()
-
-
-def multiply(
-    x: torch.Tensor, weight: torch.Tensor, dtype: torch.dtype, bias: torch.Tensor | None = None
-) -> torch.Tensor:
-    """x [..., in] times weight [out, in], plus bias [out], in the training precision; float32 [..., out]."""
-    return F.linear(x.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)).float()
-
-
-class Recurrence(torch.autograd.Function):
-    """h[t] = keep[t] h[t-1] + new[t] along the first axis of `keep` and `new` [T, B, W], from h[-1] = `last`."""
-
-    @staticmethod
-    def forward(ctx: Any, keep: torch.Tensor, new: torch.Tensor, last: torch.Tensor) -> torch.Tensor:
-        """The states h [T, B, W]."""
-        states, state = torch.empty_like(new), last
-        for t in range(len(new)):
-            state = torch.addcmul(new[t], keep[t], state, out=states[t])
-        ctx.save_for_backward(keep, states, last)
-        return states
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None]:
-        """The gradients: the same recurrence backwards in time."""
-        keep, states, last = ctx.saved_tensors
-        to_new = gradient.clone()
-        for t in range(len(keep) - 2, -1, -1):
-            to_new[t].addcmul_(keep[t + 1], to_new[t + 1])
-        return to_new * torch.cat([last[None], states[:-1]]), to_new, None
-
-
-recurrence: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor] = Recurrence.apply
-
-
-def embed(p: Parameters, words: torch.Tensor, hyper: Hyperparameters, dtype: torch.dtype) -> torch.Tensor:
-    """float32 [T, B, W] of words [T, B]: rare words have narrow embeddings (Baevski and Auli 2019)."""
-    x = F.embedding(words.clamp(max=len(p["head"]) - 1), p["head"])
-    for i, (first, end) in enumerate(hyper.tails(len(p["bias"]) - len(p["tails"]))):
-        where = ((words >= first) & (words < end)).nonzero(as_tuple=True)
-        rare = multiply(F.embedding(words[where] - first, p[f"tail{i}"]), p[f"project{i}"], dtype)
-        x = x.index_put(where, rare)
-    return normalise(x)
-
-
-def network(
-    p: Parameters,
-    words: torch.Tensor,
-    carry: torch.Tensor,
-    masks: torch.Tensor | None,
-    hyper: Hyperparameters,
-    dtype: torch.dtype,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The output float32 [T, B, W] for words [T, B], and what the next segment takes over.
-
-    `carry` [layers, 2, B, W] holds each layer's last input and last state.
-    """
-    x = embed(p, words, hyper, dtype)
-    if masks is not None:
-        x = x * masks[0]
-    carried = []
-    for i in range(hyper.layers):
-        inputs = normalise(x)
-        before = torch.cat([carry[i, :1], inputs[:-1]])
-        new, forget, out = multiply(torch.cat([before, inputs], -1), p[f"gates{i}"], dtype).chunk(3, -1)
-        keep = torch.sigmoid(forget + p[f"forget{i}"])
-        states = recurrence(keep, (1 - keep) * new, carry[i, 1])
-        y = multiply(states * F.silu(out), p[f"mix{i}"], dtype)
-        x = x + (y if masks is None else y * masks[i + 1])
-        carried.append(torch.stack([inputs[-1], states[-1]]).detach())
-    x = normalise(x)
-    return x if masks is None else x * masks[-1], torch.stack(carried)
-
-
-def head_logits(p: Parameters, x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """float32 [N, first cutoff + tails] of x [N, W]: the frequent words, and the tails as classes."""
-    size = len(p["head"]) + len(p["tails"])
-    return multiply(x, torch.cat([p["head"], p["tails"]]), dtype, p["bias"][:size])
-
-
-def tail_logits(p: Parameters, x: torch.Tensor, i: int, first: int, end: int, dtype: torch.dtype) -> torch.Tensor:
-    """float32 [N, end - first] of x [N, W]: the words of tail `i`."""
-    bias = p["bias"][first + len(p["tails"]) : end + len(p["tails"])]
-    return multiply(multiply(x, p[f"project{i}"].T, dtype), p[f"tail{i}"], dtype, bias)
-
-
-def log_probabilities(
-    p: Parameters, x: torch.Tensor, targets: torch.Tensor, hyper: Hyperparameters, dtype: torch.dtype
-) -> torch.Tensor:
-    """float32 [N] of targets [N] after x [N, W], by the adaptive softmax (Grave et al. 2017), which is exact."""
-    head = len(p["head"])
-    tails = hyper.tails(len(p["bias"]) - len(p["tails"]))
-    classes = targets.clamp(max=head - 1)
-    for i, (first, _) in enumerate(tails):
-        classes = torch.where(targets >= first, head + i, classes)
-    result = -F.cross_entropy(head_logits(p, x, dtype), classes, reduction="none")
-    for i, (first, end) in enumerate(tails):
-        where = (classes == head + i).nonzero()[:, 0]
-        logits = tail_logits(p, x[where], i, first, end, dtype)
-        result = result.index_add(0, where, -F.cross_entropy(logits, targets[where] - first, reduction="none"))
-    return result
-
-
-def distribution(p: Parameters, x: torch.Tensor, hyper: Hyperparameters, dtype: torch.dtype) -> torch.Tensor:
-    """The log-probabilities float32 [N, V] of all words after x [N, W]."""
-    head = len(p["head"])
-    first_choice = F.log_softmax(head_logits(p, x, dtype), -1)
-    parts = [first_choice[:, :head]]
-    for i, (first, end) in enumerate(hyper.tails(len(p["bias"]) - len(p["tails"]))):
-        within = F.log_softmax(tail_logits(p, x, i, first, end, dtype), -1)
-        parts.append(first_choice[:, head + i, None] + within)
-    return torch.cat(parts, -1)
 
 
 def orthogonalise(matrix: torch.Tensor, steps: int, dtype: torch.dtype) -> torch.Tensor:
@@ -205,7 +94,8 @@ class TorchLanguageModel:
         self.p: Parameters = {}
         self.momenta: Parameters = {}
         self.squares: Parameters = {}
-        self.carry, self.step = torch.empty(0), 0
+        self.carry: Parameters = {}
+        self.step = 0
         self.restore({**initial_parameters(hyper, len(data["vocabulary"]), seed), "step": np.array(0)})
 
     def train(self, samples: int) -> TrainStats:
@@ -221,10 +111,12 @@ class TorchLanguageModel:
     def train_step(self, batch: Batch) -> torch.Tensor:
         """One step; the mean loss over the batch, in nats per word."""
         if batch.fresh:
-            self.carry.zero_()
+            self.carry = self.new_carry(self.hyper.streams)
         words, targets, masks = (self.to_device(a) for a in (batch.words, batch.targets, batch.masks))
-        x, self.carry = network(self.p, words, self.carry, masks, self.hyper, self.dtype)
-        loss = -log_probabilities(self.p, x.flatten(0, 1), targets.flatten(), self.hyper, self.dtype).mean()
+        x, carry = network(self.p, words, self.carry, masks, self.hyper, self.dtype)
+        pointed = pointer(self.p, x, words, self.carry, self.hyper, self.dtype)
+        loss = -log_probabilities(self.p, x, targets, pointed, self.hyper, self.dtype).mean()
+        self.carry = carry
         computed = torch.autograd.grad(loss * self.scale, list(self.p.values()))
         gradients = dict(zip(self.p, computed, strict=True))
         if self.scale != 1.0:
@@ -236,14 +128,17 @@ class TorchLanguageModel:
     @torch.no_grad()
     def predict(self) -> Sequence[Any]:
         """The log-probabilities of the test text, read as one stream, and the audited distributions."""
-        carry = torch.zeros(self.hyper.layers, 2, 1, self.hyper.width, device=self.device)
+        carry = self.new_carry(1)
 
-        def evaluate(words: np.ndarray, targets: np.ndarray, audited: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        def evaluate(*segment: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             nonlocal carry
-            x, carry = network(self.p, self.to_device(words[:, None]), carry, None, self.hyper, self.dtype)
-            x = x[:, 0]
-            of_text = log_probabilities(self.p, x, self.to_device(targets), self.hyper, self.dtype)
-            rows = distribution(self.p, x[self.to_device(audited)], self.hyper, self.dtype)
+            words, targets, audited = (self.to_device(a) for a in segment)
+            x, after = network(self.p, words[:, None], carry, None, self.hyper, self.dtype)
+            pointed = pointer(self.p, x, words[:, None], carry, self.hyper, self.dtype)
+            of_text = log_probabilities(self.p, x, targets[:, None], pointed, self.hyper, self.dtype)[:, 0]
+            places, chosen, left = (a[audited, 0] for a in pointed)
+            rows = distribution(self.p, x[audited, 0], (places, chosen, left), self.hyper, self.dtype)
+            carry = after
             return of_text.cpu().numpy(), rows.cpu().numpy()
 
         return predictions(self.data, evaluate)
@@ -254,22 +149,26 @@ class TorchLanguageModel:
             **self.p,
             **{f"momentum/{name}": value for name, value in self.momenta.items()},
             **{f"square/{name}": value for name, value in self.squares.items()},
-            "carry": self.carry,
+            **{f"carry/{name}": value for name, value in self.carry.items()},
         }
         return {**{k: v.detach().cpu().numpy().copy() for k, v in named.items()}, "step": np.array(self.step)}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework; without moments and carry they start at zero."""
-        names = [name for name in state if name not in ("carry", "step") and "/" not in name]
-        zeros = np.zeros((self.hyper.layers, 2, self.hyper.streams, self.hyper.width), np.float32)
+        names = [name for name in state if name != "step" and "/" not in name]
         self.p = {name: self.to_device(state[name]).requires_grad_() for name in names}
         self.momenta = {n: self.to_device(state.get(f"momentum/{n}", np.zeros_like(state[n]))) for n in names}
         self.squares = {
             n: self.to_device(state.get(f"square/{n}", np.zeros_like(state[n]))) for n in names if not is_matrix(n)
         }
-        self.carry = self.to_device(state.get("carry", zeros))
+        nothing = initial_carry(self.hyper, self.hyper.streams)
+        self.carry = {n: self.to_device(state.get(f"carry/{n}", value)) for n, value in nothing.items()}
         self.step = int(state["step"])
         self.batches = None
+
+    def new_carry(self, streams: int) -> Parameters:
+        """What the first segment of a text takes over."""
+        return {name: self.to_device(value) for name, value in initial_carry(self.hyper, streams).items()}
 
     def to_device(self, array: np.ndarray) -> torch.Tensor:
         """A copy of the array as a tensor."""

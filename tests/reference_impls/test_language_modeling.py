@@ -56,6 +56,53 @@ def test_torch_weights_give_the_same_log_probabilities_in_tensorflow(scale, text
     assert np.abs(ours - theirs).max() < 1e-4
 
 
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_word_depends_on_no_later_one(framework, text):
+    data = {**text, "test_tokens": text["test_tokens"][:5000], "audit_positions": np.array([17, 4500])}
+    changed = {**data, "test_tokens": np.concatenate([data["test_tokens"][:3000], data["test_tokens"][:2000]])}
+    first, second = (values(build(framework, "mini", each).predict()[:10])[:5000] for each in (data, changed))
+    assert np.array_equal(first[:3000], second[:3000])
+    assert not np.array_equal(first[3000:], second[3000:])
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_the_pointer_chooses_among_the_last_words(framework):
+    window, width, length = 4, 6, 16
+    hyper = Hyperparameters.of(
+        config.benchmark("language_modeling", "mini").hyperparameters
+        | {"segment_length": window, "width": width, "layers": 1, "global_batch_size": 2 * window}
+    )
+    random = np.random.default_rng(0)
+    p = {"query": (width, width), "sentinel": (1, width), "sentinel_bias": (1,)}
+    p = {name: random.standard_normal(shape).astype(np.float32) for name, shape in p.items()}
+    x = random.standard_normal((length, 2, width)).astype(np.float32)
+    words, targets = random.integers(0, 5, (2, length, 2))
+
+    module = importlib.import_module(f"reference_impls.language_modeling.{framework}_network")
+    library = importlib.import_module(framework)
+    tensor, dtype = (library.as_tensor if framework == "torch" else library.constant), library.float32
+    carry = {name: tensor(value) for name, value in shared.initial_carry(hyper, 2).items()}
+    again, left = [], []
+    for part in (slice(0, 8), slice(8, 16)):
+        here = [tensor(a[part]) for a in (x, words)]
+        places, chosen, rest = module.pointer({n: tensor(v) for n, v in p.items()}, *here, carry, hyper, dtype)
+        carry = {"outputs": here[0][-window:], "words": here[1][-window:]}
+        again.append((np.asarray(chosen) * (np.asarray(places) == targets[part][..., None])).sum(-1))
+        left.append(np.asarray(rest))
+
+    for t in range(length):
+        for b in range(2):
+            seen = range(max(0, t - window + 1), t + 1)
+            scores = [x[t, b] @ p["query"].T @ x[place, b] / width for place in seen]
+            shares = np.exp([*scores, x[t, b] @ p["sentinel"][0] + p["sentinel_bias"][0]])
+            shares /= shares.sum()
+            expected = sum(
+                share for share, place in zip(shares, seen, strict=False) if words[place, b] == targets[t, b]
+            )
+            assert np.concatenate(again)[t, b] == pytest.approx(expected, abs=1e-5)
+            assert np.concatenate(left)[t, b] == pytest.approx(shares[-1], abs=1e-5)
+
+
 @pytest.mark.parametrize("scale", ["mini", "small"])
 def test_both_start_from_the_same_parameters(scale, text, shapes):
     data = text if scale == "mini" else shapes
@@ -106,11 +153,12 @@ def test_both_do_the_same_floating_point_operations(scale, text, shapes, monkeyp
     batch = next(Batches(data["train_tokens"], ours.hyper, 1).iterate(0))
 
     def forward(implementation, framework, dtype, tensor):
-        module = importlib.import_module(f"reference_impls.language_modeling.{framework}")
-        p, hyper, carry = implementation.p, implementation.hyper, tensor(implementation.state()["carry"])
-        x, _ = module.network(p, tensor(batch.words), carry, tensor(batch.masks), hyper, dtype)
-        flat = (torch if framework == "torch" else tf).reshape(x, (-1, hyper.width))
-        module.log_probabilities(p, flat, tensor(batch.targets.flatten()), hyper, dtype)
+        module = importlib.import_module(f"reference_impls.language_modeling.{framework}_network")
+        p, hyper = implementation.p, implementation.hyper
+        carry = {name: tensor(value) for name, value in shared.initial_carry(hyper, hyper.streams).items()}
+        words, targets, masks = (tensor(a) for a in (batch.words, batch.targets, batch.masks))
+        x, _ = module.network(p, words, carry, masks, hyper, dtype)
+        module.log_probabilities(p, x, targets, module.pointer(p, x, words, carry, hyper, dtype), hyper, dtype)
 
     with FlopCounterMode(display=False) as counter:
         forward(ours, "torch", torch.float32, torch.as_tensor)
@@ -119,7 +167,7 @@ def test_both_do_the_same_floating_point_operations(scale, text, shapes, monkeyp
 
     def counting(a, b, **options):
         product = multiply(a, b, **options)
-        counted.append(2 * a.shape[0] * a.shape[1] * product.shape[1])
+        counted.append(2 * a.shape[-1] * np.prod(product.shape))
         return product
 
     monkeypatch.setattr(tf, "matmul", counting)
