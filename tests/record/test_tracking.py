@@ -28,15 +28,15 @@ def test_a_followed_run_is_in_mlflow_when_it_has_ended(tmp_path: Path) -> None:
     run = ExampleRun(tmp_path / "out").begin()
     follower = Follower(run.folder)
     follower.start()
-    assert follower.wait_ready(60)
+    assert follower.wait_ready(600)
     run.block(0.9).end().seal()
-    assert follower.finish(60)
+    assert follower.finish(600)
     (found,) = content(f"sqlite:///{tmp_path}/mlflow.db")
     assert (found["status"], len(found["points"]["accuracy"]), len(found["artifacts"])) == ("FINISHED", 1, 6)
 
 
 def test_a_run_that_was_never_followed_comes_in_at_its_end(tmp_path: Path) -> None:
-    assert Follower(ExampleRun(tmp_path / "out").complete().folder).finish(60)
+    assert Follower(ExampleRun(tmp_path / "out").complete().folder).finish(600)
     assert len(content(f"sqlite:///{tmp_path}/mlflow.db")) == 1
 
 
@@ -48,9 +48,9 @@ def test_ctrl_c_in_the_terminal_leaves_the_follower_at_work(tmp_path: Path) -> N
         "signal.signal(signal.SIGINT, lambda number, frame: None)\n"
         f"follower = Follower(pathlib.Path({str(run.folder)!r}))\n"
         "follower.start()\n"
-        "print(follower.wait_ready(60), flush=True)\n"
+        "print(follower.wait_ready(600), flush=True)\n"
         "sys.stdin.readline()\n"
-        "print(follower.finish(60))\n"
+        "print(follower.finish(600))\n"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", harness],
