@@ -21,18 +21,6 @@ from suite.measure.machine import Machine
 from suite.record import evidence
 from suite.record.system import DIVISIONS, STATUSES
 
-SUBMITTED = (
-    "task",
-    "scale",
-    "framework",
-    "hw",
-    "seed",
-    "runs",
-    "submitter",
-    "division",
-    "category",
-)  # what resume= must not contradict
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -132,16 +120,16 @@ def from_evidence(out: Path, given: Mapping[str, str], found: Machine) -> Plan:
 
     `given` holds the options on the command line. Raises UserError where one contradicts the stored run.
     """
-    values = stored(out)
+    values = {"division": DIVISIONS[0], "status": STATUSES["research"]} | stored(out)  # older evidence lacks them
     known = {
         **{name: values[name] for name in ("task", "scale", "framework", "runs", "submitter", "division")},
         "category": next(category for category, status in STATUSES.items() if status == values["status"]),
         "hw": values["system"]["name"],
         "seed": values["seeds"][0],
     }
-    for name in SUBMITTED:
-        if name in given and given[name] not in (str(known[name]), "auto"):
-            raise UserError(f"{name}={given[name]} contradicts resume={out}, which is a run of {name}={known[name]}")
+    for name, value in known.items():
+        if name in given and given[name] not in (str(value), "auto"):
+            raise UserError(f"{name}={given[name]} contradicts resume={out}, which is a run of {name}={value}")
     system = config.checked(System, values["system"], f"{out}: system")
     machine.resolve(system, found)
     return Plan(

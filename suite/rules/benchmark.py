@@ -72,7 +72,8 @@ def division(run: Evidence) -> Iterator[Breach]:
             mend = f"name one {name} everywhere"
             yield Breach(SYSTEM, run.json_line(SYSTEM, name), expected, described, mend)
         configured = run.configured(name)
-        if configured is not None and not same(line.value, configured):
+        older = configured is None and key != keys.SUBMISSION_ORG  # whose configuration named the submitter alone
+        if run.parsed(CONFIG) and not older and not same(line.value, configured):
             expected = f"{name} {line.value}, as in log line {line.number}"
             yield Breach(CONFIG, run.config_line(name), expected, configured, f"name one {name} everywhere")
 

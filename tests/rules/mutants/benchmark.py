@@ -50,6 +50,11 @@ def another_submitter_in_the_configuration(run):
 
 
 @breaks("division.3")
+def no_submitter_in_the_configuration(run):
+    run.edit_config(lambda values: values.pop("submitter"))
+
+
+@breaks("division.3")
 def another_status_in_the_configuration(run):
     run.edit_config(lambda values: values.update(status="cloud"))
 
