@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 from urllib.parse import quote
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from suite.errors import UserError, unknown
+from suite.record.mllog import HEAD
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
 
@@ -124,6 +125,15 @@ class Benchmark(Values):
     dataset: Dataset
     hyperparameters: dict[str, Any]
     free: dict[str, Range | Formula] = Field(default_factory=dict)  # every other hyperparameter is fixed
+
+    @model_validator(mode="after")
+    def _own_names(self) -> Self:
+        taken = sorted(set(HEAD) & self.hyperparameters.keys())
+        if taken:
+            raise UserError(
+                f"hyperparameter {taken[0]!r} of {self.name}: the log has another line of that name. Rename it."
+            )
+        return self
 
     @property
     def name(self) -> str:

@@ -88,6 +88,10 @@ def test_says_so_when_the_budget_ends_first(tmp_path):
         (("task=parity", "framework=numpy", "hw=cpu", "seed=one"), "seed=one is not a whole number"),
         (("task=parity", "framework=numpy", "hw=cpu", "runs=0"), "runs=0 is not at least 1"),
         (("task=parity", "framework=numpy", "hw=cpu", "task.scales.mini.target=high"), "target is 'high'"),
+        (
+            ("task=parity", "framework=numpy", "hw=cpu", "+task.scales.mini.hyperparameters.seed=1"),
+            "'seed' of parity/mini",
+        ),
         (("task=parity", "framework=numpy", "hw=cpu", "resume=nowhere"), "resume=nowhere holds no run"),
         (("task=parity", "framework=numpy", "hw=cpu", "out=/dev/null/x"), "out="),
         (("framework=numpy",), "which task? Give task= one of: detection, image_classification, "),

@@ -34,6 +34,20 @@ COST = "suite_cost"
 ENERGY = "suite_energy"
 TRACKED = "tracked_stats"  # the key that MLPerf submissions use for throughput and loss along the way
 
+# What describes a run, logged once, beside the hyperparameters.
+HEAD = (
+    keys.SUBMISSION_BENCHMARK,
+    keys.SUBMISSION_ORG,
+    keys.SUBMISSION_DIVISION,
+    keys.SUBMISSION_STATUS,
+    keys.SUBMISSION_PLATFORM,
+    CONFIG,
+    keys.SEED,
+    keys.TRAIN_SAMPLES,
+    keys.EVAL_SAMPLES,
+    DATASET,
+)
+
 
 def line_hash(line: bytes) -> str:
     """The sha256 that the next line carries as `metadata.prev`."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from mlperf_logging.mllog import constants as keys
 
 from suite.record.evidence import LOG
-from suite.record.mllog import CONFIG, COST, DATASET, ENERGY, RESTART, Line
+from suite.record.mllog import COST, ENERGY, HEAD, RESTART, Line
 from suite.record.parsing import whole
 from suite.rules.finding import Breach
 
@@ -31,18 +31,6 @@ ALSO = {keys.BLOCK_STOP: "evaluated"}  # a second state that the key is allowed 
 IN_RUN = (keys.BLOCK_START, keys.EVAL_START, keys.EVAL_ACCURACY, keys.EVAL_STOP, keys.BLOCK_STOP)
 DURING_RUN = ("running", "training", "evaluating", "scored", "evaluated")
 
-HEAD = (
-    keys.SUBMISSION_BENCHMARK,
-    keys.SUBMISSION_ORG,
-    keys.SUBMISSION_DIVISION,
-    keys.SUBMISSION_STATUS,
-    keys.SUBMISSION_PLATFORM,
-    CONFIG,
-    keys.SEED,
-    keys.TRAIN_SAMPLES,
-    keys.EVAL_SAMPLES,
-    DATASET,
-)
 TAIL = (ENERGY, COST)
 ONCE = (*HEAD, *TAIL)
 

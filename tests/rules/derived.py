@@ -19,7 +19,7 @@ from suite.record.system import KEYS
 from suite.rules.quality import REASONS
 from suite.rules.runs import IDENTITY
 from suite.rules.system import FILLED, FREE
-from suite.rules.timeline import HEAD, IN_RUN, STEPS, TAIL
+from suite.rules.timeline import IN_RUN, STEPS, TAIL
 from tests.rules.evidence_maker import BENCHMARK, Evidence
 from tests.rules.mutants.registry import drop, index_of
 
@@ -89,11 +89,11 @@ def _log() -> Iterator[Mutant]:
         if key != keys.CACHE_CLEAR:
             earlier = lambda record: record.update(time_ms=record["time_ms"] - 3_600_000)  # noqa: E731
             yield "timing.1", f"{key} before its time", lambda run, k=key, change=earlier: run.edit(k, change)
-    for key in HEAD:
+    for key in mllog.HEAD:
         yield "log.3", f"{key} after run_start", moved(key, keys.RUN_START)
     for key in TAIL:
         yield "log.3", f"{key} before run_stop", moved(key, keys.RUN_START)
-    for key in (*HEAD, *TAIL):
+    for key in (*mllog.HEAD, *TAIL):
         yield "log.4", f"no {key}", lambda run, key=key: run.edit_log(drop(key))
         yield "log.4", f"{key} twice", lambda run, key=key: _twice(run, key)
     for key in (*IN_RUN, keys.RUN_STOP):
