@@ -141,5 +141,5 @@ class _Scale:
 
 def _label(value: float, step: float) -> str:
     if step >= 1:
-        return f"{value:,.0f}" if abs(value) < 1e6 else f"{value:.3g}"
+        return f"{value:,.0f}" if abs(value) < 1e9 else f"{value:.3g}"
     return f"{value:.{max(1, -math.floor(math.log10(step)))}f}"
