@@ -1,0 +1,4 @@
+"""A convolutional network trained with CTC: words from log-mel features.
+
+`shared.py` holds what both frameworks must have alike: initial parameters, batches with their augmentation, decoding.
+"""
