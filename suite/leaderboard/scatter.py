@@ -122,11 +122,11 @@ def _time(seconds: float) -> str:
 
 
 class _LogScale:
-    """Positive values to pixels, with a margin."""
+    """Positive values to pixels, with a margin: at least a factor of three from end to end, where there are ticks."""
 
     def __init__(self, values: Sequence[float], first: float, last: float) -> None:
         low, high = math.log10(min(values)), math.log10(max(values))
-        margin = max(0.08 * (high - low), 0.05)
+        margin = max(0.08 * (high - low), 0.05, (0.5 - (high - low)) / 2)
         self._low, self._high, self._first, self._last = low - margin, high + margin, first, last
 
     def at(self, value: float) -> float:
