@@ -122,7 +122,7 @@ def _time(seconds: float) -> str:
 
 
 class _LogScale:
-    """Positive values to pixels, with a margin: at least a factor of three from end to end, where there are ticks."""
+    """Positive values to pixels, with a margin; from end to end at least a factor of three, so that there are ticks."""
 
     def __init__(self, values: Sequence[float], first: float, last: float) -> None:
         low, high = math.log10(min(values)), math.log10(max(values))
