@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 
 from suite.leaderboard.curves import svg
 from suite.leaderboard.markdown import markdown, text
-from suite.rules.history import History
+from suite.rules.history import History, Point
 from tests.results.maker import HOSTILE, entry, everywhere, run
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -99,6 +99,14 @@ def test_curve_ends_as_its_run_did():
     assert [each.get("class") for each in root.iter(f"{SVG}circle")] == ["f0"] + ["dot f0", "ring f0"] * 2
     titles = [each.text for each in root.iter(f"{SVG}text") if each.get("class") == "title"]
     assert titles == ["vision/small: 1 of 3 NOT REACHED (cross), 1 of 3 NOISY (ring)"]
+
+
+def test_millions_of_samples_are_written_in_full():
+    history = History(points=(Point(1.0, 7_000_000, 0.1), Point(2.0, 8_000_000, 0.2)))
+    texts = [
+        each.text for each in ElementTree.fromstring(svg([entry(runs=(run(history=history),))])).iter(f"{SVG}text")
+    ]
+    assert "2,000,000" in texts
 
 
 def test_run_without_evaluations_has_no_curve():
