@@ -50,7 +50,8 @@ class Energy:
     """What a run drew. `joules` are those measured: the part `coverage` (0 to 1) of its time; the rest is not guessed.
 
     `source` is nvml, rapl, nvml+rapl, estimated, or None with `joules` None. `covers` names the counters that were
-    read. `interval_s` is the median time between samples; `mean_w` the mean power while it was measured.
+    read. `interval_s` is the median time between the samples that they rest on; `mean_w` the mean power while it was
+    measured.
     """
 
     joules: float | None
@@ -68,6 +69,10 @@ class _Interval(NamedTuple):
     last: Sample
     within_ms: int
 
+    @property
+    def length_s(self) -> float:
+        return (self.last.time_ms - self.first.time_ms) / 1000
+
 
 def energy(samples: Sequence[Sample], start_ms: int, stop_ms: int, ceiling_w: float | None) -> Energy:
     """The energy between two times: differences of counters; without any, `ceiling_w` times utilisation, integrated.
@@ -81,30 +86,32 @@ def energy(samples: Sequence[Sample], start_ms: int, stop_ms: int, ceiling_w: fl
         if within_ms > 0 and last.time_ms - first.time_ms <= MAX_INTERVAL_MS:
             intervals.append(_Interval(first, last, within_ms))
 
-    parts = {name: _integral(intervals, _counter(name)) for name in COUNTERS}
-    parts = {name: part for name, part in parts.items() if part[1] > 0}
+    parts = {name: _measured(intervals, _counter(name)) for name in COUNTERS}
+    parts = {name: part for name, part in parts.items() if part}
     source = "+".join(dict.fromkeys(COUNTERS[name] for name in parts))
     covers = tuple(name.removesuffix("_j") for name in parts)
     if not parts and ceiling_w is not None:
-        estimate = _integral(intervals, lambda _, last: _scaled(last.utilisation, ceiling_w))
-        parts, source = {ESTIMATED: estimate} if estimate[1] > 0 else {}, ESTIMATED
-    interval_s = statistics.median((i.last.time_ms - i.first.time_ms) / 1000 for i in intervals) if intervals else None
+        estimate = _measured(intervals, lambda _, last: _scaled(last.utilisation, ceiling_w))
+        parts, source = {ESTIMATED: estimate} if estimate else {}, ESTIMATED
     if not parts:
-        return Energy(None, None, interval_s, 0.0, None)
+        return Energy(None, None, None, 0.0, None)
+    joules = {name: sum(watts * i.within_ms / 1000 for watts, i in part) for name, part in parts.items()}
+    measured_ms = {name: sum(i.within_ms for _, i in part) for name, part in parts.items()}
     return Energy(
-        joules=sum(joules for joules, _ in parts.values()),
+        joules=sum(joules.values()),
         source=source,
-        interval_s=interval_s,
-        coverage=min(ms for _, ms in parts.values()) / (stop_ms - start_ms),
-        mean_w=sum(joules * 1000 / ms for joules, ms in parts.values()),
+        interval_s=statistics.median(i.length_s for part in parts.values() for _, i in part),
+        coverage=min(measured_ms.values()) / (stop_ms - start_ms),
+        mean_w=sum(joules[name] * 1000 / measured_ms[name] for name in parts),
         covers=covers,
     )
 
 
-def _integral(intervals: Sequence[_Interval], watts: Callable[[Sample, Sample], float | None]) -> tuple[float, int]:
-    """Joules, and the milliseconds in which `watts` is known."""
-    known = [(power, i.within_ms) for i in intervals if (power := watts(i.first, i.last)) is not None]
-    return sum(power * ms / 1000 for power, ms in known), sum(ms for _, ms in known)
+def _measured(
+    intervals: Sequence[_Interval], watts: Callable[[Sample, Sample], float | None]
+) -> list[tuple[float, _Interval]]:
+    """The intervals in which `watts` is known, each after its watts."""
+    return [(power, i) for i in intervals if (power := watts(i.first, i.last)) is not None]
 
 
 def _counter(name: str) -> Callable[[Sample, Sample], float | None]:

@@ -19,7 +19,7 @@ from zeus.exception import ZeusBaseError
 from suite.errors import UserError
 from suite.measure import nvml
 from suite.measure.energy import HEADER, Energy, Sample, SamplesError, energy, format_row, read_samples
-from suite.measure.load import LoadMeter
+from suite.measure.load import Load, LoadMeter
 
 INTERVAL_S = 1.0
 
@@ -88,8 +88,8 @@ class Sampler:
         self._file.truncate(kept)
         if not kept:
             self._write(HEADER)
+        self._write_row(Load(None, None, None))  # of the time that nobody watched
         self._meter = LoadMeter()
-        self._sample()
         self._thread.start()
 
     def stop(self) -> None:
@@ -124,9 +124,12 @@ class Sampler:
 
     def _sample(self) -> None:
         load = self._meter.read()
-        on_cpu = self._device == "cpu"
-        utilisation = load.utilisation if on_cpu else self._counters.accelerator_utilisation()
-        sample = Sample(self._clock(), *self._counters.joules(), utilisation, load.steal, load.others)
+        if self._device != "cpu":
+            load = load._replace(utilisation=self._counters.accelerator_utilisation())
+        self._write_row(load)
+
+    def _write_row(self, load: Load) -> None:
+        sample = Sample(self._clock(), *self._counters.joules(), *load)
         last = self._last
         if last and sample.time_ms <= last.time_ms:
             return
@@ -135,9 +138,9 @@ class Sampler:
         if last:
             self._count(energy([last, sample], last.time_ms, sample.time_ms, self._ceiling_w))
 
-    def _write(self, row: str) -> None:
-        line = row.encode() + b"\n"
-        if self._file.write(line) != len(line):
+    def _write(self, line: str) -> None:
+        content = line.encode() + b"\n"
+        if self._file.write(content) != len(content):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _count(self, used: Energy) -> None:

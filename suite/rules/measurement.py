@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterator
-from itertools import pairwise
 
 from suite import config as suite_config
 from suite.measure.energy import energy
@@ -54,14 +52,13 @@ def energy_covers(run: Evidence) -> Iterator[Breach]:
 def energy_sampled(run: Evidence) -> Iterator[Breach]:
     """An energy is made of samples that follow each other closely."""
     line, start, stop = run.line(ENERGY), run.timeline.run_start, run.timeline.run_stop
-    if not (line and line.value is not None and start and stop and run.samples and run.intact(POWER)):
+    if not (line and line.value is not None and start and stop and run.samples and run.intact(POWER, CONFIG, SYSTEM)):
         return
-    within = [sample.time_ms for sample in run.samples if start.time_ms <= sample.time_ms <= stop.time_ms]
-    intervals = [(last - first) / 1000 for first, last in pairwise(within)]
-    if intervals and (median := statistics.median(intervals)) > MAX_INTERVAL_S:
+    interval_s = energy(run.samples, start.time_ms, stop.time_ms, _power_ceiling(run)).interval_s
+    if interval_s is not None and interval_s > MAX_INTERVAL_S:
         expected = f"a power sample at least every {MAX_INTERVAL_S:g} s (median)"
         mend = "run it again where the sampler gets its turn, or submit no energy"
-        yield Breach(LOG, line.number, expected, f"every {median:.3g} s", mend)
+        yield Breach(LOG, line.number, expected, f"every {interval_s:.3g} s", mend)
 
 
 @RUN.rule("measurement.3")

@@ -71,7 +71,15 @@ def test_without_counters_the_estimate_says_so() -> None:
 )
 def test_what_nobody_measured_is_none(samples: list[Sample], ceiling: float | None) -> None:
     used = energy(samples, T0, T0 + 1000, ceiling)
-    assert (used.joules, used.source, used.mean_w, used.coverage) == (None, None, None, 0)
+    assert (used.joules, used.source, used.interval_s, used.mean_w, used.coverage) == (None, None, None, None, 0)
+
+
+def test_the_interval_is_of_the_samples_that_the_energy_rests_on() -> None:
+    measured = rows(None, None, step_ms=250, busy=0.5)
+    restart = [measured[0]._replace(time_ms=T0 + 5000, utilisation=None)]
+    used = energy([*measured, *restart], T0, T0 + 5000, ceiling_w=100)
+    assert used.interval_s == 0.25
+    assert used.coverage == pytest.approx(0.05)
 
 
 def outcome(path: Path) -> list[Sample] | SamplesError:

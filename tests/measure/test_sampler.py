@@ -92,9 +92,9 @@ def test_counters_of_accelerators_and_cpus_are_written(
     fakes.install(monkeypatch, H200, H200)
     path = tmp_path / "power.csv"
     run(path, "gpu")
-    first = read_samples(path)[0]
+    first, second, *_ = read_samples(path)
     assert (first.accelerator_j, first.cpu_j, first.dram_j) == (4001.0, 3.0, 1.0)
-    assert first.utilisation == 0.5
+    assert (first.utilisation, second.utilisation) == (None, 0.5)
 
 
 def test_a_run_on_cpus_leaves_accelerators_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,6 +128,17 @@ def test_a_restart_goes_on_with_the_file_and_with_the_joules(
     joules, source = made.so_far()
     assert joules == pytest.approx(2.0)
     assert source == "rapl"
+
+
+def test_the_time_between_a_kill_and_the_restart_is_not_estimated(tmp_path: Path) -> None:
+    path = tmp_path / "power.csv"
+    path.write_text(f"{HEADER}\n{T0},,,,,,\n{T0 + 1000},,,,0.5,0.0,0.0\n")
+    run(path, start=T0 + 6000)
+    found = read_samples(path)
+    assert (found[2].time_ms, found[2].utilisation, found[2].others) == (T0 + 6000, None, None)
+    used = energy(found, T0, T0 + 6000, 100.0)
+    assert used.joules == pytest.approx(50)
+    assert used.coverage == pytest.approx(1 / 6)
 
 
 def test_a_file_killed_before_its_header_is_begun_again(tmp_path: Path) -> None:
