@@ -81,6 +81,7 @@ def test_says_so_when_the_budget_ends_first(tmp_path):
         (("task=partiy", "framework=numpy"), "'partiy': did you mean 'parity'"),
         (("task=parity", "scale=mimi"), "'mimi': did you mean 'mini'"),
         (("task=parity", "framework=nunpy"), "'nunpy': did you mean 'numpy'"),
+        (("task=parity", "framework=torch", "hw=cpu"), "unknown framework for parity 'torch': Allowed: ghost, numpy."),
         (("task=parity", "hw=toster"), "'toster': did you mean 'toaster'"),
         (("task=parity", "sede=1"), "'sede': did you mean 'seed'"),
         (("task=parity", "hw=cpu", "hw.price_per_hours=1"), "price_per_hours"),

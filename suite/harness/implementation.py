@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, Protocol, cast
 
 import numpy as np
 
+from suite import config
 from suite.config import Framework, Precision
-from suite.errors import UserError
+from suite.errors import UserError, unknown
 
 
 @dataclass(frozen=True)
@@ -82,15 +84,20 @@ class Task(Protocol):
 
 
 def load_builder(task: str, framework: Framework) -> Builder:
-    """The reference implementation of `task`. Raises UserError that names the extra when the framework is missing."""
-    name = f"reference_impls.{task}.{framework.name}"
+    """The reference implementation of `task`.
+
+    Raises UserError that names the frameworks it is written in, or the extra when the framework is not installed.
+    """
+    written = [name for name in config.names("framework") if find_spec(f"reference_impls.{task}.{name}")]
+    if framework.name not in written:
+        raise unknown(f"framework for {task}", framework.name, written)
     try:
         importlib.import_module(framework.module)
     except ModuleNotFoundError as error:
         raise UserError(
             f"{framework.title} cannot be imported ({error}): pip install -c constraints.txt '.[{framework.extra}]'"
         ) from error
-    builder: Builder = cast(Any, importlib.import_module(name))
+    builder: Builder = cast(Any, importlib.import_module(f"reference_impls.{task}.{framework.name}"))
     return builder
 
 

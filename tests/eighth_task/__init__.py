@@ -3,6 +3,7 @@
 `python -m tests.eighth_task task=parity ...` is `python -m suite.run` with these added.
 """
 
+import atexit
 import shutil
 import tempfile
 from pathlib import Path
@@ -18,6 +19,7 @@ PROJECT_CONF = config.CONF
 def install() -> None:
     """Overlay this folder's conf/, tasks/ and reference_impls/ on the project's."""
     merged = Path(tempfile.mkdtemp(prefix="conf-"))
+    atexit.register(shutil.rmtree, merged, ignore_errors=True)
     for source in (PROJECT_CONF, HERE / "conf"):
         shutil.copytree(source, merged, dirs_exist_ok=True)
     config.CONF = merged
