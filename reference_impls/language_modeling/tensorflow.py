@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from reference_impls.language_modeling.shared import (
+    EVAL_SEGMENT,
     Batch,
     Batches,
     Hyperparameters,
@@ -133,6 +134,10 @@ class TensorFlowLanguageModel:
 
     def predict(self) -> Sequence[Any]:
         """The log-probabilities of the test text, read as one stream, and the audited distributions."""
+        return self.read(self.data)
+
+    def read(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
+        """What `predict` gives for the `vocabulary`, `test_tokens` and `audit_positions` of `data`."""
         carry: Carry = {name: tf.constant(value) for name, value in initial_carry(self.hyper, 1).items()}
 
         def evaluate(words: np.ndarray, targets: np.ndarray, audited: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -142,7 +147,7 @@ class TensorFlowLanguageModel:
                 of_text, rows, carry = self.graph_evaluate(*arrays, carry)
             return of_text.numpy(), rows.numpy()
 
-        return predictions(self.data, evaluate)
+        return predictions(data, evaluate)
 
     def _graph_evaluate(
         self, words: tf.Tensor, targets: tf.Tensor, audited: tf.Tensor, carry: Carry
@@ -184,8 +189,11 @@ def build(
     hyper = Hyperparameters.of(hyperparameters)
     made = TensorFlowLanguageModel(hyper, data, seed, compute)
     initial = made.state()
-    random_words = np.random.default_rng(0).integers(0, len(data["vocabulary"]), 2 * hyper.global_batch_size)
+    random = np.random.default_rng(0)
+    random_words = random.integers(0, len(data["vocabulary"]), 2 * hyper.global_batch_size)
     for _ in range(2):
         made.train_step(next(Batches(random_words, hyper, seed).iterate(0)))
+    random_words = random.integers(0, len(data["vocabulary"]), 2 * EVAL_SEGMENT)  # one segment of them is audited
+    made.read({**data, "test_tokens": random_words, "audit_positions": np.array([0])})
     made.restore(initial)
     return made

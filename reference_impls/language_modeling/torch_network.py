@@ -35,8 +35,8 @@ class Recurrence(torch.autograd.Function):
     def forward(ctx: Any, keep: torch.Tensor, new: torch.Tensor, last: torch.Tensor) -> torch.Tensor:
         """The states h [T, B, W]."""
         states, state = torch.empty_like(new), last
-        for t in range(len(new)):
-            state = torch.addcmul(new[t], keep[t], state, out=states[t])
+        for added, kept, out in zip(new.unbind(), keep.unbind(), states.unbind(), strict=True):
+            state = torch.addcmul(added, kept, state, out=out)
         ctx.save_for_backward(keep, states, last)
         return states
 

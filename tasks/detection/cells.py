@@ -16,9 +16,19 @@ CORNERS = ("xmin", "ymin", "xmax", "ymax")
 
 
 def split(folder: Path, name: str) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
-    """Images uint8 [H, W, 3], boxes float32 [n, 4] and classes int8 [n] of the split `name`, in its file's order."""
+    """Images uint8 [H, W, 3], boxes float32 [n, 4] and classes int8 [n] of the split `name`, in its file's order.
+
+    Raises UserError that names the file of what cannot be read.
+    """
+    listed = folder / "ImageSets" / "Main" / f"{name}.txt"
+    try:
+        identifiers = listed.read_text().split()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{listed}: cannot be read ({error}). Bring the file again.") from error
+    if not identifiers:
+        raise UserError(f"{listed}: lists no images. Bring the file again.")
     images, boxes, classes = [], [], []
-    for identifier in (folder / "ImageSets" / "Main" / f"{name}.txt").read_text().split():
+    for identifier in identifiers:
         size, its_boxes, its_classes = annotation(folder / "Annotations" / f"{identifier}.xml")
         images.append(photograph(folder / "JPEGImages" / f"{identifier}.jpg", size))
         boxes.append(its_boxes / np.float32(REDUCTION))

@@ -50,10 +50,10 @@ def _wikitext2(folder: Path) -> dict[str, np.ndarray]:
     counts = Counter(train)
     vocabulary = sorted(counts, key=lambda word: (-counts[word], word))
     number = {word: i for i, word in enumerate(vocabulary)}
-    if strange := next((word for word in test if word not in number), None):
+    if (strange := next((i for i, word in enumerate(test) if word not in number), None)) is not None:
         raise UserError(
-            f"{folder / 'wiki.test.tokens'}: {strange!r:.40} is no word of wiki.train.tokens: both files must be the "
-            "word-level version, with <unk>."
+            f"{folder / 'wiki.test.tokens'}, line {test[:strange].count(EOS) + 1}: {test[strange]!r:.40} is no word of "
+            "wiki.train.tokens: both files must be the word-level version, with <unk>."
         )
     return _arrays(vocabulary, *(np.array([number[word] for word in words]) for words in (train, test)))
 

@@ -25,6 +25,8 @@ def recordings(folder: Path, part: str) -> list[Recording]:
     names, lines = _lines(ids), _lines(transcripts)
     if len(names) != len(lines):
         raise UserError(f"{transcripts}: {len(lines)} transcripts, expected {len(names)}, one for each line of {ids}.")
+    if not names:
+        raise UserError(f"{ids}: lists no recordings: fetch the data again.")
     heard = []
     for number, (name, line) in enumerate(zip(names, lines, strict=True), 1):
         where = f"{transcripts}:{number}"

@@ -1,8 +1,8 @@
 """`mini`'s text: phrases that Babel writes in English and in German from CLDR's tables, one meaning in both.
 
 A phrase is a date, a span of dates, a moment, a clock time, a duration, a quantity, an amount of money, a share, or a
-list of places or of languages. Each meaning is drawn once, so no date, amount or set of names occurs in two phrases,
-in whatever format; sources are distinct, and so are targets.
+list of places or of languages. Each kind's meanings are drawn once, so no two phrases of a kind mean the same in
+different formats; sources are distinct, and so are targets.
 """
 
 from __future__ import annotations
