@@ -9,6 +9,7 @@ from typing import Any, Literal, Self, TypeVar
 from urllib.parse import quote
 
 import yaml
+from mlperf_logging.mllog.constants import GLOBAL_BATCH_SIZE
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from suite.errors import UserError, unknown
@@ -22,7 +23,7 @@ Precision = Literal["fp32", "bf16", "fp16"]
 class Values(BaseModel):
     """An immutable record that refuses unknown fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class File(Values):
@@ -123,8 +124,21 @@ class Benchmark(Values):
     budget_samples: int = Field(gt=0)
     runs: int = Field(gt=0)
     dataset: Dataset
+    precision: Precision | None = None  # the reference's on every system; None: the system's
     hyperparameters: dict[str, Any]
     free: dict[str, Range | Formula] = Field(default_factory=dict)  # every other hyperparameter is fixed
+
+    @model_validator(mode="after")
+    def _steps_are_short(self) -> Self:
+        batch = self.hyperparameters.get(GLOBAL_BATCH_SIZE, 1)
+        if type(batch) is not int or batch < 1:
+            raise UserError(f"global_batch_size {batch!r} of {self.name} is not a whole number from 1")
+        if batch > self.evaluation.every:
+            raise UserError(
+                f"global_batch_size {batch} of {self.name} is more than the {self.evaluation.every} samples between "
+                "two evaluations. Make it smaller."
+            )
+        return self
 
     @model_validator(mode="after")
     def _own_names(self) -> Self:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from suite.harness.implementation import Compute
 from suite.measure import machine
 from suite.measure.machine import Machine
 from suite.record import evidence
+from suite.record.parsing import yaml_mapping
 from suite.record.system import DIVISIONS, STATUSES
 
 
@@ -79,7 +80,7 @@ def from_options(options: Mapping[str, Any], choices: Mapping[str, str], found: 
     """
     runs, seed = options["runs"], options["seed"]
     for name, value in (("runs", runs), ("seed", seed)):
-        if not isinstance(value, int) and not (name == "seed" and value is None):
+        if (not isinstance(value, int) or isinstance(value, bool)) and not (name == "seed" and value is None):
             raise UserError(f"{name}={value} is not a whole number")
     if runs < 1:
         raise UserError(f"runs={runs} is not at least 1")
@@ -91,15 +92,16 @@ def from_options(options: Mapping[str, Any], choices: Mapping[str, str], found: 
     system = machine.resolve(config.system(choices["hw"], options["hw"]), found)
     benchmark = config.benchmark(choices["task"], options["scale"] or system.default_scale, options["task"])
     framework = config.framework(choices["framework"])
-    stamp = time.strftime("%Y%m%d-%H%M%S")
+    result_id = uuid.uuid4().hex
+    stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{result_id[:4]}"  # commands of one second keep apart
     out = options["out"] or f"runs/{benchmark.task}-{benchmark.scale}-{framework.name}-{system.name}-{stamp}"
     return Plan(
         benchmark=benchmark,
         system=system,
         framework=framework,
-        precision=machine.precision_of(system, found),
+        precision=benchmark.precision or machine.precision_of(system, found),
         seeds=seeds.draw(runs, seed),
-        result_id=uuid.uuid4().hex,
+        result_id=result_id,
         submitter=str(options["submitter"]),
         division=division,
         status=STATUSES[category],
@@ -107,18 +109,28 @@ def from_options(options: Mapping[str, Any], choices: Mapping[str, str], found: 
     )
 
 
+_WITH_RESUME = ("resume", "data_dir", "mlflow", "dry_run")
+_STORED = {"task", "scale", "framework", "precision", "submitter", "result_id", "runs", "seeds", "system", "benchmark"}
+
+
 def stored(out: Path) -> dict[str, Any]:
     """The resolved configuration of the first run in `out`. Raises UserError if there is none to go on from."""
     for path in (out / evidence.CONFIG, out / "run_1" / evidence.CONFIG):
-        if path.exists():
-            return dict(yaml.safe_load(path.read_text()))
+        try:
+            if path.exists():
+                values, _ = yaml_mapping(evidence.read_safely(path))
+                if values.keys() >= _STORED and isinstance(values["system"], dict):
+                    return values
+        except (OSError, ValueError) as error:
+            raise UserError(f"resume={out}: {path.name} cannot be read ({error})") from error
     raise UserError(f"resume={out} holds no run: give the out= folder of an interrupted run")
 
 
 def from_evidence(out: Path, given: Mapping[str, str], found: Machine) -> Plan:
     """The plan to go on with, from what an interrupted command left in `out`.
 
-    `given` holds the options on the command line. Raises UserError where one contradicts the stored run.
+    `given` holds the options on the command line. Raises UserError where one contradicts the stored run, and where it
+    would have to change it.
     """
     values = {"division": DIVISIONS[0], "status": STATUSES["research"]} | stored(out)  # older evidence lacks them
     known = {
@@ -130,6 +142,10 @@ def from_evidence(out: Path, given: Mapping[str, str], found: Machine) -> Plan:
     for name, value in known.items():
         if name in given and given[name] not in (str(value), "auto"):
             raise UserError(f"{name}={given[name]} contradicts resume={out}, which is a run of {name}={value}")
+    for name, value in given.items():
+        same = Path(value) == out if name == "out" else _equal(value, _stored_at(values, name.split(".")))
+        if name not in (*known, *_WITH_RESUME) and not same:
+            raise UserError(f"{name}={given[name]} comes too late: resume={out} goes on as it was begun. Leave it out.")
     system = config.checked(System, values["system"], f"{out}: system")
     machine.resolve(system, found)
     return Plan(
@@ -144,3 +160,19 @@ def from_evidence(out: Path, given: Mapping[str, str], found: Machine) -> Plan:
         status=values["status"],
         out=out,
     )
+
+
+def _stored_at(values: Mapping[str, Any], path: Sequence[str]) -> Any:
+    """The stored value of an option like `hw.price_per_hour` or `task.scales.mini.target`, None if there is none."""
+    at: Any = None
+    if path[0] == "hw":
+        at, path = values["system"], path[1:]
+    elif tuple(path[:3]) == ("task", "scales", values["scale"]):
+        at, path = values["benchmark"], path[3:]
+    for name in path:
+        at = at.get(name) if isinstance(at, dict) else None
+    return at
+
+
+def _equal(given: str, value: Any) -> bool:
+    return value is not None and yaml.safe_load(given) == value

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import hydra
+from filelock import FileLock, Timeout
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.table import Table
@@ -19,6 +23,7 @@ from suite.harness import session
 from suite.harness.implementation import load_builder, load_task
 from suite.measure.machine import detect
 from suite.plan import Plan
+from suite.record.evidence import LOG, MANIFEST
 from suite.record.mirror import tracking_uri, without_secrets
 from suite.record.summary import Summary, format_cost, format_energy, format_seconds
 from suite.record.system import DIVISIONS, STATUSES
@@ -27,6 +32,8 @@ from suite.rules.verdict import review
 from suite.store.arrays import prepared
 
 BUDGET_ENDED = 3
+LOCK = ".lock"
+TEXTS = ("out", "data_dir", "resume", "submitter")
 GROUPS = {"task": "task", "hw": "system", "framework": "framework"}
 
 
@@ -42,7 +49,8 @@ def main(argv: list[str]) -> int:
 
     def job(options: DictConfig) -> None:
         choices = {group: str(HydraConfig.get().runtime.choices[group]) for group in GROUPS}
-        given = dict(item.split("=", 1) for item in HydraConfig.get().overrides.task if "=" in item)
+        overrides = OverridesParser.create().parse_overrides(list(HydraConfig.get().overrides.task))
+        given = {override.key_or_group: str(override.value()) for override in overrides}
         try:
             codes.append(_run(OmegaConf.to_container(options, resolve=True), choices, given))  # type: ignore[arg-type]
         except UserError as error:
@@ -55,6 +63,9 @@ def main(argv: list[str]) -> int:
 
 
 def _run(options: dict[str, Any], choices: dict[str, str], given: dict[str, str]) -> int:
+    for name in ("dry_run", "mlflow"):
+        if not isinstance(options[name], bool):
+            raise UserError(f"{name}={options[name]} is neither true nor false")
     found = detect()
     if options["resume"]:
         made = plan.from_evidence(Path(str(options["resume"])), given, found)
@@ -66,8 +77,8 @@ def _run(options: dict[str, Any], choices: dict[str, str], given: dict[str, str]
     _print_plan(console, made)
     if options["dry_run"]:
         return 0
-    if not options["resume"] and made.out.exists() and any(made.out.iterdir() if made.out.is_dir() else [made.out]):
-        raise UserError(f"out={made.out} is not empty: choose another out=, or go on with resume={made.out}")
+    if not options["resume"]:
+        _refuse_used(made.out)
     builder = load_builder(made.benchmark.task, made.framework)
     accelerators = made.system.accelerators_per_node * made.system.nodes
     if accelerators > builder.ACCELERATORS:
@@ -79,18 +90,56 @@ def _run(options: dict[str, Any], choices: dict[str, str], given: dict[str, str]
     data = prepared(made.benchmark, task, options["data_dir"])
     timed = session.Session(made, found, task, builder, data, console, options["mlflow"])
     summaries: list[Summary] = []
-    for index in range(1, len(made.seeds) + 1):
-        summaries.append(timed.run(index))
-        if summaries[-1].reason == "interrupt":
-            break
+    stopped = False
+    with _locked(made.out):
+        if not options["resume"]:
+            _refuse_used(made.out)
+        for index in range(1, len(made.seeds) + 1):
+            ended_before = (made.folder(index) / MANIFEST).exists()
+            summaries.append(timed.run(index))
+            stopped = summaries[-1].reason == "interrupt" and not ended_before
+            if stopped:
+                break
     _print_result(console, made, summaries, options["mlflow"])
     reviewed = review(made.out, options["data_dir"])
     severities = Counter(finding.severity for finding in reviewed.findings)
     listed = ", ".join(f"{severity}: {count}" for severity, count in severities.items())
     console.print(f"verdict   {reviewed.verdict}" + (f" ({listed})" if listed else ""), soft_wrap=True)
-    if summaries[-1].reason == "interrupt":
+    if stopped:
         return 130
     return 0 if all(summary.converged for summary in summaries) else BUDGET_ENDED
+
+
+def _refuse_used(out: Path) -> None:
+    """Raise UserError unless `out` is new, or empty but for what a command left that was killed before it began."""
+    try:
+        used = out.exists() and (not out.is_dir() or any(map(_counts, out.iterdir())))
+    except OSError as error:
+        raise UserError(f"out={out} cannot be read ({error.strerror}): choose another out=") from error
+    if used:
+        raise UserError(f"out={out} is not empty: choose another out=, or go on with resume={out}")
+
+
+def _counts(path: Path) -> bool:
+    return path.name != LOCK and (path.name != LOG or path.stat().st_size > 0)
+
+
+@contextmanager
+def _locked(out: Path) -> Iterator[None]:
+    """Keep other commands off the folder `out`, which is made, for as long as the block lasts."""
+    lock = FileLock(out / LOCK, blocking=False)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except OSError as error:
+        if isinstance(error, Timeout):
+            raise UserError(f"{out}: another command is at work there; wait for it, or choose another out=") from error
+        raise UserError(f"{out} cannot be written ({error.strerror}): choose another out=") from error
+    try:
+        yield
+    finally:
+        Path(lock.lock_file).unlink(missing_ok=True)
+        lock.release()
 
 
 def _complete(argv: list[str]) -> list[str]:
@@ -102,6 +151,9 @@ def _complete(argv: list[str]) -> list[str]:
         if bare.split(".")[0] not in [*allowed, "hydra"] or (bare in GROUPS and name != bare):
             raise unknown("option", name, allowed)
     for item in argv:
+        bare = item.lstrip("-").split("=")[0]
+        if item.startswith("-") and bare in allowed:
+            raise UserError(f"{item!r}: options have no dashes; write {bare}=VALUE")
         if "=" not in item and not item.startswith("-"):
             raise UserError(f"{item!r} is not of the form option=value; for example seed=1")
     if "task" not in options:
@@ -117,8 +169,17 @@ def _complete(argv: list[str]) -> list[str]:
             if task and scale and scale not in config.scales(task):
                 raise unknown(f"scale of {task}", scale, config.scales(task))
     if not {"-m", "--multirun"} & set(argv):
+        argv = [_verbatim(item) for item in argv]
         _compose(argv)
     return argv
+
+
+def _verbatim(item: str) -> str:
+    """An option whose value is a path or a name, so that Hydra takes each character of it as it stands."""
+    name, _, value = item.partition("=")
+    if name not in TEXTS or value in ("", "null") or (value[0] in "'\"" and value[0] == value[-1] and len(value) > 1):
+        return item
+    return f"{name}='" + value.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\${") + "'"
 
 
 def _compose(argv: list[str]) -> None:
@@ -126,7 +187,7 @@ def _compose(argv: list[str]) -> None:
     overrides = [item for item in argv if not item.startswith("-")]
     try:
         with hydra.initialize_config_dir(str(config.CONF), version_base="1.3"):
-            hydra.compose("config", overrides)
+            OmegaConf.to_container(hydra.compose("config", overrides), resolve=True)
     except Exception as error:  # Hydra's parser, composer and OmegaConf each raise families of their own
         raise UserError(f"{str(error).splitlines()[0]} (the values of conf/ are those that can be set)") from error
 

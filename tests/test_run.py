@@ -98,6 +98,22 @@ def test_says_so_when_the_budget_ends_first(tmp_path):
         (("framework=numpy",), "which task? Give task= one of: detection, image_classification, "),
         (("task=parity", "framework=numpy", "hw=cpu", "division=opne"), "'opne': did you mean 'open'? Allowed: closed"),
         (("task=parity", "framework=numpy", "hw=cpu", "category=availible"), "did you mean 'available'?"),
+        (("task=parity", "framework=numpy", "hw=cpu", "dry_run=no"), "dry_run=no is neither true nor false"),
+        (("task=parity", "framework=numpy", "hw=cpu", "dry_run=flase"), "dry_run=flase is neither true nor false"),
+        (("task=parity", "framework=numpy", "hw=cpu", "runs=true"), "runs=True is not a whole number"),
+        (
+            ("task=parity", "framework=numpy", "hw=cpu", "hw.price_per_hour=inf"),
+            "price_per_hour is inf: Input should be a finite number",
+        ),
+        (("task=parity", "framework=numpy", "hw=cpu", "--dry_run"), "options have no dashes; write dry_run=VALUE"),
+        (
+            ("task=parity", "framework=numpy", "hw=cpu", "task.scales.mini.hyperparameters.global_batch_size=300"),
+            "global_batch_size 300 of parity/mini is more than the 200 samples between two evaluations",
+        ),
+        (
+            ("task=parity", "framework=numpy", "hw=cpu", "task.scales.mini.hyperparameters.global_batch_size=abc"),
+            "global_batch_size 'abc' of parity/mini is not a whole number from 1",
+        ),
         (("task=parity", "quickly"), "'quickly' is not of the form option=value"),
         (("task=parity", "framework=ghost", "hw=cpu"), "'.[ghost]'"),
         ((), "which task?"),

@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import time
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -14,16 +16,36 @@ import numpy as np
 from suite.errors import UserError
 from suite.record.evidence import CHECKPOINT
 
+SHARE = 0.01  # of a run's time, at most, for writing checkpoints
+
 _SAMPLES = "samples"
 
 
+@dataclass
+class Checkpoints:
+    """Writes a run's checkpoints as often as `SHARE` allows: at the first occasion, then at each that is paid for."""
+
+    folder: Path
+    _not_before: float = field(default=0.0, init=False)
+
+    def occasion(self, state: Callable[[], Mapping[str, np.ndarray]], samples: int) -> None:
+        """Save `state()` after `samples` samples if it is time to."""
+        began = time.monotonic()
+        if began >= self._not_before:
+            save(self.folder, state(), samples)
+            ended = time.monotonic()
+            self._not_before = ended + (ended - began) / SHARE
+
+
 def save(folder: Path, state: Mapping[str, np.ndarray], samples: int) -> None:
-    """Replace the folder's checkpoint; a kill in the middle leaves the old one."""
+    """Replace the folder's checkpoint; a kill or a power cut in the middle leaves the old one."""
     partial = folder / (CHECKPOINT + ".part")
     with partial.open("wb") as file:
         np.savez(
             file, allow_pickle=False, **{f"state/{k}": v for k, v in state.items()}, **{_SAMPLES: np.array(samples)}
         )
+        file.flush()
+        os.fsync(file.fileno())
     partial.replace(folder / CHECKPOINT)
 
 
@@ -36,7 +58,7 @@ def load(folder: Path) -> tuple[dict[str, np.ndarray], int] | None:
         with np.load(path, allow_pickle=False) as archive:
             state = {k.removeprefix("state/"): archive[k] for k in archive.files if k != _SAMPLES}
             return state, int(archive[_SAMPLES])
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
         raise UserError(f"{path} cannot be read ({error}): delete it to start this run's training over") from error
 
 

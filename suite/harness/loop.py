@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from mlperf_logging.mllog import constants as keys
 
 from suite.config import Benchmark
-from suite.harness import checkpoint
+from suite.harness.checkpoint import Checkpoints
 from suite.harness.implementation import Implementation
-from suite.record.evidence import PREDICTIONS, write_predictions
+from suite.record.evidence import PREDICTIONS, NotFinite, keep_predictions, write_predictions
 from suite.record.mllog import TRACKED, Log
 
 Reason = Literal["target", "budget", "diverged", "interrupt"]
@@ -44,15 +44,21 @@ class Loop:
     folder: Path
     tick: Callable[[int, float | None], None]
     interrupted: Callable[[], bool]
+    checkpoints: Checkpoints = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.checkpoints = Checkpoints(self.folder)
 
     def run(self, samples: int) -> Reason:
-        """Go on from `samples` until the target, the budget, a loss that is not a number, or an interrupt."""
+        """Go on from `samples` until the target, the budget, an interrupt, or a loss or predictions without numbers."""
         while True:
             self.log.start(keys.BLOCK_START, samples_count=samples)
             samples, loss = self._train_until(due(self.benchmark, samples), samples)
             reason: Reason | None = None
-            if not self.interrupted():
-                reason = self._evaluate(samples, loss)
+            if _is_nan(loss):
+                reason = "diverged"
+            elif not self.interrupted():
+                reason = self._evaluate(samples)
             self.log.stop(keys.BLOCK_STOP, samples_count=samples)
             if reason is None and self.interrupted():
                 reason = "interrupt"
@@ -64,14 +70,17 @@ class Loop:
                     reason=reason,
                 )
                 return reason
-            checkpoint.save(self.folder, self.implementation.state(), samples)
+            self.checkpoints.occasion(self.implementation.state, samples)
 
     def _train_until(self, end: int, samples: int) -> tuple[int, float | None]:
-        """Train to `end` in slices; log throughput and loss every `evaluation.every` samples, and at the end."""
+        """Train to `end` in slices; log throughput and loss every `evaluation.every` samples, and at the end.
+
+        A loss that is not a number ends it.
+        """
         loss: float | None = None
         slice_samples = 1
         tracked_at, tracked_samples = time.monotonic(), samples
-        while samples < end and not self.interrupted():
+        while samples < end and not self.interrupted() and not _is_nan(loss):
             track = min(end, tracked_samples + self.benchmark.evaluation.every)
             began = time.monotonic()
             stats = self.implementation.train(min(track, samples + slice_samples))
@@ -83,15 +92,20 @@ class Loop:
             if samples >= track:
                 throughput = (samples - tracked_samples) / (now - tracked_at)
                 self.log.event(TRACKED, {"throughput": throughput, "loss": _finite(loss)}, samples_count=samples)
-                tracked_at, tracked_samples = now, samples
+                if samples < end and not _is_nan(loss):
+                    self.checkpoints.occasion(self.implementation.state, samples)
+                tracked_at, tracked_samples = time.monotonic(), samples
         return samples, loss
 
-    def _evaluate(self, samples: int, loss: float | None) -> Reason | None:
+    def _evaluate(self, samples: int) -> Reason | None:
         self.log.start(keys.EVAL_START, samples_count=samples)
         predictions = self.implementation.predict()
-        sha256 = write_predictions(self.folder / PREDICTIONS, predictions)
-        metrics = self.score(predictions)
-        quality = metrics[self.benchmark.metric]
+        try:
+            sha256 = write_predictions(self.folder / PREDICTIONS, predictions)
+            metrics = self.score(predictions)
+        except NotFinite:
+            sha256, metrics = write_predictions(self.folder / PREDICTIONS, ()), {}
+        quality = metrics.get(self.benchmark.metric, math.nan)
         epoch = self.benchmark.dataset.train_samples
         self.log.event(
             keys.EVAL_ACCURACY,
@@ -101,12 +115,17 @@ class Loop:
             metrics={name: _finite(value) for name, value in metrics.items()},
             predictions_sha256=sha256,
         )
+        keep_predictions(self.folder / PREDICTIONS, sha256)
         self.log.stop(keys.EVAL_STOP, samples_count=samples)
         if self.benchmark.reached(quality):
             return "target"
-        if loss is not None and math.isnan(loss):
+        if not metrics:
             return "diverged"
         return "budget" if samples >= self.benchmark.budget_samples else None
+
+
+def _is_nan(loss: float | None) -> bool:
+    return loss is not None and math.isnan(loss)
 
 
 def _finite(value: float | None) -> float | None:

@@ -96,6 +96,8 @@ class _Run:
         title = f"{plan.benchmark.name} {plan.framework.name}" + (f" run {self.index}/{runs}" if runs > 1 else "")
         currency = plan.system.price.currency if plan.system.price else None
         self.terminal = Terminal(self.session.console, title, plan.benchmark, self.price, currency, self.sampler.so_far)
+        for line in self.log.lines:
+            self.terminal.recall(line)
         self.log.listeners.append(self.terminal.line)
 
     def finish(self) -> None:
@@ -104,12 +106,14 @@ class _Run:
             try:
                 if not self.log.has(keys.RUN_STOP):
                     self.train(interrupted)
+                if not any(line.key == ENVIRONMENT and line.metadata["when"] == "during" for line in self.log.lines):
+                    self.environment("during", noise.judge(read_samples(self.folder / evidence.POWER), {}, 1.0))
                 self.measure()
+                self.log.close()
+                evidence.seal(self.folder, self.log.head)
             except OSError as error:
                 out, problem = self.session.plan.out, error.strerror or error
                 raise UserError(f"{self.folder}: {problem}; mend that, then go on with resume={out}") from error
-        self.log.close()
-        evidence.seal(self.folder, self.log.head)
 
     def train(self, interrupted: Interrupted) -> None:
         """From a new implementation, or the last checkpoint, to run_stop."""
@@ -152,6 +156,9 @@ class _Run:
 
     def restart(self) -> tuple[dict[str, np.ndarray], int] | None:
         """Log that the run goes on, and return the last checkpoint's state and samples if there is one."""
+        evaluations = [line for line in self.log.lines if line.key == keys.EVAL_ACCURACY]
+        logged = evaluations[-1].metadata["predictions_sha256"] if evaluations else None
+        evidence.keep_predictions(self.folder / evidence.PREDICTIONS, logged)
         saved = checkpoint.load(self.folder)
         self.log.event(
             RESTART,
@@ -167,8 +174,8 @@ class _Run:
         plan, log = self.session.plan, self.log
         benchmark, resolved = plan.benchmark, plan.resolved(self.index)
         config = yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True).encode()
+        evidence.write_atomically(self.folder / evidence.CONFIG, config)  # first: from it a killed run goes on
         description = system.describe(plan.system, self.session.machine, plan.framework, plan.declared)
-        evidence.write_atomically(self.folder / evidence.CONFIG, config)
         evidence.write_atomically(self.folder / evidence.SYSTEM, json.dumps(description, indent=1).encode())
         log.event(keys.CACHE_CLEAR, clear_cache(self.session.data))
         log.start(keys.INIT_START)

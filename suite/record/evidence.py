@@ -32,22 +32,46 @@ MAX_FILE_BYTES = 1 << 30
 _LOCATOR = 4  # hex digits of a line's sha256 that stand in the manifest
 
 
+class NotFinite(ValueError):
+    """A prediction that holds what is not a number: the model has diverged."""
+
+
 class UnsafeFile(ValueError):
     """A file of a submission that must not be read: a link, not a plain file, or too large."""
 
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write `content` so that a reader, or a restart after a kill, sees the old file or the new one, never a part."""
-    partial = path.with_name(path.name + ".part")
+    partial = _partial(path)
     partial.write_bytes(content)
     partial.replace(path)
 
 
+def _partial(path: Path) -> Path:
+    return path.with_name(path.name + ".part")
+
+
 def write_predictions(path: Path, predictions: Iterable[Any]) -> str:
-    """Write one JSON value per line and return the sha256 of the file."""
-    content = "".join(json.dumps(p, separators=(",", ":"), allow_nan=False) + "\n" for p in predictions).encode()
-    write_atomically(path, content)
+    """Write one JSON value per line to what `keep_predictions` makes the file, and return its sha256.
+
+    Raises NotFinite for a value that is none of JSON's, and writes nothing.
+    """
+    try:
+        lines = [json.dumps(p, separators=(",", ":"), allow_nan=False) for p in predictions]
+    except ValueError as error:
+        raise NotFinite(str(error)) from error
+    content = "".join(line + "\n" for line in lines).encode()
+    _partial(path).write_bytes(content)
     return hashlib.sha256(content).hexdigest()
+
+
+def keep_predictions(path: Path, sha256: object) -> None:
+    """Make what was written the file, if it has this sha256: that of an evaluation that is in the log. Else drop it."""
+    partial = _partial(path)
+    if partial.exists():
+        if hashlib.sha256(partial.read_bytes()).hexdigest() == sha256:
+            partial.replace(path)
+        partial.unlink(missing_ok=True)
 
 
 def read_safely(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:

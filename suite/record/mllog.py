@@ -12,14 +12,14 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from mlperf_logging.mllog import constants as keys
 
-from suite.record.parsing import MalformedError, decoded, json_value
+from suite.record.parsing import MalformedError, decoded, json_value, whole
 
 TOKEN = ":::MLLOG "
 MAX_LINE_BYTES = 1 << 20
@@ -110,6 +110,24 @@ def read(path: Path) -> Iterator[Line]:
                 while chunk[-1:] != b"\n" and (rest := file.readline(MAX_LINE_BYTES)):
                     chunk = chunk[:MAX_LINE_BYTES] + b"+" + rest[-1:]
             yield parse(number, chunk.removesuffix(b"\n"))
+
+
+def samples_of(line: Line) -> int | None:
+    """The training samples at which `line` was logged, None if it does not say."""
+    return whole(line.metadata.get(keys.SAMPLES_COUNT))
+
+
+def evaluations(lines: Iterable[Line]) -> list[Line]:
+    """The eval_accuracy lines that count: no restart fell back behind them."""
+    counting: list[Line] = []
+    for line in lines:
+        if line.key == keys.EVAL_ACCURACY:
+            counting.append(line)
+        elif line.key == RESTART:
+            behind = samples_of(line) or 0
+            while counting and (samples_of(counting[-1]) or 0) > behind:
+                counting.pop()
+    return counting
 
 
 class Clock:

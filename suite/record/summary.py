@@ -8,7 +8,7 @@ from typing import Any
 
 from mlperf_logging.mllog import constants as keys
 
-from suite.record.mllog import COST, ENERGY, ENVIRONMENT, RESTART, Line
+from suite.record.mllog import COST, ENERGY, ENVIRONMENT, RESTART, Line, evaluations
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ def summarise(lines: Sequence[Line]) -> Summary:
     last: dict[str, Line] = {line.key: line for line in lines}
     noise: list[Any] = [r for line in lines if line.key == ENVIRONMENT for r in line.metadata.get("reasons", [])]
     start = next((line for line in lines if line.key == keys.RUN_START), None)
-    stop, quality = last.get(keys.RUN_STOP), last.get(keys.EVAL_ACCURACY)
+    stop, counting = last.get(keys.RUN_STOP), evaluations(lines)
     cost, energy = last.get(COST), last.get(ENERGY)
     return Summary(
         status=stop.metadata.get(keys.STATUS) if stop else None,
         reason=stop.metadata.get("reason") if stop else None,
-        quality=quality.value if quality else None,
+        quality=counting[-1].value if counting else None,
         samples=stop.metadata.get(keys.SAMPLES_COUNT) if stop else None,
         seconds=(stop.time_ms - start.time_ms) / 1000 if start and stop else None,
         cost=cost.value if cost else None,

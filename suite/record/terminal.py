@@ -47,9 +47,8 @@ class Terminal:
 
     def line(self, line: Line) -> None:
         """Take a line of the log: a listener of `Log`."""
-        if line.key == keys.RUN_START:
-            self._start_ms = line.time_ms
-        elif line.key == keys.INIT_START:
+        self.recall(line)
+        if line.key == keys.INIT_START:
             self._say("building and warming up")
         elif line.key == RESTART:
             lost = format_seconds(line.metadata["lost_ms"] / 1000)
@@ -57,8 +56,14 @@ class Terminal:
         elif line.key == ENVIRONMENT and line.value == "noisy":
             self._say("noisy machine: " + "; ".join(line.metadata["reasons"]), style="yellow")
         elif line.key == keys.EVAL_ACCURACY:
-            self._quality = line.value
             self._say(self._progress(line.metadata["samples_count"], None))
+
+    def recall(self, line: Line) -> None:
+        """Take a line that an interrupted command has shown already."""
+        if line.key == keys.RUN_START:
+            self._start_ms = line.time_ms
+        elif line.key == keys.EVAL_ACCURACY:
+            self._quality = line.value
 
     def tick(self, samples: int, rate: float | None) -> None:
         """Refresh the live line: `samples` seen, `rate` samples per second."""

@@ -45,7 +45,7 @@ def unchanged_benchmark(run: Evidence) -> Iterator[Breach]:
 def _comparable(benchmark: Any) -> Any:
     values = without_none(benchmark)
     if isinstance(values, dict):
-        values = {name: value for name, value in values.items() if name not in ("hyperparameters", "free")}
+        values = {name: value for name, value in values.items() if name not in ("hyperparameters", "free", "precision")}
         if isinstance(dataset := values.get("dataset"), dict):
             brought = ("files", "archive", "mirror")
             values["dataset"] = {name: value for name, value in dataset.items() if name not in brought}

@@ -20,6 +20,7 @@ from scipy.special import stdtr, stdtrit
 
 from suite.config import Benchmark
 from suite.record.evidence import LOG
+from suite.record.mllog import samples_of
 from suite.record.parsing import number
 from suite.rules import reference
 from suite.rules.finding import RESULT, RUN, Breach
@@ -28,7 +29,6 @@ from suite.rules.quality import converged
 from suite.rules.reading import Evidence
 from suite.rules.reference import Curve, Point
 from suite.rules.scoring import olympic_mean
-from suite.rules.timeline import samples_of
 
 ALPHA = 0.05
 _LEAST_RUNS = 4  # of a point: two of them leave a deviation

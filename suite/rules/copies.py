@@ -15,12 +15,12 @@ from typing import Any
 from mlperf_logging.mllog import constants as keys
 
 from suite.record.evidence import LOG
-from suite.record.mllog import TRACKED
+from suite.record.mllog import TRACKED, samples_of
 from suite.record.parsing import number
 from suite.rules.finding import PACKAGE, Breach
 from suite.rules.reading import Evidence
 from suite.rules.runs import path_of
-from suite.rules.timeline import IN_RUN, samples_of
+from suite.rules.timeline import IN_RUN
 
 SPARE = 5  # of so many values in the shorter series one may disagree
 SHORT_MS = 20  # times between two lines that say nothing: many a pair of them agrees by chance

@@ -8,9 +8,8 @@ from typing import Any
 
 from mlperf_logging.mllog import constants as keys
 
-from suite.record.mllog import RESTART, Line
+from suite.record.mllog import RESTART, Line, samples_of
 from suite.record.parsing import number
-from suite.rules.timeline import samples_of
 
 MAX_POINTS = 400  # of a curve, and as many intervals
 _BOUND = 1e15  # a value beyond it is not one that a person looks at

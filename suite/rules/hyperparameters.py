@@ -22,20 +22,28 @@ _ABSURD = 1e18  # beyond any hyperparameter; a formula of it might overflow
 
 
 def batch_size(run: Evidence, benchmark: Benchmark) -> int:
-    """The samples of one step: as logged where that is a number, else the benchmark's; 1 where there is none."""
+    """The samples of one step: as logged where that is a number, else the benchmark's; 1 where there is none.
+
+    At most the samples between two evaluations, so that no batch size excuses an evaluation that was left out.
+    """
     reference = int(benchmark.hyperparameters.get(keys.GLOBAL_BATCH_SIZE, 1))
-    return whole(run.value(keys.GLOBAL_BATCH_SIZE)) or reference
+    return min(whole(run.value(keys.GLOBAL_BATCH_SIZE)) or reference, benchmark.evaluation.every)
 
 
 @RUN.rule("hyperparameters.1")
 def fixed(run: Evidence) -> Iterator[Breach]:
-    """Every fixed hyperparameter has the reference's value; log and configuration agree on each of the others."""
-    benchmark = _held(run)
+    """Every fixed hyperparameter has the reference's value; log and configuration agree on each of the others.
+
+    The open division has none that is fixed, and may have others.
+    """
+    benchmark = run.benchmark
     if benchmark is None:
         return
+    in_open = _held(run) is None
+    values = run.configured("benchmark", "hyperparameters") if in_open else benchmark.hyperparameters
     expected = {}
-    for name, reference in benchmark.hyperparameters.items():
-        lines, free = run.lines_of.get(name, []), name in benchmark.free
+    for name, reference in values.items() if isinstance(values, dict) else ():
+        lines, free = run.lines_of.get(name, []), in_open or name in benchmark.free
         if not lines and run.readable:
             yield Breach(LOG, None, f"a line {name}", "none", NOT_YOURS)
         for line in lines:

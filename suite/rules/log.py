@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from mlperf_logging.mllog import constants as keys
 
 from suite.record.evidence import LOG
-from suite.record.mllog import RESTART
+from suite.record.mllog import RESTART, TRACKED, samples_of
 from suite.rules.chain import broken_lines
 from suite.rules.finding import RUN, Breach
 from suite.rules.reading import Evidence
-from suite.rules.timeline import IN_RUN, ONCE, samples_of
+from suite.rules.timeline import IN_RUN, ONCE
 
 INIT_LIMITS_MIN = {keys.CLOSED: 30, keys.OPEN: 240}  # MLPerf's
 
 _AS_WRITTEN = "submit the log as the suite wrote it"
-_COUNTED = (*IN_RUN, keys.RUN_STOP, RESTART)
+_COUNTED = (*IN_RUN, TRACKED, keys.RUN_STOP, RESTART)
 
 
 @RUN.rule("log.1")

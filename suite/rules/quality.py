@@ -13,12 +13,11 @@ from suite.errors import BadPrediction, UserError
 from suite.harness.implementation import load_task
 from suite.harness.loop import due
 from suite.record.evidence import LOG, PREDICTIONS
-from suite.record.mllog import Line
+from suite.record.mllog import RESTART, Line, samples_of
 from suite.record.parsing import number
 from suite.rules.finding import RUN, Breach
 from suite.rules.hyperparameters import batch_size
 from suite.rules.reading import Evidence
-from suite.rules.timeline import samples_of
 from suite.store import files
 from suite.store.arrays import prepared
 
@@ -91,14 +90,15 @@ def on_schedule(run: Evidence) -> Iterator[Breach]:
     if benchmark is None or not run.readable:
         return
     batch, behind = batch_size(run, benchmark), 0
-    for evaluation in run.timeline.evaluations:
-        samples = samples_of(evaluation)
+    marks = [*run.lines_of.get(keys.EVAL_ACCURACY, []), *run.lines_of.get(RESTART, [])]
+    for line in sorted(marks, key=lambda line: line.number):
+        samples = samples_of(line)
         if samples is None:
             continue
         at = due(benchmark, behind)
-        if not at <= samples < at + batch:
+        if line.key == keys.EVAL_ACCURACY and not at <= samples < at + batch:
             expected = f"an evaluation at {at} to {at + batch - 1} samples"
-            yield Breach(LOG, evaluation.number, expected, samples, "evaluate when the benchmark says")
+            yield Breach(LOG, line.number, expected, samples, "evaluate when the benchmark says")
         behind = samples
     at, ended = due(benchmark, behind), samples_of(stop) if stop else None
     if stop and ended is not None and at > behind and ended >= at + batch:
@@ -124,21 +124,23 @@ def within_budget(run: Evidence) -> Iterator[Breach]:
 @RUN.rule("quality.5")
 def same_predictions(run: Evidence) -> Iterator[Breach]:
     """The predictions are those of the last evaluation. Changed after the sealing, they are so by another rule."""
-    evaluations = run.lines_of.get(keys.EVAL_ACCURACY)
-    if not evaluations or PREDICTIONS not in run.contents or PREDICTIONS in run.changed:
+    last = _predicted(run)
+    if last is None or PREDICTIONS not in run.contents or PREDICTIONS in run.changed:
         return
-    expected = evaluations[-1].metadata.get("predictions_sha256")
+    expected = last.metadata.get("predictions_sha256")
     found = hashlib.sha256(run.contents[PREDICTIONS]).hexdigest()
     if expected != found:
         mend = "submit the predictions of the last evaluation"
-        yield Breach(PREDICTIONS, None, f"sha256 {expected} of log line {evaluations[-1].number}", found, mend)
+        yield Breach(PREDICTIONS, None, f"sha256 {expected} of log line {last.number}", found, mend)
 
 
 @RUN.rule("quality.6")
 def same_quality(run: Evidence) -> Iterator[Breach]:
     """The task's metric gives the logged quality again. Predictions changed after the sealing are not scored."""
-    evaluations, benchmark = run.timeline.evaluations, run.benchmark
-    if not evaluations or benchmark is None or run.predictions is None or PREDICTIONS in run.changed:
+    last, benchmark = _predicted(run), run.benchmark
+    if last is None or benchmark is None or run.predictions is None or PREDICTIONS in run.changed:
+        return
+    if last.value is None and not run.predictions:  # a diverged run claims nothing
         return
     try:
         task = load_task(benchmark.task)
@@ -161,7 +163,6 @@ def same_quality(run: Evidence) -> Iterator[Breach]:
     except Exception as error:  # a task's metric met values that it did not foresee: the submission's fault
         yield Breach(PREDICTIONS, None, "predictions that the task can score", type(error).__name__, mend)
         return
-    last = evaluations[-1]
     logged = last.metadata.get("metrics")
     claims = {f"{benchmark.metric} in value": last.value}
     for name in metrics:
@@ -170,6 +171,14 @@ def same_quality(run: Evidence) -> Iterator[Breach]:
         scored = metrics[claim.split(" in ")[0]]
         if not _close(scored, value):
             yield Breach(LOG, last.number, f"{claim}: {scored:.9g}, as the predictions score", value, mend)
+
+
+def _predicted(run: Evidence) -> Line | None:
+    """The evaluation whose predictions are kept: the last one. In a run with success it must be one that counts."""
+    stop, counting = run.timeline.run_stop, run.timeline.evaluations
+    if stop is not None and stop.metadata.get(keys.STATUS) == keys.SUCCESS and counting:
+        return counting[-1]
+    return next(reversed(run.lines_of.get(keys.EVAL_ACCURACY, [])), None)
 
 
 def _close(scored: float, logged: object) -> bool:

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from mlperf_logging.mllog import constants as keys
 
 from suite.record.evidence import LOG
-from suite.record.mllog import COST, ENERGY, HEAD, RESTART, Line
-from suite.record.parsing import whole
+from suite.record.mllog import COST, ENERGY, HEAD, RESTART, Line, evaluations
 from suite.rules.finding import Breach
 
 POINT, START, END = keys.POINT_IN_TIME, keys.INTERVAL_START, keys.INTERVAL_END
@@ -50,7 +49,7 @@ class Timeline:
 
 def timeline(lines: Sequence[Line]) -> Timeline:
     """The timeline of a log's lines. A line that cannot be read may have been anything that the next one asks for."""
-    made = Timeline()
+    made = Timeline(evaluations=evaluations(line for line in lines if not line.problem))
     state: str | None = "new"  # None: not known
     for line in lines:
         if line.problem:
@@ -65,22 +64,11 @@ def timeline(lines: Sequence[Line]) -> Timeline:
             made.run_start = line
         elif line.key == keys.RUN_STOP:
             made.run_stop = line
-        elif line.key == keys.EVAL_ACCURACY:
-            made.evaluations.append(line)
-        elif line.key == RESTART:
-            behind = whole(line.metadata.get(keys.SAMPLES_COUNT)) or 0
-            while made.evaluations and (samples_of(made.evaluations[-1]) or 0) > behind:
-                made.evaluations.pop()
         state = after
     if state not in ("stopped", None) and lines:
         mend = "submit complete runs: go on with an interrupted one by python -m suite.run resume=FOLDER"
         made.breaches.append(Breach(LOG, lines[-1].number, _expected(state), "the end of the log", mend))
     return made
-
-
-def samples_of(line: Line) -> int | None:
-    """The training samples at which `line` was logged, None if it does not say."""
-    return whole(line.metadata.get(keys.SAMPLES_COUNT))
 
 
 def _place(key: str, state: str | None) -> tuple[tuple[str | None, ...], str | None]:

@@ -11,7 +11,7 @@ from mlperf_logging.mllog import constants as keys
 
 from suite.config import Benchmark
 from suite.record.evidence import LOG
-from suite.record.mllog import COST, ENERGY, ENVIRONMENT, RESTART
+from suite.record.mllog import COST, ENERGY, ENVIRONMENT, RESTART, samples_of
 from suite.record.parsing import number
 from suite.record.summary import Summary
 from suite.record.system import KEYS
@@ -22,7 +22,6 @@ from suite.rules.history import History, of_lines
 from suite.rules.reading import Evidence
 from suite.rules.scoring import olympic_mean
 from suite.rules.submission import FOLDERS, Result, check_size, join, survey
-from suite.rules.timeline import samples_of
 
 # Imported, each registers its checks.
 CHAPTERS = (package, log, benchmark, hyperparameters, system, runs, copies, quality, measurement)

@@ -104,7 +104,7 @@ def _log() -> Iterator[Mutant]:
 
 
 def _benchmark() -> Iterator[Mutant]:
-    for name in BENCHMARK.model_dump(exclude={"hyperparameters", "free", "task", "scale"}):
+    for name in BENCHMARK.model_dump(exclude={"hyperparameters", "free", "precision", "task", "scale"}):
         yield "division.2", f"benchmark.{name}", configured("benchmark", name)
     for key, name in (
         (keys.SUBMISSION_ORG, "submitter"),

@@ -190,6 +190,7 @@ def _head(log: mllog.Log, plan: Plan, resolved: Record, folder: Path) -> None:
 
 def _evaluation(log: mllog.Log, predictions: list[int], samples: int, folder: Path) -> None:
     sha256 = evidence.write_predictions(folder / evidence.PREDICTIONS, predictions)
+    evidence.keep_predictions(folder / evidence.PREDICTIONS, sha256)
     score = accuracy(predictions)
     metrics = {"accuracy": score}
     log.event(keys.EVAL_ACCURACY, score, samples_count=samples, metrics=metrics, predictions_sha256=sha256)
@@ -266,6 +267,7 @@ class Evidence:
     def edit_predictions(self, predictions: list[Any]) -> None:
         """Change the predictions and what the last evaluation says of them."""
         sha256 = evidence.write_predictions(self.folder / evidence.PREDICTIONS, predictions)
+        evidence.keep_predictions(self.folder / evidence.PREDICTIONS, sha256)
         score = accuracy(predictions)
 
         def change(record: Record) -> None:

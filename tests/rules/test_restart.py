@@ -2,8 +2,9 @@
 
 from mlperf_logging.mllog import constants as keys
 
-from suite.record import mllog
+from suite.record import evidence, mllog
 from suite.rules.verdict import review
+from tests.rules.evidence_maker import accuracy, right_predictions
 from tests.rules.test_rules import ALWAYS, rules_of
 
 
@@ -35,6 +36,38 @@ def test_a_kill_at_any_line_of_a_block_passes(run, tmp_path):
         assert rules_of(made.findings, but=ALWAYS) == set(), after
         assert made.runs[0].summary.restarts == 1
         assert made.converged
+
+
+def test_an_evaluation_off_schedule_is_found_though_a_restart_voids_it(run):
+    restarted(run, keys.EVAL_STOP)
+    records = run.records()
+    restart = next(at for at, record in enumerate(records) if record["key"] == mllog.RESTART)
+    for record in records[restart - 4 : restart]:
+        if record["key"] != keys.BLOCK_START:
+            record["metadata"]["samples_count"] -= 1
+    run.write(records)
+    assert rules_of(review(run.folder).findings, but=ALWAYS) == {"quality.3"}
+
+
+def test_an_interrupt_after_a_restart_keeps_the_predictions_of_the_void_evaluation(run):
+    restarted(run, keys.EVAL_STOP)
+    predictions = [0] * len(right_predictions())
+    path = run.folder / evidence.PREDICTIONS
+    sha256 = evidence.write_predictions(path, predictions)
+    evidence.keep_predictions(path, sha256)
+    score = accuracy(predictions)
+    records = run.records()
+    restart = next(at for at, record in enumerate(records) if record["key"] == mllog.RESTART)
+    void = next(record for record in reversed(records[:restart]) if record["key"] == keys.EVAL_ACCURACY)
+    void["value"] = score
+    void["metadata"].update(metrics={"accuracy": score}, predictions_sha256=sha256)
+    end = next(at for at, record in enumerate(records) if record["key"] == keys.RUN_STOP)
+    samples = records[restart]["metadata"]["samples_count"]
+    records[end]["metadata"].update(status=keys.ABORTED, reason="interrupt", samples_count=samples)
+    run.write([*records[: restart + 1], *records[end:]])
+    made = review(run.folder)
+    assert rules_of(made.findings, but={*ALWAYS, "convergence.1"}) == set()
+    assert made.runs[0].summary.quality != score
 
 
 def test_a_restart_does_not_skip_ahead(run):

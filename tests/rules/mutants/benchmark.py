@@ -96,6 +96,12 @@ def hyperparameter_not_logged(run):
     run.edit_log(drop(keys.GLOBAL_BATCH_SIZE))
 
 
+@breaks("hyperparameters.1")
+def another_batch_size_in_the_log_of_the_open_division(run):
+    open_division(run)
+    run.edit(keys.GLOBAL_BATCH_SIZE, lambda record: record.update(value=200))
+
+
 @breaks("hyperparameters.2")
 def batch_size_out_of_range(run):
     rate = BENCHMARK.hyperparameters["muon_learning_rate"]

@@ -6,6 +6,7 @@ from mlperf_logging.mllog import constants as keys
 
 from suite.record import evidence, mllog
 from tests.rules.evidence_maker import right_predictions
+from tests.rules.mutants.benchmark import hyperparameters, open_division
 from tests.rules.mutants.registry import breaks, index_of, rewrite, sum_of
 
 
@@ -34,6 +35,20 @@ def evaluated_too_early(run):
     def change(records):
         for record in records[index_of(records, keys.BLOCK_START) + 1 : index_of(records, keys.BLOCK_STOP)]:
             record["metadata"]["samples_count"] -= 1
+
+    run.edit_log(change)
+
+
+@breaks("quality.3")
+def a_batch_as_large_as_the_evaluations_left_out(run):
+    open_division(run)
+    hyperparameters(run, global_batch_size=1_000_000)
+
+    def change(records):
+        first = index_of(records, keys.BLOCK_START)
+        second = first + 1 + index_of(records[first + 1 :], keys.BLOCK_START)
+        del records[first:second]
+        records[first]["metadata"]["samples_count"] = 0
 
     run.edit_log(change)
 
