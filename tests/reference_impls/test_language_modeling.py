@@ -117,6 +117,10 @@ def test_both_take_the_same_steps(scale, text, shapes):
     torch, tensorflow = build("torch", scale, data), build("tensorflow", scale, data)
     losses = [implementation.train(4 * torch.hyper.global_batch_size).loss for implementation in (torch, tensorflow)]
     assert losses[0] == pytest.approx(losses[1], abs=1e-3)
+    ours, theirs = torch.state(), tensorflow.state()
+    for name in ours:
+        largest = np.abs(ours[name]).max(initial=0)
+        assert np.allclose(ours[name], theirs[name], rtol=1e-3, atol=1e-5 * largest), name
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
