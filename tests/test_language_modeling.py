@@ -115,7 +115,7 @@ def test_lines_end_in_eos_and_frequent_words_come_first(folder):
         ("wiki.train.tokens", b"a b\n\xff\xfe\n", "wiki.train.tokens, line 2: not UTF-8"),
         ("wiki.test.tokens", b"\n\n", "wiki.test.tokens: holds no words"),
         ("wiki.train.tokens", b"", "wiki.train.tokens: holds no words"),
-        ("wiki.test.tokens", b"a lobster\n", "wiki.test.tokens: 'lobster' is no word of wiki.train.tokens"),
+        ("wiki.test.tokens", b"a lobster\n", "wiki.test.tokens, line 1: 'lobster' is no word of wiki.train.tokens"),
         ("wiki.test.tokens", None, "wiki.test.tokens: cannot be read"),
     ],
 )
