@@ -163,6 +163,7 @@ def test_hydra_multirun_makes_one_command_line_for_each_value(tmp_path):
     done = eighth(tmp_path, "run", "-m", *RUN, "seed=1,2", "out=of_${seed}")
     assert done.returncode == 0, done.stderr
     assert [line.value for i in (1, 2) for line in lines(tmp_path / f"of_{i}") if line.key == "seed"] == [1, 2]
+    assert not (tmp_path / "multirun.yaml").exists()
 
 
 def test_one_seed_gives_one_log_apart_from_times(tmp_path):

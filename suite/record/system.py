@@ -22,6 +22,8 @@ from suite.config import Framework, System
 from suite.measure.machine import Machine
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+# What a run is made of; other files may lie in the checkout, such as results and submissions.
+CODE = ("suite", "tasks", "reference_impls", "conf", "constraints.txt", "pyproject.toml")
 CPU_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 DIVISIONS = (keys.CLOSED, keys.OPEN)
@@ -94,11 +96,12 @@ def versions() -> dict[str, str]:
 
 
 def git() -> dict[str, Any]:
-    """The project's git revision and whether its files differ from it; both None outside its own repository."""
+    """The project's git revision and whether its code differs from it; both None outside its own repository."""
     try:
         top, revision = _git("rev-parse", "--show-toplevel", "HEAD").splitlines()
         if Path(top).resolve() == ROOT:
-            return {"revision": revision, "dirty": bool(_git("status", "--porcelain"))}
+            changes = _git("status", "--porcelain", "--untracked-files=all", "--", *CODE)
+            return {"revision": revision, "dirty": bool(changes)}
     except (OSError, ValueError, subprocess.SubprocessError):
         pass
     return {"revision": None, "dirty": None}

@@ -71,8 +71,15 @@ def test_git_tells_revision_and_changes(tmp_path: Path, monkeypatch: pytest.Monk
     found = system.git()
     assert len(found["revision"]) == 40
     assert found["dirty"] is False
-    (tmp_path / "new").write_text("")
-    assert system.git()["dirty"] is True
+    for path in ("submissions/example-org/submission.json", "results.html", "machine.yaml"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("")
+    assert system.git()["dirty"] is False
+    for path in ("suite/new.py", "tasks/new/__init__.py", "reference_impls/new.py", "conf/new.yaml", "pyproject.toml"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("")
+        assert system.git()["dirty"] is True
+        (tmp_path / path).unlink()
 
     inner = tmp_path / "site-packages"  # installed inside somebody else's repository
     inner.mkdir()
