@@ -10,8 +10,8 @@ from pathlib import Path
 
 from suite.errors import UserError, command, unknown
 from suite.record.parsing import MalformedError
-from suite.record.summary import format_seconds
 from suite.record.system import DIVISIONS, STATUSES
+from suite.report.terminal import score
 from suite.rules.finding import shown
 from suite.rules.seals import NAME, SIGNATURE, breaches
 from suite.submission import describing, signing
@@ -163,7 +163,7 @@ def _print(target: Path, written: Sequence[str], checked: Checked) -> None:
         noisy = sum(bool(run.summary.noise) for run in result.runs)
         marks = f", {noisy} NOISY" if noisy else ""
         print(f"  {result.path}: {reached} of {len(result.runs)} runs reached the target{marks}", end="")
-        print(f", time to quality {format_seconds(result.score_s)}" if result.score_s is not None else ", no score")
+        print(f", time to quality {score(result)}" if result.score_s is not None else ", no score")
     if checked.missing:
         print("Missing:", *_listed(checked.missing), sep="\n  ")
     if checked.remarks:

@@ -14,6 +14,7 @@ from suite.rules import mlperf
 from suite.rules.finding import Finding
 from tests.command import run as run_command
 from tests.rules.conftest import run, sound_result, sound_run
+from tests.rules.evidence_maker import reference_points
 from tests.rules.mutants import MUTANTS
 
 
@@ -67,7 +68,18 @@ def test_prints_one_json_object(sound_result, capsys):
 
 def test_prints_the_score_of_a_result(sound_result, capsys):
     assert main([str(sound_result)]) == 0
-    assert "olympic mean of 5 runs: 30.0 s; 5 converged" in capsys.readouterr().out
+    assert "time to quality: 30.0 s (olympic mean of 5 runs); 5 converged" in capsys.readouterr().out
+
+
+def test_names_the_factor_of_a_score_that_is_no_olympic_mean(sound_result, monkeypatch, tmp_path, capsys):
+    points = reference_points(tmp_path, samples=(5000, 6000, 6000, 7000, 7000))
+    monkeypatch.setattr("suite.rules.reference.path", lambda benchmark: points)
+    assert main([str(sound_result)]) == 0
+    said = "31.7 s (olympic mean of 5 runs, 30.0 s, times 1.0556 for its few samples: convergence.2); 5 converged"
+    assert f"time to quality: {said}" in capsys.readouterr().out
+    assert main([str(sound_result), "--json"]) == 0
+    (score,) = json.loads(capsys.readouterr().out)["scores"]
+    assert score["seconds"] / score["normalisation"] == pytest.approx(30.0)
 
 
 def test_tells_not_converged_from_not_compliant(run, capsys):

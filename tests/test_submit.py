@@ -20,7 +20,7 @@ from tests.submission.conftest import ORG, PLACE, files, head, runs, submit, tol
 def test_complete_submission_passes_its_review(submit, told, capsys):
     assert submit(f"description={told}") == 0
     printed = capsys.readouterr().out
-    assert f"{PLACE}: 3 of 3 runs reached the target, time to quality 30.0 s" in printed
+    assert f"{PLACE}: 3 of 3 runs reached the target, time to quality 30.0 s (olympic mean of 3 runs)" in printed
     assert "complete" in printed
     assert "Missing" not in printed
     assert review([str(submit.folder)]) == 0

@@ -43,9 +43,9 @@ class Run:
 class Entry:
     """One result: the runs of one benchmark on one system in one framework, of one submitter.
 
-    `source` is the folder that was read, `path` the result's folder in it. `seconds` is the score, None where the
-    ruleset gives none. `machine` says what the system is made of, `accelerators` how many it has. `findings` counts
-    what breaks a rule or could not be checked.
+    `source` is the folder that was read, `path` the result's folder in it. `seconds` is the score, the olympic mean of
+    the times to quality multiplied by `normalisation`; None where the ruleset gives none. `machine` says what the
+    system is made of, `accelerators` how many it has. `findings` counts what breaks a rule or could not be checked.
     """
 
     source: str
@@ -64,6 +64,7 @@ class Entry:
     verdict: Verdict
     findings: int
     seconds: float | None
+    normalisation: float
     runs_needed: int | None
     runs: tuple[Run, ...]
 
@@ -130,6 +131,11 @@ def mean_of_kept(runs: Sequence[Run], of: Callable[[Run], float | None]) -> floa
     found = [of(run) for run in reached]
     known = [value for value in found if value is not None]
     return statistics.fmean(known) if known and len(known) == len(found) else None
+
+
+def normalised(entry: Entry) -> str:
+    """What has to stand by a score that is not the olympic mean itself; empty where it is."""
+    return "" if entry.seconds is None or entry.normalisation == 1 else f"olympic mean times {entry.normalisation:.5g}"
 
 
 def remarks(entry: Entry) -> list[str]:

@@ -16,8 +16,8 @@ from suite.leaderboard.places import place
 
 COLUMNS = (
     *("number", "benchmark", "submitter", "division", "status", "system", "machine", "accelerators", "framework"),
-    *("ruleset", "verdict", "findings", "runs", "runs_needed", "reached", "noisy", "seconds", "seconds_min"),
-    *("seconds_max", "cost", "currency", "joules", "energy_source", "remarks", "evidence"),
+    *("ruleset", "verdict", "findings", "runs", "runs_needed", "reached", "noisy", "seconds", "normalisation"),
+    *("seconds_min", "seconds_max", "cost", "currency", "joules", "energy_source", "remarks", "evidence"),
 )
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for one
 
@@ -36,6 +36,7 @@ def row(number: int, entry: Entry, page: Path) -> dict[str, Any]:
         "reached": entry.reached,
         "noisy": entry.noisy,
         "seconds": entry.seconds,
+        "normalisation": entry.normalisation,
         "seconds_min": times[0] if times else None,
         "seconds_max": times[-1] if times else None,
         "cost": entry.cost,

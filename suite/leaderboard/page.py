@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from suite import __version__
-from suite.leaderboard.entry import Entry, Run, remarks
+from suite.leaderboard.entry import Entry, Run, normalised, remarks
 from suite.leaderboard.places import link
 from suite.leaderboard.scatter import scatters
 from suite.record.summary import format_cost, format_energy, format_seconds
@@ -38,6 +38,7 @@ def html(
         reference=reference,
         system_of=system_of,
         remarks=remarks,
+        normalised=normalised,
         ratios=ratios(entries, reference),
         scatters=scatters(entries),
         drawings=drawings,

@@ -121,6 +121,7 @@ def _of_suite(result: ResultReview, source: Source, made: Report) -> Entry:
         verdict=verdict_of(counting),
         findings=len(counting),
         seconds=bounded(result.score_s),
+        normalisation=result.convergence.normalisation if result.convergence else 1.0,
         runs_needed=benchmark.runs if benchmark else None,
         runs=runs,
     )
@@ -205,6 +206,7 @@ def _of_mlperf(source: Source, made: Report) -> list[Entry]:
                 verdict="pass" if score.minutes is not None else "fail",
                 findings=sum(len([f for f in log.findings if f.severity != "note"]) for log in here),
                 seconds=_seconds(score.minutes),
+                normalisation=score.scaling,
                 runs_needed=score.needed,
                 runs=tuple(runs),
             )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-from suite.leaderboard.entry import Entry, remarks
+from suite.leaderboard.entry import Entry, normalised, remarks
 from suite.record.summary import format_cost, format_seconds
 from suite.report.charts import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Tick
 
@@ -110,8 +110,8 @@ def _scatter(benchmark: str, axis: str, values: Sequence[tuple[int, Entry, float
 
 def _said(number: int, entry: Entry, axis: str, y: float) -> str:
     figure = f"{y:g} accelerators" if axis == "accelerators" else format_cost(y, entry.currency)
-    parts = [f"{number}: {entry.submitter}, {entry.system}", format_seconds(entry.seconds), figure, *remarks(entry)]
-    return "; ".join(parts)
+    parts = [f"{number}: {entry.submitter}, {entry.system}", format_seconds(entry.seconds), normalised(entry), figure]
+    return "; ".join(part for part in (*parts, *remarks(entry)) if part)
 
 
 def _time(seconds: float) -> str:

@@ -149,6 +149,7 @@ def _of_suite(path: Path, data_dir: str | None, progress: Progress) -> Report:
             "runs": len(result.runs),
             "converged": sum(run.converged for run in result.runs),
             "seconds": result.score_s,
+            "normalisation": result.convergence.normalisation if result.convergence else 1.0,
         }
         for result in made.results
     ]

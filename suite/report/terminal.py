@@ -95,10 +95,19 @@ def _run(run: RunReview, verdict: Verdict) -> Text:
     return Text(run.path).append(f"  {verdict}", STYLES[verdict]).append(f"  {', '.join(parts)}")
 
 
+def score(result: ResultReview) -> str:
+    """The time to quality of a result, and how it follows from its runs."""
+    mean = f"{'olympic mean' if len(result.runs) >= 3 else 'mean'} of {_counted(len(result.runs), 'run')}"
+    factor = result.convergence.normalisation if result.convergence else 1.0
+    if result.score_s is not None and factor != 1:
+        mean += f", {format_seconds(result.score_s / factor)}, times {factor:.5g} for its few samples: convergence.2"
+    return f"{format_seconds(result.score_s)} ({mean})"
+
+
 def _result(result: ResultReview) -> Text:
-    score = f"time to quality, olympic mean of {len(result.runs)} runs: {format_seconds(result.score_s)}"
+    said = f"time to quality: {score(result)}"
     converged = f"{sum(run.converged for run in result.runs)} converged"
-    return Text(f"{result.path}  " if result.path else "").append(f"{score}; {converged}")
+    return Text(f"{result.path}  " if result.path else "").append(f"{said}; {converged}")
 
 
 def _others(console: Console, report: Report) -> None:

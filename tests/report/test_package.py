@@ -52,7 +52,7 @@ def test_breach_in_a_package_is_named_by_its_path(package, capsys):
 def test_terminal_shows_each_result(package, capsys):
     main([str(package)])
     printed = capsys.readouterr().out
-    assert "org/results/five  time to quality, olympic mean of 5 runs: 30.0 s; 5 converged" in printed
+    assert "org/results/five  time to quality: 30.0 s (olympic mean of 5 runs); 5 converged" in printed
     assert "org/results/one/log.txt" in printed
 
 

@@ -63,6 +63,7 @@ def entry(seconds: float | None = 10.0, **changes: Any) -> Entry:
         "verdict": "pass",
         "findings": 0,
         "seconds": seconds,
+        "normalisation": 1.0,
         "runs_needed": 3,
         "runs": runs,
     }

@@ -92,6 +92,15 @@ def test_marks_stand_wherever_a_figure_does():
     assert all("NOT REACHED" in name for name in names)
 
 
+def test_score_that_is_no_olympic_mean_is_marked_wherever_it_stands():
+    made = entry(11.0, normalisation=1.1, runs=tuple(run(10.0) for _ in range(3)))
+    assert page_of([made]).text.count("olympic mean times 1.1") == 3  # table, dot, result
+    assert "olympic mean times" not in page_of([entry(11.0), replace(made, seconds=None)]).text
+    (row,) = csv.DictReader(io.StringIO(as_csv([made], PAGE)))
+    assert (row["seconds"], row["normalisation"]) == ("11.0", "1.1")
+    assert json.loads(as_json([made], PAGE))["results"][0]["normalisation"] == 1.1
+
+
 def test_estimated_energy_is_marked_wherever_it_stands():
     page = page_of([entry(runs=tuple(run(joules=5.0, energy_source="estimated") for _ in range(3)))])
     assert page.text.count("~ 5 J (estimated)") == page.text.count("5 J") == 2 + 3  # the table, the result, its runs
