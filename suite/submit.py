@@ -46,7 +46,7 @@ nothing; with more runs=, or a description= that fills a gap, it adds them. Noth
                       name of a system, what holds of that system alone
   out=FOLDER          default: submissions
   partial=true        write it also when something is missing; submission.json and this command say what
-  sign=KEY            sign it with an ssh key (ssh-keygen -Y sign), once it is written
+  sign=KEY            sign it with an ssh key (ssh-keygen -Y sign)
   data_dir=FOLDER     where datasets lie; default: $SUITE_DATA, else the cache folder
   verify=SUBMISSION   check that a submission is what was sealed; with signers=FILE (ssh's allowed_signers, where ORG
                       stands before its key) also who signed it
@@ -89,9 +89,9 @@ def main(argv: list[str]) -> int:
         if checked.broken or (checked.missing and partial == "false"):
             return _refuse(checked, target)
         seal(staged, declared, places, checked.missing)
+        if "sign" in options:
+            signing.sign(staged, target, Path(options["sign"]))
         written = install(staged, target)
-    if "sign" in options and not (target / SIGNATURE).exists():
-        signing.sign(target, Path(options["sign"]))
     _print(target, written, checked)
     return 0
 

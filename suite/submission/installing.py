@@ -10,10 +10,10 @@ from suite.rules.seals import SEAL, SIGNATURE
 
 
 def install(staged: Path, target: Path) -> list[str]:
-    """Write what `target` lacks, the seal last; the paths that were written. The same again writes nothing.
+    """Write what `target` lacks, last the seal and its signature; the paths that were written.
 
-    A system description whose empty fields were filled in, and the seal, are replaced. Raises UserError, before
-    anything is written, where another file would change, or the seal of a signed submission.
+    The same again writes nothing. A system description whose empty fields were filled in, and the seal, are replaced.
+    Raises UserError, before anything is written, where another file would change, or the seal of a signed submission.
     """
     paths = sorted(path.relative_to(staged).as_posix() for path in staged.rglob("*") if path.is_file())
     changed = [path for path in paths if _content(target / path) != (staged / path).read_bytes()]
@@ -23,7 +23,7 @@ def install(staged: Path, target: Path) -> list[str]:
     if changed and (target / SIGNATURE).exists():
         raise UserError(f"{target} is signed: remove {SIGNATURE} to change it, and sign it again with sign=KEY")
     try:
-        for path in sorted(changed, key=lambda path: path == SEAL):
+        for path in sorted(changed, key=(SEAL, SIGNATURE).__contains__):
             (target / path).parent.mkdir(parents=True, exist_ok=True)
             write_atomically(target / path, (staged / path).read_bytes())
     except OSError as error:

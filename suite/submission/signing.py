@@ -12,17 +12,24 @@ NAMESPACE = "time-to-accuracy-submission"
 _TIMEOUT_S = 120  # a person may have to type a passphrase
 
 
-def sign(folder: Path, key: Path) -> Path:
-    """Sign the seal in `folder` with a private key; the path of the signature. Raises UserError."""
+def sign(staged: Path, target: Path, key: Path) -> None:
+    """Sign the seal in `staged` with a private key, unless what stands at `target` bears a signature of that key.
+
+    Raises UserError for a key that cannot sign, and where another signed.
+    """
     if not key.is_file():
         raise UserError(f"sign={key}: no such key; make one with: ssh-keygen -t ed25519 -f {key}")
-    signature = folder / SIGNATURE
+    done = _keygen("sign", "-f", str(key.absolute()), "-n", NAMESPACE, str(staged / SEAL))
+    signature = target / SIGNATURE
+    if done.returncode or not (staged / SIGNATURE).exists():
+        raise UserError(f"ssh-keygen could not sign {target / SEAL} with {key}: {_said(done)}")
     if signature.exists():
-        raise UserError(f"{signature} is there already: python -m suite.submit verify={folder} signers=FILE checks it")
-    done = _keygen("sign", "-f", str(key.absolute()), "-n", NAMESPACE, str(folder.absolute() / SEAL))
-    if done.returncode or not signature.exists():
-        raise UserError(f"ssh-keygen could not sign {folder / SEAL} with {key}: {_said(done)}")
-    return signature
+        if _signer(target) != _signer(staged):
+            raise UserError(
+                f"{signature} is there already, and not of sign={key}: "
+                f"python -m suite.submit verify={target} signers=FILE checks it"
+            )
+        (staged / SIGNATURE).unlink()
 
 
 def verify(folder: Path, signers: Path) -> str:
@@ -43,6 +50,12 @@ def verify(folder: Path, signers: Path) -> str:
     if done.returncode:
         raise UserError(f"the signature of {folder} is not one of {org}'s in {signers}: {_said(done)}")
     return done.stdout.decode(errors="replace").strip()
+
+
+def _signer(folder: Path) -> bytes:
+    """What ssh-keygen says of the signature in `folder`, with the fingerprint of its key."""
+    words = ("check-novalidate", "-n", NAMESPACE, "-s", str(folder.absolute() / SIGNATURE))
+    return _keygen(*words, stdin=(folder / SEAL).read_bytes()).stdout
 
 
 def _keygen(*words: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
