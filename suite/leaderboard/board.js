@@ -7,6 +7,7 @@
   for (const element of document.querySelectorAll("article[data-n], svg a[data-n]")) {
     others.set(element.dataset.n, [...(others.get(element.dataset.n) ?? []), element]);
   }
+  const figures = new Set([...document.querySelectorAll("svg a[data-n]")].map((dot) => dot.closest("figure")));
   const selects = [...form.querySelectorAll("select[data-filter]")];
   const search = document.getElementById("search");
   const clean = document.getElementById("clean");
@@ -19,6 +20,7 @@
       count += shown;
       for (const element of [row, ...(others.get(row.dataset.n) ?? [])]) element.toggleAttribute("data-hidden", !shown);
     }
+    for (const each of figures) each.toggleAttribute("data-hidden", !each.querySelector("a[data-n]:not([data-hidden])"));
     document.getElementById("count").textContent = `${count} of ${rows.length} results`;
   };
   const reference = document.getElementById("reference");

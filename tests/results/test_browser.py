@@ -61,11 +61,13 @@ def test_filters_rows_dots_and_details_together(show):
     assert systems(page) == ["slow", "quick"]
     assert len(shown(page, "article.result")) == 2
     assert [dot.get_attribute("data-n") for dot in shown(page, "svg a")] == ["1", "2"]
+    assert len(shown(page, "section > .drawings > figure")) == 1  # none without a dot
     choose(page, "select[data-filter=framework]", "tensorflow")
     assert systems(page) == ["quick"]
     assert page.find_element("id", "count").text == "1 of 4 results"
     page.find_element("css selector", "button[type=reset]").click()
     assert len(shown(page)) == 4
+    assert len(shown(page, "section > .drawings > figure")) == 2
     page.find_element("id", "search").send_keys("Small NOISY")
     assert systems(page) == ["noisy"]
 
