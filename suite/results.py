@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from suite.errors import OneLineParser, UserError, command, unknown
@@ -32,11 +32,12 @@ FOLDER), else in $SUITE_DATA, else in the user's cache folder; without it the ve
                                                                     reviews, results-reviews/, beside it
   python -m suite.results submissions mlperf-5.1=v5.1 --html --reference "ORG: SYSTEM"
 
-Markdown has one row for each run, and one for each framework: the olympic mean (without the fastest and the slowest
-run), the median and the range of those that reached the target. An estimated energy is marked "~" and "estimated", a
-run that did not reach its target "NOT REACHED", one on a machine with other work "NOISY". The page has filters,
-sorting, cost against time with the Pareto front, each run's curves, and times held to a reference system; it needs no
-network.
+Markdown has tables for each benchmark on each machine of each submitter: a row for each run, and one for each
+framework: the olympic mean (without the fastest and the slowest run), the median and the range of those that reached
+the target. A factor by which the rules multiply an olympic mean stands beside it. An estimated energy is marked "~" and
+"estimated", a run that did not reach its target "NOT REACHED", one on a machine with other work "NOISY". The page has
+filters, sorting, cost against time with the Pareto front, each run's curves, and times held to a reference system; it
+needs no network.
 """
 
 
@@ -45,7 +46,7 @@ def main(argv: list[str]) -> int:
     args = _arguments(argv)
     with bar() as progress:
         found = [read(source, args.data_dir, progress) for source in dict.fromkeys(args.sources)]
-    entries = [entry for each in found for entry in each.entries]
+    entries = _distinct(entry for each in found for entry in each.entries)
     if args.html:
         _page(args.html, found, entries, _reference(args.reference, entries))
     if args.curves:
@@ -53,6 +54,14 @@ def main(argv: list[str]) -> int:
     if args.markdown or not (args.curves or args.html):
         print(markdown(entries), end="")
     return 0
+
+
+def _distinct(entries: Iterable[Entry]) -> list[Entry]:
+    """Each result once, also where its folder is named twice, or lies in another that is named."""
+    made: dict[tuple[Path, str, str], Entry] = {}
+    for entry in entries:
+        made.setdefault((Path(entry.source).resolve() / entry.path, entry.ruleset, entry.benchmark), entry)
+    return list(made.values())
 
 
 def _page(path: Path, found: Sequence[Read], entries: Sequence[Entry], reference: str | None) -> None:

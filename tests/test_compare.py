@@ -89,10 +89,24 @@ def test_estimated_energy_is_marked():
 
 def test_frameworks_are_compared_one_by_one_where_a_side_has_several():
     two = [of([10, 11, 12]), of([20, 21, 22], framework="tensorflow")]
-    assert [made.benchmark for made in compare(two, two)] == ["vision/small in tensorflow", "vision/small in torch"]
+    assert [made.benchmark for made in compare(two, two)] == ["vision/small, tensorflow", "vision/small, torch"]
     assert len(compare(two[:1], two[1:])) == 1  # one framework each: these are held to each other
     single = [of([seconds]) for seconds in (10, 11, 12)]
     assert compare(single, single)[0].a.runs == 3
+
+
+@pytest.mark.parametrize("differs", ["system", "machine", "submitter", "division", "ruleset"])
+def test_results_that_differ_are_not_pooled(differs):
+    two = [of([10, 11, 12]), of([20, 21, 22], **{differs: "another"})]
+    assert sorted(made.figures[0].a for made in compare(two, two)) == [11.0, 21.0]
+    assert [made.figures[0].b for made in compare(two, two[1:])] == [21.0]
+    with pytest.raises(UserError, match=f"several results of vision/small by {differs}, none like the other side's"):
+        compare(two, [of([10, 11, 12], **{differs: "a third"})])
+
+
+def test_what_tells_a_side_s_results_apart_need_not_be_the_other_s():
+    two = [of([10, 11, 12], system="box_torch"), of([20, 21, 22], system="box_tf", framework="tensorflow")]
+    assert [made.benchmark for made in compare(two, [of([10, 11, 12])])] == ["vision/small, torch"]
 
 
 def test_prints_a_table(sound_result, tmp_path, capsys):  # noqa: F811

@@ -117,5 +117,6 @@ def test_is_a_command_that_explains_itself(tmp_path):
 
 
 def test_folder_that_is_given_twice_counts_once(sound_result, capsys):  # noqa: F811
-    main([str(sound_result), str(sound_result)])
-    assert "5 of 5" in capsys.readouterr().out
+    for again in (sound_result, sound_result / ".." / sound_result.name, sound_result.parent):
+        assert main([str(sound_result), str(again)]) == 0
+        assert "5 of 5" in capsys.readouterr().out

@@ -5,19 +5,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from operator import attrgetter
-from typing import Literal
 
 import numpy as np
 from scipy.stats import bootstrap
 
+from suite.errors import UserError
 from suite.leaderboard.entry import ESTIMATED, Entry, Run, remarks, values
 from suite.record.summary import format_cost, format_energy, format_seconds
 
 CONFIDENCE = 0.95
 LEAST_RUNS = 3  # of a side; fewer leave no spread to speak of
 RESAMPLES = 9999
+# Runs that differ in one of these are not pooled.
+DIFFERING = ("framework", "system", "machine", "submitter", "division", "ruleset")
 
 
 @dataclass(frozen=True)
@@ -69,16 +69,29 @@ class Comparison:
 
 
 def compare(a: Sequence[Entry], b: Sequence[Entry]) -> list[Comparison]:
-    """The benchmarks that both sides hold; framework by framework where a side holds several of one benchmark."""
-    sides = [_grouped(side, "benchmark") for side in (a, b)]
-    made = []
-    for benchmark in sorted(sides[0].keys() & sides[1].keys()):
-        pairs = [_grouped(side[benchmark], "framework") for side in sides]
-        if max(map(len, pairs)) == 1:
-            made.append(_compared(benchmark, *(side[benchmark] for side in sides)))
-        else:
-            for framework in sorted(pairs[0].keys() & pairs[1].keys()):
-                made.append(_compared(f"{benchmark} in {framework}", *(pair[framework] for pair in pairs)))
+    """The benchmarks that both sides hold.
+
+    Where a side holds several results of one benchmark that differ in `DIFFERING`, like is held to like. Raises
+    UserError where there is no like in any benchmark that both hold.
+    """
+    sides = [_grouped(side, ("benchmark",)) for side in (a, b)]
+    made, unlike = [], []
+    for (benchmark,) in sorted(sides[0].keys() & sides[1].keys()):
+        here = [side[benchmark,] for side in sides]
+        names: list[str] = []
+        for name in DIFFERING:
+            pooled = [each for side in here for each in _grouped(side, names).values()]
+            if any(len({getattr(entry, name) for entry in each}) > 1 for each in pooled):
+                names.append(name)
+        pairs = [_grouped(side, names) for side in here]
+        common = sorted(pairs[0].keys() & pairs[1].keys())
+        made += [_compared(", ".join((benchmark, *like)), *(pair[like] for pair in pairs)) for like in common]
+        if not common:
+            unlike.append(f"{benchmark} by {' and '.join(names)}")
+    if unlike and not made:
+        raise UserError(
+            f"a side has several results of {', '.join(unlike)}, none like the other side's: name one of each"
+        )
     return made
 
 
@@ -108,9 +121,11 @@ def ratio_interval(a: Sequence[float], b: Sequence[float]) -> tuple[float, float
     return None
 
 
-def _grouped(entries: Sequence[Entry], name: Literal["benchmark", "framework"]) -> dict[str, list[Entry]]:
-    key = attrgetter(name)
-    return {value: list(each) for value, each in groupby(sorted(entries, key=key), key)}
+def _grouped(entries: Sequence[Entry], names: Sequence[str]) -> dict[tuple[str, ...], list[Entry]]:
+    made: dict[tuple[str, ...], list[Entry]] = {}
+    for entry in entries:
+        made.setdefault(tuple(getattr(entry, name) for name in names), []).append(entry)
+    return made
 
 
 def _compared(benchmark: str, a: Sequence[Entry], b: Sequence[Entry]) -> Comparison:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import statistics
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 
-from suite.leaderboard.entry import ESTIMATED, Entry, Run, mean_of_kept, values
+from suite.leaderboard.entry import ESTIMATED, Entry, Run, normalised, remarks, score, values
 from suite.record.summary import format_cost, format_energy, format_seconds
 from suite.rules.scoring import olympic_mean
 
@@ -16,15 +17,23 @@ NONE = "not known"
 
 
 def markdown(entries: Sequence[Entry]) -> str:
-    """The tables of each benchmark on each system."""
-    entries = sorted(entries, key=lambda entry: (entry.benchmark, entry.system, entry.framework))
+    """The tables of each benchmark on each machine of each submitter."""
     parts = []
-    for (benchmark, system), each in groupby(entries, lambda entry: (entry.benchmark, entry.system)):
+    for _, each in groupby(sorted(entries, key=lambda entry: (*_group(entry), entry.framework)), _group):
         here = list(each)
-        goal = "" if here[0].target is None else f", target: {text(here[0].metric)} {here[0].target:g}"
-        parts.append(f"**{text(benchmark)}** on {text(system)} ({text(here[0].machine)}){goal}\n")
+        first = here[0]
+        goal = "" if first.target is None else f"; target: {text(first.metric)} {first.target:g}"
+        parts.append(
+            f"**{text(first.benchmark)}** on {text(first.system)} ({text(first.machine)}) by {text(first.submitter)}, "
+            f"{text(first.division)}{goal}\n"
+        )
         parts.append("\n".join([*_runs(here), "", *_frameworks(here)]) + "\n")
     return "\n".join(parts)
+
+
+def _group(entry: Entry) -> tuple[str, ...]:
+    """What runs must have in common to stand in one table."""
+    return entry.benchmark, entry.system, entry.machine, entry.submitter, entry.division, entry.ruleset
 
 
 def text(value: str) -> str:
@@ -54,26 +63,31 @@ def _runs(entries: Sequence[Entry]) -> Iterator[str]:
 
 def _frameworks(entries: Sequence[Entry]) -> Iterator[str]:
     head = ("framework", "reached", "time: olympic mean", "median (range)", "samples: olympic mean", "median (range)")
-    yield from _head((*head, "energy, mean", "cost, mean"))
+    yield from _head((*head, "energy, mean", "cost, mean", "marks"))
     for framework, each in groupby(entries, lambda entry: entry.framework):
-        here = list(each)
-        runs = [run for entry in here for run in entry.runs]
-        noisy = sum(bool(run.noise) for run in runs)
-        currencies = {run.currency for run in runs}
-        cost = mean_of_kept(runs, lambda run: run.cost) if len(currencies) == 1 else None
-        sources = sorted({run.energy_source or "not known" for run in runs})
-        samples = olympic_mean([run.samples if run.reached else None for run in runs])
-        mean = olympic_mean([run.seconds if run.reached else None for run in runs])
+        made = _together(list(each))
+        factor = normalised(made)
+        samples = olympic_mean([run.samples if run.reached else None for run in made.runs])
         yield _row(
             text(framework),
-            f"{sum(run.reached for run in runs)} of {len(runs)}" + (f"; {noisy} NOISY" if noisy else ""),
-            "no score" if mean is None else format_seconds(mean),
-            _spread(runs, lambda run: run.seconds, format_seconds),
+            f"{made.reached} of {len(made.runs)}",
+            "no score" if made.seconds is None else format_seconds(made.seconds) + (f" ({factor})" if factor else ""),
+            _spread(made.runs, lambda run: run.seconds, format_seconds),
             "no score" if samples is None else f"{samples:,.0f}",
-            _spread(runs, lambda run: run.samples, lambda value: f"{value:,.0f}"),
-            energy(mean_of_kept(runs, lambda run: run.joules), ", ".join(sources)),
-            text(format_cost(cost, *currencies)) if cost is not None else "not known",
+            _spread(made.runs, lambda run: run.samples, lambda value: f"{value:,.0f}"),
+            energy(made.joules, made.energy_source),
+            text(format_cost(made.cost, made.currency)),
+            "; ".join(f"**{remark}**" for remark in remarks(made)) or "none",
         )
+
+
+def _together(entries: Sequence[Entry]) -> Entry:
+    """The only result as it is; several as one, whose score is the olympic mean of all their runs."""
+    if len(entries) == 1:
+        return entries[0]
+    runs = tuple(run for entry in entries for run in entry.runs)
+    worst = max((entry.verdict for entry in entries), key=("pass", "error", "fail").index)
+    return replace(entries[0], runs=runs, verdict=worst, seconds=score(runs), normalisation=1.0)
 
 
 def energy(joules: float | None, source: str | None) -> str:

@@ -33,7 +33,7 @@ def test_a_row_for_each_run_and_one_for_each_framework():
     lost = run(50.0, seed=9, reached=False, samples=900, quality=0.5)
     noisy = run(11.0, seed=2, noise=("others took 20 %",), joules=7.0, energy_source="estimated")
     source = markdown([entry(runs=(lost, noisy, run(12.0, seed=3))), entry(20.0, framework="tensorflow")])
-    assert "**vision/small** on box (8 x an accelerator), target: accuracy 0.9" in source
+    assert "**vision/small** on box (8 x an accelerator) by example-org, closed; target: accuracy 0.9" in source
     runs, frameworks = cells(source)
     by_seed = {(row[0], row[1]): row for row in runs[1:]}
     assert by_seed["torch", "9"][2:6] == [
@@ -47,8 +47,23 @@ def test_a_row_for_each_run_and_one_for_each_framework():
     assert by_seed["torch", "2"][8] == "NOISY: others took 20 %"
     assert [row[:4] for row in frameworks[1:]] == [
         ["tensorflow", "3 of 3", "20.0 s", "20.0 s (19.0 s to 21.0 s)"],
-        ["torch", "2 of 3; 1 NOISY", "12.0 s", "11.5 s (11.0 s to 12.0 s)"],
+        ["torch", "2 of 3", "10.0 s", "11.5 s (11.0 s to 12.0 s)"],
     ]
+    assert [row[-1] for row in frameworks[1:]] == ["none", "1 of 3 NOT REACHED; 1 of 3 NOISY"]
+
+
+@pytest.mark.parametrize("differs", ["benchmark", "system", "machine", "submitter", "division", "ruleset"])
+def test_results_that_differ_in_more_than_the_framework_are_not_pooled(differs):
+    tables = cells(markdown([entry(10.0), entry(20.0, **{differs: "another"})]))
+    assert sorted(table[1][2] for table in tables[1::2]) == ["10.0 s", "20.0 s"]
+
+
+def test_marks_and_factor_stand_beside_the_score():
+    made = entry(11.0, normalisation=1.1, verdict="fail", runs=tuple(run(10.0) for _ in range(3)))
+    _, frameworks = cells(markdown([made]))
+    assert (frameworks[1][2], frameworks[1][-1]) == ("11.0 s (olympic mean times 1.1)", "NOT COMPLIANT")
+    _, pooled = cells(markdown([made, entry(10.0)]))
+    assert (pooled[1][1], pooled[1][2], pooled[1][-1]) == ("6 of 6", "10.0 s", "NOT COMPLIANT")
 
 
 def test_runs_of_several_folders_make_one_framework_s_row():
@@ -69,7 +84,10 @@ def test_what_is_not_known_is_said_to_be():
         "not known",
         "not known",
     ]
-    assert frameworks[1][1:] == ["0 of 1", "no score", "none", "no score", "none", "not known", "not known"]
+    assert frameworks[1][1:] == [
+        *("0 of 1", "no score", "none", "no score", "none", "not known", "not known"),
+        "1 of 1 NOT REACHED; NO SCORE",
+    ]
 
 
 @pytest.mark.parametrize("evil", HOSTILE)
