@@ -157,7 +157,8 @@ def _listed(lines: Sequence[str]) -> list[str]:
 
 def _print(target: Path, written: Sequence[str], checked: Checked) -> None:
     state = "partial" if checked.missing else "complete"
-    print(f"{target}: {state}, {len(written)} files written" if written else f"{target}: {state}, nothing to add")
+    files = "1 file" if len(written) == 1 else f"{len(written)} files"
+    print(f"{target}: {state}, {files} written" if written else f"{target}: {state}, nothing to add")
     for result in checked.review.results:
         reached = sum(run.converged for run in result.runs)
         noisy = sum(bool(run.summary.noise) for run in result.runs)
