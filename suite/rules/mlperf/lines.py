@@ -77,6 +77,21 @@ class Log:
         """Whether the rest of the file was not read, for so much of it is malformed."""
         return len(self.problems) >= MAX_PROBLEMS
 
+    def timed(self) -> tuple[LogLine, LogLine] | None:
+        """The run_start and the run_stop between which the official summarizer times the run, None if one is missing.
+
+        They are the last of each that it has met when it has met both.
+        """
+        start = stop = None
+        for line in self.lines:
+            if line.key == "run_start":
+                start = line
+            elif line.key == "run_stop":
+                stop = line
+            if start and stop:
+                return start, stop
+        return None
+
     def number(self, lineno: int) -> int | None:
         """The line of the file, from 1, of the token that is `lineno`-th; None for a line that is not of the file."""
         return self._numbers[lineno] if lineno >= 1 else None

@@ -105,14 +105,10 @@ def _first_values(log: Log) -> dict[str, str]:
 
 
 def _minutes(log: Log, second: float) -> float | None:
-    """From run_start to run_stop, taken as the official summarizer takes them, None if one is missing."""
-    start = stop = None
-    for line in log.lines:
-        if line.key == "run_start":
-            start = line.timestamp
-        elif line.key == "run_stop":
-            stop = line.timestamp
-        if start is not None and stop is not None:
-            minutes = (stop - start) / 60 / second
-            return minutes if math.isfinite(minutes) else None
-    return None
+    """From run_start to run_stop, None if one is missing."""
+    timed = log.timed()
+    if timed is None:
+        return None
+    start, stop = timed
+    minutes = (stop.timestamp - start.timestamp) / 60 / second
+    return minutes if math.isfinite(minutes) else None

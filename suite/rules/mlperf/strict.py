@@ -18,6 +18,7 @@ RULES = {
     "mlperf-strict/schedule": "The evaluations are where the policy's schedule has them.",
     "mlperf-strict/cache-clear": "The cache is cleared, and before the run starts.",
     "mlperf-strict/status": "A run stops with status success or aborted; aborted if it missed the target.",
+    "mlperf-strict/timed-run": "A run starts once and stops once: ranks that each log it do so within a second.",
     "mlperf-strict/clock": "Within one writer time does not run backwards.",
     "mlperf-strict/outside-run": "An evaluation that reaches the target lies between run_start and run_stop.",
     "mlperf-strict/copy": "No two runs of a package are copies of one another.",
@@ -125,11 +126,21 @@ def _clock(of: Subject) -> Iterator[Departure]:
             last[writer] = line
 
 
+def _timed_run(of: Subject) -> Iterator[Departure]:
+    """Of several run_start or run_stop the official summarizer chooses two, which need not be the ends of the run."""
+    for key in ("run_start", "run_stop"):
+        lines = [line for line in of.log.lines if line.key == key]
+        for line in lines[1:]:
+            if not abs(line.timestamp - lines[0].timestamp) <= _JITTER * of.second:
+                where = f"one {key}, {lines[0].timestamp:.0f} of line {of.log.number(lines[0].lineno)}"
+                yield line, where, f"{line.timestamp:.0f}"
+
+
 def _outside_run(of: Subject) -> Iterator[Departure]:
-    start = next((line for line in of.lines if line.key == "run_start"), None)
-    stop = next((line for line in reversed(of.lines) if line.key == "run_stop"), None)
-    if not (start and stop and of.passing) or of.benchmark in OFFLINE:
+    timed = of.log.timed()
+    if not (timed and of.passing) or of.benchmark in OFFLINE:
         return
+    start, stop = timed
     if not any(
         start.lineno < line.lineno < stop.lineno and start.timestamp <= line.timestamp <= stop.timestamp
         for line in of.passing
@@ -143,6 +154,7 @@ _CHECKS: tuple[tuple[str, Callable[[Subject], Iterator[Departure]], str], ...] =
     ("schedule", _schedule, "evaluate where the policy says, and log each evaluation"),
     ("cache-clear", _cache_clear, "clear the cache before the run and log it true"),
     ("status", _status, "log the status as the run ended"),
+    ("timed-run", _timed_run, "log run_start and run_stop once, from the rank that times the run"),
     ("clock", _clock, "submit the log with the times as they were taken"),
     ("outside-run", _outside_run, "submit runs that reach the target while they are timed"),
 )

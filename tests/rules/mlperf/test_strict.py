@@ -74,6 +74,16 @@ def evaluation_off(made: list[Entry]) -> Entry:
     return last
 
 
+def logged_again(key: str, ms: int) -> Callable[[list[Entry]], Entry]:
+    def change(made: list[Entry]) -> Entry:
+        again = {**find(made, key), "time_ms": find(made, key)["time_ms"] + ms}
+        made.append(again)
+        made.sort(key=lambda each: each["time_ms"])
+        return again
+
+    return change
+
+
 def passes_after_the_run(made: list[Entry]) -> Entry:
     for each in made:
         if each["key"] == "eval_accuracy":
@@ -94,6 +104,8 @@ def passes_after_the_run(made: list[Entry]) -> Entry:
         ("cache-clear", cache_cleared_at_the_end),
         ("status", stopped_with("done")),
         ("status", stopped_with("aborted")),
+        ("timed-run", logged_again("run_start", 2_000)),
+        ("timed-run", logged_again("run_stop", 2_000)),
         ("clock", time_runs_back("eval_stop", 5_000)),
         ("clock", time_runs_back("seed", 3_000)),
         ("schedule", evaluation_off),
@@ -111,6 +123,31 @@ def test_a_breach_in_a_log(tmp_path: Path, rule: str, change: Callable[[list[Ent
     line = 2 * next(at for at, each in enumerate(made) if each is at_fault) + 2
     assert breaches(log) == [(rule, log.name, line)]
     assert f"mlperf-strict/{rule}" in strict.RULES
+
+
+def test_a_clock_that_is_cut(tmp_path: Path) -> None:
+    """The official summarizer takes the last run_start before the first run_stop."""
+    log = tmp_path / "result_0.txt"
+    for key, next_to in (("run_start", "block_stop"), ("run_stop", "block_start")):
+        made = entries()
+        at = made.index(find(made, next_to))
+        made.insert(at, {**find(made, key), "time_ms": made[at]["time_ms"]})
+        log.write_text(text(made))
+        assert official.verdict(log, RULESET) == "PASS"
+        review = mlperf.review(log, RULESET, strict=True)
+        minutes = review.logs[0].minutes
+        assert minutes is not None
+        assert minutes < 0.1
+        assert {rule for rule, _, _ in breaches(log)} == {"timed-run", "outside-run"}
+
+
+def test_ranks_may_each_log_the_run_s_start_and_stop(tmp_path: Path) -> None:
+    log = tmp_path / "result_0.txt"
+    made = entries()
+    for key in ("run_start", "run_stop"):
+        logged_again(key, 900)(made)
+    log.write_text(text(made))
+    assert breaches(log) == []
 
 
 def test_a_compliant_package_passes(tmp_path: Path) -> None:
