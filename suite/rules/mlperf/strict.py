@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -32,6 +33,7 @@ _EVENTS = frozenset(
 ) | {"init_stop", "eval_accuracy"}
 _MOST_EVENTS = 5000  # of a log that are compared with those of others
 _JITTER = 1.0  # seconds by which the ranks of one writer may differ, but for the events that a run logs once
+_RANK = re.compile(r"(?<!\S)\[?(?:rank ?)?(\d{1,6})[\]:]+(?!\S)")  # in the prefix of a line
 
 Departure = policy.Departure
 
@@ -106,24 +108,32 @@ def _status(of: Subject) -> Iterator[Departure]:
 
 
 def _clock(of: Subject) -> Iterator[Departure]:
-    """A writer is a source file behind one prefix. Ranks that share both jitter; what a run logs once does not."""
+    """A writer is a source file in one rank. Ranks that share both jitter, but for what a run logs once.
+
+    Whoever writes them, the events of a run stand in their order, but for the jitter.
+    """
     if of.benchmark in OFFLINE:
         return
     prefixes = of.log.prefixes()
-    last: dict[tuple[str, Any, bool], LogLine] = {}
+    last: dict[Any, LogLine] = {}
     for line in of.lines:
         metadata = line.value["metadata"]
-        file = metadata.get("file") if isinstance(metadata, dict) else None
-        for once in (True, False) if line.key in _EVENTS else (False,):
-            writer = (prefixes[line.lineno], shown(file), once)
-            before = last.get(writer)
-            if before and before.timestamp - line.timestamp > (0 if once else _JITTER * of.second):
-                expected = (
-                    f"no earlier than {before.timestamp:.0f} of {before.key} in line {of.log.number(before.lineno)}"
-                )
-                yield line, expected, f"{line.timestamp:.0f}"
-                break
-            last[writer] = line
+        rank = _RANK.search(prefixes[line.lineno])
+        writer = (rank and int(rank[1]), shown(metadata.get("file")) if isinstance(metadata, dict) else None)
+        allowed: dict[Any, float] = {writer: _JITTER * of.second}
+        if line.key in _EVENTS:
+            allowed |= {("once", *writer): 0, "events": _JITTER * of.second}
+        before = [last[stream] for stream, most in allowed.items() if _behind(line, last.get(stream), most)]
+        if before:
+            number = of.log.number(before[0].lineno)
+            expected = f"no earlier than {before[0].timestamp:.0f} of {before[0].key} in line {number}"
+            yield line, expected, f"{line.timestamp:.0f}"
+        last |= dict.fromkeys(allowed, line)
+
+
+def _behind(line: LogLine, before: LogLine | None, most: float) -> bool:
+    """Whether `line` is more than `most` earlier than the line before, or one of the two has no time."""
+    return before is not None and not before.timestamp - line.timestamp <= most
 
 
 def _timed_run(of: Subject) -> Iterator[Departure]:

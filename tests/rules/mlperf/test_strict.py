@@ -141,6 +141,42 @@ def test_a_clock_that_is_cut(tmp_path: Path) -> None:
         assert {rule for rule, _, _ in breaches(log)} == {"timed-run", "outside-run"}
 
 
+PREFIXES: dict[str, Callable[[int], str]] = {
+    "none": lambda at: "",
+    "rank": lambda at: "0: ",
+    "time": lambda at: f"2025-01-01T00:00:{at:06d} ",
+    "time and rank": lambda at: f"[2025-01-01 00:{at:02d}:00,{at:03d}] [rank0]: ",
+    "a name each": lambda at: f"worker-{at} ",
+    "a rank each": lambda at: f"{at}: ",
+}
+
+
+@pytest.mark.parametrize("prefix", PREFIXES.values(), ids=PREFIXES)
+def test_a_prefix_does_not_hide_that_time_runs_back(tmp_path: Path, prefix: Callable[[int], str]) -> None:
+    log = tmp_path / "result_0.txt"
+
+    def write(made: list[Entry]) -> None:
+        log.write_text("".join(f"{prefix(at)}:::MLLOG {json.dumps(each)}\n" for at, each in enumerate(made)))
+
+    made = entries()
+    write(made)
+    assert breaches(log) == []
+    first = made.index(find(made, "eval_start"))
+    for each in made[first : first + 6]:
+        each["time_ms"] -= 90_000
+    write(made)
+    assert breaches(log) == [("clock", log.name, first + 1)]
+
+
+def test_lines_without_a_time_do_not_hide_that_time_runs_back(tmp_path: Path) -> None:
+    made = entries()
+    at = made.index(find(made, "eval_accuracy"))
+    made.insert(at, entry(float("nan"), "eval_start", samples_count=0))
+    log = tmp_path / "result_0.txt"
+    log.write_text(text(made))
+    assert breaches(log)[0] == ("clock", log.name, 2 * at + 2)
+
+
 def test_ranks_may_each_log_the_run_s_start_and_stop(tmp_path: Path) -> None:
     log = tmp_path / "result_0.txt"
     made = entries()
