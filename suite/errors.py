@@ -45,16 +45,17 @@ class OneLineParser(argparse.ArgumentParser):
 def command(main: Callable[[list[str]], int]) -> None:
     """Run a command's `main(argv) -> exit code` and leave the process with that code.
 
-    A `UserError` becomes one line on standard error and exit code 2; Ctrl-C becomes exit code 130.
+    A `UserError`, and what the system refuses, become one line on standard error and exit code 2; Ctrl-C becomes exit
+    code 130.
     """
     try:
         code = main(sys.argv[1:])
-    except UserError as error:
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
-        code = USER_ERROR
     except KeyboardInterrupt:
         code = 130
     except BrokenPipeError:
         sys.stderr.close()
         code = 141
+    except (UserError, OSError) as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        code = USER_ERROR
     sys.exit(code)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rich.console import Console
@@ -37,12 +38,14 @@ Exit code: 0 compliant, 1 not compliant, 2 could not be reviewed. A run that did
 def main(argv: list[str]) -> int:
     """Review what the command line `argv` names, print the findings and return the exit code.
 
-    With --json there is an object on standard output also where a UserError says that nothing could be reviewed.
+    With --json there is an object on standard output also where an error says that nothing could be reviewed.
+
+    Raises UserError for what the user can mend, OSError for what the system refuses.
     """
     args = _arguments(argv)
     try:
         made = _review(args)
-    except UserError as error:
+    except (UserError, OSError) as error:
         if args.json:
             print(json.dumps({"verdict": "error", "error": str(error), "findings": [], "logs": []}))
         raise
@@ -92,7 +95,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
         "--strict", action="store_true", help="with mlperf-X.Y: also what the official files let through"
     )
     args = parser.parse_intermixed_args(argv)
-    paths = [word for word in args.words if "=" not in word or Path(word).exists()]
+    paths = [word for word in args.words if "=" not in word or os.path.exists(word)]
     options = dict(word.split("=", 1) for word in args.words if word not in paths)
     for option in options:
         if option != "data_dir":
@@ -105,7 +108,12 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Path]:
-    """What to review: `path`, or the folder that it was unpacked to."""
+    """What to review: `path`, or the folder that it was unpacked to. Raises UserError if it cannot be looked at."""
+    try:
+        with suppress(FileNotFoundError):  # the ruleset says what it reviews
+            path.stat()
+    except OSError as error:
+        raise UserError(f"cannot review {path}: {error.strerror}") from error
     if archive.is_archive(path):
         with archive.unpacked(path) as folder:
             yield folder

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from suite import config
-from suite.errors import UserError
+from suite.errors import UserError, command
 from suite.record import evidence
 from suite.review import main
 from suite.rules import mlperf
@@ -132,6 +132,29 @@ def test_a_mistake_is_one_line(words, answer, tmp_path, monkeypatch):
         main(words)
     assert answer in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["loop", "loop/run_1", "a" * 300, "file/run_1"])
+def test_a_path_that_leads_nowhere_is_a_mistake(name, tmp_path, capsys):
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot review"):
+        main([str(tmp_path / name), "--json"])
+    assert json.loads(capsys.readouterr().out)["verdict"] == "error"
+
+
+def test_what_the_system_refuses_is_one_line(monkeypatch, capsys, tmp_path):
+    def refused(*_, **__):
+        raise OSError(28, "No space left on device", "unpacked")
+
+    monkeypatch.setattr("suite.review.report", refused)
+    monkeypatch.setattr("sys.argv", ["review", str(tmp_path), "--json"])
+    with pytest.raises(SystemExit) as ended:
+        command(main)
+    printed = capsys.readouterr()
+    assert ended.value.code == 2
+    assert json.loads(printed.out)["verdict"] == "error"
+    assert printed.err == "error: [Errno 28] No space left on device: 'unpacked'\n"
 
 
 def test_a_folder_without_evidence_is_a_mistake(tmp_path):

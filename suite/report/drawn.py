@@ -76,13 +76,14 @@ def history_of(log: Log, root: Path, ruleset: str) -> History:
     if not path.resolve().is_relative_to(root.resolve()):
         return History()
     try:
-        content = read_safely(path, MAX_BYTES)
+        found = lines.read(read_safely(path, MAX_BYTES), ruleset, READ).lines
     except (OSError, UnsafeFile):
         return History()
     unit = 1.0 if ruleset in IN_SECONDS else 1000.0
     events = []
-    for line in lines.read(content, ruleset, READ).lines:
-        metadata = line.value.get("metadata")
+    for line in found:
+        entry = line.value if isinstance(line.value, dict) else {}  # of 0.6, where a line's value may be anything
+        metadata = entry.get("metadata")
         samples = whole(metadata.get(keys.SAMPLES_COUNT)) if isinstance(metadata, dict) else None
-        events.append(Event(line.timestamp / unit, line.key, line.value.get("value"), samples))
+        events.append(Event(line.timestamp / unit, line.key, entry.get("value"), samples))
     return history(events)

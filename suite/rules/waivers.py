@@ -73,7 +73,7 @@ class WaiverFile:
 
     @classmethod
     def read(cls, path: Path, name: str, applied: bool, rules: Collection[str] | None) -> WaiverFile:
-        """The waivers in `path`. Raises OSError if there is no such file; whatever it holds raises nothing."""
+        """The waivers in `path`; whatever it holds raises nothing. Raises OSError if a reviewer's cannot be read."""
         made = cls(name, applied, rules)
         try:
             for line, values in _entries(decoded(read_safely(path, MAX_BYTES))):
@@ -86,6 +86,10 @@ class WaiverFile:
             made.malformed.append((error.line, str(error)))
         except UnsafeFile as error:
             made.malformed.append((None, str(error)))
+        except OSError as error:
+            if applied:
+                raise
+            made.malformed.append((None, error.strerror or "cannot be read"))
         return made
 
 

@@ -15,6 +15,7 @@ from suite.report.drawn import Group
 from suite.review import main
 from suite.rules.finding import Finding
 from suite.rules.history import MAX_POINTS, History, Point
+from suite.rules.mlperf.lines import MAX_LINES
 from tests.rules.mutants import MUTANTS
 
 TAGS = set(
@@ -259,6 +260,19 @@ def test_mlperf_s_logs_are_drawn_as_well(tmp_path, monkeypatch):
     for text in ("initialise", "-6.0", "-1.0", "58.0", "0.75", "900"):
         assert text in page.text
     assert "1 more are left out" in page.text
+
+
+@pytest.mark.parametrize(
+    ("ruleset", "content"),
+    [
+        ("mlperf-0.6", ":::MLL 1.0 run_start: 5\n:::MLL 2.0 eval_accuracy: null\n"),
+        ("mlperf-0.6", ':::MLL 1.0 run_start: null\n:::MLL 2.0 eval_accuracy: "a value"\n'),
+        ("mlperf-6.1", ":::MLLOG {}\n" * (MAX_LINES + 1)),
+    ],
+)
+def test_mlperf_s_logs_of_any_content_have_a_page(tmp_path, ruleset, content):
+    (tmp_path / "log.txt").write_text(content)
+    sound(page_of(tmp_path / "log.txt", tmp_path, "--ruleset", ruleset, "--strict"))
 
 
 def test_reference_s_band_is_drawn_over_samples():

@@ -1,6 +1,7 @@
 """Waivers: only the reviewer's file counts, what it excuses stays visible, and integrity is never excused."""
 
 import json
+import socket
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -126,6 +127,15 @@ def test_request_that_is_a_link_is_not_followed(run, tmp_path, capsys):
     made = reviewed(capsys, run.folder)
     assert made["verdict"] == "fail"
     assert not [f for f in made["findings"] if f["rule"] == "review.2"]
+
+
+def test_request_that_cannot_be_read_is_a_finding(run, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(run.folder)  # a socket's path must be short
+    with socket.socket(socket.AF_UNIX) as endpoint:
+        endpoint.bind("waivers.yaml")
+    made = reviewed(capsys, run.folder)
+    assert made["verdict"] == "fail"
+    assert "waivers.yaml" in [f["file"] for f in made["findings"] if f["rule"] == "review.1"]
 
 
 def test_missing_file_is_a_mistake(run, tmp_path):

@@ -194,7 +194,7 @@ def traits(log: Log, outcome: Outcome) -> Traits:
         qualities=tuple(
             shown(line.value["value"])
             for line in events
-            if line.key == "eval_accuracy" and "value" in (line.value or ())
+            if line.key == "eval_accuracy" and isinstance(line.value, dict) and "value" in line.value
         ),
         org_line=next((log.number(line.lineno) for line in log.lines if line.key == "submission_org"), None),
         only_missed=bool(failures) and all(finding in outcome.missed for finding in failures),

@@ -17,6 +17,7 @@ from tests.rules.mlperf.maker import RULESET, entries, find, text
 QUIET = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 PIECES = st.one_of(
     st.binary(max_size=40),
+    st.sampled_from([b":::MLL 1.0 run_start: 5\n", b':::MLL 1.0 eval_accuracy: "a value"\n']),
     st.sampled_from([b":::MLLOG ", b":::MLL 1.5 run_start: ", b":::MLPv0.5.0 ssd 1.5 (a:1) ", b"\n", b"\r", b"\x85"]),
     st.sampled_from(
         [b'{"time_ms": 1, "key": "run_start", "value": ', b'"metadata": {}}', b"[" * 990, b"1" * 4301, b"NaN"]
