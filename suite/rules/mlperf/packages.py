@@ -32,9 +32,9 @@ class Group:
 
     @property
     def label(self) -> str:
-        """The folder relative to `root`; empty for itself."""
+        """The folder relative to `root`, empty for itself; escaped so that it is safe to print and no two are alike."""
         label = str(self.folder.relative_to(self.root))
-        return "" if label == "." else label
+        return "" if label == "." else "".join(c if c.isprintable() and c != "\\" else ascii(c)[1:-1] for c in label)
 
     @property
     def _results(self) -> Path | None:

@@ -18,7 +18,7 @@ from suite.rules.mlperf.compiling import compiled
 from suite.rules.mlperf.logs import LogReview, Verdict, review_log, verdict
 from suite.rules.mlperf.packages import LOG_NAMES, Package
 from suite.rules.mlperf.rulefiles import WITHOUT_RULES
-from suite.rules.mlperf.scores import Score, droppable, score
+from suite.rules.mlperf.scores import Score, droppable, scaling_factor, score
 from suite.rules.mlperf.strict import RULES
 
 Progress = Callable[[int, int], None]
@@ -129,8 +129,10 @@ def _joined(package: Package, logs: list[LogReview], provenance: Provenance) -> 
         if group.description and group.description not in described:
             described.add(group.description)
             findings += systems.findings(group, provenance.ruleset)
+        factor, of_factor = scaling_factor(group, provenance.ruleset)
+        findings += of_factor
         for runs in _by_benchmark(here):
-            scores.append(score(group, runs))
+            scores.append(score(group, runs, factor))
             if len(logs) > 1:
                 findings += _counted(scores[-1], provenance.ruleset)
             if provenance.strict:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 from mlperf_logging.benchmark_meta import get_result_file_counts
 
 from suite.record.evidence import UnsafeFile, read_safely
+from suite.rules.finding import Finding, shown
 from suite.rules.mlperf.logs import LogReview
 from suite.rules.mlperf.packages import SCALING, Group
 
@@ -20,8 +21,9 @@ _RUNS: dict[str, int] = get_result_file_counts("training")
 class Score:
     """What the runs of one benchmark on one system took.
 
-    `minutes` is the olympic mean times `scaling`, None if too many runs do not comply; `runs` are the minutes of those
-    that comply, ascending; `logs` is their number with the others; `needed` how many the round asks for.
+    `minutes` is the olympic mean times `scaling`, None if too many runs do not comply or `scaling` is None, which says
+    that the factor cannot be used; `runs` are the minutes of those that comply, ascending; `logs` is their number with
+    the others; `needed` how many the round asks for. `path`, `org` and `system` are safe to print.
     """
 
     path: str
@@ -33,7 +35,7 @@ class Score:
     needed: int | None
     compliant: int
     minutes: float | None
-    scaling: float
+    scaling: float | None
     runs: list[float]
 
 
@@ -42,36 +44,48 @@ def droppable(benchmark: str | None) -> int:
     return 4 if benchmark == "unet3d" else 1
 
 
-def score(group: Group, logs: list[LogReview]) -> Score:
-    """The score of `logs`, which are those of one benchmark in `group`.
+def score(group: Group, logs: list[LogReview], scaling: float | None) -> Score:
+    """The score of `logs`, which are those of one benchmark in `group`, with its factor.
 
     Olympic mean: without the fastest and the slowest runs, of which those that do not comply are some. A run whose log
     has no run_stop has no time and so does not comply.
     """
     benchmark = next((log.benchmark for log in logs if log.benchmark), None)
     runs = sorted(log.minutes for log in logs if log.official == "pass" and log.minutes is not None)
-    most, lost, scaling = droppable(benchmark), len(logs) - len(runs), scaling_factor(group.folder)
+    most, lost = droppable(benchmark), len(logs) - len(runs)
     counted = runs[most : len(runs) - (most - lost)] if lost <= most else []
+    minutes = sum(counted) / len(counted) * scaling if counted and scaling is not None else math.nan
     return Score(
         path=group.label,
-        org=group.org,
-        system=group.system,
+        org=None if group.org is None else shown(group.org),
+        system=None if group.system is None else shown(group.system),
         benchmark=benchmark,
         division=next((log.division for log in logs if log.division), None),
         logs=len(logs),
         needed=_RUNS.get(benchmark or ""),
         compliant=len(runs),
-        minutes=sum(counted) / len(counted) * scaling if counted else None,
+        minutes=minutes if math.isfinite(minutes) else None,
         scaling=scaling,
         runs=runs,
     )
 
 
-def scaling_factor(folder: Path) -> float:
-    """The factor in the folder's scaling.json; 1 where there is none or it holds no number."""
+def scaling_factor(group: Group, ruleset: str) -> tuple[float | None, list[Finding]]:
+    """The factor in the group's scaling.json, 1 where there is none, None for one that no time can be multiplied by.
+
+    A factor other than 1 is noted, for the review committee sets it; one that cannot be used is a failure.
+    """
     try:
-        found = json.loads(read_safely(folder / SCALING, 1 << 16))["scaling_factor"]
-    except (OSError, UnsafeFile, ValueError, KeyError, TypeError, RecursionError):
-        return 1.0
-    usable = isinstance(found, int | float) and not isinstance(found, bool) and math.isfinite(found)
-    return float(found) if usable else 1.0
+        found = json.loads(read_safely(group.folder / SCALING, 1 << 16))["scaling_factor"]
+    except FileNotFoundError:
+        return 1.0, []
+    except (OSError, UnsafeFile, ValueError, KeyError, TypeError, RecursionError) as error:
+        found = f"none that can be read ({type(error).__name__})"
+    rule, file = f"{ruleset}/scaling", f"{group.label}/{SCALING}" if group.label else SCALING
+    if not isinstance(found, int | float) or isinstance(found, bool) or not 0 < found <= sys.float_info.max:
+        said = shown(found if isinstance(found, int | float | str) else f"a {type(found).__name__}")
+        expected, mend = "a finite scaling_factor above 0", "submit the file as the review committee made it"
+        return None, [Finding(rule, "fail", file, None, expected, said, mend)]
+    mend = "nothing, if the review committee set it"
+    noted = Finding(rule, "note", file, None, "scaling_factor 1", shown(found), mend)
+    return float(found), [noted] if found != 1 else []

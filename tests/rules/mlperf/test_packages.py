@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from suite.errors import UserError
+from suite.review import main
 from suite.rules import mlperf
 from tests.rules.mlperf import maker
 from tests.rules.mlperf.maker import BENCHMARK, ORG, RULESET, SYSTEM, entries, find, text
@@ -52,10 +53,55 @@ def test_the_score_is_the_olympic_mean(results: Path) -> None:
 def test_the_committee_s_scaling(results: Path) -> None:
     plain = mlperf.review(results, RULESET).scores[0].minutes
     (results / "scaling.json").write_text(json.dumps({"scaling_factor": 1.25}))
-    assert mlperf.review(results, RULESET).scores[0].minutes == pytest.approx(plain * 1.25)
-    for nonsense in ("[]", '{"scaling_factor": "NaN"}', '{"scaling_factor": 1e999}', "[" * 60_000, "x"):
-        (results / "scaling.json").write_text(nonsense)
-        assert mlperf.review(results, RULESET).scores[0].minutes == plain
+    review = mlperf.review(results, RULESET)
+    assert review.scores[0].minutes == pytest.approx(plain * 1.25)
+    assert review.verdict == "pass"
+    (noted,) = review.findings
+    assert (noted.rule, noted.severity, noted.file) == (f"{RULESET}/scaling", "note", "scaling.json")
+    assert noted.found == "1.25"
+    (results / "scaling.json").write_text('{"scaling_factor": 1.0}')
+    assert mlperf.review(results, RULESET).findings == []
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("[]", "{}", "[" * 60_000, "x", "\ud800"),
+        *(f'{{"scaling_factor": {factor}}}' for factor in ('"NaN"', "NaN", "1e999", "0", "-1", "true", "null", "[1]")),
+        *(f'{{"scaling_factor": 1{"0" * zeros}}}' for zeros in (400, 5000)),
+    ],
+)
+def test_a_factor_that_no_time_can_be_multiplied_by(results: Path, content: str) -> None:
+    (results / "scaling.json").write_text(content, errors="surrogatepass")
+    review = mlperf.review(results.parent, RULESET)
+    assert [(f.rule, f.severity, f.file) for f in review.findings] == [
+        (f"{RULESET}/scaling", "fail", f"{BENCHMARK}/scaling.json")
+    ]
+    assert (review.verdict, review.scores[0].minutes) == ("fail", None)
+
+
+def test_a_time_that_is_not_finite_is_none(results: Path) -> None:
+    (results / "scaling.json").write_text('{"scaling_factor": 1e308}')
+    assert mlperf.review(results, RULESET).scores[0].minutes is None
+
+
+@pytest.mark.parametrize("name", ["\x1b[31mred\x1b]0;title\x07", "\u202efdp", "\udcff\udcfe"])
+def test_names_of_folders_are_safe_in_every_output(
+    results: Path, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    org = results.parents[2]
+    (org / "systems" / f"{SYSTEM}.json").rename(org / "systems" / f"{name}.json")
+    system = results.parent.rename(results.parent.with_name(name))
+    (system / BENCHMARK).rename(system / name)
+    org.rename(org.with_name(name))
+    page = tmp_path / "page.html"
+    for option in ("--json", "--strict"):
+        assert main([str(org.parent), "--ruleset", RULESET, "--html", str(page), option]) in (0, 1)
+        printed = capsys.readouterr().out
+        for output in (printed, page.read_text()):
+            output.encode()
+            assert all(c.isprintable() or c == "\n" for c in output)
+            assert ascii(name)[1:-1] in output.replace("\\\\", "\\")
 
 
 def test_one_run_that_misses_the_target_is_dropped_as_the_slowest(results: Path) -> None:
