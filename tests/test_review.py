@@ -172,7 +172,7 @@ def test_mlperf_ruleset_reviews_by_mlperf_s_rules(tmp_path, monkeypatch, capsys)
     def review(path, ruleset, strictly, progress):
         given.append((path, ruleset, strictly))
         progress(1, 1)
-        return mlperf.Review("fail", [], [log], [], provenance)
+        return mlperf.Review("fail", [], [log], [], provenance, [finding])
 
     monkeypatch.setattr(mlperf, "review", review)
     assert main([str(tmp_path), "--ruleset", "mlperf-5.1", "--strict", "--json"]) == 1

@@ -13,7 +13,7 @@ from suite.rules.finding import PACKAGE, RESULT, RUN, Finding, shown
 from suite.rules.reading import WAIVERS as WAIVERS_FILE
 from suite.rules.submission import join, survey
 from suite.rules.verdict import Progress, ResultReview, Verdict, verdict_of
-from suite.rules.waivers import WAIVERS, Waiver, WaiverFile, waived
+from suite.rules.waivers import WAIVERS, Waiver, WaiverFile, idle, waived
 
 SUITE = "suite"  # the ruleset of rules.md
 
@@ -32,6 +32,8 @@ class Log:
 class Report:
     """A review. `findings` are all, those of `logs` as well; `waived` holds those that a waiver excuses.
 
+    The verdict follows from those of `counting`: a ruleset may let a run that fails be dropped.
+
     `results` has the claims of our own evidence, `scores` those of another ruleset; `provenance` tells by what was
     judged. `converged` is None where the ruleset does not tell it.
     """
@@ -39,6 +41,7 @@ class Report:
     ruleset: str
     verdict: Verdict
     findings: list[Finding]
+    counting: list[Finding]
     logs: list[Log]
     subject: str = ""
     converged: bool | None = None
@@ -114,7 +117,7 @@ def _waiver_file(path: Path, rules: set[str] | None) -> WaiverFile:
 
 
 def _with_waivers(made: Report, files: Iterable[WaiverFile]) -> Report:
-    of_waivers = [finding for file in files for finding in WAIVERS.findings(file)]
+    of_waivers = [finding for file in files for finding in (*WAIVERS.findings(file), *idle(made.findings, file))]
     excused = {f: w for file in files if file.applied for f, w in waived(made.findings, file).items()}
 
     def judged(findings: Iterable[Finding]) -> Verdict:
@@ -124,9 +127,8 @@ def _with_waivers(made: Report, files: Iterable[WaiverFile]) -> Report:
     logs = [
         Log(log.path, judged(log.findings) if excused else log.verdict, log.findings, log.facts) for log in made.logs
     ]
-    # A ruleset may let a run that fails be dropped: what passes before any waiver passes after it.
-    overall = judged(of_waivers if made.verdict == "pass" else findings)
-    return replace(made, verdict=overall, findings=findings, logs=logs, waived=excused)
+    counting = of_waivers + made.counting
+    return replace(made, verdict=judged(counting), findings=findings, counting=counting, logs=logs, waived=excused)
 
 
 def _of_suite(path: Path, data_dir: str | None, progress: Progress) -> Report:
@@ -157,6 +159,7 @@ def _of_suite(path: Path, data_dir: str | None, progress: Progress) -> Report:
         ruleset=SUITE,
         verdict=made.verdict,
         findings=made.findings,
+        counting=made.findings,
         logs=logs,
         converged=made.converged,
         results=made.results,
@@ -173,6 +176,7 @@ def _of_mlperf(path: Path, ruleset: str, strict: bool, progress: Progress) -> Re
             *(replace(f, file=f.file or ".") for f in made.findings),
             *(finding for log in made.logs for finding in log.findings),
         ],
+        counting=[replace(f, file=f.file or ".") for f in made.counting],
         logs=[
             Log(log.path, log.verdict, log.findings, {"benchmark": log.benchmark, "minutes": log.minutes})
             for log in made.logs

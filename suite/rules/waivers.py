@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
+from posixpath import normpath
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -29,13 +30,14 @@ MAX_BYTES = 64 << 10
 # Without these nothing else that a review says of the submission holds.
 NEVER_WAIVED = ("package", "review", "log.1", "log.2")  # chapters and rules
 
+_FIRST_TO_HAVE_IT = timezone(timedelta(hours=14))  # where a day begins first
 _MEND = "give each entry a rule, a reason, a reviewer and a date as YYYY-MM-DD, and at most a file besides"
 
 
 class Waiver(BaseModel):
     """One entry. `file` is the path of the only file whose findings are meant, None for all."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
     rule: str
     reason: str = Field(min_length=1)
     reviewer: str = Field(min_length=1)
@@ -50,7 +52,22 @@ class Waiver(BaseModel):
     @field_validator("date")
     @classmethod
     def _iso(cls, text: str) -> str:
-        return date.fromisoformat(text).isoformat()
+        day = date.fromisoformat(text)
+        if day.isoformat() != text:
+            raise ValueError("not YYYY-MM-DD")
+        if day > datetime.now(_FIRST_TO_HAVE_IT).date():
+            raise ValueError("in the future")
+        return text
+
+    @field_validator("file")
+    @classmethod
+    def _normal(cls, text: str | None) -> str | None:
+        return None if text is None else normpath(text)
+
+    @property
+    def sought(self) -> str:
+        """What it would excuse, in words."""
+        return f"a finding against {self.rule}" + (f" in {self.file}" if self.file else "")
 
     def covers(self, finding: Finding) -> bool:
         """Whether `finding` is one that this excuses."""
@@ -136,6 +153,17 @@ def waived(findings: Iterable[Finding], file: WaiverFile) -> dict[Finding, Waive
             if finding.severity != "note" and waiver.covers(finding):
                 excused.setdefault(finding, waiver)
     return excused
+
+
+def idle(findings: Iterable[Finding], file: WaiverFile) -> list[Finding]:
+    """A note for each entry of a reviewer's file that excuses none of `findings`; malformed ones are found already."""
+    failing = [finding for finding in findings if finding.severity != "note"]
+    mend = "leave it out, or name rule and file as the finding does"
+    return [
+        Finding("review.2", "note", shown(file.name), line, shown(waiver.sought), "none", mend)
+        for line, waiver in file.waivers
+        if file.applied and not any(waiver.covers(finding) for finding in failing)
+    ]
 
 
 def _entries(text: str) -> Iterator[tuple[int, dict[str, str]]]:

@@ -190,7 +190,7 @@ def stand_in(monkeypatch, findings):
 
     log = mlperf.reviewing.LogReview("log.txt", "fail", findings, "fail")
     provenance = mlperf.Provenance("mlperf-5.1", False, "wheel", "1.0", {"closed.yaml": "ab" * 32})
-    made = mlperf.Review("fail", [], [log], [], provenance)
+    made = mlperf.Review("fail", [], [log], [], provenance, findings)
     calls = []
     monkeypatch.setattr(mlperf, "review", lambda *given: calls.append(given) or made)
     return calls

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from suite.errors import UserError
 from suite.review import main
+from tests.rules.mlperf import maker
 from tests.rules.mutants import MUTANTS
 
 WAIVER = {"rule": "division.2", "reason": "agreed in the meeting", "reviewer": "A. Reviewer", "date": "2026-11-20"}
@@ -82,6 +83,45 @@ def test_waiver_of_one_file_covers_that_file_only(run, tmp_path, capsys):
         assert made["verdict"] == ("pass" if len(files) == 1 else "fail")
 
 
+def test_waiver_s_file_may_be_spelt_otherwise(breached, tmp_path, capsys):
+    (finding,) = [f for f in reviewed(capsys, breached)["findings"] if f["severity"] == "fail"]
+    made = reviewed(
+        capsys, breached, "--waivers", written(tmp_path / "w.yaml", {**WAIVER, "file": f"./{finding['file']}"})
+    )
+    assert made["verdict"] == "pass"
+    assert not [f for f in made["findings"] if f["rule"] == "review.2"]
+
+
+def test_waiver_that_excuses_nothing_is_noted(breached, tmp_path, capsys):
+    file = written(tmp_path / "w.yaml", WAIVER, {**WAIVER, "file": "run_7/log.txt"}, {**WAIVER, "rule": "runs.2"})
+    made = reviewed(capsys, breached, "--waivers", file)
+    assert made["verdict"] == "pass"
+    notes = [f for f in made["findings"] if f["rule"] == "review.2"]
+    assert [(f["severity"], f["line"], f["expected"], f["found"]) for f in notes] == [
+        ("note", 6, "a finding against division.2 in run_7/log.txt", "none"),
+        ("note", 11, "a finding against runs.2", "none"),
+    ]
+
+
+def test_dropped_run_stays_dropped_when_a_waiver_excuses_another_finding(tmp_path, capsys):
+    results = maker.package(tmp_path / "round")
+    log = results / "result_4.txt"
+    log.write_text(log.read_text().replace('"key": "lora_rank"', '"key": "lora_rankx"'))
+    options = ("--ruleset", maker.RULESET)
+    assert reviewed(capsys, tmp_path / "round", *options)["verdict"] == "pass"
+    system = results.parents[2] / "systems" / f"{maker.SYSTEM}.json"
+    described = maker.description()
+    del described["cooling"]
+    system.write_text(json.dumps(described))
+    assert reviewed(capsys, tmp_path / "round", *options)["verdict"] == "fail"
+    file = written(tmp_path / "w.yaml", {**WAIVER, "rule": f"{maker.RULESET}/system"})
+    made = reviewed(capsys, tmp_path / "round", *options, "--waivers", file)
+    assert made["verdict"] == "pass"
+    assert [log["path"] for log in made["logs"] if log["verdict"] == "fail"] == [
+        f"{maker.ORG}/results/{maker.SYSTEM}/{maker.BENCHMARK}/result_4.txt"
+    ]
+
+
 @pytest.mark.parametrize("rule", ["log.1", "log.2", "package.1", "package.4", "review.1"])
 def test_integrity_cannot_be_waived(run, tmp_path, capsys, rule):
     with (run.folder / "log.txt").open("ab") as file:
@@ -96,6 +136,11 @@ MALFORMED = {
     "unknown rule": "waivers:\n- {rule: division.99, reason: r, reviewer: v, date: 2026-11-20}\n",
     "without reason": "waivers:\n- {rule: division.2, reviewer: v, date: 2026-11-20}\n",
     "empty reason": "waivers:\n- {rule: division.2, reason: '', reviewer: v, date: 2026-11-20}\n",
+    "blank reason": "waivers:\n- {rule: division.2, reason: ' ', reviewer: v, date: 2026-11-20}\n",
+    "blank reviewer": 'waivers:\n- {rule: division.2, reason: r, reviewer: " \\t", date: 2026-11-20}\n',
+    "date to come": "waivers:\n- {rule: division.2, reason: r, reviewer: v, date: 9999-01-01}\n",
+    "date of a week": "waivers:\n- {rule: division.2, reason: r, reviewer: v, date: 2026-W01-1}\n",
+    "date in one": "waivers:\n- {rule: division.2, reason: r, reviewer: v, date: 20260101}\n",
     "no date": "waivers:\n- {rule: division.2, reason: r, reviewer: v, date: soon}\n",
     "more": "waivers:\n- {rule: division.2, reason: r, reviewer: v, date: 2026-11-20, also: x}\n",
     "twice": "waivers:\n- {rule: division.2, rule: x, reason: r, reviewer: v, date: 2026-11-20}\n",

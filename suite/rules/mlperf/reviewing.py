@@ -41,13 +41,17 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Review:
-    """The review of what lies at a path. `findings` are those of the package; each of `logs` has its own."""
+    """The review of what lies at a path. `findings` are those of the package; each of `logs` has its own.
+
+    `counting` are those of both from which the verdict follows: not those of a run that may be dropped.
+    """
 
     verdict: Verdict
     findings: list[Finding]
     logs: list[LogReview]
     scores: list[Score]
     provenance: Provenance
+    counting: list[Finding]
 
     def as_json(self) -> dict[str, Any]:
         """The object that `--json` prints; its findings are all, those of the logs as well."""
@@ -144,7 +148,8 @@ def _joined(package: Package, logs: list[LogReview], provenance: Provenance) -> 
                 failed = []
             for run in runs:
                 refused += (each for each in run.findings if run not in failed or each.rule in RULES)
-    return Review(verdict([*findings, *refused]), findings, logs, scores, provenance)
+    counting = [*findings, *refused]
+    return Review(verdict(counting), findings, logs, scores, provenance, counting)
 
 
 def _unruled() -> Finding:
