@@ -34,6 +34,11 @@ def unknown(kind: str, given: str, allowed: Iterable[str]) -> UserError:
     return UserError(f"unknown {kind} {given!r}: {hint}Allowed: {', '.join(names)}.")
 
 
+def printable(text: str) -> str:
+    """`text` with everything escaped that a terminal or a browser would not show as one plain character."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
 class OneLineParser(argparse.ArgumentParser):
     """argparse, but a mistake is a UserError and so one line. `prog` is the command as its user types it."""
 
@@ -56,6 +61,6 @@ def command(main: Callable[[list[str]], int]) -> None:
         sys.stderr.close()
         code = 141
     except (UserError, OSError) as error:
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"error: {printable(' '.join(str(error).split()))}", file=sys.stderr)
         code = USER_ERROR
     sys.exit(code)

@@ -143,6 +143,14 @@ def test_a_path_that_leads_nowhere_is_a_mistake(name, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["verdict"] == "error"
 
 
+def test_a_folder_s_name_is_not_printed_live(tmp_path):
+    (tmp_path / "\x1b[31m").mkdir()
+    done = run_command(tmp_path, "suite.review", "\x1b[31m")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "\\x1b[31m holds no evidence" in done.stderr
+    assert "\x1b" not in done.stderr
+
+
 def test_what_the_system_refuses_is_one_line(monkeypatch, capsys, tmp_path):
     def refused(*_, **__):
         raise OSError(28, "No space left on device", "unpacked")

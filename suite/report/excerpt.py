@@ -7,6 +7,7 @@ import stat
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
+from suite.errors import printable
 from suite.rules.finding import Finding
 
 MAX_SHOWN = 400  # characters
@@ -31,11 +32,6 @@ def excerpts(root: Path, findings: Iterable[Finding]) -> dict[Place, str]:
         if path.resolve().is_relative_to(root.resolve()):
             found |= {(name, number): text for number, text in _lines(path, numbers).items()}
     return found
-
-
-def printable(text: str) -> str:
-    """`text` with everything escaped that a terminal or a browser would not show as one plain character."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def _lines(path: Path, numbers: Collection[int]) -> dict[int, str]:

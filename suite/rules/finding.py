@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
+from suite.errors import printable
+
 if TYPE_CHECKING:
     from suite.rules.reading import Evidence
 
@@ -51,7 +53,7 @@ def shown(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if len(text) > _MAX_SHOWN:
         text = text[:_MAX_SHOWN] + "..."
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return printable(text)
 
 
 Subject = TypeVar("Subject")
