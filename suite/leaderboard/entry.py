@@ -64,7 +64,7 @@ class Entry:
     verdict: Verdict
     findings: int
     seconds: float | None
-    normalisation: float
+    normalisation: float | None
     runs_needed: int | None
     runs: tuple[Run, ...]
 
@@ -135,7 +135,8 @@ def mean_of_kept(runs: Sequence[Run], of: Callable[[Run], float | None]) -> floa
 
 def normalised(entry: Entry) -> str:
     """What has to stand by a score that is not the olympic mean itself; empty where it is."""
-    return "" if entry.seconds is None or entry.normalisation == 1 else f"olympic mean times {entry.normalisation:.5g}"
+    factor = entry.normalisation
+    return "" if entry.seconds is None or factor is None or factor == 1 else f"olympic mean times {factor:.5g}"
 
 
 def remarks(entry: Entry) -> list[str]:
