@@ -53,7 +53,7 @@ def main(argv: list[str]) -> int:
         given = {override.key_or_group: str(override.value()) for override in overrides}
         try:
             codes.append(_run(OmegaConf.to_container(options, resolve=True), choices, given))  # type: ignore[arg-type]
-        except UserError as error:
+        except (UserError, OSError) as error:
             print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
             codes.append(USER_ERROR)
 
