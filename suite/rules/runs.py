@@ -28,7 +28,12 @@ _AS_WRITTEN = "submit the folder as the suite wrote it"
 def same_configuration(run: Evidence) -> Iterator[Breach]:
     """The log names the configuration by its sum, and both name the run alike. A changed file has its own rule."""
     line = run.line(LOGGED_CONFIG)
-    if line is None or not run.intact(CONFIG):
+    if line is None:
+        return
+    for name in IDENTITY:
+        if line.metadata.get(name) is None:
+            yield Breach(LOG, line.number, f"{name} of the run", "none", _AS_WRITTEN)
+    if not run.intact(CONFIG):
         return
     found = line_hash(run.contents[CONFIG])
     if line.value != found:
@@ -63,15 +68,21 @@ def seeded(run: Evidence) -> Iterator[Breach]:
 
 @RESULT.rule("runs.3")
 def all_runs(runs: Sequence[Evidence]) -> Iterator[Breach]:
-    """A result holds each of the runs that its command planned."""
+    """A result holds each of the runs that its command planned. What they were, each configuration says."""
+    for run in runs:
+        if not run.parsed(CONFIG):
+            continue
+        for name in ("runs", "run_index"):
+            if not whole(value := run.configured(name)):
+                expected = f"{name}, a whole number from 1"
+                yield Breach(path_of(run, CONFIG), run.config_line(name), expected, value, _AS_WRITTEN)
+        index = whole(run.configured("run_index"))
+        if index and run.label and run.label.rpartition("/")[2] != f"run_{index}":
+            where = run.config_line("run_index")
+            yield Breach(path_of(run, CONFIG), where, f"the index that {run.label} has", index, _AS_WRITTEN)
     planned = whole(runs[0].configured("runs"))
-    if planned is None:
+    if not planned:
         return
-    indices = [run.configured("run_index") for run in runs]
-    for run, index in zip(runs, indices, strict=True):
-        if run.label and run.parsed(CONFIG) and run.label.rpartition("/")[2] != f"run_{index}":
-            number = run.config_line("run_index")
-            yield Breach(path_of(run, CONFIG), number, f"the index that {run.label} has", index, _AS_WRITTEN)
     if not runs[0].label:
         if planned > 1:
             mend = "review the folder that holds all runs of the result"

@@ -160,6 +160,10 @@ def _system() -> Iterator[Mutant]:
 def _runs_and_quality() -> Iterator[Mutant]:
     for name in IDENTITY:
         yield "runs.1", f"{name} in the log", metadata_of(mllog.CONFIG, name)
+        yield "runs.1", f"no {name}", lambda run, name=name: _unnamed(run, name)
+    for name in ("runs", "run_index"):
+        for wrong in (None, 0, "1", 1.0, True):
+            yield "runs.3", f"{name} {wrong!r}", configured(name, to=lambda _, wrong=wrong: wrong)
     yield "runs.1", "sum of the configuration", value_of(mllog.CONFIG)
     for wrong in (-1, 2**31, 1.0, "100", True, None, [100]):
         yield "runs.2", f"seed {wrong!r}", value_of(keys.SEED, lambda _, wrong=wrong: wrong)
@@ -235,6 +239,11 @@ def _twice(run: Evidence, key: str) -> None:
         records.insert(at, {**records[at], "metadata": dict(records[at]["metadata"])})
 
     run.edit_log(change)
+
+
+def _unnamed(run: Evidence, name: str) -> None:
+    run.edit(mllog.CONFIG, lambda record: record["metadata"].pop(name))
+    run.edit_config(lambda values: values.pop(name))
 
 
 def _shifted(run: Evidence, at: int, by: int) -> None:

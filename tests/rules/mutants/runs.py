@@ -23,6 +23,12 @@ def another_configuration(run):
     run.edit(mllog.CONFIG, lambda record: record.update(value="0" * 64))
 
 
+@breaks("runs.1")
+def a_run_without_a_name(run):
+    run.edit(mllog.CONFIG, lambda record: record["metadata"].pop("run_id"))
+    run.edit_config(lambda values: values.pop("run_id"))
+
+
 @breaks("runs.2")
 def seed_as_text(run):
     run.edit(keys.SEED, lambda record: record.update(value="100"))
@@ -41,6 +47,15 @@ def a_run_left_out(folder):
 @breaks_result("runs.3")
 def a_run_renamed(folder):
     (folder / "run_5").rename(folder / "run_6")
+
+
+@breaks_result("runs.3")
+def a_run_left_out_and_the_plan_with_it(folder):
+    shutil.rmtree(folder / "run_5")
+    for index in range(1, 5):
+        run = Evidence(folder / f"run_{index}")
+        run.edit(mllog.CONFIG, lambda record: record["metadata"].update(runs="some"))
+        run.edit_config(lambda values: values.update(runs="some"))
 
 
 @breaks_result("runs.4")
