@@ -9,7 +9,7 @@ from suite import config as suite_config
 from suite.measure.energy import energy
 from suite.record.evidence import CONFIG, LOG, POWER, SYSTEM
 from suite.record.mllog import COST, ENERGY, ENVIRONMENT
-from suite.record.parsing import number, same
+from suite.record.parsing import number, same, whole
 from suite.rules.finding import RUN, Breach
 from suite.rules.reading import Evidence
 
@@ -115,12 +115,12 @@ def _price_per_hour(run: Evidence) -> float | None:
     return _of_system(run, *PRICES)
 
 
-def _of_system(run: Evidence, whole: str, per_cpu: str) -> float | None:
+def _of_system(run: Evidence, total: str, per_cpu: str) -> float | None:
     """A configured figure of the whole system, or else the one per logical CPU times the number of those."""
-    figure = number(run.configured("system", whole))
+    figure = number(run.configured("system", total))
     if figure is not None:
         return figure
-    each, cpus = number(run.configured("system", per_cpu)), number(run.described("detected", "logical_cpus"))
+    each, cpus = number(run.configured("system", per_cpu)), whole(run.described("detected", "logical_cpus"))
     return None if each is None or cpus is None else each * cpus
 
 

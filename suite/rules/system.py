@@ -13,7 +13,7 @@ from suite.config import System
 from suite.measure.machine import AUTO
 from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.record.mllog import CONFIG as LOGGED_CONFIG
-from suite.record.parsing import differences
+from suite.record.parsing import differences, whole
 from suite.record.system import KEYS
 from suite.rules.finding import RUN, Breach
 from suite.rules.reading import Evidence
@@ -35,6 +35,8 @@ FILLED = (
 FILLED_WITH_ACCELERATORS = ("accelerator_model_name", "accelerator_memory_capacity")
 FREE = {"price_per_hour", "price_per_cpu_hour", "price", "default_scale"}  # what a submitter may set for a named system
 
+_AS_WRITTEN = "submit the file as the suite wrote it"
+
 
 @RUN.rule("system.1")
 def described(run: Evidence) -> Iterator[Breach]:
@@ -43,7 +45,7 @@ def described(run: Evidence) -> Iterator[Breach]:
         return
     description = run.described("description")
     if not isinstance(description, dict):
-        yield Breach(SYSTEM, 1, "a description", description, "submit the file as the suite wrote it")
+        yield Breach(SYSTEM, 1, "a description", description, _AS_WRITTEN)
         return
     accelerated = description.get("accelerators_per_node") not in ("", "0", None)
     needed = {*FILLED, *(FILLED_WITH_ACCELERATORS if accelerated else ())}
@@ -98,12 +100,25 @@ def known_system(run: Evidence) -> Iterator[Breach]:
 
 @RUN.rule("system.4")
 def detected(run: Evidence) -> Iterator[Breach]:
-    """The accelerators that were found are those of the system."""
-    system = _listed(run)
-    if system is None or system.accelerator is None or not run.parsed(SYSTEM):
+    """What was found on the machine is what is described, and the accelerators are those of the system."""
+    if not run.parsed(SYSTEM):
         return
     found = run.described("detected", "accelerators")
     names = [each.get("name") if isinstance(each, dict) else each for each in found] if isinstance(found, list) else []
+    cpus = run.described("detected", "logical_cpus")
+    if not whole(cpus):
+        line = run.json_line(SYSTEM, "logical_cpus")
+        yield Breach(SYSTEM, line, "logical_cpus, a whole number from 1", cpus, _AS_WRITTEN)
+    counts = {"host_processor_vcpu_count": cpus}
+    if run.parsed(CONFIG):  # which says whether the accelerators took part
+        counts["accelerators_per_node"] = len(names) if run.configured("system", "accelerator") else 0
+    for name, count in counts.items():
+        text = run.described("description", name)
+        if isinstance(text, str) and text.strip() != str(count):
+            yield Breach(SYSTEM, run.json_line(SYSTEM, name), f"{name} {count}, as detected", text, _AS_WRITTEN)
+    system = _listed(run)
+    if system is None or system.accelerator is None:
+        return
     matching = [name for name in names if isinstance(name, str) and re.search(system.accelerator, name)]
     if not len(matching) == len(names) == system.accelerators_per_node:
         expected = f"{system.accelerators_per_node} accelerators matching {system.accelerator}, for hw={system.name}"

@@ -150,6 +150,8 @@ def _system() -> Iterator[Mutant]:
         yield "system.1", f"{key} not as text", _described(key, lambda _: 1)
     for key in FILLED:
         yield "system.1", f"{key} left empty", _described(key, lambda _: " ")
+    for wrong in (1e-6, 0, -1, 2.0, True, "2", None, 3):
+        yield "system.4", f"logical CPUs {wrong!r}", _detected("logical_cpus", wrong)
     yield "system.2", "platform in the log", value_of(keys.SUBMISSION_PLATFORM)
     yield "system.2", "system in the log", metadata_of(mllog.CONFIG, "system")
     yield "system.2", "system in the description", _described("system_name", other)
@@ -215,6 +217,10 @@ def _described(name: str, to: Callable[[Any], Any]) -> Callable[[Evidence], None
         values["description"][name] = to(values["description"][name])
 
     return lambda run: run.edit_system(change)
+
+
+def _detected(name: str, wrong: Any) -> Callable[[Evidence], None]:
+    return lambda run: run.edit_system(lambda values: values["detected"].update({name: wrong}))
 
 
 def _torn(run: Evidence, key: str) -> None:

@@ -171,3 +171,14 @@ def unknown_system(run):
 def another_accelerator(run):
     made = rewrite(run, hw="h200", machine=WITH_H200)
     made.edit_system(lambda values: values["detected"]["accelerators"][0].update(name="NVIDIA A100"))
+
+
+@breaks("system.4")
+def more_processors_described(run):
+    run.edit_system(lambda values: values["description"].update(host_processor_vcpu_count="64"))
+
+
+@breaks("system.4")
+def an_accelerator_described(run):
+    named = {"accelerators_per_node": "1", "accelerator_model_name": "a GPU", "accelerator_memory_capacity": "8 GB"}
+    run.edit_system(lambda values: values["description"].update(named))

@@ -89,6 +89,11 @@ def another_processor(folder):
     run.edit_system(lambda values: values["description"].update(host_processor_model_name="a faster one"))
 
 
+@breaks_result("system.5")
+def another_kernel(folder):
+    Evidence(folder / "run_5").edit_system(lambda values: values["detected"].update(kernel="0.1"))
+
+
 @breaks_result("division.6")
 def another_submitter_s_run(folder):
     run = Evidence(folder / "run_5")
