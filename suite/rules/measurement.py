@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from suite import config as suite_config
+from suite.config import Price
 from suite.measure.energy import energy
 from suite.record.evidence import CONFIG, LOG, POWER, SYSTEM
 from suite.record.mllog import COST, ENERGY, ENVIRONMENT
@@ -67,6 +68,7 @@ def cost_holds(run: Evidence) -> Iterator[Breach]:
     line, start, stop = run.line(COST), run.timeline.run_start, run.timeline.run_stop
     if not (line and start and stop and run.intact(CONFIG, SYSTEM)):
         return
+    yield from _improper_price(run)
     price = _price_per_hour(run)
     if not _close(price, line.metadata.get("price_per_hour")):
         expected = f"price_per_hour {price}, as configured"
@@ -105,6 +107,23 @@ def quiet(run: Evidence) -> Iterator[Breach]:
             reasons = line.metadata.get("reasons")
             found = f"{line.value}: {'; '.join(map(str, reasons)) if isinstance(reasons, list) else reasons}"
             yield Breach(LOG, line.number, "a quiet machine", found, mend, "note")
+
+
+def _improper_price(run: Evidence) -> Iterator[Breach]:
+    """Where a configured price is none that could be paid, or says too little of where it comes from."""
+    for name in PRICES:
+        value = run.configured("system", name)
+        figure = number(value)
+        if value is not None and (figure is None or figure < 0):
+            yield Breach(CONFIG, run.config_line("system", name), f"{name}, a number from 0", value, _AS_WRITTEN)
+    if _price_per_hour(run) is None:
+        return
+    for name in Price.model_fields:
+        text = run.configured("system", "price", name)
+        if not isinstance(text, str) or (name in ("provider", "source") and not text.strip()):
+            where = run.config_line("system", "price", name)
+            mend = "say where the price comes from; hw.price_per_hour= alone says that it was set by hand"
+            yield Breach(CONFIG, where, f"{name} of the price, as text", text or "nothing", mend)
 
 
 def _power_ceiling(run: Evidence) -> float | None:

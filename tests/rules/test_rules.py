@@ -8,14 +8,16 @@ import pytest
 
 from suite import config
 from suite.config import Range
+from suite.measure.machine import resolve
 from suite.rules import reading
 from suite.rules.finding import PACKAGE, RESULT, RUN
 from suite.rules.submission import FOLDERS
 from suite.rules.verdict import review
 from suite.rules.waivers import WAIVERS
-from tests.rules.evidence_maker import BENCHMARK, WITH_H200, Evidence, write_run
+from tests.rules.evidence_maker import BENCHMARK, CPU_ONLY, WITH_H200, Evidence, write_run
 from tests.rules.mutants import MUTANTS, RESULT_MUTANTS
 from tests.rules.mutants.benchmark import hyperparameters, open_division
+from tests.rules.mutants.outcome import priced
 
 RULES_MD = Path(__file__).resolve().parent.parent.parent / "rules.md"
 NOTES = {"package.5", "convergence.1", "runs.7", "measurement.2", "measurement.4", "measurement.5"}  # they inform
@@ -143,6 +145,14 @@ def test_one_run_that_did_not_converge_is_the_dropped_slowest(sound_result, tmp_
         made = review(folder)
         assert (made.verdict, made.converged) == ("pass", False)
         assert made.score_s == (30.0 if index == 2 else None)
+
+
+def test_a_price_set_by_hand_passes_as_the_submitter_s_own(run):
+    options = {**config.load("hw", "cpu"), "price_per_hour": 2.1}
+    price = resolve(config.system("cpu", options), CPU_ONLY).price
+    priced(run, 2.1, **price.model_dump())
+    made = review(run.folder)
+    assert (made.verdict, rules_of(made.findings, but=ALWAYS)) == ("pass", {"measurement.4"})
 
 
 def test_findings_name_the_line_of_the_file(run):

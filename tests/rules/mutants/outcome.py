@@ -120,15 +120,37 @@ def another_provider(run):
     run.edit(mllog.COST, lambda record: record["metadata"].update(provider="a friend"))
 
 
-@breaks("measurement.4")
-def own_price(run):
-    run.edit_config(lambda values: values["system"].update(price_per_hour=1.0))
+def priced(run, price_per_hour, **price):
+    """Another price in configuration and log; what is `price` of where it comes from, where it is not the suite's."""
 
     def change(record):
-        record["metadata"]["price_per_hour"] = 1.0
-        record["value"] = 30.0 / 3600
+        record["value"] = price_per_hour * 30.0 / 3600
+        record["metadata"].update(price_per_hour=price_per_hour, **price)
 
+    run.edit_config(lambda values: values["system"].update(price_per_hour=price_per_hour))
+    run.edit_config(lambda values: values["system"]["price"].update(price))
     run.edit(mllog.COST, change)
+
+
+@breaks("measurement.3")
+def paid_for_running(run):
+    priced(run, -5.0)
+
+
+@breaks("measurement.3")
+def a_price_of_no_source(run):
+    priced(run, 5.0)
+    run.edit_config(lambda values: values["system"].update(price=None))
+
+
+@breaks("measurement.3")
+def a_price_of_an_empty_source(run):
+    priced(run, 5.0, source="")
+
+
+@breaks("measurement.4")
+def own_price(run):
+    priced(run, 1.0)
 
 
 @breaks("measurement.5")
