@@ -13,17 +13,16 @@ from suite.record.evidence import UnsafeFile
 from suite.record.parsing import MalformedError, number, whole
 from suite.report.drawn import history_of
 from suite.report.model import SUITE, Report, report
+from suite.rules.claims import SPELLED, UNDECIDED, UNNAMED
 from suite.rules.finding import Finding, shown
 from suite.rules.mlperf import packages, systems
 from suite.rules.mlperf.scores import Score
 from suite.rules.seals import NAME, SEAL, Seal
 from suite.rules.verdict import Progress, ResultReview, verdict_of
-from suite.submission.collecting import UNDECIDED, UNNAMED
-from suite.submission.describing import SPELLED
 
 UNKNOWN = "not known"
 _BOUND = 1e15
-SEALED = "package.6"  # a breach of it is one of every result below the seal
+SEALED = ("package.6", "package.7")  # a breach of these is one of every result below the seal
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ def _of_suite(result: ResultReview, source: Source, made: Report) -> Entry:
         for finding in made.findings
         if finding.severity != "note"
         and finding not in made.waived
-        and (_within(finding, result.path) or (finding.rule == SEALED and any(_within(finding, at) for at in seals)))
+        and (_within(finding, result.path) or (finding.rule in SEALED and any(_within(finding, at) for at in seals)))
     ]
     runs = tuple(
         Run(

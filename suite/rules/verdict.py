@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from mlperf_logging.mllog import constants as keys
 
 from suite.config import Benchmark
-from suite.record.evidence import LOG
+from suite.record.evidence import LOG, UnsafeFile
 from suite.record.mllog import COST, ENERGY, ENVIRONMENT, RESTART, samples_of
-from suite.record.parsing import number
+from suite.record.parsing import MalformedError, number
 from suite.record.summary import Summary
 from suite.record.system import KEYS
 from suite.rules import benchmark, copies, hyperparameters, log, measurement, package, quality, runs, system
+from suite.rules.claims import SEALED, Sealed
 from suite.rules.convergence import Convergence, convergence
 from suite.rules.finding import PACKAGE, RESULT, RUN, Finding, shown
 from suite.rules.history import History, of_lines
 from suite.rules.reading import Evidence
 from suite.rules.scoring import olympic_mean
+from suite.rules.seals import Seal
 from suite.rules.submission import FOLDERS, Result, check_size, join, survey
 
 # Imported, each registers its checks.
@@ -112,6 +114,7 @@ def review(path: Path, data_dir: str | None = None, progress: Progress = lambda 
     total = sum(len(result.runs) for result in submission.results)
     everything: list[Evidence] = []
     results = []
+    runs_of: dict[str, list[Evidence]] = {}
     for result in submission.results:
         evidence, reviewed = [], []
         for label in result.runs:
@@ -119,8 +122,11 @@ def review(path: Path, data_dir: str | None = None, progress: Progress = lambda 
             reviewed.append(_reviewed(evidence[-1], result))
             progress(len(everything) + len(evidence), total)
         results.append(_result(result, evidence, reviewed))
+        runs_of[result.path] = evidence
         everything += (replace(run, label=join(result.path, run.label)) for run in evidence)
     findings = FOLDERS.findings(submission) + PACKAGE.findings(everything)
+    for folder in submission.sealed:
+        findings += _claims(root, folder, runs_of)
     findings += (finding for result in results for finding in result.findings)
     return Review(verdict_of(findings), findings, results)
 
@@ -129,6 +135,20 @@ def verdict_of(findings: Iterable[Finding]) -> Verdict:
     """What follows from findings."""
     severities = {finding.severity for finding in findings}
     return "fail" if "fail" in severities else "error" if "error" in severities else "pass"
+
+
+def _claims(root: Path, folder: str, runs_of: Mapping[str, Sequence[Evidence]]) -> list[Finding]:
+    """What is found where the package in `folder` is held to its runs. A seal that cannot be read has its own rule."""
+    try:
+        seal = Seal.read(root / folder)
+    except (MalformedError, UnsafeFile, OSError):
+        return []
+    below = {
+        PurePosixPath(path).relative_to(folder).as_posix(): runs
+        for path, runs in runs_of.items()
+        if PurePosixPath(path).is_relative_to(folder)
+    }
+    return SEALED.findings(Sealed(root / folder, seal, below), folder)
 
 
 def _result(result: Result, evidence: list[Evidence], reviewed: list[RunReview]) -> ResultReview:

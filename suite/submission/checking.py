@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from suite.record.system import STATUSES
 from suite.report.model import Report, report
 from suite.report.progress import bar
+from suite.rules.claims import UNNAMED, fitting
 from suite.rules.finding import Finding
 from suite.rules.mlperf import packages, systems
-from suite.submission.collecting import UNDECIDED, UNNAMED, Collected
+from suite.submission.collecting import Collected
 from suite.submission.staging import Declared
 
 MLPERF = "mlperf-6.1"  # the round whose package layout is kept to
@@ -45,12 +45,9 @@ def check(staged: Path, results: Sequence[Collected], declared: Declared, data_d
         else:
             made.remarks.append(_said(finding))
     for result in results:
-        for name, logged, fitting in (
-            ("org", result.org, (declared.org, UNNAMED)),
-            ("division", result.division, (declared.division,)),
-            ("category", result.status, (STATUSES[declared.category], UNDECIDED)),
-        ):
-            if logged not in fitting:
+        fits = fitting(declared.org, declared.division, declared.category)
+        for name, logged in (("org", result.org), ("division", result.division), ("category", result.status)):
+            if logged not in fits[name]:
                 said = getattr(declared, name)
                 made.broken.append(f"{result.place}: its log says {logged}, the command {name}={said}")
         if result.org == UNNAMED:

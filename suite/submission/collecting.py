@@ -12,13 +12,11 @@ from mlperf_logging.mllog import constants as keys
 from suite.config import Benchmark
 from suite.errors import UserError
 from suite.record.evidence import CONFIG, LOG, SYSTEM
+from suite.rules.claims import UNNAMED, folder_of
 from suite.rules.finding import shown
 from suite.rules.reading import Evidence
 from suite.rules.seals import NAME
 from suite.rules.submission import survey
-
-UNNAMED = "unknown"  # the submitter of a run that was made without submitter=
-UNDECIDED = keys.RESEARCH  # the status of a run that was made without category=
 
 
 @dataclass(frozen=True)
@@ -55,11 +53,6 @@ class Collected:
         """Each run's folder in the result, `run_1` and so on, and its evidence."""
         for at, folder in enumerate(self.runs, 1):
             yield f"run_{at}", Evidence.read(folder)
-
-
-def folder_of(benchmark: str) -> str:
-    """The folder of a benchmark: `task-scale`."""
-    return benchmark.replace("/", "-")
 
 
 def collect(folders: Iterable[Path], system: str | None) -> list[Collected]:

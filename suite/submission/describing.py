@@ -10,18 +10,11 @@ from suite.errors import UserError, unknown
 from suite.record.evidence import UnsafeFile, read_safely
 from suite.record.parsing import MalformedError, yaml_mapping
 from suite.record.system import KEYS
+from suite.rules.claims import MAX_DESCRIPTION, SPELLED
 from suite.submission.collecting import Collected
 
-# The status as MLCommons' checker spells it, by category.
-SPELLED = {
-    "available": "Available on-premise",
-    "cloud": "Available cloud",
-    "preview": "Preview",
-    "research": "Research, Development, or Internal (RDI)",
-}
 DECLARED = ("submitter", "division", "status", "system_name")  # by the command
 OPTIONAL = ("hw_notes", "sw_notes")
-MAX_BYTES = 1 << 20
 
 Description = dict[str, str]
 
@@ -35,7 +28,7 @@ def told(path: Path | None, systems: Iterable[str]) -> dict[str, Description]:
     if path is None:
         return made
     try:
-        values, _ = yaml_mapping(read_safely(path, MAX_BYTES))
+        values, _ = yaml_mapping(read_safely(path, MAX_DESCRIPTION))
     except (MalformedError, UnsafeFile) as error:
         raise UserError(f"description={path}: {error}") from error
     except OSError as error:

@@ -14,13 +14,13 @@ from suite import __version__
 from suite.errors import UserError
 from suite.record.evidence import LOG, UnsafeFile, read_safely
 from suite.record.parsing import MalformedError, json_object
+from suite.rules.claims import MAX_DESCRIPTION
 from suite.rules.reading import WAIVERS
 from suite.rules.seals import SEAL, Seal, breaches
 from suite.submission.code import Code, code
 from suite.submission.collecting import Collected
 from suite.submission.describing import Description, describe, empty, joined
 
-_MAX_DESCRIPTION = 1 << 20
 _MAX_WAIVERS = 64 << 10
 
 
@@ -143,7 +143,7 @@ def _description(result: Collected, declared: Declared, staged: Path) -> None:
 
 def _read(path: Path) -> Description:
     try:
-        values = json_object(read_safely(path, _MAX_DESCRIPTION))
+        values = json_object(read_safely(path, MAX_DESCRIPTION))
     except (MalformedError, UnsafeFile) as error:
         raise UserError(f"{path.name} is no system description: {error}") from error
     return {key: value for key, value in values.items() if isinstance(value, str)}

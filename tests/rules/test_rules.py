@@ -10,6 +10,7 @@ from suite import config
 from suite.config import Range
 from suite.measure.machine import resolve
 from suite.rules import reading
+from suite.rules.claims import SEALED
 from suite.rules.finding import PACKAGE, RESULT, RUN
 from suite.rules.submission import FOLDERS
 from suite.rules.verdict import review
@@ -87,7 +88,7 @@ def test_each_check_has_a_mutant():
 def test_rules_md_and_the_checks_name_the_same_rules():
     rules = re.findall(r"^\*\*([a-z]+\.\d+)\*\* .*?`machine: (yes|no)`$", RULES_MD.read_text(), re.M | re.S)
     assert len(rules) == len({rule for rule, _ in rules}) == RULES_MD.read_text().count("\n**")
-    registries = (RUN, RESULT, PACKAGE, FOLDERS, WAIVERS)
+    registries = (RUN, RESULT, PACKAGE, FOLDERS, SEALED, WAIVERS)
     assert {rule for rule, machine in rules if machine == "yes"} == {r for each in registries for r in each.by_rule}
 
 

@@ -1,0 +1,133 @@
+"""The check of what a sealed package says of its runs: in submission.json, in systems/ and by its folders' names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mlperf_logging.mllog import constants as keys
+
+from suite.record.evidence import LOG, UnsafeFile, read_safely
+from suite.record.parsing import MalformedError, json_object, same
+from suite.record.system import KEYS, STATUSES
+from suite.rules.finding import Breach, Checks
+from suite.rules.reading import Evidence
+from suite.rules.seals import SEAL, Seal
+
+UNNAMED = "unknown"  # the submitter of a run that was made without submitter=
+UNDECIDED = keys.RESEARCH  # the status of a run that was made without category=
+# The status as MLCommons' checker spells it, by category.
+SPELLED = {
+    "available": "Available on-premise",
+    "cloud": "Available cloud",
+    "preview": "Preview",
+    "research": "Research, Development, or Internal (RDI)",
+}
+MAX_DESCRIPTION = 1 << 20
+
+_AS_WRITTEN = "submit the package as python -m suite.submit wrote it"
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """The package in `folder`. `results` are the runs of each result by its path in the package."""
+
+    folder: Path
+    seal: Seal
+    results: Mapping[str, Sequence[Evidence]]
+
+
+SEALED: Checks[Sealed] = Checks()
+
+
+def folder_of(benchmark: str) -> str:
+    """The folder of a benchmark: `task-scale`."""
+    return benchmark.replace("/", "-")
+
+
+def fitting(org: str, division: str, category: str) -> dict[str, tuple[str | None, ...]]:
+    """What the logs of a submission may say, by what is declared of it; a run may have left org and category open."""
+    return {
+        "org": (org, UNNAMED),
+        "division": (division,),
+        "category": (STATUSES.get(category), UNDECIDED),
+    }
+
+
+@SEALED.rule("package.7")
+def true_to_its_runs(package: Sealed) -> Iterator[Breach]:
+    """What the package says of its runs is what these say themselves."""
+    seal, results = package.seal, package.results
+    if seal.category not in STATUSES:
+        yield Breach(SEAL, None, f"category: one of {', '.join(STATUSES)}", seal.category, _AS_WRITTEN)
+    said = {each["path"] for each in seal.results}
+    for path in sorted(results.keys() - said):
+        yield Breach(path, None, f"a result that {SEAL} names", "another one", _AS_WRITTEN)
+    for path in sorted(said - results.keys()):
+        yield Breach(SEAL, None, f"the evidence of {path}", "none", _AS_WRITTEN)
+    for claimed in seal.results:
+        if runs := results.get(claimed["path"]):
+            yield from _result(claimed, runs)
+            yield from _declared(seal, claimed["path"], runs[0])
+            yield from _described(package, claimed["path"].split("/")[1], runs[0])
+
+
+def _result(claimed: Mapping[str, Any], runs: Sequence[Evidence]) -> Iterator[Breach]:
+    """Where an entry of the seal, or the name of its folder, is not of these runs."""
+    _, system, folder = claimed["path"].split("/")
+    benchmark, revision = runs[0].value(keys.SUBMISSION_BENCHMARK), runs[0].described("git", "revision")
+    facts = {
+        "benchmark": benchmark,
+        "system": system,
+        "framework": runs[0].configured("framework"),
+        "runs": len(runs),
+        "result_id": runs[0].configured("result_id"),
+        **({"revision": revision} if claimed.get("revision") is not None else {}),
+    }
+    for name, fact in facts.items():
+        if not same(fact, claimed.get(name)):
+            expected = f"{name} {fact} of {claimed['path']}"
+            yield Breach(SEAL, None, expected, claimed.get(name), _AS_WRITTEN)
+    if isinstance(benchmark, str) and folder != folder_of(benchmark):
+        yield Breach(claimed["path"], None, f"a folder {folder_of(benchmark)}", folder, _AS_WRITTEN)
+
+
+def _declared(seal: Seal, path: str, run: Evidence) -> Iterator[Breach]:
+    """Where a log is of another submitter, division or category than the seal."""
+    logged = {"org": keys.SUBMISSION_ORG, "division": keys.SUBMISSION_DIVISION, "category": keys.SUBMISSION_STATUS}
+    for name, fits in fitting(seal.org, seal.division, seal.category).items():
+        line = run.line(logged[name])
+        if line and line.value not in fits:
+            expected = f"a log of {name} {getattr(seal, name)}, as {SEAL} has it"
+            yield Breach(f"{path}/{run.label}/{LOG}", line.number, expected, line.value, _AS_WRITTEN)
+
+
+def _described(package: Sealed, system: str, run: Evidence) -> Iterator[Breach]:
+    """Where the description of a system lacks a key, or is not what was declared and found out."""
+    path = f"systems/{system}.json"
+    try:
+        if (package.folder / "systems").is_symlink():
+            raise UnsafeFile("lies behind a symbolic link")
+        values = json_object(read_safely(package.folder / path, MAX_DESCRIPTION))
+    except (MalformedError, UnsafeFile) as error:
+        yield Breach(path, getattr(error, "line", None), "a system description", str(error), _AS_WRITTEN)
+        return
+    except OSError as error:
+        yield Breach(path, None, "a system description", error.strerror or "cannot be read", _AS_WRITTEN)
+        return
+    seal = package.seal
+    declared = {
+        "submitter": seal.org,
+        "division": seal.division,
+        "status": SPELLED.get(seal.category),
+        "system_name": system,
+    }
+    for key in KEYS:
+        text, found = values.get(key), run.described("description", key)
+        wanted = declared.get(key) or (found.strip() if isinstance(found, str) else "")
+        if not isinstance(text, str):
+            yield Breach(path, None, f"{key} as text", text, "leave it empty if it is not known")
+        elif wanted and text.strip() != wanted:
+            yield Breach(path, None, f"{key}: {wanted}", text or "nothing", _AS_WRITTEN)
