@@ -2,19 +2,22 @@
 
 Four series are compared where both logs have them: the losses and throughputs along the way, the qualities of the
 evaluations, and the times between the lines of the run. Two runs that were really made differ in all of them: the
-seed changes losses and qualities, the machine changes throughputs and times.
+seed changes losses and qualities, the machine changes throughputs and times. Of benchmarks that can be submitted the
+predictions are compared as well: of many that are not all right, no two seeds give the same.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import median
 from typing import Any
 
 from mlperf_logging.mllog import constants as keys
 
-from suite.record.evidence import LOG
+from suite.record.evidence import LOG, PREDICTIONS
 from suite.record.mllog import TRACKED, samples_of
 from suite.record.parsing import number
 from suite.rules.finding import PACKAGE, Breach
@@ -24,13 +27,16 @@ from suite.rules.timeline import IN_RUN
 
 SPARE = 5  # of so many values in the shorter series one may disagree
 SHORT_MS = 20  # times between two lines that say nothing: many a pair of them agrees by chance
+SLACK_MS = 3  # by which a time may have been moved
+UNEVEN_MS = 10 * SLACK_MS  # the least deviation among times of one kind, without which they agree by nature
+FEW_BYTES = 1000  # of predictions: so few may agree by chance
 
 Series = Mapping[Any, float]  # by what was logged and at how many samples
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of series. Values agree if they differ by at most `tolerance` of the larger one.
+    """A kind of series. Values agree if they differ by at most `tolerance` of the larger one, or by `slack`.
 
     Two series are copies only if at least `least` different values agree. A `seeded` kind depends on the seed: two runs
     that own up to one seed, say in two frameworks, may share it.
@@ -41,6 +47,7 @@ class Kind:
     tolerance: float
     least: int
     seeded: bool
+    slack: float = 0.0
 
 
 def _tracked(name: str) -> Callable[[Evidence], Series]:
@@ -56,18 +63,31 @@ def _qualities(run: Evidence) -> Series:
 
 
 def _times(run: Evidence) -> Series:
-    """Milliseconds since the line before, of each line between run_start and run_stop that marks a step."""
+    """Milliseconds since the line before, of each line between run_start and run_stop that marks a step.
+
+    Only of kinds of lines whose times are uneven: on a quiet machine the others are alike in all runs.
+    """
     marks = [line for key in (keys.RUN_START, *IN_RUN, TRACKED, keys.RUN_STOP) for line in run.lines_of.get(key, [])]
     marks.sort(key=lambda line: line.number)
     between = {(line.key, samples_of(line)): line.time_ms - before.time_ms for before, line in pairwise(marks)}
-    return {mark: ms for mark, ms in between.items() if ms >= SHORT_MS}
+    long = {mark: ms for mark, ms in between.items() if ms >= SHORT_MS}
+    of_kind = defaultdict(list)
+    for (key, _), ms in long.items():
+        of_kind[key].append(ms)
+    return {mark: ms for mark, ms in long.items() if _deviation(of_kind[mark[0]]) >= UNEVEN_MS}
+
+
+def _deviation(values: Sequence[float]) -> float:
+    """The median distance from the median."""
+    middle = median(values)
+    return median(abs(value - middle) for value in values)
 
 
 KINDS = (
     Kind("losses", _tracked("loss"), 1e-3, 3, seeded=True),
     Kind("throughputs", _tracked("throughput"), 1e-6, 3, seeded=False),
     Kind("qualities", _qualities, 0.0, 5, seeded=True),
-    Kind("times between its lines", _times, 0.0, 5, seeded=False),
+    Kind("times between its lines", _times, 0.0, 5, seeded=False, slack=SLACK_MS),
 )
 
 
@@ -83,11 +103,20 @@ def no_copies(runs: Sequence[Evidence]) -> Iterator[Breach]:
                 for kind, a, b in zip(KINDS, series[early], series[late], strict=True)
                 if not (kind.seeded and seeds[early] == seeds[late]) and _copies(kind, a, b)
             ]
+            if seeds[early] != seeds[late] and _same_predictions(runs[early], runs[late]):
+                alike.append("predictions")
             if alike:
                 found = f"the {', '.join(alike)} of {path_of(runs[early], LOG)}"
                 mend = "submit runs that were each made, with a seed of its own"
                 yield Breach(path_of(runs[late], LOG), None, "a log of a run of its own", found, mend)
                 break
+
+
+def _same_predictions(a: Evidence, b: Evidence) -> bool:
+    """Whether two runs predict alike what two seeds cannot. Those of `mini` may both be all right."""
+    content = a.contents.get(PREDICTIONS, b"")
+    submittable = a.benchmark is not None and a.benchmark.scale != "mini"
+    return submittable and len(content) > FEW_BYTES and content == b.contents.get(PREDICTIONS)
 
 
 def _copies(kind: Kind, a: Series, b: Series) -> bool:
@@ -97,7 +126,7 @@ def _copies(kind: Kind, a: Series, b: Series) -> bool:
     agreed = set()
     for place, value in shorter.items():
         other = longer.get(place)
-        if other is not None and abs(value - other) <= kind.tolerance * max(abs(value), abs(other)):
+        if other is not None and abs(value - other) <= max(kind.tolerance * max(abs(value), abs(other)), kind.slack):
             agreed.add(value)
         elif (spare := spare - 1) < 0:
             return False

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from mlperf_logging.mllog import constants as keys
 
 from suite.record.evidence import LOG
-from suite.record.mllog import COST, ENERGY, HEAD, RESTART, Line, evaluations
+from suite.record.mllog import COST, ENERGY, HEAD, RESTART, TRACKED, Line, evaluations
+from suite.record.parsing import number
 from suite.rules.finding import Breach
 
 POINT, START, END = keys.POINT_IN_TIME, keys.INTERVAL_START, keys.INTERVAL_END
@@ -33,6 +34,8 @@ DURING_RUN = ("running", "training", "evaluating", "scored", "evaluated")
 TAIL = (ENERGY, COST)
 ONCE = (*HEAD, *TAIL)
 
+_AS_WRITTEN = "submit the log as the suite wrote it"
+
 
 @dataclass
 class Timeline:
@@ -51,6 +54,7 @@ def timeline(lines: Sequence[Line]) -> Timeline:
     """The timeline of a log's lines. A line that cannot be read may have been anything that the next one asks for."""
     made = Timeline(evaluations=evaluations(line for line in lines if not line.problem))
     state: str | None = "new"  # None: not known
+    tracked = False  # in the block so far
     for line in lines:
         if line.problem:
             state = None
@@ -60,6 +64,10 @@ def timeline(lines: Sequence[Line]) -> Timeline:
             made.breaches.append(_out_of_order(line, state))
         if line.key in STEPS and line.event_type != STEPS[line.key][2]:
             made.breaches.append(_wrong_type(line))
+        if line.key == keys.EVAL_START and state == "training" and not tracked:
+            expected = f"{TRACKED} with the throughput of the block"
+            made.breaches.append(Breach(LOG, line.number, expected, line.key, _AS_WRITTEN))
+        tracked = _tracks(line) or (tracked and line.key not in (keys.BLOCK_START, RESTART))
         if line.key == keys.RUN_START and made.run_start is None:
             made.run_start = line
         elif line.key == keys.RUN_STOP:
@@ -78,6 +86,8 @@ def _place(key: str, state: str | None) -> tuple[tuple[str | None, ...], str | N
         return (before, ALSO.get(key, before)), after
     if key == RESTART:
         return DURING_RUN, "running"
+    if key == TRACKED:
+        return ("training",), state
     if key in HEAD:
         return ("initialising",), state
     if key in TAIL:
@@ -85,15 +95,19 @@ def _place(key: str, state: str | None) -> tuple[tuple[str | None, ...], str | N
     return (state,), state
 
 
+def _tracks(line: Line) -> bool:
+    """Whether the line is a tracked_stats with a throughput, as the suite logs one before each evaluation."""
+    return line.key == TRACKED and isinstance(line.value, dict) and number(line.value.get("throughput")) is not None
+
+
 def _expected(state: str) -> str:
     return " or ".join(key for key, step in STEPS.items() if state in (step[0], ALSO.get(key))) or "no further step"
 
 
 def _out_of_order(line: Line, state: str) -> Breach:
-    mend = "submit the log as the suite wrote it"
-    return Breach(LOG, line.number, f"{_expected(state)} (the run is {state})", line.key, mend)
+    return Breach(LOG, line.number, f"{_expected(state)} (the run is {state})", line.key, _AS_WRITTEN)
 
 
 def _wrong_type(line: Line) -> Breach:
     expected = f"{line.key} as {STEPS[line.key][2]}"
-    return Breach(LOG, line.number, expected, line.event_type, "submit the log as the suite wrote it")
+    return Breach(LOG, line.number, expected, line.event_type, _AS_WRITTEN)

@@ -150,7 +150,7 @@ def write_run(
         log.start(keys.EVAL_START, samples_count=samples)
         last = block == evaluations - 1
         clock.ms = start + (RUN_MS if last else cuts[2 * block + 1])
-        _evaluation(log, right_predictions() if last else guesses(draw), samples, folder)
+        _evaluation(log, nearly_right(draw) if last else guesses(draw), samples, folder)
         log.stop(keys.BLOCK_STOP, samples_count=samples)
     log.stop(keys.RUN_STOP, status=keys.SUCCESS, samples_count=samples, reason="target")
     rows = [Sample(at, None, None, None, 0.5, 0.0, 0.0) for at in range(start, clock.ms + 1, sample_ms)]
@@ -195,6 +195,12 @@ def _evaluation(log: mllog.Log, predictions: list[int], samples: int, folder: Pa
     metrics = {"accuracy": score}
     log.event(keys.EVAL_ACCURACY, score, samples_count=samples, metrics=metrics, predictions_sha256=sha256)
     log.stop(keys.EVAL_STOP, samples_count=samples)
+
+
+def nearly_right(draw: random.Random) -> list[int]:
+    """Predictions that meet the target, of which a few are wrong."""
+    wrong = set(draw.sample(range(len(right_predictions())), 5))
+    return [(answer + 1) % 10 if at in wrong else answer for at, answer in enumerate(right_predictions())]
 
 
 def guesses(draw: random.Random) -> list[int]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from suite.rules.verdict import review
-from tests.rules.evidence_maker import Evidence, write_run
+from tests.rules.evidence_maker import BENCHMARK, Evidence, write_run
 from tests.rules.mutants.runs import copied
 
 
@@ -41,6 +41,17 @@ def test_one_seed_in_two_frameworks_may_give_one_curve(tmp_path):
             record["value"]["loss"] = loss
 
     second.edit_log(change)
+    assert copies(tmp_path) == []
+
+
+def test_two_seeds_do_not_predict_alike(tmp_path, monkeypatch):
+    first, second = (write_run(tmp_path / f"run_{index}", index, runs=2) for index in (1, 2))
+    monkeypatch.setattr("suite.config.benchmark", lambda task, scale: BENCHMARK.model_copy(update={"scale": "small"}))
+    assert copies(tmp_path) == []
+    lines = (first.folder / "predictions.jsonl").read_text().splitlines()
+    second.edit_predictions([int(line) for line in lines])
+    assert copies(tmp_path) == ["run_2/log.txt"]
+    second.edit("seed", lambda record: record.update(value=100))
     assert copies(tmp_path) == []
 
 

@@ -132,6 +132,25 @@ def no_eval_start(run):
 
 
 @breaks("log.3")
+def a_block_without_tracked_stats(run):
+    run.edit_log(drop(mllog.TRACKED))
+
+
+@breaks("log.3")
+def tracked_stats_that_say_nothing(run):
+    run.edit(mllog.TRACKED, lambda record: record.update(value={}))
+
+
+@breaks("log.3")
+def tracked_stats_after_run_stop(run):
+    run.edit_log(
+        lambda records: records.append(
+            {**next(r for r in records if r["key"] == mllog.TRACKED), "time_ms": records[-1]["time_ms"], "metadata": {}}
+        )
+    )
+
+
+@breaks("log.3")
 def no_cache_clear(run):
     run.edit_log(drop(keys.CACHE_CLEAR))
 

@@ -115,6 +115,7 @@ def two_runs_that_did_not_converge(folder):
 
 def copied(folder, change):
     """Let run_5 be run_1 with the names, the seed and the time stamps of run_5, and `change(its records)`."""
+    shutil.copy(folder / "run_1" / evidence.PREDICTIONS, folder / "run_5")
     own, copy = Evidence(folder / "run_5"), Evidence(folder / "run_1").records()
     names = {record["key"]: record for record in own.records()}
     for record in copy:
@@ -148,6 +149,17 @@ def a_copy_of_the_times_alone(folder):
 
 
 @breaks_result("runs.8")
+def a_copy_of_the_times_moved_a_little(folder):
+    def change(records):
+        for value in tracked(records):
+            value.update(loss=2 * value["loss"], throughput=2 * value["throughput"])
+        for record in (r for r in records if r["key"] in (keys.EVAL_START, mllog.TRACKED)):
+            record["time_ms"] += 2
+
+    copied(folder, change)
+
+
+@breaks_result("runs.8")
 def a_copy_of_the_losses_alone(folder):
     run, losses = Evidence(folder / "run_5"), [v["loss"] for v in tracked(Evidence(folder / "run_1").records())]
 
@@ -168,7 +180,7 @@ def a_copy_of_the_qualities_alone(folder):
     qualities = [r for r in Evidence(folder / "run_1").records() if r["key"] == keys.EVAL_ACCURACY]
 
     def change(records):
-        for at, record in enumerate(r for r in records if r["key"] == keys.EVAL_ACCURACY):
+        for at, record in enumerate([r for r in records if r["key"] == keys.EVAL_ACCURACY][:-1]):
             record["value"] = qualities[at]["value"]
             record["metadata"]["metrics"] = qualities[at]["metadata"]["metrics"]
 
