@@ -24,7 +24,9 @@ def test_says_that_sound_evidence_passes(run, capsys):
     last = printed.splitlines()[-1]
     assert last.startswith("PASS")
     assert "converged: yes" in last
-    assert all(text in printed for text in ("not submittable", "seed 100", "quality 0.9937,", "30.0 s", "estimated", "$"))
+    assert all(
+        text in printed for text in ("not submittable", "seed 100", "quality 0.9937,", "30.0 s", "estimated", "$")
+    )
 
 
 def test_is_a_command_of_its_own(run, tmp_path):

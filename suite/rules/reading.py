@@ -43,6 +43,7 @@ LIMITS = {
     PREDICTIONS: (32 << 20, 1 << 20),
     MANIFEST: (10 << 20, 1 << 10),
 }
+LINK = "a symbolic link"
 WAIVERS = "waivers.yaml"  # beside the evidence: what a submitter asks for, see `suite.rules.waivers`
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _HEX = re.compile(r"[0-9a-f]*\Z")
@@ -77,7 +78,7 @@ class Evidence:
         """The evidence in `folder`, which follows no link and leaves nothing outside the folder read."""
         made = cls(label, data_dir)
         if folder.is_symlink():
-            made.unsafe.append(_unsafe(".", "a symbolic link"))
+            made.unsafe.append(_unsafe(".", LINK))
             return made
         made._survey(folder)
         for name, (limit, lines) in LIMITS.items():
@@ -114,12 +115,12 @@ class Evidence:
         return made
 
     def _survey(self, folder: Path) -> None:
-        for at, (path, is_link) in enumerate(_entries(folder)):
+        for at, (path, odd) in enumerate(entries(folder)):
             if at >= MAX_FINDINGS:
                 self.unsafe.append(_unsafe(".", f"more than {MAX_FINDINGS} entries"))
                 return
-            if is_link:
-                self.unsafe.append(_unsafe(path, "a symbolic link"))
+            if odd == LINK or (odd and path not in LIMITS):  # which are read, and then refused
+                self.unsafe.append(_unsafe(path, odd))
             elif path not in LIMITS and path != WAIVERS:
                 self.others.append(path)
 
@@ -241,8 +242,15 @@ class Evidence:
         return config.benchmark(task, scale)
 
 
-def _entries(folder: Path) -> Iterator[tuple[str, bool]]:
-    """Each entry below `folder` as its path relative to it and whether it is a symbolic link; no link is followed."""
+def odd(entry: os.DirEntry[str]) -> str:
+    """What is odd about an entry: that it is a link, or neither file nor folder; empty if nothing is."""
+    if entry.is_symlink():
+        return LINK
+    return "" if entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False) else "a special file"
+
+
+def entries(folder: Path) -> Iterator[tuple[str, str]]:
+    """Each entry below `folder` as its path relative to it and what is odd about it; no link is followed."""
     pending = [""]
     while pending:
         parent = pending.pop()
@@ -250,7 +258,7 @@ def _entries(folder: Path) -> Iterator[tuple[str, bool]]:
             with os.scandir(folder / parent) as listed:
                 for entry in listed:
                     path = os.path.join(parent, entry.name)
-                    yield path, entry.is_symlink()
+                    yield path, odd(entry)
                     if entry.is_dir(follow_symlinks=False):
                         pending.append(path)
         except OSError:  # a folder that cannot be entered holds nothing that is read

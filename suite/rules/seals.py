@@ -27,7 +27,7 @@ MAX_FILES = 50_000
 MAX_FILE_BYTES = max(limit for limit, _ in LIMITS.values())
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}\Z")  # of a submitter, a system, a benchmark's folder
 
-_RESULT = re.compile(r"result_(0|[1-9][0-9]{0,3})\.txt\Z")
+RESULT = re.compile(r"result_(0|[1-9][0-9]{0,3})\.txt\Z")
 _LOG = re.compile(rf"(results/[^/]+/[^/]+)/run_([1-9][0-9]{{0,3}})/{re.escape(LOG)}\Z")
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _AS_WRITTEN = "submit the package as python -m suite.submit wrote it"
@@ -102,7 +102,7 @@ def _copies(files: Mapping[str, str]) -> Iterator[Breach]:
     """Where a log under MLPerf's name, `result_<i>.txt`, is not that of `run_<i + 1>`, or is not there."""
     for path, sha256 in sorted(files.items()):
         folder, _, name = path.rpartition("/")
-        if match := _RESULT.match(name):
+        if match := RESULT.match(name):
             log = f"{folder}/run_{int(match[1]) + 1}/{LOG}"
             if files.get(log) != sha256:
                 yield Breach(path, None, f"the bytes of {log}", "others", _AS_WRITTEN)

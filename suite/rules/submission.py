@@ -11,7 +11,7 @@ from pathlib import Path
 from suite.errors import UserError
 from suite.rules import seals
 from suite.rules.finding import Breach, Checks
-from suite.rules.reading import LIMITS, WAIVERS
+from suite.rules.reading import LIMITS, WAIVERS, entries, odd
 
 MAX_DEPTH = 8  # of folders below the one that is reviewed
 MAX_ENTRIES = 50_000
@@ -36,25 +36,36 @@ class Result:
 class Submission:
     """What lies in `root`.
 
-    `waivers` are the folders that hold a waivers.yaml, `sealed` those that hold a submission.json; `links` are the
-    links outside evidence; relative paths.
+    `waivers` are the folders that hold a waivers.yaml, `sealed` those that hold a submission.json. `unsafe` are the
+    links and special files outside evidence, with what they are; `others` is what else lies beside the runs of a
+    result. Relative paths.
     """
 
     root: Path
     results: list[Result] = field(default_factory=list)
     waivers: list[str] = field(default_factory=list)
     sealed: list[str] = field(default_factory=list)
-    links: list[str] = field(default_factory=list)
+    unsafe: dict[str, str] = field(default_factory=dict)
+    others: list[str] = field(default_factory=list)
 
 
 FOLDERS: Checks[Submission] = Checks()
 
 
 @FOLDERS.rule("package.1")
-def no_links(submission: Submission) -> Iterator[Breach]:
+def plain_files(submission: Submission) -> Iterator[Breach]:
     """A link between the results is not followed: what it leads to is not in the package."""
-    for path in submission.links:
-        yield Breach(path, None, "plain files and folders, no links", "a symbolic link", "submit what it points to")
+    for path, found in submission.unsafe.items():
+        yield Breach(
+            path, None, "plain files and folders, no links", found, "submit what it stands for, or leave it out"
+        )
+
+
+@FOLDERS.rule("package.5")
+def nothing_else(submission: Submission) -> Iterator[Breach]:
+    """What lies beside the runs of a result is not looked at."""
+    for path in submission.others:
+        yield Breach(path, None, "only runs", "another entry, not reviewed", "leave it out", "note")
 
 
 @FOLDERS.rule("package.6")
@@ -75,22 +86,21 @@ def survey(root: Path) -> Submission:
 
     Raises UserError if there is none, or more folders and files than are looked at.
     """
-    found, entries = Submission(root), 0
+    found, count = Submission(root), 0
     pending = [("", 0)]
     while pending:
         path, depth = pending.pop()
-        folders, names, runs = [], [], []
+        folders, names, runs, unsafe = [], [], [], {}
         try:
             with os.scandir(root / path) as listed:
                 for entry in listed:
-                    entries += 1
-                    if entries > MAX_ENTRIES:
-                        raise UserError(f"cannot review {root}: it holds more than {MAX_ENTRIES} files and folders")
+                    count += 1
+                    _check_count(root, count)
                     names.append(entry.name)
                     if _RUN_FOLDER.match(entry.name):
                         runs.append(entry.name)
-                    elif entry.is_symlink():
-                        found.links.append(join(path, entry.name))
+                    elif what := odd(entry):
+                        unsafe[entry.name] = what
                     elif entry.is_dir():
                         folders.append(entry.name)
         except OSError as error:
@@ -103,15 +113,34 @@ def survey(root: Path) -> Submission:
             labels = tuple(sorted(runs, key=lambda name: int(name[4:]))) or ("",)
             found.results.append(Result(path, labels))
             found.waivers += [join(path, label) for label in labels if label and _plain(root / path / label / WAIVERS)]
-            if not runs:  # the survey of the evidence has them
-                found.links = [link for link in found.links if os.path.dirname(link) != path]
+            if not runs:
+                continue  # the survey of the evidence has what lies there
+            known = {*runs, *unsafe, *(name for name in names if name not in folders and _known(name))}
+            found.others += (join(path, name) for name in names if name not in known)
+            for folder in folders:
+                for below, what in entries(root / path / folder):
+                    count += 1
+                    _check_count(root, count)
+                    if what:
+                        unsafe[join(folder, below)] = what
         elif folders and depth == MAX_DEPTH:
             raise UserError(f"cannot review {root}: it is nested more than {MAX_DEPTH} folders deep")
         else:
             pending += [(join(path, name), depth + 1) for name in sorted(folders, reverse=True)]
+        found.unsafe |= {join(path, name): what for name, what in unsafe.items()}
     if not found.results:
         raise UserError(f"{root} holds no evidence: neither log.txt nor run_1; {_GIVE}")
     return found
+
+
+def _check_count(root: Path, count: int) -> None:
+    if count > MAX_ENTRIES:
+        raise UserError(f"cannot review {root}: it holds more than {MAX_ENTRIES} files and folders")
+
+
+def _known(name: str) -> bool:
+    """Whether a file of this name belongs beside the runs of a result."""
+    return name in (WAIVERS, seals.SEAL, seals.SIGNATURE) or seals.RESULT.match(name) is not None
 
 
 def _plain(path: Path) -> bool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+
 from mlperf_logging.mllog import constants as keys
 
 from suite.record import evidence, mllog
 from tests.rules.mutants.benchmark import open_division
-from tests.rules.mutants.registry import breaks, drop, index_of, sum_of
+from tests.rules.mutants.registry import breaks, breaks_result, drop, index_of, sum_of
 
 
 @breaks("package.1")
@@ -18,6 +21,32 @@ def link_beside(run):
 def link_in_a_subfolder(run):
     (run.folder / "more").mkdir()
     (run.folder / "more" / "notes").symlink_to("../log.txt")
+
+
+@breaks("package.1")
+def pipe_beside(run):
+    os.mkfifo(run.folder / "pipe")
+
+
+@breaks_result("package.1")
+def link_in_a_folder_beside_the_runs(folder):
+    (folder / "extra").mkdir()
+    (folder / "extra" / "notes").symlink_to("/etc/hostname")
+
+
+@breaks_result("package.1")
+def pipe_beside_the_runs(folder):
+    os.mkfifo(folder / "pipe")
+
+
+@breaks_result("package.5")
+def a_run_in_a_folder_of_its_own(folder):
+    shutil.copytree(folder / "run_2", folder / "discarded" / "run_9")
+
+
+@breaks_result("package.5")
+def a_log_beside_the_runs(folder):
+    shutil.copy(folder / "run_2" / evidence.LOG, folder)
 
 
 @breaks("package.2")
