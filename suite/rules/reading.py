@@ -224,7 +224,7 @@ class Evidence:
     @cached_property
     def timeline(self) -> Timeline:
         """What happened in which order."""
-        return timeline(self.lines)
+        return timeline(self.lines, self.benchmark.hyperparameters if self.benchmark else ())
 
     @cached_property
     def changed(self) -> frozenset[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from mlperf_logging.mllog import constants as keys
@@ -29,6 +29,7 @@ STEPS = {
 }
 ALSO = {keys.BLOCK_STOP: "evaluated"}  # a second state that the key is allowed in
 IN_RUN = (keys.BLOCK_START, keys.EVAL_START, keys.EVAL_ACCURACY, keys.EVAL_STOP, keys.BLOCK_STOP)
+HEAD_STATE = "initialising"
 DURING_RUN = ("running", "training", "evaluating", "scored", "evaluated")
 
 TAIL = (ENERGY, COST)
@@ -50,8 +51,11 @@ class Timeline:
     breaches: list[Breach] = field(default_factory=list)
 
 
-def timeline(lines: Sequence[Line]) -> Timeline:
-    """The timeline of a log's lines. A line that cannot be read may have been anything that the next one asks for."""
+def timeline(lines: Sequence[Line], hyperparameters: Collection[str] = ()) -> Timeline:
+    """The timeline of a log's lines, of a benchmark with these `hyperparameters`.
+
+    A line that cannot be read may have been anything that the next one asks for.
+    """
     made = Timeline(evaluations=evaluations(line for line in lines if not line.problem))
     state: str | None = "new"  # None: not known
     tracked = False  # in the block so far
@@ -59,7 +63,7 @@ def timeline(lines: Sequence[Line]) -> Timeline:
         if line.problem:
             state = None
             continue
-        allowed, after = _place(line.key, state)
+        allowed, after = ((HEAD_STATE,), state) if line.key in hyperparameters else _place(line.key, state)
         if state is not None and state not in allowed:
             made.breaches.append(_out_of_order(line, state))
         if line.key in STEPS and line.event_type != STEPS[line.key][2]:
@@ -89,7 +93,7 @@ def _place(key: str, state: str | None) -> tuple[tuple[str | None, ...], str | N
     if key == TRACKED:
         return ("training",), state
     if key in HEAD:
-        return ("initialising",), state
+        return (HEAD_STATE,), state
     if key in TAIL:
         return ("stopped",), "stopped"
     return (state,), state

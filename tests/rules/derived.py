@@ -91,6 +91,8 @@ def _log() -> Iterator[Mutant]:
             yield "timing.1", f"{key} before its time", lambda run, k=key, change=earlier: run.edit(k, change)
     for key in mllog.HEAD:
         yield "log.3", f"{key} after run_start", moved(key, keys.RUN_START)
+    for key in BENCHMARK.hyperparameters:
+        yield "log.3", f"{key} after run_stop", moved(key, keys.RUN_STOP)
     for key in TAIL:
         yield "log.3", f"{key} before run_stop", moved(key, keys.RUN_START)
     for key in (*mllog.HEAD, *TAIL):

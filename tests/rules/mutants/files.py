@@ -195,6 +195,15 @@ def seed_after_run_start(run):
 
 
 @breaks("log.3")
+def batch_size_after_run_stop(run):
+    def change(records):
+        record = records.pop(index_of(records, keys.GLOBAL_BATCH_SIZE))
+        records.append({**record, "time_ms": records[-1]["time_ms"]})
+
+    run.edit_log(change)
+
+
+@breaks("log.3")
 def run_stop_of_a_wrong_type(run):
     run.edit(keys.RUN_STOP, lambda record: record.update(event_type=keys.POINT_IN_TIME))
 
