@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import hydra
-from filelock import FileLock, Timeout
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
@@ -20,10 +17,11 @@ from rich.table import Table
 from suite import config, plan
 from suite.errors import USER_ERROR, UserError, command, unknown
 from suite.harness import session
+from suite.harness.folder import locked, refuse_used
 from suite.harness.implementation import load_builder, load_task
 from suite.measure.machine import detect
 from suite.plan import Plan
-from suite.record.evidence import LOG, MANIFEST
+from suite.record.evidence import MANIFEST
 from suite.record.mirror import tracking_uri, without_secrets
 from suite.record.summary import Summary, format_cost, format_energy, format_seconds
 from suite.record.system import DIVISIONS, STATUSES
@@ -32,7 +30,6 @@ from suite.rules.verdict import review
 from suite.store.arrays import prepared
 
 BUDGET_ENDED = 3
-LOCK = ".lock"
 TEXTS = ("out", "data_dir", "resume", "submitter")
 GROUPS = {"task": "task", "hw": "system", "framework": "framework"}
 
@@ -78,7 +75,7 @@ def _run(options: dict[str, Any], choices: dict[str, str], given: dict[str, str]
     if options["dry_run"]:
         return 0
     if not options["resume"]:
-        _refuse_used(made.out)
+        refuse_used(made.out)
     builder = load_builder(made.benchmark.task, made.framework)
     accelerators = made.system.accelerators_per_node * made.system.nodes
     if accelerators > builder.ACCELERATORS:
@@ -91,9 +88,9 @@ def _run(options: dict[str, Any], choices: dict[str, str], given: dict[str, str]
     timed = session.Session(made, found, task, builder, data, console, options["mlflow"])
     summaries: list[Summary] = []
     stopped = False
-    with _locked(made.out):
+    with locked(made.out):
         if not options["resume"]:
-            _refuse_used(made.out)
+            refuse_used(made.out)
         for index in range(1, len(made.seeds) + 1):
             ended_before = (made.folder(index) / MANIFEST).exists()
             summaries.append(timed.run(index))
@@ -108,38 +105,6 @@ def _run(options: dict[str, Any], choices: dict[str, str], given: dict[str, str]
     if stopped:
         return 130
     return 0 if all(summary.converged for summary in summaries) else BUDGET_ENDED
-
-
-def _refuse_used(out: Path) -> None:
-    """Raise UserError unless `out` is new, or empty but for what a command left that was killed before it began."""
-    try:
-        used = out.exists() and (not out.is_dir() or any(map(_counts, out.iterdir())))
-    except OSError as error:
-        raise UserError(f"out={out} cannot be read ({error.strerror}): choose another out=") from error
-    if used:
-        raise UserError(f"out={out} is not empty: choose another out=, or go on with resume={out}")
-
-
-def _counts(path: Path) -> bool:
-    return path.name != LOCK and (path.name != LOG or path.stat().st_size > 0)
-
-
-@contextmanager
-def _locked(out: Path) -> Iterator[None]:
-    """Keep other commands off the folder `out`, which is made, for as long as the block lasts."""
-    lock = FileLock(out / LOCK, blocking=False)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
-    except OSError as error:
-        if isinstance(error, Timeout):
-            raise UserError(f"{out}: another command is at work there; wait for it, or choose another out=") from error
-        raise UserError(f"{out} cannot be written ({error.strerror}): choose another out=") from error
-    try:
-        yield
-    finally:
-        Path(lock.lock_file).unlink(missing_ok=True)
-        lock.release()
 
 
 def _complete(argv: list[str]) -> list[str]:

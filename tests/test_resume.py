@@ -6,7 +6,7 @@ import pytest
 import yaml
 from filelock import FileLock
 
-from suite.run import LOCK
+from suite.harness.folder import LOCK
 from tests.command import eighth
 from tests.test_run import RUN, keys, lines
 

@@ -44,7 +44,7 @@ class Entry:
     """One result: the runs of one benchmark on one system in one framework, of one submitter.
 
     `source` is the folder that was read, `path` the result's folder in it. `seconds` is the score, the olympic mean of
-    the times to quality multiplied by `normalisation`; None where the ruleset gives none, or no factor that can be used.
+    the times to quality multiplied by `normalisation`; None where the ruleset gives none, or no usable factor.
     `machine` says what the system is made of, `accelerators` how many it has. `findings` counts what breaks a rule or
     could not be checked.
     """

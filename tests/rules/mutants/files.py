@@ -172,11 +172,11 @@ def tracked_stats_that_say_nothing(run):
 
 @breaks("log.3")
 def tracked_stats_after_run_stop(run):
-    run.edit_log(
-        lambda records: records.append(
-            {**next(r for r in records if r["key"] == mllog.TRACKED), "time_ms": records[-1]["time_ms"], "metadata": {}}
-        )
-    )
+    def change(records):
+        last = next(record for record in reversed(records) if record["key"] == mllog.TRACKED)
+        records.append({**last, "time_ms": records[-1]["time_ms"], "metadata": dict(last["metadata"])})
+
+    run.edit_log(change)
 
 
 @breaks("log.3")

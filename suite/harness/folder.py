@@ -1,0 +1,49 @@
+"""A run's folder: new when a run begins, and one command's at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from suite.errors import UserError
+from suite.record.evidence import LOG
+
+LOCK = ".lock"
+
+
+def refuse_used(out: Path) -> None:
+    """Raise UserError unless `out` is new, or empty but for what a command left that was killed before it began."""
+    try:
+        used = out.exists() and (not out.is_dir() or any(map(_counts, out.iterdir())))
+    except OSError as error:
+        raise UserError(f"out={out} cannot be read ({error.strerror}): choose another out=") from error
+    if used:
+        raise UserError(f"out={out} is not empty: choose another out=, or go on with resume={out}")
+
+
+@contextmanager
+def locked(out: Path) -> Iterator[None]:
+    """Keep other commands off the folder `out`, which is made, for as long as the block lasts.
+
+    Raises UserError if another command has it, or if it cannot be written.
+    """
+    lock = FileLock(out / LOCK, blocking=False)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except Timeout as error:
+        raise UserError(f"{out}: another command is at work there; wait for it, or choose another out=") from error
+    except OSError as error:
+        raise UserError(f"{out} cannot be written ({error.strerror}): choose another out=") from error
+    try:
+        yield
+    finally:
+        Path(lock.lock_file).unlink(missing_ok=True)
+        lock.release()
+
+
+def _counts(path: Path) -> bool:
+    return path.name != LOCK and (path.name != LOG or path.stat().st_size > 0)
