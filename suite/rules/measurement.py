@@ -18,6 +18,7 @@ TOLERANCE = 1e-6  # relative, between a logged figure and the same figure derive
 MIN_COVERAGE = 0.95  # of the run's time, for an energy without remark
 MAX_INTERVAL_S = 2.0  # the median between two samples; the suite samples once a second, as MLPerf asks for
 PRICES = ("price_per_hour", "price_per_cpu_hour")
+CEILINGS = ("power_ceiling_w", "power_ceiling_w_per_cpu")
 
 _AS_WRITTEN = "submit the figures that the suite logged"
 
@@ -28,6 +29,10 @@ def energy_holds(run: Evidence) -> Iterator[Breach]:
     line, start, stop = run.line(ENERGY), run.timeline.run_start, run.timeline.run_stop
     if not (line and start and stop and run.samples is not None and run.intact(POWER, CONFIG, SYSTEM)):
         return
+    for name in CEILINGS:
+        value = run.configured("system", name)
+        if value is not None and not (number(value) or 0) > 0:
+            yield Breach(CONFIG, run.config_line("system", name), f"{name}, a number above 0", value, _AS_WRITTEN)
     used = energy(run.samples, start.time_ms, stop.time_ms, _power_ceiling(run))
     claims = {"joules": line.value, **line.metadata}
     for name in ("joules", "source", "coverage", "interval_s", "mean_w"):
@@ -127,7 +132,7 @@ def _improper_price(run: Evidence) -> Iterator[Breach]:
 
 
 def _power_ceiling(run: Evidence) -> float | None:
-    return _of_system(run, "power_ceiling_w", "power_ceiling_w_per_cpu")
+    return _of_system(run, *CEILINGS)
 
 
 def _price_per_hour(run: Evidence) -> float | None:

@@ -148,6 +148,13 @@ def test_one_run_that_did_not_converge_is_the_dropped_slowest(sound_result, tmp_
         assert made.score_s == (30.0 if index == 2 else None)
 
 
+@pytest.mark.parametrize("ceiling", [-5.0, 0, "much", True])
+def test_a_power_ceiling_that_no_machine_has_is_found(run, ceiling):
+    run.edit_config(lambda values: values["system"].update(power_ceiling_w_per_cpu=ceiling))
+    found = [f for f in review(run.folder).findings if f.rule == "measurement.1"]
+    assert "power_ceiling_w_per_cpu, a number above 0" in {f.expected for f in found}
+
+
 def test_a_price_set_by_hand_passes_as_the_submitter_s_own(run):
     options = {**config.load("hw", "cpu"), "price_per_hour": 2.1}
     price = resolve(config.system("cpu", options), CPU_ONLY).price
