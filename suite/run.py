@@ -10,6 +10,7 @@ from typing import Any
 import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.table import Table
@@ -135,7 +136,7 @@ def _complete(argv: list[str]) -> list[str]:
                 raise unknown(f"scale of {task}", scale, config.scales(task))
     if not {"-m", "--multirun"} & set(argv):
         argv = [_verbatim(item) for item in argv]
-        _compose(argv)
+    _compose(argv)
     return argv
 
 
@@ -148,13 +149,20 @@ def _verbatim(item: str) -> str:
 
 
 def _compose(argv: list[str]) -> None:
-    """Let Hydra compose the overrides once, so that its complaint becomes one line."""
-    overrides = [item for item in argv if not item.startswith("-")]
+    """Let Hydra compose the overrides, of a sweep the first values, so that its complaint becomes one line."""
     try:
+        parsed = OverridesParser.create().parse_overrides([item for item in argv if not item.startswith("-")])
+        overrides = [_first(each) for each in parsed]
         with hydra.initialize_config_dir(str(config.CONF), version_base="1.3"):
             OmegaConf.to_container(hydra.compose("config", overrides), resolve=True)
     except Exception as error:  # Hydra's parser, composer and OmegaConf each raise families of their own
         raise UserError(f"{str(error).splitlines()[0]} (the values of conf/ are those that can be set)") from error
+
+
+def _first(override: Override) -> str:
+    if override.is_sweep_override():
+        return f"{override.get_key_element()}={next(override.sweep_string_iterator())}"
+    return str(override.input_line)
 
 
 def config_options() -> list[str]:

@@ -114,6 +114,7 @@ def test_says_so_when_the_budget_ends_first(tmp_path):
             ("task=parity", "framework=numpy", "hw=cpu", "task.scales.mini.hyperparameters.global_batch_size=abc"),
             "global_batch_size 'abc' of parity/mini is not a whole number from 1",
         ),
+        (("-m", "task=parity", "framework=numpy", "hw=cpu", "hw.bogus=1,2"), "bogus"),
         (("task=parity", "quickly"), "'quickly' is not of the form option=value"),
         (("task=parity", "framework=ghost", "hw=cpu"), "'.[ghost]'"),
         ((), "which task?"),
