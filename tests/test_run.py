@@ -197,83 +197,6 @@ def wait_for(folder: Path, key: str, count: int = 1) -> None:
 SLOW = (*RUN, "seed=1", "task.scales.mini.hyperparameters.milliseconds_per_step=30")
 
 
-def test_goes_on_after_kill_9_on_the_same_log_and_clock(tmp_path):
-    whole = eighth(tmp_path, "run", *SLOW, "out=whole")
-    assert whole.returncode == 0
-    folder = tmp_path / "cut"
-    process = start(tmp_path, "tests.eighth_task", "run", *SLOW, "out=cut")
-    wait_for(folder, "block_start", 2)
-    time.sleep(0.2)
-    process.kill()
-    process.communicate()
-    (folder / "log.txt").open("ab").write(b":::MLLOG {torn")
-    before = lines(folder)[:-1]
-    time.sleep(1)
-    done = eighth(tmp_path, "run", *SLOW, "resume=cut")
-    assert done.returncode == 0, done.stderr
-
-    log = lines(folder)
-    assert [line.raw for line in log[: len(before)]] == [line.raw for line in before]
-    restart = log[len(before)]
-    assert (restart.key, restart.value, restart.metadata["torn_bytes"]) == ("suite_restart", 1, 14)
-    assert restart.metadata["lost_ms"] >= 1000
-    start_ms = next(line.time_ms for line in log if line.key == "run_start")
-    stop = next(line for line in log if line.key == "run_stop")
-    assert stop.time_ms - start_ms >= 1000 + restart.metadata["lost_ms"]
-    assert [keys(folder).count(key) for key in ("run_start", "run_stop", "seed")] == [1, 1, 1]
-    assert (folder / "predictions.jsonl").read_bytes() == (tmp_path / "whole/predictions.jsonl").read_bytes()
-    review = eighth(tmp_path, "review", "cut", "--json")
-    found = {finding["rule"] for finding in json.loads(review.stdout)["findings"] if finding["severity"] == "fail"}
-    unchanged = json.loads(eighth(tmp_path, "review", "whole", "--json").stdout)
-    assert found == {
-        f["rule"] for f in unchanged["findings"] if f["severity"] == "fail"
-    }  # the slow hyperparameter only
-
-
-@pytest.mark.parametrize("last", ["init_start", "run_start", "eval_start", "eval_accuracy", "run_stop", "suite_energy"])
-def test_goes_on_wherever_the_kill_struck(tmp_path, last):
-    eighth(tmp_path, "run", *RUN, "seed=1", "out=cut")
-    path = tmp_path / "cut/log.txt"
-    raw = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(raw[: keys(tmp_path / "cut").index(last) + 1]))
-    (tmp_path / "cut/manifest.json").unlink()
-    done = eighth(tmp_path, "run", *RUN, "seed=1", "resume=cut")
-    assert done.returncode == 0, done.stderr
-    assert keys(tmp_path / "cut").count("run_stop") == 1
-    review = eighth(tmp_path, "review", "cut")
-    assert review.returncode == 0, review.stdout
-
-
-def test_goes_on_after_many_kills(tmp_path):
-    option = "out=cut"
-    for blocks in range(1, 5):
-        process = start(tmp_path, "tests.eighth_task", "run", *SLOW, option)
-        wait_for(tmp_path / "cut", "block_start", blocks)
-        process.kill()
-        process.communicate()
-        option = "resume=cut"
-    assert eighth(tmp_path, "run", *SLOW, option).returncode == 0
-    assert [line.value for line in lines(tmp_path / "cut") if line.key == "suite_restart"] == [1, 2, 3, 4]
-
-
-def test_resume_of_a_finished_run_changes_nothing(tmp_path):
-    eighth(tmp_path, "run", *RUN, "seed=1", "out=evidence")
-    log = (tmp_path / "evidence/log.txt").read_bytes()
-    done = eighth(tmp_path, "run", "resume=evidence")
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "evidence/log.txt").read_bytes() == log
-
-
-def test_resume_refuses_another_seed_and_out_refuses_a_used_folder(tmp_path):
-    eighth(tmp_path, "run", *RUN, "seed=1", "out=evidence")
-    other = eighth(tmp_path, "run", *RUN, "seed=2", "resume=evidence")
-    assert other.returncode == 2
-    assert "seed=2 contradicts resume=evidence, which is a run of seed=1" in other.stderr
-    again = eighth(tmp_path, "run", *RUN, "seed=1", "out=evidence")
-    assert again.returncode == 2
-    assert "out=evidence is not empty" in again.stderr
-
-
 def test_ctrl_c_ends_the_run_with_sealed_evidence(tmp_path):
     process = start(tmp_path, "tests.eighth_task", "run", *SLOW, "out=evidence")
     wait_for(tmp_path / "evidence", "eval_accuracy")
@@ -304,3 +227,20 @@ def test_an_own_price_decides_the_cost(tmp_path):
     log = {line.key: line for line in lines(tmp_path / "evidence")}
     seconds = (log["run_stop"].time_ms - log["run_start"].time_ms) / 1000
     assert np.isclose(log["suite_cost"].value, seconds)
+
+
+def test_a_diverged_run_ends_at_once_with_sealed_evidence(tmp_path):
+    wild = ("task.scales.mini.hyperparameters.opt_base_learning_rate=1.0e+308", "division=open")
+    done = eighth(tmp_path, "run", *RUN, "seed=1", "out=wild", *wild)
+    assert done.returncode == 3, done.stderr
+    stop = next(line for line in lines(tmp_path / "wild") if line.key == "run_stop")
+    assert (stop.metadata["status"], stop.metadata["reason"]) == ("aborted", "diverged")
+    assert stop.metadata["samples_count"] < 400
+    assert "verdict   pass" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("name", ["ünï", "it's", "a b", "1_000", "a=b", "${seed}"])
+def test_a_folder_may_have_any_name(tmp_path, name):
+    done = eighth(tmp_path, "run", *RUN, "seed=1", f"out={name}", "submitter=Universität, Inc.")
+    assert done.returncode == 0, done.stderr
+    assert yaml.safe_load((tmp_path / name / "config.yaml").read_text())["submitter"] == "Universität, Inc."

@@ -1,11 +1,18 @@
-"""When evaluations are due."""
+"""When evaluations are due, what is saved on the way to them, and what ends a run."""
 
+import math
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.config import benchmark
-from suite.harness.loop import due
+from suite.harness import checkpoint
+from suite.harness.checkpoint import Checkpoints
+from suite.harness.implementation import TrainStats
+from suite.harness.loop import Loop, due
+from suite.record.mllog import Log
 
 MINI = benchmark("image_classification", "mini").model_copy(update={"budget_samples": 10_500})
 
@@ -21,3 +28,57 @@ def test_evaluations_follow_the_cadence_and_end_with_the_budget(samples, expecte
 @given(st.integers(0, 10_499))
 def test_the_next_evaluation_lies_ahead(samples):
     assert samples < due(MINI, samples) <= MINI.budget_samples
+
+
+class Counting:
+    """Learns nothing, and predicts the same for ever."""
+
+    def __init__(self, prediction, loss=1.0):
+        self.samples, self.prediction, self.loss = 0, prediction, loss
+
+    def train(self, samples):
+        self.samples = samples
+        return TrainStats(samples, self.loss)
+
+    def predict(self):
+        return [self.prediction]
+
+    def state(self):
+        return {"samples": np.array(self.samples)}
+
+
+def run(folder, implementation):
+    log = Log(folder / "log.txt")
+    loop = Loop(MINI, implementation, lambda made: {"accuracy": made[0]}, log, folder, lambda *_: None, lambda: False)
+    return loop.run(0), log.lines
+
+
+def test_a_checkpoint_is_there_before_the_first_evaluation(tmp_path):
+    reason, _ = run(tmp_path, Counting(1.0))
+    assert reason == "target"
+    state, samples = checkpoint.load(tmp_path)
+    assert samples == state["samples"] == 1000
+
+
+def test_checkpoints_wait_until_they_are_paid_for(tmp_path, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(checkpoint.time, "monotonic", lambda: now[0])
+    made = Checkpoints(tmp_path)
+
+    def state():
+        now[0] += 2.0
+        return {}
+
+    for _ in range(250):
+        made.occasion(state, int(now[0]))
+        now[0] += 1.0
+    _, samples = checkpoint.load(tmp_path)
+    assert samples == 100 + 2 + 200
+
+
+@pytest.mark.parametrize(("prediction", "loss"), [(math.nan, 1.0), (0.0, math.nan)])
+def test_a_model_without_numbers_ends_the_run(tmp_path, prediction, loss):
+    reason, lines = run(tmp_path, Counting(prediction, loss))
+    assert reason == lines[-1].metadata["reason"] == "diverged"
+    assert [line.value for line in lines if line.key == "eval_accuracy"] == ([None] if math.isnan(prediction) else [])
+    assert not (tmp_path / "predictions.jsonl.part").exists()

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from suite.rules import mlperf
-from suite.rules.mlperf import policy, strict
-from suite.rules.mlperf.lines import LogLine
+from suite.rules.mlperf import strict
 from tests.rules.mlperf import maker, official
 from tests.rules.mlperf.maker import RULESET, Entry, entries, entry, find, text
 
@@ -260,44 +259,3 @@ def test_only_a_run_that_missed_the_target_is_excused(tmp_path: Path) -> None:
     review = mlperf.review(results, RULESET, strict=True)
     assert review.verdict == "fail"
     assert [finding.rule for finding in review.findings if finding.severity == "fail"] == ["mlperf-strict/excused"]
-
-
-def test_the_policy_has_the_language_benchmarks_of_the_last_round() -> None:
-    for benchmark in ("llama2_70b_lora", "llama31_8b", "gpt_oss_20b", "deepseekv3_671b"):
-        assert policy.policy(benchmark, RULESET)
-    known = policy.policy("llama2_70b_lora", RULESET)
-    assert known
-    assert known.fixed == {
-        "opt_gradient_clip_norm": 0.3,
-        "opt_adamw_weight_decay": 0.0001,
-        "lora_alpha": 32,
-        "lora_rank": 16,
-        "lora_dropout": 0.1,
-        "eval_samples": 173,
-    }
-    assert policy.policy("resnet", "mlperf-0.7") is None
-
-
-@pytest.mark.parametrize(
-    ("batch", "benchmark", "places"),
-    [
-        (8, "llama2_70b_lora", (1536, 1920)),  # as real logs of round 5.1 have them
-        (9, "llama2_70b_lora", (1548, 1935)),
-        (64, "llama2_70b_lora", (4224, 4608)),
-        (36, "llama31_8b", (12312, 24624)),
-        (1008, "llama31_405b", (287280, 306432)),
-        (2304, "flux1", (262656, 525312)),
-    ],
-)
-def test_schedules(batch: int, benchmark: str, places: tuple[int, ...]) -> None:
-    known = policy.policy(benchmark, "mlperf-5.1")
-    assert known
-
-    def departures(found: tuple[int, ...]) -> int:
-        made = [entry(0, "global_batch_size", batch), *(entry(0, "eval_accuracy", 1, samples_count=at) for at in found)]
-        lines = [LogLine(0, each["key"], each, at) for at, each in enumerate(made, 1)]
-        return len(list(policy.schedule(known, lines)))
-
-    assert departures(places) == 0
-    assert departures(places[1:]) == 1
-    assert departures((places[0], places[1] + batch)) == 1
