@@ -47,6 +47,11 @@ class OneLineParser(argparse.ArgumentParser):
         raise UserError(f"{message}. See {self.prog} --help.")
 
 
+def complain(error: Exception) -> None:
+    """Print the one line that a user reads of an error, on standard error."""
+    print(f"error: {printable(' '.join(str(error).split()))}", file=sys.stderr)
+
+
 def command(main: Callable[[list[str]], int]) -> None:
     """Run a command's `main(argv) -> exit code` and leave the process with that code.
 
@@ -61,6 +66,6 @@ def command(main: Callable[[list[str]], int]) -> None:
         sys.stderr.close()
         code = 141
     except (UserError, OSError) as error:
-        print(f"error: {printable(' '.join(str(error).split()))}", file=sys.stderr)
+        complain(error)
         code = USER_ERROR
     sys.exit(code)

@@ -175,4 +175,7 @@ def _stored_at(values: Mapping[str, Any], path: Sequence[str]) -> Any:
 
 
 def _equal(given: str, value: Any) -> bool:
-    return value is not None and yaml.safe_load(given) == value
+    try:
+        return value is not None and bool(yaml.safe_load(given) == value)
+    except yaml.YAMLError:  # a text that means something else in YAML
+        return bool(given == value)

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from suite import config, plan
-from suite.errors import USER_ERROR, UserError, command, unknown
+from suite.errors import USER_ERROR, UserError, command, complain, unknown
 from suite.harness import session
 from suite.harness.folder import locked, refuse_used
 from suite.harness.implementation import load_builder, load_task
@@ -52,7 +52,7 @@ def main(argv: list[str]) -> int:
         try:
             codes.append(_run(OmegaConf.to_container(options, resolve=True), choices, given))  # type: ignore[arg-type]
         except (UserError, OSError) as error:
-            print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+            complain(error)
             codes.append(USER_ERROR)
 
     sys.argv = ["suite.run", *argv]

@@ -121,11 +121,13 @@ def test_resume_refuses_another_seed_and_out_refuses_a_used_folder(tmp_path):
         "hw.price_per_hour=9",
         "task.scales.mini.target=0.5",
         "task.scales.mini.hyperparameters.opt_base_learning_rate=7",
+        "hw.title=x: y: z",
         "out=elsewhere",
     ],
 )
 def test_what_would_change_a_run_comes_too_late(cut, late):
-    assert f"{late} comes too late: resume=cut" in refused(cut.parent, *RUN, "resume=cut", late)
+    name, value = late.split("=")
+    assert f"{late} comes too late: resume=cut" in refused(cut.parent, *RUN, "resume=cut", f"{name}='{value}'")
     assert not (cut / "run_2/manifest.json").exists()
 
 
