@@ -34,6 +34,7 @@ class Sample(NamedTuple):
 
 
 HEADER = ",".join(Sample._fields)
+_DECIMALS = (3, 3, 3, 4, 4, 4)  # of joules and of fractions
 _ROW = re.compile(r"(\d{1,15})" + r",(\d{1,15}\.\d{1,3})?" * 3 + r",([01]\.\d{1,6})?" * 3, re.ASCII)
 
 
@@ -128,11 +129,16 @@ def _scaled(utilisation: float | None, ceiling_w: float) -> float | None:
     return None if utilisation is None else utilisation * ceiling_w
 
 
+def rounded(sample: Sample) -> Sample:
+    """The sample as it is read again from its row."""
+    cells = zip(sample[1:], _DECIMALS, strict=True)
+    return Sample(sample.time_ms, *(None if cell is None else round(cell, places) for cell, places in cells))
+
+
 def format_row(sample: Sample) -> str:
     """A row of power.csv, without newline."""
-    counters = ("" if joules is None else f"{joules:.3f}" for joules in sample[1:4])
-    fractions = ("" if fraction is None else f"{fraction:.4f}" for fraction in sample[4:])
-    return ",".join([str(sample.time_ms), *counters, *fractions])
+    cells = zip(sample[1:], _DECIMALS, strict=True)
+    return ",".join([str(sample.time_ms), *("" if cell is None else f"{cell:.{places}f}" for cell, places in cells)])
 
 
 def read_samples(path: Path) -> list[Sample]:

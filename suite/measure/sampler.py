@@ -18,7 +18,7 @@ from zeus.exception import ZeusBaseError
 
 from suite.errors import UserError
 from suite.measure import nvml
-from suite.measure.energy import HEADER, Energy, Sample, SamplesError, energy, format_row, read_samples
+from suite.measure.energy import HEADER, Energy, Sample, SamplesError, energy, format_row, read_samples, rounded
 from suite.measure.load import Load, LoadMeter
 
 INTERVAL_S = 1.0
@@ -129,7 +129,7 @@ class Sampler:
         self._write_row(load)
 
     def _write_row(self, load: Load) -> None:
-        sample = Sample(self._clock(), *self._counters.joules(), *load)
+        sample = rounded(Sample(self._clock(), *self._counters.joules(), *load))
         last = self._last
         if last and sample.time_ms <= last.time_ms:
             return
