@@ -4,14 +4,19 @@ import os
 from functools import cache
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from suite import config
 from suite.measure.machine import detect
 from suite.store import files
 
-# A busy machine is no failure; in CI the same examples every time.
-settings.register_profile("suite", deadline=None, derandomize="CI" in os.environ)
+# A busy machine is no failure, and examples may share a test's folder; in CI they are the same every time.
+settings.register_profile(
+    "suite",
+    deadline=None,
+    derandomize="CI" in os.environ,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 settings.load_profile("suite")
 
 

@@ -5,7 +5,7 @@ import os
 import shutil
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suite.errors import UserError
@@ -133,7 +133,7 @@ NAMES = st.text(st.characters(blacklist_characters="/\0", blacklist_categories=[
 )
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30)
 @given(layout=st.lists(st.lists(NAMES, min_size=1, max_size=3), min_size=1, max_size=3))
 def test_no_names_of_folders_raise(sound_run, tmp_path_factory, capsys, layout):
     root = tmp_path_factory.mktemp("layout")

@@ -7,7 +7,7 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suite.report.charts import chart
@@ -160,7 +160,7 @@ def test_nothing_of_a_submission_is_markup(run, tmp_path, evil):
         assert " ".join(evil.split()) in page.text
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30)
 @given(
     evil=st.text(max_size=80),
     key=st.sampled_from(["submission_org", "suite_dataset", "eval_accuracy", "global_batch_size"]),

@@ -4,7 +4,7 @@ import json
 import socket
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suite.errors import UserError
@@ -188,7 +188,7 @@ def test_missing_file_is_a_mistake(run, tmp_path):
         main([str(run.folder), "--waivers", str(tmp_path / "nowhere")])
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(
     content=st.binary(max_size=200)
     | st.text(max_size=200).map(lambda text: f"waivers:\n- {text}".encode("utf-8", "replace"))

@@ -6,7 +6,7 @@ import re
 import shutil
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suite.record import evidence
@@ -16,7 +16,7 @@ from suite.rules.verdict import review
 from tests.rules.evidence_maker import Evidence
 
 # Mutations restore what they changed, so one copy serves all examples.
-REUSED = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+REUSED = settings(max_examples=60)
 EVERY_FILE = st.sampled_from([*evidence.SEALED, evidence.MANIFEST])
 
 
@@ -108,7 +108,7 @@ def test_no_value_in_the_log_raises(run, data):
         run.seal()
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 @given(data=st.data())
 def test_no_value_in_the_log_of_a_result_raises(sound_result, tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("hostile") / "result"
@@ -217,7 +217,7 @@ def test_no_module_is_imported_by_a_submission_s_name(run, monkeypatch):
 
 
 @given(st.binary(max_size=300))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_yaml_parses_or_is_malformed(content):
     try:
         values, lines = yaml_mapping(content)

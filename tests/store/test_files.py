@@ -9,7 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suite.config import Dataset
@@ -174,7 +174,7 @@ hostile = st.lists(
 
 
 @given(hostile)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 def test_hostile_members_touch_nothing(members: list[tuple[str, bytes, str]]) -> None:
     packed = io.BytesIO(tar({}))
     with tarfile.open(fileobj=packed, mode="w") as file:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suite.rules import mlperf
@@ -14,7 +14,7 @@ from suite.rules.mlperf import lines, logs
 from tests.rules.mlperf import maker
 from tests.rules.mlperf.maker import RULESET, entries, find, text
 
-QUIET = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUIET = settings(max_examples=100)
 PIECES = st.one_of(
     st.binary(max_size=40),
     st.sampled_from([b":::MLL 1.0 run_start: 5\n", b':::MLL 1.0 eval_accuracy: "a value"\n']),
