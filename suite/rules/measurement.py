@@ -17,6 +17,7 @@ from suite.rules.reading import Evidence
 TOLERANCE = 1e-6  # relative, between a logged figure and the same figure derived again
 MIN_COVERAGE = 0.95  # of the run's time, for an energy without remark
 MAX_INTERVAL_S = 2.0  # the median between two samples; the suite samples once a second, as MLPerf asks for
+SHORT_MS = 20_000  # a run in which one pause, of at most ten seconds to be counted, can decide that median
 PRICES = ("price_per_hour", "price_per_cpu_hour")
 CEILINGS = ("power_ceiling_w", "power_ceiling_w_per_cpu")
 
@@ -64,7 +65,8 @@ def energy_sampled(run: Evidence) -> Iterator[Breach]:
     if interval_s is not None and interval_s > MAX_INTERVAL_S:
         expected = f"a power sample at least every {MAX_INTERVAL_S:g} s (median)"
         mend = "run it again where the sampler gets its turn, or submit no energy"
-        yield Breach(LOG, line.number, expected, f"every {interval_s:.3g} s", mend)
+        short = stop.time_ms - start.time_ms < SHORT_MS
+        yield Breach(LOG, line.number, expected, f"every {interval_s:.3g} s", mend, "note" if short else "fail")
 
 
 @RUN.rule("measurement.3")

@@ -15,6 +15,7 @@ from suite.rules.finding import PACKAGE, RESULT, RUN
 from suite.rules.submission import FOLDERS
 from suite.rules.verdict import review
 from suite.rules.waivers import WAIVERS
+from tests.rules import evidence_maker
 from tests.rules.evidence_maker import BENCHMARK, CPU_ONLY, WITH_H200, Evidence, write_run
 from tests.rules.mutants import MUTANTS, RESULT_MUTANTS
 from tests.rules.mutants.benchmark import hyperparameters, open_division
@@ -153,6 +154,12 @@ def test_a_power_ceiling_that_no_machine_has_is_found(run, ceiling):
     run.edit_config(lambda values: values["system"].update(power_ceiling_w_per_cpu=ceiling))
     found = [f for f in review(run.folder).findings if f.rule == "measurement.1"]
     assert "power_ceiling_w_per_cpu, a number above 0" in {f.expected for f in found}
+
+
+def test_a_pause_in_a_short_run_is_noted(tmp_path, monkeypatch):
+    monkeypatch.setattr(evidence_maker, "RUN_MS", 10_000)
+    made = review(write_run(tmp_path / "run", sample_ms=5000).folder)
+    assert (made.verdict, rules_of(made.findings, but=ALWAYS)) == ("pass", {"measurement.6"})
 
 
 def test_a_price_set_by_hand_passes_as_the_submitter_s_own(run):
