@@ -21,6 +21,7 @@ WINDOW_S = 0.5  # before the run; short because it delays the start, long enough
 MAX_OTHERS = 0.05  # of the CPUs' time: others that take a twentieth can cost a CPU run a twentieth of its speed
 MAX_STEAL = 0.02  # of the CPUs' time: a hypervisor that takes more has sold the CPUs to somebody else as well
 MAX_THROTTLED = 0.01  # of the run's time: below it, slowing down cannot change a result by more than its spread
+CPU_FOLDER = Path("/sys/devices/system/cpu")
 SLOWDOWNS = {
     pynvml.nvmlClocksEventReasonHwSlowdown: "hardware",
     pynvml.nvmlClocksEventReasonSwThermalSlowdown: "heat",
@@ -87,12 +88,12 @@ def slowdown_reasons(slowdowns: Sequence[int]) -> list[str]:
     return reasons
 
 
-def throttled_ms(machine: Machine, cpu_folder: Path = Path("/sys/devices/system/cpu")) -> dict[str, float]:
+def throttled_ms(machine: Machine) -> dict[str, float]:
     """Milliseconds so far for which each part was throttled; parts without such a counter are left out."""
     found: dict[str, float] = {}
     if (quota := cgroup.throttled_ms()) is not None:
         found["the CPU quota"] = quota
-    counters = list(cpu_folder.glob("cpu[0-9]*/thermal_throttle/core_throttle_total_time_ms"))
+    counters = list(CPU_FOLDER.glob("cpu[0-9]*/thermal_throttle/core_throttle_total_time_ms"))
     if counters:
         found["the CPU"] = sum(int(path.read_text()) for path in counters) / len(counters)
     for index, (_, handle) in enumerate(nvml.visible()[0] if machine.accelerators else []):

@@ -21,10 +21,11 @@ def samples(others: float | None, steal: float | None, rows: int = 5) -> list[Sa
 
 
 @pytest.fixture(autouse=True)
-def _quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+def _quiet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A machine on which nothing else happens."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setattr(noise, "WINDOW_S", 0.01)
+    monkeypatch.setattr(noise, "CPU_FOLDER", tmp_path)
     monkeypatch.setattr(LoadMeter, "read", lambda meter: Load(0.5, 0.0, 0.0))
     monkeypatch.setattr(cgroup, "throttled_ms", lambda: None)
     fakes.install(monkeypatch)
@@ -116,4 +117,4 @@ def test_thermal_counters_of_the_cpu_are_a_mean_over_its_cores(tmp_path: Path) -
         folder = tmp_path / f"cpu{index}" / "thermal_throttle"
         folder.mkdir(parents=True)
         (folder / "core_throttle_total_time_ms").write_text(f"{ms}\n")
-    assert noise.throttled_ms(fakes.machine(), tmp_path) == {"the CPU": 200.0}
+    assert noise.throttled_ms(fakes.machine()) == {"the CPU": 200.0}
