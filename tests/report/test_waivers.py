@@ -12,7 +12,7 @@ from suite.review import main
 from tests.rules.mlperf import maker
 from tests.rules.mutants import MUTANTS
 
-WAIVER = {"rule": "division.2", "reason": "agreed in the meeting", "reviewer": "A. Reviewer", "date": "2026-11-20"}
+WAIVER = {"rule": "division.2", "reason": "agreed in the meeting", "reviewer": "A. Reviewer", "date": "2025-11-20"}
 
 
 def written(path, *entries):
@@ -47,13 +47,13 @@ def test_reviewer_s_waiver_excuses_and_stays_visible_everywhere(breached, tmp_pa
     (finding,) = [f for f in made["findings"] if f["rule"] == "division.2"]
     assert (finding["severity"], finding["waived"]) == (
         "fail",
-        {"reason": "agreed in the meeting", "reviewer": "A. Reviewer", "date": "2026-11-20"},
+        {"reason": "agreed in the meeting", "reviewer": "A. Reviewer", "date": "2025-11-20"},
     )
     assert [f["waived"] for f in made["findings"] if f["rule"] != "division.2"] == [None, None]
     (suppressed,) = [r for r in json.loads(log.read_text())["runs"][0]["results"] if "suppressions" in r]
     assert suppressed["ruleId"] == "division.2"
-    assert suppressed["suppressions"][0]["justification"] == "agreed in the meeting (A. Reviewer, 2026-11-20)"
-    assert "agreed in the meeting (A. Reviewer, 2026-11-20)" in page.read_text()
+    assert suppressed["suppressions"][0]["justification"] == "agreed in the meeting (A. Reviewer, 2025-11-20)"
+    assert "agreed in the meeting (A. Reviewer, 2025-11-20)" in page.read_text()
     assert main([str(breached), "--waivers", str(file)]) == 0
     printed = capsys.readouterr().out
     assert "A. Reviewer" in printed
@@ -133,21 +133,21 @@ def test_integrity_cannot_be_waived(run, tmp_path, capsys, rule):
 
 
 MALFORMED = {
-    "unknown rule": "waivers:\n- {rule: division.99, reason: r, reviewer: v, date: 2026-11-20}\n",
-    "without reason": "waivers:\n- {rule: division.2, reviewer: v, date: 2026-11-20}\n",
-    "empty reason": "waivers:\n- {rule: division.2, reason: '', reviewer: v, date: 2026-11-20}\n",
-    "blank reason": "waivers:\n- {rule: division.2, reason: ' ', reviewer: v, date: 2026-11-20}\n",
-    "blank reviewer": 'waivers:\n- {rule: division.2, reason: r, reviewer: " \\t", date: 2026-11-20}\n',
+    "unknown rule": "waivers:\n- {rule: division.99, reason: r, reviewer: v, date: 2025-11-20}\n",
+    "without reason": "waivers:\n- {rule: division.2, reviewer: v, date: 2025-11-20}\n",
+    "empty reason": "waivers:\n- {rule: division.2, reason: '', reviewer: v, date: 2025-11-20}\n",
+    "blank reason": "waivers:\n- {rule: division.2, reason: ' ', reviewer: v, date: 2025-11-20}\n",
+    "blank reviewer": 'waivers:\n- {rule: division.2, reason: r, reviewer: " \\t", date: 2025-11-20}\n',
     "date to come": "waivers:\n- {rule: division.2, reason: r, reviewer: v, date: 9999-01-01}\n",
     "date of a week": "waivers:\n- {rule: division.2, reason: r, reviewer: v, date: 2026-W01-1}\n",
     "date in one": "waivers:\n- {rule: division.2, reason: r, reviewer: v, date: 20260101}\n",
     "no date": "waivers:\n- {rule: division.2, reason: r, reviewer: v, date: soon}\n",
-    "more": "waivers:\n- {rule: division.2, reason: r, reviewer: v, date: 2026-11-20, also: x}\n",
-    "twice": "waivers:\n- {rule: division.2, rule: x, reason: r, reviewer: v, date: 2026-11-20}\n",
+    "more": "waivers:\n- {rule: division.2, reason: r, reviewer: v, date: 2025-11-20, also: x}\n",
+    "twice": "waivers:\n- {rule: division.2, rule: x, reason: r, reviewer: v, date: 2025-11-20}\n",
     "not a list": "waivers: {rule: division.2}\n",
     "another key": "waivers: []\nmore: []\n",
     "list": "- rule: division.2\n",
-    "nested": "waivers:\n- {rule: [division.2], reason: r, reviewer: v, date: 2026-11-20}\n",
+    "nested": "waivers:\n- {rule: [division.2], reason: r, reviewer: v, date: 2025-11-20}\n",
     "empty": "",
     "bytes": "\0\1",
     "not yaml": "waivers: [\n",
