@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.waiting import FOREVER_S
+
 PROJECT = Path(__file__).resolve().parent.parent
 # Passive waiting keeps the tests quick on a machine whose cores are all busy.
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(PROJECT), "OMP_WAIT_POLICY": "passive", "TF_CPP_MIN_LOG_LEVEL": "3"}
@@ -26,7 +28,7 @@ def start(folder: Path, module: str, *arguments: str, **options) -> subprocess.P
 def run(folder: Path, module: str, *arguments: str, **options) -> subprocess.CompletedProcess:
     """Run `python -m module arguments` in `folder` and return its exit code and output."""
     process = start(folder, module, *arguments, **options)
-    out, err = process.communicate(timeout=300)
+    out, err = process.communicate(timeout=FOREVER_S)
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from suite.record import evidence
 from suite.record.mirror import BehindError, Mirror
 from tests.record.example_run import ExampleRun
 from tests.record.mlflow_content import content
+from tests.waiting import FOREVER_S, until
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -51,13 +51,6 @@ def start(*arguments: str | Path) -> subprocess.Popen[str]:
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
-
-
-def until(condition: Callable[[], Any], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.2)
 
 
 def test_a_run_comes_in_once_with_everything_that_was_measured_and_nothing_else(tmp_path: Path, uri: str) -> None:
@@ -105,7 +98,7 @@ def test_by_default_a_database_in_the_working_folder_and_one_line_of_output(
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
     (tmp_path / "mlflow.db").unlink()
     process = start(ExampleRun(tmp_path / "out").complete().folder)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=FOREVER_S)
     assert (process.returncode, err, out.count("\n")) == (0, "", 1)
     assert "1 run, " in out
     assert len(content(f"sqlite:///{tmp_path}/mlflow.db")) == 1
@@ -166,7 +159,9 @@ def test_two_at_the_same_time_do_not_make_two_runs(tmp_path: Path, uri: str) -> 
     for index in (1, 2):
         ExampleRun(tmp_path / "out" / f"run_{index}", index, 2, "cafe").complete()
     processes = [start(tmp_path / "out") for _ in range(3)]
-    assert [process.wait(120) for process in processes] == [0, 0, 0], [p.stderr.read() for p in processes if p.stderr]
+    assert [process.wait(FOREVER_S) for process in processes] == [0, 0, 0], [
+        p.stderr.read() for p in processes if p.stderr
+    ]
     assert len(content(uri)) == 3
 
 
@@ -258,7 +253,7 @@ def test_following_keeps_up_and_ends_with_the_run(tmp_path: Path, uri: str) -> N
     until(lambda: len(content(uri)[0]["points"].get("accuracy", [])) == 2)
     assert follower.poll() is None
     run.end("interrupt").seal()
-    assert follower.wait(30) == 0
+    assert follower.wait(FOREVER_S) == 0
     (found,) = content(uri)
     assert (found["status"], len(found["artifacts"])) == ("KILLED", 6)
     assert "time_to_quality_s" not in found["points"]
@@ -278,6 +273,6 @@ def test_following_ends_after_a_last_pass_when_the_run_is_killed(tmp_path: Path,
     assert harness.stdout.readline().startswith("following")
     run.block(0.6)
     harness.send_signal(signal.SIGKILL)
-    harness.communicate(timeout=60)  # until the follower, which holds the other end, is gone too
+    harness.communicate(timeout=FOREVER_S)  # until the follower, which holds the other end, is gone too
     (found,) = content(uri)
     assert (found["status"], len(found["points"]["accuracy"])) == ("RUNNING", 2)

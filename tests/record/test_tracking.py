@@ -14,6 +14,7 @@ import pytest
 from suite.record.tracking import Follower
 from tests.record.example_run import ExampleRun
 from tests.record.mlflow_content import content
+from tests.waiting import FOREVER_S
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -28,15 +29,15 @@ def test_a_followed_run_is_in_mlflow_when_it_has_ended(tmp_path: Path) -> None:
     run = ExampleRun(tmp_path / "out").begin()
     follower = Follower(run.folder)
     follower.start()
-    assert follower.wait_ready(600)
+    assert follower.wait_ready(FOREVER_S)
     run.block(0.9).end().seal()
-    assert follower.finish(600)
+    assert follower.finish(FOREVER_S)
     (found,) = content(f"sqlite:///{tmp_path}/mlflow.db")
     assert (found["status"], len(found["points"]["accuracy"]), len(found["artifacts"])) == ("FINISHED", 1, 6)
 
 
 def test_a_run_that_was_never_followed_comes_in_at_its_end(tmp_path: Path) -> None:
-    assert Follower(ExampleRun(tmp_path / "out").complete().folder).finish(600)
+    assert Follower(ExampleRun(tmp_path / "out").complete().folder).finish(FOREVER_S)
     assert len(content(f"sqlite:///{tmp_path}/mlflow.db")) == 1
 
 
@@ -48,9 +49,9 @@ def test_ctrl_c_in_the_terminal_leaves_the_follower_at_work(tmp_path: Path) -> N
         "signal.signal(signal.SIGINT, lambda number, frame: None)\n"
         f"follower = Follower(pathlib.Path({str(run.folder)!r}))\n"
         "follower.start()\n"
-        "print(follower.wait_ready(600), flush=True)\n"
+        f"print(follower.wait_ready({FOREVER_S}), flush=True)\n"
         "sys.stdin.readline()\n"
-        "print(follower.finish(600))\n"
+        f"print(follower.finish({FOREVER_S}))\n"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", harness],
@@ -78,9 +79,9 @@ def test_a_server_that_refuses_is_known_at_once_and_does_not_stop_the_run(
         run = ExampleRun(tmp_path / "out").begin()
         follower = Follower(run.folder)
         follower.start()
-        assert not follower.wait_ready(600)  # far less, or this test never ends
+        assert not follower.wait_ready(FOREVER_S)  # far less, or this test never ends
         run.block(0.9).end().seal()
-        assert not follower.finish(600)
+        assert not follower.finish(FOREVER_S)
 
 
 def test_a_server_that_never_answers_is_given_up_when_the_time_is_over(

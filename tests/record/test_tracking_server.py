@@ -5,22 +5,23 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from suite import sync
 from suite.record.tracking import Follower
 from tests.record.example_run import ExampleRun
 from tests.record.mlflow_content import content
+from tests.waiting import FOREVER_S, until
 
 
 def _postgresql() -> Path | None:
@@ -36,21 +37,22 @@ pytestmark = [
 ]
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def free_ports() -> tuple[int, int]:
+    with socket.socket() as one, socket.socket() as another:
+        for probe in (one, another):
+            probe.bind(("127.0.0.1", 0))
+        return one.getsockname()[1], another.getsockname()[1]
 
 
 class TrackingServer:
-    """`mlflow server` and its PostgreSQL, each in a process group of its own. PostgreSQL never runs as root."""
+    """`mlflow server` and its PostgreSQL, which never runs as root."""
 
     def __init__(self, folder: Path) -> None:
         assert POSTGRESQL
         self._folder = folder
         self._user = "postgres" if os.getuid() == 0 else None
         self._running: list[subprocess.Popen[bytes]] = []
-        self._sql_port, self._port = free_port(), free_port()
+        self._sql_port, self._port = free_ports()
         self.uri = f"http://127.0.0.1:{self._port}"
         if self._user:
             shutil.chown(folder, self._user)
@@ -71,11 +73,16 @@ class TrackingServer:
         until(self._answers)
 
     def kill(self) -> None:
-        """`kill -9` both."""
+        """`kill -9` both with all their processes; what is left of PostgreSQL would not let it start again."""
         while self._running:
             process = self._running.pop()
-            os.killpg(process.pid, signal.SIGKILL)
+            parent = psutil.Process(process.pid)
+            family = [parent, *parent.children(recursive=True)]
+            for each in family:
+                with suppress(psutil.NoSuchProcess):
+                    each.kill()
             process.wait()
+            psutil.wait_procs(family)
 
     def _popen(self, command: list[str | Path], user: str | None) -> None:
         environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
@@ -101,13 +108,6 @@ class TrackingServer:
             return False
 
 
-def until(condition: Callable[[], bool], seconds: float = 120) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.3)
-
-
 @pytest.fixture
 def server() -> Iterator[TrackingServer]:
     with tempfile.TemporaryDirectory() as folder:
@@ -124,15 +124,16 @@ def test_a_run_outlives_its_tracking_server_and_comes_in_once(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server.uri)
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", str(FOREVER_S))
     run = ExampleRun(tmp_path / "run_1", 1, 2, "cafe").begin().block(0.5)
     follower = Follower(run.folder)
     follower.start()
-    assert follower.wait_ready(60)
+    assert follower.wait_ready(FOREVER_S)
     until(lambda: any("accuracy" in found["points"] for found in content(server.uri)))
 
     server.kill()
     run.block(0.6).block(0.7).end().seal()
-    assert not follower.finish(60)
+    assert not follower.finish(FOREVER_S)
 
     server.start()
     ExampleRun(tmp_path / "run_2", 2, 2, "cafe").complete()

@@ -11,6 +11,7 @@ from suite.results import main
 from tests.results import maker
 from tests.results.maker import HOSTILE, entry, everywhere
 from tests.rules.conftest import run, sound_result, sound_run  # noqa: F401
+from tests.waiting import until
 
 BOARD = "#board tbody tr"
 
@@ -66,7 +67,7 @@ def test_filters_rows_dots_and_details_together(show):
     assert systems(page) == ["quick"]
     assert page.find_element("id", "count").text == "1 of 4 results"
     page.find_element("css selector", "button[type=reset]").click()
-    assert len(shown(page)) == 4
+    until(lambda: len(shown(page)) == 4)
     assert len(shown(page, "section > .drawings > figure")) == 2
     page.find_element("id", "search").send_keys("Small NOISY")
     assert systems(page) == ["noisy"]
@@ -115,7 +116,7 @@ def test_command_s_page_leads_to_its_review_and_its_evidence(browser, sound_resu
     browser.get(page)
     assert complaints(browser) == []
     browser.find_element("link text", "pass").click()
-    assert browser.title == f"Review of {sound_result.name}: pass"
+    until(lambda: browser.title == f"Review of {sound_result.name}: pass")
     browser.get(page)
     links = {each.get_dom_attribute("href") for each in browser.find_elements("css selector", "a[href]")}
     for link in sorted(links):

@@ -1,0 +1,14 @@
+"""Waiting for what happens beside a test; how long that takes is no matter."""
+
+import time
+from collections.abc import Callable
+
+FOREVER_S = 1800  # even on a machine that is busy with other things
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Return as soon as `condition()` holds; fail if it never does."""
+    end = time.monotonic() + FOREVER_S
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.1)
