@@ -43,7 +43,7 @@ def sync(folder: Path) -> None:
     """Bring in the run, or runs, of a folder. Raises UserError for a folder without evidence, BehindError."""
     sent, named, runs = 0, 0, 0
     for run in evidence_folders(folder):
-        mirror = Mirror(run, patience_s=30)
+        mirror = Mirror(run, patience_s=60)
         try:
             mirror.update()
         finally:

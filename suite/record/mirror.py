@@ -53,6 +53,7 @@ _SETTINGS = {
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
 }
 _PARAMS_PER_REQUEST = 100  # MLflow's limit
+_PATIENCE_S = 60.0  # for another process that is making the same experiment or result, which takes it a moment
 _METRICS_PER_REQUEST = 900  # MLflow's limit is 1000, tags included
 
 
@@ -125,7 +126,7 @@ class Mirror:
         tags = {**view.tags, RUN_TAG: view.run_id}
         title = " ".join(view.tags.get(name, "") for name in ("benchmark", "framework", "system"))
         if view.runs > 1 and view.result_id:
-            with _locked(view.result_id, 10):
+            with _locked(view.result_id, _PATIENCE_S):
                 parent = _only(client, self._experiment, RESULT_TAG, view.result_id) or client.create_run(
                     self._experiment,
                     view.started_ms,
@@ -185,7 +186,7 @@ class Mirror:
             client.set_terminated(run_id, view.status, view.ended_ms)
         _only(client, self._experiment, RUN_TAG, view.run_id)
         if self._parent is not None and view.result_id is not None:
-            with _locked(view.result_id, 10):
+            with _locked(view.result_id, _PATIENCE_S):
                 self._finish_result(client, self._parent)
 
     def _finish_result(self, client: MlflowClient, parent_id: str) -> None:
@@ -255,7 +256,7 @@ def _experiment(client: MlflowClient, benchmark: str) -> str:
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or benchmark
     found = client.get_experiment_by_name(name)
     if found is None:
-        with _locked(f"experiment {name}", 10):
+        with _locked(f"experiment {name}", _PATIENCE_S):
             found = client.get_experiment_by_name(name)
             return str(found.experiment_id if found else client.create_experiment(name))
     if found.lifecycle_stage != "active":

@@ -109,7 +109,7 @@ def git() -> dict[str, Any]:
 
 def _git(*words: str) -> str:
     call = ["git", "-C", str(ROOT), *words]
-    return subprocess.run(call, capture_output=True, text=True, timeout=10, check=True).stdout
+    return subprocess.run(call, capture_output=True, text=True, timeout=60, check=True).stdout
 
 
 def _host(machine: Machine) -> dict[str, Any]:
