@@ -8,7 +8,8 @@ import pytest
 from filelock import FileLock
 
 from suite.harness.folder import LOCK
-from tests.command import eighth, start
+from tests.command import ENVIRONMENT, eighth, start
+from tests.eighth_task.reference_impls.parity.numpy import STALL_AT
 from tests.test_run import RUN, SLOW, keys, lines, wait_for
 
 
@@ -38,15 +39,21 @@ def refused(folder, *arguments):
     return done.stderr
 
 
+def killed(folder, *arguments, blocks):
+    """Start a run that would stall in its fourth block, and kill it when its log has begun `blocks` blocks."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(ENVIRONMENT, STALL_AT, "900")
+        process = start(folder, "tests.eighth_task", "run", *arguments)
+    wait_for(folder / "cut", "block_start", blocks)
+    process.kill()
+    process.communicate()
+
+
 def test_goes_on_after_kill_9_on_the_same_log_and_clock(tmp_path):
     whole = eighth(tmp_path, "run", *SLOW, "out=whole")
     assert whole.returncode == 0
     folder = tmp_path / "cut"
-    process = start(tmp_path, "tests.eighth_task", "run", *SLOW, "out=cut")
-    wait_for(folder, "block_start", 2)
-    time.sleep(0.2)
-    process.kill()
-    process.communicate()
+    killed(tmp_path, *SLOW, "out=cut", blocks=4)
     (folder / "log.txt").open("ab").write(b":::MLLOG {torn")
     before = lines(folder)[:-1]
     time.sleep(1)
@@ -86,14 +93,9 @@ def test_goes_on_wherever_the_kill_struck(tmp_path, last):
 
 
 def test_goes_on_after_many_kills(tmp_path):
-    option = "out=cut"
     for blocks in range(1, 5):
-        process = start(tmp_path, "tests.eighth_task", "run", *SLOW, option)
-        wait_for(tmp_path / "cut", "block_start", blocks)
-        process.kill()
-        process.communicate()
-        option = "resume=cut"
-    assert eighth(tmp_path, "run", *SLOW, option).returncode == 0
+        killed(tmp_path, *SLOW, "out=cut" if blocks == 1 else "resume=cut", blocks=blocks)
+    assert eighth(tmp_path, "run", *SLOW, "resume=cut").returncode == 0
     assert [line.value for line in lines(tmp_path / "cut") if line.key == "suite_restart"] == [1, 2, 3, 4]
 
 

@@ -4,7 +4,6 @@ import json
 import re
 import resource
 import signal
-import time
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ import yaml
 from suite.record import mllog
 from suite.record.evidence import SEALED
 from tests.command import eighth, start
+from tests.waiting import FOREVER_S, until
 
 RUN = ("task=parity", "framework=numpy", "hw=cpu", "mlflow=false")
 
@@ -186,22 +186,17 @@ def test_one_seed_gives_one_log_apart_from_times(tmp_path):
 
 
 def wait_for(folder: Path, key: str, count: int = 1) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if (folder / "log.txt").exists() and keys(folder).count(key) >= count:
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"no {key} in {folder}")
+    until(lambda: (folder / "log.txt").exists() and keys(folder).count(key) >= count)
 
 
 SLOW = (*RUN, "seed=1", "task.scales.mini.hyperparameters.milliseconds_per_step=30")
 
 
 def test_ctrl_c_ends_the_run_with_sealed_evidence(tmp_path):
-    process = start(tmp_path, "tests.eighth_task", "run", *SLOW, "out=evidence")
+    process = start(tmp_path, "tests.eighth_task", "run", *SLOW, "out=evidence", "task.scales.mini.target=1.5")
     wait_for(tmp_path / "evidence", "eval_accuracy")
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=FOREVER_S)
     assert process.returncode == 130
     stop = next(line for line in lines(tmp_path / "evidence") if line.key == "run_stop")
     assert (stop.metadata["status"], stop.metadata["reason"]) == ("aborted", "interrupt")
