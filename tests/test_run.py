@@ -87,7 +87,15 @@ def test_says_so_when_the_budget_ends_first(tmp_path):
         (("task=parity", "hw=cpu", "hw.price_per_hours=1"), "price_per_hours"),
         (("task=parity", "framework=numpy", "hw=cpu", "seed=-1"), "seed=-1 is not from 0"),
         (("task=parity", "framework=numpy", "hw=cpu", "seed=one"), "seed=one is not a whole number"),
-        (("task=parity", "framework=numpy", "hw=cpu", "runs=0"), "runs=0 is not at least 1"),
+        (("task=parity", "framework=numpy", "hw=cpu", "runs=0"), "runs=0 is not from 1 to 1000"),
+        (
+            ("task=parity", "framework=numpy", "hw=cpu", "runs=3000000000", "seed=0"),
+            "runs=3000000000 is not from 1 to 1000; for more runs give several commands",
+        ),
+        (
+            ("task=parity", "framework=numpy", "hw=cpu", "runs=2", "seed=2147483647"),
+            "seed=2147483647 is not from 0 to 2147483646, the last from which 2 runs can count on",
+        ),
         (("task=parity", "framework=numpy", "hw=cpu", "task.scales.mini.target=high"), "target is 'high'"),
         (
             ("task=parity", "framework=numpy", "hw=cpu", "+task.scales.mini.hyperparameters.seed=1"),
