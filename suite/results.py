@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from suite.errors import OneLineParser, UserError, command, unknown
@@ -45,8 +46,8 @@ def main(argv: list[str]) -> int:
     """Read what the command line `argv` names and write what it asks for."""
     args = _arguments(argv)
     with bar() as progress:
-        found = [read(source, args.data_dir, progress) for source in dict.fromkeys(args.sources)]
-    entries = _distinct(entry for each in found for entry in each.entries)
+        found = _distinct([read(source, args.data_dir, progress) for source in dict.fromkeys(args.sources)])
+    entries = [entry for each in found for entry in each.entries]
     if args.html:
         _page(args.html, found, entries, _reference(args.reference, entries))
     if args.curves:
@@ -56,12 +57,24 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _distinct(entries: Iterable[Entry]) -> list[Entry]:
-    """Each result once, also where its folder is named twice, or lies in another that is named."""
-    made: dict[tuple[Path, str, str], Entry] = {}
-    for entry in entries:
-        made.setdefault((Path(entry.source).resolve() / entry.path, entry.ruleset, entry.benchmark), entry)
-    return list(made.values())
+def _distinct(found: Sequence[Read]) -> list[Read]:
+    """Each result once, and whole: also where its folder is named twice, or one below or above it is named as well."""
+    widest = sorted(found, key=lambda each: len(each.source.folder.resolve().parts))
+    made = [(_logs(entry), entry) for each in widest for entry in each.entries]
+    kept: list[tuple[set[Path], Entry]] = []
+    for logs, entry in sorted(made, key=lambda each: -len(each[0])):
+        like = (entry.ruleset, entry.benchmark)
+        if not any(logs <= others and like == (other.ruleset, other.benchmark) for others, other in kept):
+            kept.append((logs, entry))
+    ids = {id(entry) for _, entry in kept}
+    reads = [replace(each, entries=[entry for entry in each.entries if id(entry) in ids]) for each in found]
+    return [each for each in reads if each.entries or not each.report.scores]
+
+
+def _logs(entry: Entry) -> set[Path]:
+    """Where the logs of the result's runs lie; of a result without any, its folder."""
+    folder = Path(entry.source).resolve()
+    return {folder / run.path for run in entry.runs} or {folder / entry.path}
 
 
 def _page(path: Path, found: Sequence[Read], entries: Sequence[Entry], reference: str | None) -> None:

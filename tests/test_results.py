@@ -2,6 +2,8 @@
 
 import csv
 import json
+import os
+import re
 import shutil
 
 import pytest
@@ -116,7 +118,30 @@ def test_is_a_command_that_explains_itself(tmp_path):
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
 
 
-def test_folder_that_is_given_twice_counts_once(sound_result, capsys):  # noqa: F811
-    for again in (sound_result, sound_result / ".." / sound_result.name, sound_result.parent):
-        assert main([str(sound_result), str(again)]) == 0
-        assert "5 of 5" in capsys.readouterr().out
+@pytest.mark.parametrize("again", [".", "../result", "..", "run_1", "../link", "../link/run_2"])
+def test_result_counts_once_however_its_folder_is_named(sound_result, tmp_path, again, capsys):  # noqa: F811
+    made = tmp_path / "in" / "result"
+    shutil.copytree(sound_result, made)
+    (tmp_path / "in" / "link").symlink_to(made)
+    named = os.path.relpath(made / again)
+    for words in ([str(made), str(made / again)], [str(made / again), str(made)], [str(made), named]):
+        assert main([*words, "--html", str(tmp_path / "page.html")]) == 0
+        assert "1 results" in capsys.readouterr().out
+        (result,) = json.loads((tmp_path / "page.json").read_text())["results"]
+        assert (result["reached"], result["runs_needed"]) == (5, 5)
+        (only,) = set(re.findall(r"page-reviews/\d+", (tmp_path / "page.html").read_text()))
+        assert (tmp_path / f"{only}.html").exists()
+
+
+def test_runs_of_one_result_count_apart_where_it_is_not_named(sound_result, tmp_path, capsys):  # noqa: F811
+    words = [str(sound_result / "run_1"), str(sound_result / "run_2")]
+    assert main([*words, "--html", str(tmp_path / "page.html")]) == 0
+    assert "2 results" in capsys.readouterr().out
+
+
+def test_folder_of_a_round_counts_once(tmp_path, capsys):
+    folder = tmp_path / "theirs"
+    maker.package(folder)
+    words = [f"{maker.RULESET}={folder}", f"{maker.RULESET}={folder}/../theirs"]
+    assert main([*words, "--html", str(tmp_path / "page.html")]) == 0
+    assert "1 results" in capsys.readouterr().out
