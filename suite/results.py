@@ -15,6 +15,7 @@ from suite.leaderboard.exporting import as_csv, as_json
 from suite.leaderboard.markdown import markdown
 from suite.leaderboard.reading import Read, read, sources
 from suite.record.evidence import write_atomically
+from suite.record.summary import format_count
 from suite.report.drawn import groups
 from suite.report.excerpt import excerpts
 from suite.report.page import html as review_page
@@ -88,7 +89,8 @@ def _page(path: Path, found: Sequence[Read], entries: Sequence[Entry], reference
     _write(path.with_suffix(".csv"), as_csv(entries, path))
     _write(path.with_suffix(".json"), as_json(entries, path))
     _write(path, page.html(entries, path, reviews, reference))
-    print(f"{path}: {len(entries)} results; beside it {path.stem}.csv, {path.stem}.json and {folder.name}/")
+    count = format_count(len(entries), "result")
+    print(f"{path}: {count}; beside it {path.stem}.csv, {path.stem}.json and {folder.name}/")
 
 
 def _reference(name: str | None, entries: Sequence[Entry]) -> str | None:

@@ -126,7 +126,7 @@ def test_result_counts_once_however_its_folder_is_named(sound_result, tmp_path, 
     named = os.path.relpath(made / again)
     for words in ([str(made), str(made / again)], [str(made / again), str(made)], [str(made), named]):
         assert main([*words, "--html", str(tmp_path / "page.html")]) == 0
-        assert "1 results" in capsys.readouterr().out
+        assert "1 result;" in capsys.readouterr().out
         (result,) = json.loads((tmp_path / "page.json").read_text())["results"]
         assert (result["reached"], result["runs_needed"]) == (5, 5)
         (only,) = set(re.findall(r"page-reviews/\d+", (tmp_path / "page.html").read_text()))
@@ -144,4 +144,4 @@ def test_folder_of_a_round_counts_once(tmp_path, capsys):
     maker.package(folder)
     words = [f"{maker.RULESET}={folder}", f"{maker.RULESET}={folder}/../theirs"]
     assert main([*words, "--html", str(tmp_path / "page.html")]) == 0
-    assert "1 results" in capsys.readouterr().out
+    assert "1 result;" in capsys.readouterr().out

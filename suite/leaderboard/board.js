@@ -1,7 +1,8 @@
 // Filters the table, the drawings and the results, and holds times to a reference system. Without it all is shown.
 {
   const form = document.getElementById("filters");
-  const rows = [...document.getElementById("board").tBodies[0].rows];
+  const board = document.getElementById("board");
+  const rows = [...board.tBodies[0].rows];
   const texts = new Map(rows.map((row) => [row, row.textContent.toLowerCase()]));
   const others = new Map();
   for (const element of document.querySelectorAll("article[data-n], svg a[data-n]")) {
@@ -25,6 +26,7 @@
   };
   const reference = document.getElementById("reference");
   const hold = () => {
+    board.toggleAttribute("data-held", Boolean(reference.value));
     const best = new Map();
     for (const { dataset } of rows) {
       if (dataset.system === reference.value && dataset.seconds && dataset.verdict === "pass") {

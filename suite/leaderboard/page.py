@@ -11,7 +11,7 @@ from suite import __version__
 from suite.leaderboard.entry import Entry, Run, normalised, remarks
 from suite.leaderboard.places import link
 from suite.leaderboard.scatter import scatters
-from suite.record.summary import format_cost, format_energy, format_seconds
+from suite.record.summary import format_cost, format_count, format_energy, format_seconds
 from suite.report import charts
 from suite.report.drawn import Group
 from suite.report.selfcontained import environment, policy, source
@@ -48,6 +48,7 @@ def html(
         quote=quote,
         format_seconds=format_seconds,
         format_cost=format_cost,
+        format_count=format_count,
         format_energy=format_energy,
         version=__version__,
         css=css,

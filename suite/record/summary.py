@@ -82,3 +82,8 @@ def format_energy(joules: float | None, source: str | None) -> str:
         return "not known"
     text = f"{joules:.0f} J" if joules < 10_000 else f"{joules / 1000:.3g} kJ"
     return f"{text} ({source})"
+
+
+def format_count(count: int, noun: str) -> str:
+    """`1 run`, `12,345 runs`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 
 import jinja2
 from markupsafe import Markup
 
+_JOINTS = re.compile(r"(?<=[^\W_][-_/+,:;=@])(?=\w)")
 POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'"
 
 
 def environment(*packages: str) -> jinja2.Environment:
     """The templates in these packages. Every value is escaped, and one that is not given is an error."""
-    return jinja2.Environment(
+    made = jinja2.Environment(
         loader=jinja2.ChoiceLoader([jinja2.PackageLoader(package, ".") for package in packages]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
     )
+    made.filters["jointed"] = jointed
+    return made
+
+
+def jointed(text: str) -> Markup:
+    """A name, escaped, that a browser may break after `_`, `-`, `/` and the like, as at a space."""
+    return Markup("<wbr>").join(_JOINTS.split(text))
 
 
 def source(templates: jinja2.Environment, *names: str) -> Markup:

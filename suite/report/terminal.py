@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from suite.record.summary import format_cost, format_energy, format_seconds
+from suite.record.summary import format_cost, format_count, format_energy, format_seconds
 from suite.report.model import SUITE, Report
 from suite.rules.verdict import ResultReview, RunReview, Verdict
 
@@ -22,13 +22,9 @@ def said(report: Report) -> str:
     holds = "every claim holds" if report.ruleset == SUITE else f"complies with {report.ruleset}"
     return {
         "pass": holds + (", but for what is waived" if report.waived else ""),
-        "fail": f"{_counted(report.counted('fail'), 'finding')} against the rules",
-        "error": f"{_counted(report.counted('error'), 'rule')} could not be checked",
+        "fail": f"{format_count(report.counted('fail'), 'finding')} against the rules",
+        "error": f"{format_count(report.counted('error'), 'rule')} could not be checked",
     }[report.verdict]
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def show(console: Console, report: Report) -> None:
@@ -97,7 +93,7 @@ def _run(run: RunReview, verdict: Verdict) -> Text:
 
 def score(result: ResultReview) -> str:
     """The time to quality of a result, and how it follows from its runs."""
-    mean = f"{'olympic mean' if len(result.runs) >= 3 else 'mean'} of {_counted(len(result.runs), 'run')}"
+    mean = f"{'olympic mean' if len(result.runs) >= 3 else 'mean'} of {format_count(len(result.runs), 'run')}"
     factor = result.convergence.normalisation if result.convergence else 1.0
     if result.score_s is not None and factor != 1:
         mean += f", {format_seconds(result.score_s / factor)}, times {factor:.5g} for its few samples: convergence.2"

@@ -40,7 +40,7 @@ def shown(browser, selector=BOARD):
 
 
 def systems(browser):
-    return [row.find_element("css selector", "td.path a").text for row in shown(browser)]
+    return [row.find_element("css selector", "td.system a").text for row in shown(browser)]
 
 
 def choose(browser, selector, value):
@@ -86,6 +86,74 @@ def test_sorts_by_a_press_of_mouse_or_key(show):
     assert systems(page) == ["quick", "slow", "noisy", "lost"]
     heading.send_keys("\n")
     assert systems(page) == ["noisy", "slow", "quick", "lost"]  # without a score is last in both
+
+
+@pytest.mark.parametrize("name", ["framework", "machine", "submitter", "division"])
+def test_sorts_by_each_name_of_a_heading(show, name):
+    page = show([entry(9.0, system="one", **{name: "box 10"}), entry(1.0, system="other", **{name: "box 9"})])
+    heading = page.find_element("xpath", f"//table[@id='board']//button[text()='{name}']")
+    heading.click()
+    assert systems(page) == ["other", "one"]
+    heading.send_keys("\n")
+    assert systems(page) == ["one", "other"]
+    sorted_by = page.find_elements("css selector", "#board [aria-sort]")
+    assert [(name in each.text, each.get_dom_attribute("aria-sort")) for each in sorted_by] == [(True, "descending")]
+
+
+LONG = [
+    entry(
+        7140.0 + 60 * at,
+        system=f"MI300X_EPYC_9575F_pytorch_llama2_70b_{at}",
+        machine="128 x 8 x NVIDIA Blackwell GPU (B200-SXM-180GB)",
+        framework="PyTorch 2.8.0.dev20251001+rocm7.0.0.git64359f59, ROCm 7.0.0",
+        benchmark="reinforcement_learning/small",
+        submitter="Lambda_Hewlett-Packard-Enterprise",
+        normalisation=1.0139,
+        runs=tuple(maker.run(seconds, energy_source="estimated") for seconds in (6000.0, 7100.0, 5999.0)),
+    )
+    for at in range(200)
+]
+BROKEN = """
+    const broken = [];
+    for (const cell of document.querySelectorAll("#board tbody tr:first-child td")) {
+      const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+      for (let text; (text = texts.nextNode());) {
+        for (const { 0: word, index } of text.data.matchAll(/[^\\s-]+/g)) {
+          const range = document.createRange();
+          range.setStart(text, index);
+          range.setEnd(text, index + word.length);
+          if (new Set([...range.getClientRects()].map((each) => each.top)).size > 1) broken.push(word);
+        }
+      }
+    }
+    return broken;
+"""
+VISIBLE = ("reinforcement_learning/small", "PyTorch 2.8.0", "llama2_70b_0", "128 x 8", "Lambda", "closed", "119 min")
+
+
+def reads_well(page):
+    """Assert that a first row of long names shows all its facts at once, and no word in two pieces."""
+    (row, *_), scroll = shown(page), page.find_element("css selector", "section > .scroll")
+    assert all(text in row.text for text in (*VISIBLE, "times 1.0139", "(estimated)", "3 of 3", "pass"))
+    assert page.execute_script("return arguments[0].scrollWidth <= arguments[0].clientWidth", scroll)
+    assert page.execute_script(BROKEN) == []
+
+
+def test_long_names_of_200_systems_read_well_on_a_screen(show):
+    page = show(LONG)
+    reads_well(page)
+    assert not page.find_element("css selector", ".ratio").is_displayed()
+    choose(page, "#reference", f"{LONG[0].submitter}: {LONG[0].system}")
+    assert [each.text for each in page.find_elements("css selector", "td.ratio")[:2]] == ["1", "0.992"]
+    reads_well(page)
+
+
+def test_long_names_read_well_on_a_phone(show, phone):
+    reads_well(show(LONG[:2]))
+
+
+def test_long_names_read_well_on_paper(show, paper):
+    reads_well(show(LONG[:2]))
 
 
 def test_holds_times_to_a_reference_system(show):
