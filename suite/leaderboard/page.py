@@ -10,7 +10,7 @@ from urllib.parse import quote
 from suite import __version__
 from suite.leaderboard.entry import Entry, Run, normalised, remarks
 from suite.leaderboard.places import link
-from suite.leaderboard.scatter import scatters
+from suite.leaderboard.scatter import TOP, scatters
 from suite.record.summary import format_cost, format_count, format_energy, format_seconds
 from suite.report import charts
 from suite.report.drawn import Group
@@ -41,6 +41,8 @@ def html(
         normalised=normalised,
         ratios=ratios(entries, reference),
         scatters=scatters(entries),
+        scatter_top=TOP,
+        run_name=run_name,
         drawings=drawings,
         evidence=lambda entry, path=".": link(page, Path(entry.source), path),
         review=lambda entry: link(page, at) if (at := reviews.get((entry.source, entry.ruleset))) else None,
@@ -90,7 +92,11 @@ def thinned(run: Run) -> Run:
     return replace(run, history=replace(run.history, points=points[::-1][::step][::-1]))
 
 
+def run_name(run: Run) -> str:
+    """What a run is called beside the others of its result: its folder, or of MLPerf's its log."""
+    folder, _, log = run.path.rpartition("/")
+    return (folder.rpartition("/")[2] or run.path) if run.seed is not None else log
+
+
 def _name(run: Run) -> str:
-    folder = run.path.rpartition("/")[0].rpartition("/")[2] or run.path
-    name = folder if run.seed is not None else run.path.rpartition("/")[2]
-    return name + ("" if run.reached else f", {run.lost}") + (", NOISY" if run.noise else "")
+    return run_name(run) + ("" if run.reached else f", {run.lost}") + (", NOISY" if run.noise else "")

@@ -239,7 +239,8 @@ def _machine(description: Mapping[str, str]) -> str:
         made = f"{each} x {description.get('accelerator_model_name', 'accelerators of no name')}"
     else:
         name = description.get("host_processor_model_name")
-        made = f"{description.get('host_processor_vcpu_count', '?')} logical CPUs of {name}" if name else UNKNOWN
+        count = description.get("host_processor_vcpu_count", "?")
+        made = f"{count} logical CPU{'' if count == '1' else 's'} of {name}" if name else UNKNOWN
     return f"{nodes} x {made}" if nodes > 1 else made
 
 

@@ -9,13 +9,15 @@ from itertools import groupby, pairwise
 
 from suite.leaderboard.entry import Entry, normalised, remarks
 from suite.record.summary import format_cost, format_seconds
-from suite.report.charts import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Tick
+from suite.report.charts import BOTTOM, HEIGHT, LEFT, RIGHT, WIDTH, Tick
 
 Place = tuple[float, float]
 
 # Seconds that are round to read, of a wide range of times and of a narrow one.
 _TIMES = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 18000, 36000, 86400)
 _FINE = tuple(each * unit for unit in (1, 60, 3600) for each in (1, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 25, 30, 40, 50))
+TOP = 28  # pixels above the drawing, for the name of its axis
+APART = 38, 18  # pixels, across and down, between two dots whose numbers do not touch
 MAX_NUMBERED = 12  # dots of a drawing; of more only those on the front bear their number
 
 
@@ -85,13 +87,17 @@ def _scatter(benchmark: str, axis: str, values: Sequence[tuple[int, Entry, float
     across = _LogScale([x for _, _, x, _ in known], LEFT, WIDTH - RIGHT)
     up = _LogScale([y for *_, y in known], HEIGHT - BOTTOM, TOP)
     front = pareto((x, y) for _, entry, x, y in known if entry.verdict == "pass")
+    on_front = {n for n, entry, x, y in known if entry.verdict == "pass" and (x, y) in front}
+    first = sorted(known, key=lambda each: each[0] not in on_front)
+    places = [(n, across.at(x), up.at(y)) for n, _, x, y in first if n in on_front or len(known) <= MAX_NUMBERED]
+    numbered = _apart(places)
     dots = [
         Dot(
             number=n,
             x=across.at(x),
             y=up.at(y),
-            front=entry.verdict == "pass" and (x, y) in front,
-            numbered=len(known) <= MAX_NUMBERED or (entry.verdict == "pass" and (x, y) in front),
+            front=n in on_front,
+            numbered=n in numbered,
             doubtful=bool(remarks(entry)),
             text=_said(n, entry, axis, y),
         )
@@ -101,17 +107,30 @@ def _scatter(benchmark: str, axis: str, values: Sequence[tuple[int, Entry, float
         benchmark=benchmark,
         axis=axis,
         x_ticks=across.ticks(_time, _TIMES, _FINE),
-        y_ticks=up.ticks(lambda value: f"{value:,.10g}"),
+        y_ticks=up.ticks(_figure),
         dots=dots,
         front=" ".join(f"{across.at(x)},{up.at(y)}" for x, y in _stairs(front)),
         left_out=len(values) - len(known),
     )
 
 
+def _apart(places: Iterable[tuple[int, float, float]]) -> set[int]:
+    """The numbers that can be written without touching one before them."""
+    kept: list[tuple[int, float, float]] = []
+    for number, x, y in places:
+        if all(abs(x - a) >= APART[0] or abs(y - b) >= APART[1] for _, a, b in kept):
+            kept.append((number, x, y))
+    return {number for number, _, _ in kept}
+
+
 def _said(number: int, entry: Entry, axis: str, y: float) -> str:
     figure = f"{y:g} accelerators" if axis == "accelerators" else format_cost(y, entry.currency)
     parts = [f"{number}: {entry.submitter}, {entry.system}", format_seconds(entry.seconds), normalised(entry), figure]
     return "; ".join(part for part in (*parts, *remarks(entry)) if part)
+
+
+def _figure(value: float) -> str:
+    return f"{value:.7f}".rstrip("0") if 1e-6 <= value < 1e-4 else f"{value:,.10g}"
 
 
 def _time(seconds: float) -> str:

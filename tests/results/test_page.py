@@ -81,6 +81,14 @@ def test_says_everything_of_a_result():
     assert page.tags.count("polyline") == 1 + 2 * 3  # the front, and each run over samples and over time
 
 
+def test_runs_are_called_alike_in_table_and_legends():
+    named = [run(path=f"results/box/run_{at}/log.txt", seed=at + 6) for at in (1, 2)]
+    theirs = [run(path=f"results/box/result_{at}.txt", seed=None) for at in (3, 4)]
+    page = page_of([entry(runs=tuple(named)), entry(runs=tuple(theirs))])
+    assert [page.text.count(name) for name in ("run_1", "run_2", "result_3.txt", "result_4.txt")] == [1 + 2] * 4
+    assert "run_1, seed 7" in page.text
+
+
 def test_marks_stand_wherever_a_figure_does():
     lost, noisy = run(5.0, reached=False), run(9.0, noise=("others took 20 %",))
     doubtful = entry(10.0, verdict="fail", runs=(lost, noisy, run(), run()))

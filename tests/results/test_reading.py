@@ -92,6 +92,7 @@ def test_log_that_does_not_comply_is_not_said_to_have_reached_its_target(tmp_pat
         ({"accelerators_per_node": "8", "accelerator_model_name": "X", "number_of_nodes": "2"}, "2 x 8 x X", 16),
         ({"accelerators_per_node": 4, "accelerator_model_name": "X", "number_of_nodes": 1}, "4 x X", 4),
         ({"accelerators_per_node": "eight", "host_processor_model_name": "Y"}, "? logical CPUs of Y", None),
+        ({"host_processor_model_name": "Y", "host_processor_vcpu_count": 1}, "1 logical CPU of Y", None),
         ({"accelerators_per_node": "9" * 50}, "not known", None),
         ({"accelerators_per_node": ["8"], "number_of_nodes": {}}, "not known", None),
     ],

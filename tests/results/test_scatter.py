@@ -1,5 +1,7 @@
 """Cost against time: what is on the front, what the drawing says, and what it leaves out."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,6 +44,16 @@ def test_claims_that_fail_are_drawn_but_not_on_the_front():
     (drawn,) = scatters([costing(10.0, 4.0), costing(1.0, 1.0, verdict="fail")])
     assert [(dot.front, dot.doubtful) for dot in drawn.dots] == [(True, False), (False, True)]
     assert "NOT COMPLIANT" in drawn.dots[1].text
+
+
+def test_numbers_do_not_touch_and_those_of_the_front_come_first():
+    (drawn,) = scatters([costing(100.0, 1.0), costing(10.1, 4.0), costing(10.0, 4.0), costing(10.2, 4.1)])
+    assert [(dot.number, dot.front) for dot in drawn.dots if dot.numbered] == [(1, True), (3, True)]
+
+
+def test_small_costs_are_written_out():
+    (drawn,) = scatters([costing(10.0, 0.00003)])
+    assert all(re.fullmatch(r"0\.0000\d+", tick.label) for tick in drawn.y_ticks)
 
 
 def test_what_has_no_score_or_cost_is_counted():
