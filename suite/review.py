@@ -123,6 +123,7 @@ def _opened(path: Path) -> Iterator[Path]:
 
 def _write(path: Path, text: str) -> None:
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, text.encode())
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from error

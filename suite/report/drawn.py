@@ -24,7 +24,10 @@ IN_SECONDS = ("mlperf-0.5", "mlperf-0.6")  # rounds that log seconds, later ones
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that are drawn together: `title` is their folder. `reference` has the curves of the reference's runs."""
+    """Runs that are drawn together, by their names in the folder `title`.
+
+    `reference` has the curves of the reference's runs.
+    """
 
     title: str
     metric: str
@@ -55,7 +58,7 @@ def _of_suite(report: Report) -> Iterator[Group]:
             title=result.path,
             metric=result.benchmark.metric if result.benchmark else "quality",
             target=result.benchmark.target if result.benchmark else None,
-            runs=[(run.path, run.history) for run in result.runs[:MAX_RUNS]],
+            runs=[(_within(result.path, run.path), run.history) for run in result.runs[:MAX_RUNS]],
             reference=made.curves if made else (),
             test=test,
             outcome=made.outcome if made and test else "",
@@ -66,8 +69,12 @@ def _of_mlperf(report: Report, root: Path) -> Iterator[Group]:
     folders = [(folder, list(logs)) for folder, logs in groupby(report.logs, lambda log: log.path.rpartition("/")[0])]
     folders.sort(key=lambda folder: all(log.verdict == "pass" for log in folder[1]))
     for folder, logs in folders[:MAX_GROUPS]:
-        runs = [(log.path, history_of(log, root, report.ruleset)) for log in logs[:MAX_RUNS]]
+        runs = [(_within(folder, log.path), history_of(log, root, report.ruleset)) for log in logs[:MAX_RUNS]]
         yield Group(title=folder, metric="eval_accuracy", target=None, runs=runs)
+
+
+def _within(folder: str, path: str) -> str:
+    return path.removeprefix(f"{folder}/") if folder else path
 
 
 def history_of(log: Log, root: Path, ruleset: str) -> History:

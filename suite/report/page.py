@@ -15,8 +15,9 @@ from suite.report.drawn import Group
 from suite.report.excerpt import Place
 from suite.report.model import Report
 from suite.report.rulebook import rule_texts
-from suite.report.selfcontained import environment, policy, source
+from suite.report.selfcontained import environment, jointed, policy, source
 from suite.report.terminal import said
+from suite.rules.finding import Finding
 
 MAX_FINDINGS = 2000  # on the page
 WORDS = {"fail": "not compliant", "error": "could not be checked", "note": "note"}
@@ -31,12 +32,13 @@ def html(report: Report, lines: Mapping[Place, str], groups: Sequence[Group]) ->
     templates = environment("suite.report")
     css, js = source(templates, "page.css"), source(templates, "page.js")
     findings = sorted(report.findings, key=lambda f: (f in report.waived, _ORDER.index(f.severity)))
+    chosen = _chosen(findings)
     texts, by_rule = rule_texts(), Counter(finding.rule for finding in findings)
     return templates.get_template("page.html").render(
         report=report,
         said=said(report),
-        shown=findings[:MAX_FINDINGS],
-        left_out=max(0, len(findings) - MAX_FINDINGS),
+        shown=chosen,
+        left_out=len(findings) - len(chosen),
         lines=lines,
         rules={rule: text.split("`") for rule, text in texts.items()},
         said_by={rule: texts[rule].partition(" Why: ")[0].replace("`", "") for rule in by_rule.keys() & texts.keys()},
@@ -44,7 +46,7 @@ def html(report: Report, lines: Mapping[Place, str], groups: Sequence[Group]) ->
         words=WORDS,
         runs=[run for result in report.results for run in result.runs],
         verdicts={log.path: log.verdict for log in report.logs},
-        firsts={finding.rule: at for at, finding in reversed(list(enumerate(findings[:MAX_FINDINGS], 1)))},
+        firsts={finding.rule: at for at, finding in reversed(list(enumerate(chosen, 1)))},
         groups=[(group, [charts.chart(group, "seconds"), charts.chart(group, "samples")]) for group in groups],
         bars=charts.bars,
         cell=_cell,
@@ -59,13 +61,23 @@ def html(report: Report, lines: Mapping[Place, str], groups: Sequence[Group]) ->
     )
 
 
+def _chosen(findings: Sequence[Finding]) -> list[Finding]:
+    """At most `MAX_FINDINGS` in their order; of more, the first of every rule, then the second, and so on."""
+    seen: Counter[str] = Counter()
+    ranks = []
+    for at, finding in enumerate(findings):
+        ranks.append((seen[finding.rule], at))
+        seen[finding.rule] += 1
+    return [findings[at] for at in sorted(at for _, at in sorted(ranks)[:MAX_FINDINGS])]
+
+
 def _cell(value: Any) -> Markup:
     """A table cell with a plain value; what is not known is empty."""
     if isinstance(value, list | tuple):
-        return Markup('<td class="path">{}</td>').format(" ".join(_text(item) for item in value))
+        return Markup('<td class="words">{}</td>').format(" ".join(_text(item) for item in value))
     if isinstance(value, int | float) and not isinstance(value, bool):
         return Markup('<td class="number" data-sort="{}">{}</td>').format(value, _text(value))
-    return Markup('<td class="path">{}</td>').format(_text(value))
+    return Markup('<td class="path">{}</td>').format(jointed(_text(value)))
 
 
 def _text(value: Any) -> str:

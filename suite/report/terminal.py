@@ -23,7 +23,7 @@ def said(report: Report) -> str:
     return {
         "pass": holds + (", but for what is waived" if report.waived else ""),
         "fail": f"{format_count(report.counted('fail'), 'finding')} against the rules",
-        "error": f"{format_count(report.counted('error'), 'rule')} could not be checked",
+        "error": f"{format_count(report.counted('error'), 'check')} could not be made",
     }[report.verdict]
 
 

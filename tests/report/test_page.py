@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import re
+import shutil
 from html.parser import HTMLParser
 
 import pytest
@@ -23,7 +24,7 @@ TAGS = set(
         r"[\w-]+",
         """html head meta title style body header h1 p strong br span main section h2 h3 article pre code dl dt dd div
     table caption thead tbody tr th td figure svg line text a polyline polygon circle rect figcaption ul li
-    details summary script""",
+    details summary script wbr""",
     )
 )
 ATTRIBUTES = set(
@@ -68,7 +69,7 @@ class Page(HTMLParser):
         values = dict(attributes)
         if values.get("http-equiv") == "Content-Security-Policy":
             self.policy = values["content"]
-        if tag in ("meta", "br"):
+        if tag in ("meta", "br", "wbr"):
             self._open.pop()
 
     def handle_startendtag(self, tag, attributes):
@@ -204,6 +205,26 @@ def test_page_is_bounded(run, tmp_path):
     assert (tmp_path / "page.html").stat().st_size < 4 << 20
 
 
+def test_page_that_is_bounded_shows_every_rule(tmp_path, monkeypatch):
+    findings = [Finding("flood", "fail", "log.txt", at, "a", "b", "c") for at in range(1, 3001)]
+    findings += [Finding("rare", "fail", "log.txt", at, "a", "b", "c") for at in (7, 8)]
+    stand_in(monkeypatch, findings)
+    (tmp_path / "log.txt").write_text("")
+    page = page_of(tmp_path / "log.txt", tmp_path, "--ruleset", "mlperf-5.1")
+    sound(page)
+    assert page.tags.count("article") == 2000
+    assert ("href", "#finding-1999") in page.attributes
+    assert "log.txt:7" in page.text
+    assert "1,002 more findings are not on this page" in page.text
+
+
+def test_runs_are_drawn_by_their_names_in_the_result(sound_result, tmp_path):
+    shutil.copytree(sound_result, tmp_path / "box" / "made")
+    page = page_of(tmp_path / "box", tmp_path)
+    assert "Over time: made" in page.text
+    assert "Intervals and evaluations of run_1/log.txt" in page.text
+
+
 def test_curves_are_bounded_and_odd_values_left_out(run, tmp_path):
     def many(records):
         at = next(i for i, record in enumerate(records) if record["key"] == "eval_accuracy")
@@ -225,8 +246,10 @@ def test_curves_are_bounded_and_odd_values_left_out(run, tmp_path):
 def test_page_is_written_or_the_mistake_named(run, tmp_path):
     from suite.errors import UserError
 
+    main([str(run.folder), "--html", str(tmp_path / "new" / "page.html")])
+    assert (tmp_path / "new" / "page.html").exists()
     with pytest.raises(UserError, match="cannot write"):
-        main([str(run.folder), "--html", str(tmp_path / "nowhere" / "page.html")])
+        main([str(run.folder), "--html", str(tmp_path / "new" / "page.html" / "page.html")])
 
 
 def mlperf_log(path):

@@ -22,7 +22,7 @@ from tests.report.test_page import ATTRIBUTES, TAGS, Page
 from tests.results.maker import HOSTILE, entry, everywhere, run
 
 PAGE = Path("results.html")
-OWN_TAGS = TAGS | {"form", "label", "input", "select", "option", "button", "output", "bdi", "wbr"}
+OWN_TAGS = TAGS | {"form", "label", "input", "select", "option", "button", "output", "bdi"}
 OWN_ATTRIBUTES = ATTRIBUTES | set(
     re.findall(
         r"[\w-]+",
@@ -39,7 +39,7 @@ class Board(Page):
 
     def handle_starttag(self, tag, attributes):
         super().handle_starttag(tag, attributes)
-        if tag in ("input", "wbr"):
+        if tag == "input":
             self._open.pop()
 
 
