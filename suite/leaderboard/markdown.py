@@ -10,6 +10,7 @@ from itertools import groupby
 
 from suite.leaderboard.entry import ESTIMATED, Entry, Run, normalised, remarks, score, values
 from suite.record.summary import format_cost, format_energy, format_seconds
+from suite.report.model import SUITE
 from suite.rules.scoring import olympic_mean
 
 _SPECIAL = re.compile(r"([\\`*{}\[\]<>#|~&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
@@ -47,6 +48,7 @@ def _runs(entries: Sequence[Entry]) -> Iterator[str]:
     for entry in entries:
         for run in sorted(entry.runs, key=lambda run: (run.seed is None, run.seed)):
             samples = _count(run.samples)
+            quiet = "quiet" if entry.ruleset == SUITE else NONE
             yield _row(
                 text(entry.framework),
                 NONE if run.seed is None else str(run.seed),
@@ -56,7 +58,7 @@ def _runs(entries: Sequence[Entry]) -> Iterator[str]:
                 NONE if run.quality is None else f"{run.quality:.5g}",
                 energy(run.joules, run.energy_source),
                 text(format_cost(run.cost, run.currency)),
-                text("NOISY: " + "; ".join(run.noise)) if run.noise else "quiet",
+                text("NOISY: " + "; ".join(run.noise)) if run.noise else quiet,
                 "pass" if run.verdict == "pass" else f"**{run.verdict}**",
             )
 
@@ -67,13 +69,12 @@ def _frameworks(entries: Sequence[Entry]) -> Iterator[str]:
     for framework, each in groupby(entries, lambda entry: entry.framework):
         made = _together(list(each))
         factor = normalised(made)
-        samples = olympic_mean([run.samples if run.reached else None for run in made.runs])
         yield _row(
             text(framework),
             f"{made.reached} of {len(made.runs)}",
             "no score" if made.seconds is None else format_seconds(made.seconds) + (f" ({factor})" if factor else ""),
             _spread(made.runs, lambda run: run.seconds, format_seconds),
-            "no score" if samples is None else f"{samples:,.0f}",
+            _mean_samples(made.runs),
             _spread(made.runs, lambda run: run.samples, lambda value: f"{value:,.0f}"),
             energy(made.joules, made.energy_source),
             text(format_cost(made.cost, made.currency)),
@@ -100,13 +101,20 @@ def _spread(runs: Sequence[Run], of: Callable[[Run], float | None], shown: Calla
     """The median and the range of a figure over the runs that reached the target."""
     found = values(runs, of)
     if not found:
-        return "none"
+        return NONE if any(run.reached for run in runs) else "none"
     spread = f" ({shown(min(found))} to {shown(max(found))})" if len(found) > 1 else ""
     return shown(statistics.median(found)) + spread
 
 
+def _mean_samples(runs: Sequence[Run]) -> str:
+    if any(run.reached and run.samples is None for run in runs):
+        return NONE
+    mean = olympic_mean([run.samples if run.reached else None for run in runs])
+    return "no score" if mean is None else f"{mean:,.0f}"
+
+
 def _count(value: int | None) -> str:
-    return "not known" if value is None else f"{value:,}"
+    return NONE if value is None else f"{value:,}"
 
 
 def _head(names: Sequence[str]) -> Iterator[str]:

@@ -52,6 +52,15 @@ def test_a_row_for_each_run_and_one_for_each_framework():
     assert [row[-1] for row in frameworks[1:]] == ["none", "1 of 3 NOT REACHED; 1 of 3 NOISY"]
 
 
+def test_what_mlperf_s_logs_do_not_tell_is_not_known():
+    theirs = {"samples": None, "cost": None, "joules": None, "seed": None}
+    made = entry(ruleset="mlperf-5.1", runs=(run(9.0, **theirs), run(11.0, **theirs)))
+    runs, frameworks = cells(markdown([made]))
+    assert runs[1][3:5] == ["9.0 s", "not known"]
+    assert {row[8] for row in runs[1:]} == {"not known"}  # whether the machine was quiet
+    assert frameworks[1][4:6] == ["not known", "not known"]
+
+
 @pytest.mark.parametrize("differs", ["benchmark", "system", "machine", "submitter", "division", "ruleset"])
 def test_results_that_differ_in_more_than_the_framework_are_not_pooled(differs):
     tables = cells(markdown([entry(10.0), entry(20.0, **{differs: "another"})]))
