@@ -9,6 +9,7 @@ from PIL import Image
 from suite.leaderboard.page import html
 from suite.results import main
 from tests.results import maker
+from tests.results.conftest import emulated
 from tests.results.maker import HOSTILE, entry, everywhere
 from tests.rules.conftest import run, sound_result, sound_run  # noqa: F401
 from tests.waiting import until
@@ -150,6 +151,13 @@ def test_long_names_of_200_systems_read_well_on_a_screen(show):
 
 def test_long_names_read_well_on_a_phone(show, phone):
     reads_well(show(LONG[:2]))
+
+
+def test_long_names_read_well_on_a_tablet(show, browser):
+    for width in (641, 768, 1024, 1041):
+        metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        with emulated(browser, "setDeviceMetricsOverride", metrics, "clearDeviceMetricsOverride", {}):
+            reads_well(show(LONG[:2]))
 
 
 def test_long_names_read_well_on_paper(show, paper):
