@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 from mlperf_logging.mllog import constants as keys
@@ -10,6 +11,7 @@ from suite.record.evidence import LOG
 from suite.record.mllog import RESTART, TRACKED, samples_of
 from suite.rules.chain import broken_lines
 from suite.rules.finding import RUN, Breach
+from suite.rules.hyperparameters import batch_size
 from suite.rules.reading import Evidence
 from suite.rules.timeline import IN_RUN, ONCE
 
@@ -17,6 +19,7 @@ INIT_LIMITS_MIN = {keys.CLOSED: 30, keys.OPEN: 240}  # MLPerf's
 
 _AS_WRITTEN = "submit the log as the suite wrote it"
 _COUNTED = (*IN_RUN, TRACKED, keys.RUN_STOP, RESTART)
+_TRAINED = (TRACKED, keys.BLOCK_STOP)  # where samples may be more than at the line before
 
 
 @RUN.rule("log.1")
@@ -57,21 +60,38 @@ def complete(run: Evidence) -> Iterator[Breach]:
 
 @RUN.rule("log.5")
 def counted(run: Evidence) -> Iterator[Breach]:
-    """Training samples are counted, and only a restart goes back."""
-    behind = 0
+    """Training samples are counted in whole steps, as a block trains them, and only a restart goes back."""
+    behind: int | None = 0  # None: not known
+    step, most = _steps(run)
     for line in run.lines:
-        if line.problem or line.key not in _COUNTED:
+        if not line.problem and line.key not in _COUNTED:
             continue
         samples = samples_of(line)
         if samples is None:
-            found = line.metadata.get(keys.SAMPLES_COUNT)
-            yield Breach(LOG, line.number, "samples_count, a whole number", found, _AS_WRITTEN)
-            continue
-        if line.key == RESTART and samples > behind:
+            if not line.problem:
+                found = line.metadata.get(keys.SAMPLES_COUNT)
+                yield Breach(LOG, line.number, "samples_count, a whole number", found, _AS_WRITTEN)
+        elif behind is None:
+            pass
+        elif line.key == RESTART and samples > behind:
             yield Breach(LOG, line.number, f"a restart from at most {behind} samples", samples, _AS_WRITTEN)
-        elif line.key != RESTART and samples < behind:
-            yield Breach(LOG, line.number, f"samples_count of at least {behind}", samples, _AS_WRITTEN)
+        elif line.key in _TRAINED and not behind <= samples <= behind + most:
+            expected = f"samples_count from {behind} to {behind + most}"
+            yield Breach(LOG, line.number, expected, samples, _AS_WRITTEN)
+        elif line.key not in (*_TRAINED, RESTART) and samples != behind:
+            yield Breach(LOG, line.number, f"samples_count {behind}, as at the line before", samples, _AS_WRITTEN)
+        elif samples % step:
+            yield Breach(LOG, line.number, f"samples_count in whole steps of {step}", samples, _AS_WRITTEN)
         behind = samples
+
+
+def _steps(run: Evidence) -> tuple[int, int]:
+    """The samples of a step, 1 where steps may differ, and the most that lie between two lines that count them."""
+    if run.benchmark is None:
+        return 1, sys.maxsize
+    step = batch_size(run, run.benchmark)
+    in_open = run.value(keys.SUBMISSION_DIVISION) == keys.OPEN
+    return 1 if in_open else step, run.benchmark.evaluation.every + step - 1
 
 
 @RUN.rule("timing.1")

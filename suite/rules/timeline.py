@@ -58,7 +58,6 @@ def timeline(lines: Sequence[Line], hyperparameters: Collection[str] = ()) -> Ti
     """
     made = Timeline(evaluations=evaluations(line for line in lines if not line.problem))
     state: str | None = "new"  # None: not known
-    tracked = False  # in the block so far
     for line in lines:
         if line.problem:
             state = None
@@ -68,10 +67,8 @@ def timeline(lines: Sequence[Line], hyperparameters: Collection[str] = ()) -> Ti
             made.breaches.append(_out_of_order(line, state))
         if line.key in STEPS and line.event_type != STEPS[line.key][2]:
             made.breaches.append(_wrong_type(line))
-        if line.key == keys.EVAL_START and state == "training" and not tracked:
-            expected = f"{TRACKED} with the throughput of the block"
-            made.breaches.append(Breach(LOG, line.number, expected, line.key, _AS_WRITTEN))
-        tracked = _tracks(line) or (tracked and line.key not in (keys.BLOCK_START, RESTART))
+        if line.key == TRACKED and not _tracks(line):
+            made.breaches.append(Breach(LOG, line.number, "throughput and loss", line.value, _AS_WRITTEN))
         if line.key == keys.RUN_START and made.run_start is None:
             made.run_start = line
         elif line.key == keys.RUN_STOP:
@@ -100,8 +97,9 @@ def _place(key: str, state: str | None) -> tuple[tuple[str | None, ...], str | N
 
 
 def _tracks(line: Line) -> bool:
-    """Whether the line is a tracked_stats with a throughput, as the suite logs one before each evaluation."""
-    return line.key == TRACKED and isinstance(line.value, dict) and number(line.value.get("throughput")) is not None
+    """Whether a tracked_stats has a throughput and a loss; one that is not known is None."""
+    value = line.value
+    return isinstance(value, dict) and "loss" in value and number(value.get("throughput")) is not None
 
 
 def _expected(state: str) -> str:

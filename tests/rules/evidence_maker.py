@@ -35,6 +35,7 @@ FREE = {
     "muon_learning_rate": Formula(proportional_to="global_batch_size", tolerance=0.01),
 }
 BENCHMARK = config.benchmark("image_classification", "mini").model_copy(update={"free": FREE})
+EVERY = BENCHMARK.evaluation.every  # of which the first evaluation is a multiple
 DECLARED = {"submitter": "someone", "division": keys.CLOSED, "status": keys.RESEARCH}
 RUN_MS = 30_000
 CPU_ONLY = Machine(cpu_model="a CPU", logical_cpus=2, sockets=1, memory_gb=8.0, cpu_bf16=True)
@@ -143,10 +144,12 @@ def write_run(
     cuts = sorted(draw.sample(range(1000, RUN_MS - 1000, 50), 2 * evaluations - 1))
     for block in range(evaluations):
         log.start(keys.BLOCK_START, samples_count=samples)
-        clock.ms = start + cuts[2 * block]
-        samples = due(BENCHMARK, samples)
-        tracked = {"throughput": draw.uniform(90, 110), "loss": draw.uniform(0.5, 1)}
-        log.event(mllog.TRACKED, tracked, samples_count=samples)
+        began, end = clock.ms, start + cuts[2 * block]
+        counts = range(samples + EVERY, due(BENCHMARK, samples) + 1, EVERY)
+        times = [*sorted(draw.randrange(began, end) for _ in counts[1:]), end]
+        for samples, clock.ms in zip(counts, times, strict=True):
+            tracked = {"throughput": draw.uniform(90, 110), "loss": draw.uniform(0.5, 1)}
+            log.event(mllog.TRACKED, tracked, samples_count=samples)
         log.start(keys.EVAL_START, samples_count=samples)
         last = block == evaluations - 1
         clock.ms = start + (RUN_MS if last else cuts[2 * block + 1])

@@ -101,7 +101,7 @@ def test_run_that_did_not_converge_is_compliant(run):
 
 def test_free_hyperparameters_move_together(run):
     rate = BENCHMARK.hyperparameters["muon_learning_rate"]
-    for batch, learning_rate in ((50, rate / 2), (200, 2 * rate), (200, 2.015 * rate), (400, 4 * rate)):
+    for batch, learning_rate in ((50, rate / 2), (200, 2 * rate), (200, 2.015 * rate), (250, 2.5 * rate)):
         hyperparameters(run, global_batch_size=batch, muon_learning_rate=learning_rate)
         assert rules_of(review(run.folder).findings) == ALWAYS
 

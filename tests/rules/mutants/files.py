@@ -161,13 +161,13 @@ def no_eval_start(run):
 
 
 @breaks("log.3")
-def a_block_without_tracked_stats(run):
-    run.edit_log(drop(mllog.TRACKED))
+def tracked_stats_that_say_nothing(run):
+    run.edit(mllog.TRACKED, lambda record: record.update(value={}))
 
 
 @breaks("log.3")
-def tracked_stats_that_say_nothing(run):
-    run.edit(mllog.TRACKED, lambda record: record.update(value={}))
+def tracked_stats_without_a_loss(run):
+    run.edit(mllog.TRACKED, lambda record: record["value"].pop("loss"))
 
 
 @breaks("log.3")
@@ -226,6 +226,39 @@ def block_without_samples(run):
 @breaks("log.5")
 def samples_that_fall(run):
     run.edit(keys.BLOCK_STOP, lambda record: record["metadata"].update(samples_count=1))
+
+
+@breaks("log.5")
+def a_block_without_tracked_stats(run):
+    run.edit_log(lambda records: records.pop(index_of(records, keys.EVAL_START) - 1))
+
+
+@breaks("log.5")
+def samples_counted_seldom(run):
+    def change(records):
+        del records[index_of(records, mllog.TRACKED) : index_of(records, keys.EVAL_START) - 1]
+
+    run.edit_log(change)
+
+
+@breaks("log.5")
+def trained_before_the_run(run):
+    def change(records):
+        at = index_of(records, mllog.TRACKED)
+        records[index_of(records, keys.BLOCK_START)]["metadata"]["samples_count"] = 1000
+        del records[at]
+
+    run.edit_log(change)
+
+
+@breaks("log.5")
+def a_part_of_a_step(run):
+    def change(records):
+        for record in records:
+            if record["metadata"].get("samples_count"):
+                record["metadata"]["samples_count"] += 1
+
+    run.edit_log(change)
 
 
 @breaks("timing.1")

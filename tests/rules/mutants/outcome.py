@@ -34,7 +34,7 @@ def target_met_before(run):
 def evaluated_too_early(run):
     def change(records):
         for record in records[index_of(records, keys.BLOCK_START) + 1 : index_of(records, keys.BLOCK_STOP)]:
-            record["metadata"]["samples_count"] -= 1
+            record["metadata"]["samples_count"] = min(record["metadata"]["samples_count"], 3900)
 
     run.edit_log(change)
 
@@ -47,8 +47,7 @@ def a_batch_as_large_as_the_evaluations_left_out(run):
     def change(records):
         first = index_of(records, keys.BLOCK_START)
         second = first + 1 + index_of(records[first + 1 :], keys.BLOCK_START)
-        del records[first:second]
-        records[first]["metadata"]["samples_count"] = 0
+        del records[first + 5 : second + 1]
 
     run.edit_log(change)
 
