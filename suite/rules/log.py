@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 
 from mlperf_logging.mllog import constants as keys
 
 from suite.record.evidence import LOG
-from suite.record.mllog import RESTART, TRACKED, samples_of
+from suite.record.mllog import RESTART, TRACKED, Line, samples_of
+from suite.record.parsing import number
 from suite.rules.chain import broken_lines
 from suite.rules.finding import RUN, Breach
 from suite.rules.hyperparameters import batch_size
@@ -16,6 +19,7 @@ from suite.rules.reading import Evidence
 from suite.rules.timeline import IN_RUN, ONCE
 
 INIT_LIMITS_MIN = {keys.CLOSED: 30, keys.OPEN: 240}  # MLPerf's
+_SLACK, _SLACK_MS = 0.01, 10  # of a time that a line tells: it is taken a moment before the line is written
 
 _AS_WRITTEN = "submit the log as the suite wrote it"
 _COUNTED = (*IN_RUN, TRACKED, keys.RUN_STOP, RESTART)
@@ -35,8 +39,8 @@ def well_formed(run: Evidence) -> Iterator[Breach]:
 @RUN.rule("log.2")
 def chained(run: Evidence) -> Iterator[Breach]:
     """Each line carries the hash of the line before it, and the manifest that of the last."""
-    for number in broken_lines(run):
-        yield Breach(LOG, number, "the line that the hash chain holds", "another line", _AS_WRITTEN)
+    for at in broken_lines(run):
+        yield Breach(LOG, at, "the line that the hash chain holds", "another line", _AS_WRITTEN)
 
 
 @RUN.rule("log.3")
@@ -114,6 +118,34 @@ def short_initialisation(run: Evidence) -> Iterator[Breach]:
         expected = f"at most {limit} minutes from {keys.INIT_START} to {keys.RUN_START}"
         found = f"{(stop.time_ms - start.time_ms) / 60_000:.3f} minutes"
         yield Breach(LOG, stop.number, expected, found, "build the model faster")
+
+
+@RUN.rule("timing.5")
+def clock_keeps_up(run: Evidence) -> Iterator[Breach]:
+    """No line speaks of more time than has passed on the clock since the line that it counts from."""
+    before: Line | None = None  # the last line that counts samples
+    for last, line in pairwise(run.lines):
+        counts = not line.problem and line.key in _COUNTED
+        if counts and line.key == RESTART:
+            told, since = number(line.metadata.get("lost_ms")), last
+        elif counts and line.key == TRACKED and before:
+            told, since = _told_ms(before, line), before
+        else:
+            told, since = None, last
+        passed = line.time_ms - since.time_ms
+        if told is not None and not since.problem and (1 - _SLACK) * told - _SLACK_MS > passed:
+            expected = f"at least {told:.0f} ms since line {since.number}"
+            yield Breach(LOG, line.number, expected, f"{passed} ms", _AS_WRITTEN)
+        before = line if counts else None if line.problem else before
+
+
+def _told_ms(before: Line, line: Line) -> float | None:
+    """How long the samples since `before` took by the throughput of `line`; None if it does not say."""
+    throughput = number(line.value.get("throughput")) if isinstance(line.value, dict) else None
+    first, last = samples_of(before), samples_of(line)
+    if throughput is None or first is None or last is None:
+        return None
+    return (last - first) * 1000 / throughput if throughput > 0 else math.inf
 
 
 @RUN.rule("log.6")

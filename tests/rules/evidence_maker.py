@@ -144,11 +144,12 @@ def write_run(
     cuts = sorted(draw.sample(range(1000, RUN_MS - 1000, 50), 2 * evaluations - 1))
     for block in range(evaluations):
         log.start(keys.BLOCK_START, samples_count=samples)
-        began, end = clock.ms, start + cuts[2 * block]
+        before, end = clock.ms, start + cuts[2 * block]
         counts = range(samples + EVERY, due(BENCHMARK, samples) + 1, EVERY)
-        times = [*sorted(draw.randrange(began, end) for _ in counts[1:]), end]
+        times = [*sorted(draw.randrange(before, end) for _ in counts[1:]), end]
         for samples, clock.ms in zip(counts, times, strict=True):
-            tracked = {"throughput": draw.uniform(90, 110), "loss": draw.uniform(0.5, 1)}
+            seconds, before = max(clock.ms - before, 1) / 1000 * draw.uniform(0.8, 1), clock.ms
+            tracked = {"throughput": EVERY / seconds, "loss": draw.uniform(0.5, 1)}
             log.event(mllog.TRACKED, tracked, samples_count=samples)
         log.start(keys.EVAL_START, samples_count=samples)
         last = block == evaluations - 1
@@ -265,6 +266,15 @@ class Evidence:
         path.write_text(yaml.safe_dump(values, sort_keys=False))
         sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
         self.edit(mllog.CONFIG, lambda record: record.update(value=sha256))
+
+    def measure(self) -> None:
+        """Let energy and cost be those of the time from run_start to run_stop, on two logical CPUs."""
+        times = {record["key"]: record["time_ms"] for record in self.records()}
+        start, stop, cpu = times[keys.RUN_START], times[keys.RUN_STOP], config.system("cpu")
+        used = asdict(energy(read_samples(self.folder / evidence.POWER), start, stop, power_ceiling(cpu, CPU_ONLY)))
+        joules, price = used.pop("joules"), cost(price_per_hour(cpu, CPU_ONLY), (stop - start) / 1000)
+        self.edit(mllog.ENERGY, lambda r: r.update(value=joules, metadata={**r["metadata"], **used}))
+        self.edit(mllog.COST, lambda r: r.update(value=price))
 
     def edit_system(self, change: Callable[[Record], object]) -> None:
         path = self.folder / evidence.SYSTEM

@@ -24,6 +24,8 @@ def restarted(run, after, count=1, samples=None):
     }
     void = [{**record, "metadata": dict(record["metadata"])} for record in records[begin:kill]]
     again = [{**record, "time_ms": max(record["time_ms"], restart["time_ms"])} for record in records[begin:]]
+    for record in (r for r in again if r["key"] == mllog.TRACKED):
+        record["value"] = {**record["value"], "throughput": 1e9}  # for no time has passed
     run.write([*records[:begin], *void, restart, *again])
     return review(run.folder)
 
@@ -36,6 +38,12 @@ def test_a_kill_at_any_line_of_a_block_passes(run, tmp_path):
         assert rules_of(made.findings, but=ALWAYS) == set(), after
         assert made.runs[0].summary.restarts == 1
         assert made.converged
+
+
+def test_more_lost_time_than_has_passed_is_found(run):
+    restarted(run, keys.EVAL_STOP)
+    run.edit(mllog.RESTART, lambda record: record["metadata"].update(lost_ms=60_000))
+    assert rules_of(review(run.folder).findings, but=ALWAYS) == {"timing.5"}
 
 
 def test_an_evaluation_off_schedule_is_found_though_a_restart_voids_it(run):

@@ -1,0 +1,216 @@
+"""Mutants of the chapters on the log and timing."""
+
+from __future__ import annotations
+
+from mlperf_logging.mllog import constants as keys
+
+from suite.record import evidence, mllog
+from tests.rules.mutants.benchmark import open_division
+from tests.rules.mutants.registry import breaks, drop, index_of
+
+
+@breaks("log.1")
+def a_line_of_noise(run):
+    run.edit_log(lambda records: records.insert(20, "starting epoch 3"))
+
+
+@breaks("log.1")
+def a_key_twice_in_a_record(run):
+    run.edit_log(lambda records: records.insert(20, mllog.TOKEN + '{"key": "a", "key": "b"}'))
+
+
+@breaks("log.1")
+def a_quality_that_is_no_number(run):
+    run.edit(mllog.TRACKED, lambda record: record.update(value=float("nan")))
+
+
+@breaks("log.2")
+def a_line_not_chained(run):
+    path = run.folder / evidence.LOG
+    path.write_text(path.read_text().replace('"throughput": ', '"throughput": 9', 1))
+    run.seal()
+
+
+@breaks("log.2")
+def a_log_that_begins_later(run):
+    path = run.folder / evidence.LOG
+    records = run.records()
+    records[0]["metadata"]["prev"] = "0" * 64
+    first = mllog.TOKEN + mllog.json.dumps(records[0])
+    prev, lines = mllog.line_hash(first.encode()), [first]
+    for record in records[1:]:
+        record["metadata"]["prev"] = prev
+        lines.append(mllog.TOKEN + mllog.json.dumps(record))
+        prev = mllog.line_hash(lines[-1].encode())
+    path.write_text("\n".join(lines) + "\n")
+    run.seal()
+
+
+@breaks("log.3")
+def no_eval_start(run):
+    run.edit_log(drop(keys.EVAL_START))
+
+
+@breaks("log.3")
+def tracked_stats_that_say_nothing(run):
+    run.edit(mllog.TRACKED, lambda record: record.update(value={}))
+
+
+@breaks("log.3")
+def tracked_stats_without_a_loss(run):
+    run.edit(mllog.TRACKED, lambda record: record["value"].pop("loss"))
+
+
+@breaks("log.3")
+def tracked_stats_after_run_stop(run):
+    def change(records):
+        last = next(record for record in reversed(records) if record["key"] == mllog.TRACKED)
+        records.append({**last, "time_ms": records[-1]["time_ms"], "metadata": dict(last["metadata"])})
+
+    run.edit_log(change)
+
+
+@breaks("log.3")
+def no_cache_clear(run):
+    run.edit_log(drop(keys.CACHE_CLEAR))
+
+
+@breaks("log.3")
+def seed_after_run_start(run):
+    def change(records):
+        seed = records.pop(index_of(records, keys.SEED))
+        at = index_of(records, keys.RUN_START)
+        records.insert(at + 1, {**seed, "time_ms": records[at]["time_ms"]})
+
+    run.edit_log(change)
+
+
+@breaks("log.3")
+def batch_size_after_run_stop(run):
+    def change(records):
+        record = records.pop(index_of(records, keys.GLOBAL_BATCH_SIZE))
+        records.append({**record, "time_ms": records[-1]["time_ms"]})
+
+    run.edit_log(change)
+
+
+@breaks("log.3")
+def run_stop_of_a_wrong_type(run):
+    run.edit(keys.RUN_STOP, lambda record: record.update(event_type=keys.POINT_IN_TIME))
+
+
+@breaks("log.4")
+def no_train_samples(run):
+    run.edit_log(drop(keys.TRAIN_SAMPLES))
+
+
+@breaks("log.4")
+def two_costs(run):
+    run.edit_log(lambda records: records.append(dict(records[-1])))
+
+
+@breaks("log.5")
+def block_without_samples(run):
+    run.edit(keys.BLOCK_START, lambda record: record["metadata"].pop("samples_count"))
+
+
+@breaks("log.5")
+def samples_that_fall(run):
+    run.edit(keys.BLOCK_STOP, lambda record: record["metadata"].update(samples_count=1))
+
+
+@breaks("log.5")
+def a_block_without_tracked_stats(run):
+    run.edit_log(lambda records: records.pop(index_of(records, keys.EVAL_START) - 1))
+
+
+@breaks("log.5")
+def samples_counted_seldom(run):
+    def change(records):
+        last = index_of(records, keys.EVAL_START) - 1
+        records[last]["value"]["throughput"] = 1e9
+        del records[index_of(records, mllog.TRACKED) : last]
+
+    run.edit_log(change)
+
+
+@breaks("log.5")
+def trained_before_the_run(run):
+    def change(records):
+        at = index_of(records, mllog.TRACKED)
+        records[index_of(records, keys.BLOCK_START)]["metadata"]["samples_count"] = 1000
+        del records[at]
+
+    run.edit_log(change)
+
+
+@breaks("log.5")
+def a_part_of_a_step(run):
+    def change(records):
+        for record in records:
+            if record["metadata"].get("samples_count"):
+                record["metadata"]["samples_count"] += 1
+
+    run.edit_log(change)
+
+
+@breaks("timing.1")
+def clock_backwards(run):
+    run.edit(keys.EVAL_STOP, lambda record: record.update(time_ms=record["time_ms"] - 20_000))
+
+
+@breaks("timing.2")
+def long_initialisation(run):
+    def change(records):
+        for record in records[:2]:
+            record["time_ms"] -= 31 * 60 * 1000
+
+    run.edit_log(change)
+
+
+@breaks("timing.2")
+def long_pause_before_the_run(run):
+    def change(records):
+        for record in records[: index_of(records, keys.RUN_START)]:
+            record["time_ms"] -= 31 * 60 * 1000
+
+    run.edit_log(change)
+
+
+@breaks("timing.2")
+def long_initialisation_in_the_open_division(run):
+    open_division(run)
+
+    def change(records):
+        for record in records[:2]:
+            record["time_ms"] -= 241 * 60 * 1000
+
+    run.edit_log(change)
+
+
+@breaks("timing.5")
+def a_slower_throughput(run):
+    run.edit(mllog.TRACKED, lambda record: record["value"].update(throughput=record["value"]["throughput"] / 2))
+
+
+@breaks("timing.5")
+def no_throughput_at_all(run):
+    run.edit(mllog.TRACKED, lambda record: record["value"].update(throughput=0))
+
+
+@breaks("timing.5")
+def a_clock_that_starts_later(run):
+    """The first block is cut short; energy and cost are those of the shorter run."""
+
+    def change(records):
+        first = index_of(records, mllog.TRACKED)
+        for record in records[index_of(records, keys.RUN_START) : first]:
+            record["time_ms"] = records[first]["time_ms"]
+
+    run.edit_log(change)
+    run.measure()
+
+
+@breaks("log.6")
+def cache_not_cleared(run):
+    run.edit(keys.CACHE_CLEAR, lambda record: record.update(value=False))
