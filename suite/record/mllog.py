@@ -79,7 +79,10 @@ def parse(number: int, raw: bytes) -> Line:
     if not raw.startswith(TOKEN.encode()):
         return bad(f"does not start with {TOKEN.strip()!r}")
     try:
-        record = json_value(decoded(raw[len(TOKEN) :]))
+        text = decoded(raw[len(TOKEN) :])
+        if len(f"{text}.".splitlines()) > 1:
+            return bad("holds a character that ends a line for other readers")
+        record = json_value(text)
     except MalformedError as error:
         return bad(str(error))
     if not isinstance(record, dict):

@@ -88,9 +88,12 @@ def all_runs(runs: Sequence[Evidence]) -> Iterator[Breach]:
             mend = "review the folder that holds all runs of the result"
             where = runs[0].config_line("runs")
             yield Breach(CONFIG, where, f"{planned} runs of one result", "one of them", mend, "note")
-    elif len(runs) != planned:
+        return
+    there = [run.label.rpartition("/")[2] for run in runs]
+    if len(runs) != planned or set(there) != {f"run_{index}" for index in range(1, len(runs) + 1)}:
         expected = f"run_1 to run_{planned}, each of the runs that were planned"
-        yield Breach(".", None, expected, f"{len(runs)} runs", "submit every run, also one that did not converge")
+        mend = "submit every run, also one that did not converge, and no other"
+        yield Breach(".", None, expected, ", ".join(there), mend)
 
 
 @RESULT.rule("runs.4")

@@ -6,4 +6,4 @@
 from tests.rules.mutants import benchmark, files, log, outcome, runs
 from tests.rules.mutants.registry import MUTANTS, RESULT_MUTANTS
 
-__all__ = ["MUTANTS", "RESULT_MUTANTS", "benchmark", "files", "outcome", "runs"]
+__all__ = ["MUTANTS", "RESULT_MUTANTS", "benchmark", "files", "log", "outcome", "runs"]

@@ -24,6 +24,14 @@ def a_quality_that_is_no_number(run):
     run.edit(mllog.TRACKED, lambda record: record.update(value=float("nan")))
 
 
+@breaks("log.1")
+def a_line_that_ends_twice(run):
+    def change(records):
+        records[20] = mllog.TOKEN + mllog.json.dumps(records[20]).replace(', "key"', ',\r "key"')
+
+    run.edit_log(change)
+
+
 @breaks("log.2")
 def a_line_not_chained(run):
     path = run.folder / evidence.LOG

@@ -50,6 +50,13 @@ def a_run_renamed(folder):
 
 
 @breaks_result("runs.3")
+def another_run_than_planned(folder):
+    run = Evidence((folder / "run_5").rename(folder / "run_6"))
+    run.edit(mllog.CONFIG, lambda record: record["metadata"].update(run_index=6))
+    run.edit_config(lambda values: values.update(run_index=6))
+
+
+@breaks_result("runs.3")
 def a_run_left_out_and_the_plan_with_it(folder):
     shutil.rmtree(folder / "run_5")
     for index in range(1, 5):
