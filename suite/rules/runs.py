@@ -132,7 +132,7 @@ def one_machine(runs: Sequence[Evidence]) -> Iterator[Breach]:
     for run in runs[1:]:
         if not (first.parsed(SYSTEM) and run.parsed(SYSTEM)):
             continue
-        for part in ("description", "detected", "software"):
+        for part in ("description", "detected", "software", "git"):
             for path, expected, found in differences(first.described(part), run.described(part)):
                 if path in (("submitter",), ("division",)):
                     continue  # division.6

@@ -13,7 +13,7 @@ from suite.config import System
 from suite.measure.machine import AUTO
 from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.record.mllog import CONFIG as LOGGED_CONFIG
-from suite.record.parsing import differences, whole
+from suite.record.parsing import differences, number, whole
 from suite.record.system import KEYS
 from suite.rules.finding import RUN, Breach
 from suite.rules.reading import Evidence
@@ -59,7 +59,8 @@ def described(run: Evidence) -> Iterator[Breach]:
 
 @RUN.rule("system.2")
 def named_alike(run: Evidence) -> Iterator[Breach]:
-    """Log, configuration and system description name one system."""
+    """Log, configuration and system description name one system; the description names the framework that ran."""
+    yield from _framework(run)
     platform, config_line = run.line(keys.SUBMISSION_PLATFORM), run.line(LOGGED_CONFIG)
     if platform is None:
         return
@@ -74,6 +75,18 @@ def named_alike(run: Evidence) -> Iterator[Breach]:
         if name != platform.value:
             expected = f"system {platform.value}, as in log line {platform.number}"
             yield Breach(file, line, expected, name, "name one system everywhere")
+
+
+def _framework(run: Evidence) -> Iterator[Breach]:
+    """Where the framework described is not the configured one, in the version that is installed. Empty has its rule."""
+    name, text = run.configured("framework"), run.described("description", "framework")
+    if name not in suite_config.names("framework") or not isinstance(text, str) or not text.strip():
+        return
+    framework = suite_config.framework(name)
+    version = run.described("software", framework.module)
+    expected = f"{framework.title} {version if isinstance(version, str) else ''}".strip()
+    if text.strip() != expected:
+        yield Breach(SYSTEM, run.json_line(SYSTEM, "framework"), expected, text, "describe the framework that ran")
 
 
 @RUN.rule("system.3")
@@ -109,13 +122,22 @@ def detected(run: Evidence) -> Iterator[Breach]:
     if not whole(cpus):
         line = run.json_line(SYSTEM, "logical_cpus")
         yield Breach(SYSTEM, line, "logical_cpus, a whole number from 1", cpus, _AS_WRITTEN)
-    counts = {"host_processor_vcpu_count": cpus}
+    memory_gb = number(run.described("detected", "memory_gb"))
+    facts = {
+        "host_processor_model_name": run.described("detected", "cpu_model"),
+        "host_processors_per_node": run.described("detected", "sockets"),
+        "host_processor_vcpu_count": cpus,
+        "host_memory_capacity": None if memory_gb is None else f"{memory_gb:g} GB",
+    }
     if run.parsed(CONFIG):  # which says whether the accelerators took part
-        counts["accelerators_per_node"] = len(names) if run.configured("system", "accelerator") else 0
-    for name, count in counts.items():
+        used = names if run.configured("system", "accelerator") else []
+        facts["number_of_nodes"] = run.configured("system", "nodes")
+        facts["accelerators_per_node"] = len(used)
+        facts["accelerator_model_name"] = ", ".join(dict.fromkeys(map(str, used)))
+    for name, fact in facts.items():
         text = run.described("description", name)
-        if isinstance(text, str) and text.strip() != str(count):
-            yield Breach(SYSTEM, run.json_line(SYSTEM, name), f"{name} {count}, as detected", text, _AS_WRITTEN)
+        if isinstance(text, str) and text.strip() and text.strip() != str(fact).strip():
+            yield Breach(SYSTEM, run.json_line(SYSTEM, name), f"{name} {fact}, as detected", text, _AS_WRITTEN)
     system = _listed(run)
     if system is None or system.accelerator is None:
         return
@@ -124,6 +146,16 @@ def detected(run: Evidence) -> Iterator[Breach]:
         expected = f"{system.accelerators_per_node} accelerators matching {system.accelerator}, for hw={system.name}"
         line = run.json_line(SYSTEM, "accelerators")
         yield Breach(SYSTEM, line, expected, names or "none", "name the system that the run was made on")
+
+
+@RUN.rule("model.3")
+def known_code(run: Evidence) -> Iterator[Breach]:
+    """A run of code that no revision has says so."""
+    revision, dirty = run.described("git", "revision"), run.described("git", "dirty")
+    if run.parsed(SYSTEM) and not (isinstance(revision, str) and dirty is False):
+        found = f"revision {revision} with changes" if isinstance(revision, str) else "code of no known revision"
+        mend = "run it from a clean checkout, so that a reviewer can read what ran"
+        yield Breach(SYSTEM, run.json_line(SYSTEM, "git"), "code of a git revision", found, mend, "note")
 
 
 def _listed(run: Evidence) -> System | None:

@@ -22,7 +22,8 @@ from tests.rules.mutants.benchmark import hyperparameters, open_division
 from tests.rules.mutants.outcome import priced
 
 RULES_MD = Path(__file__).resolve().parent.parent.parent / "rules.md"
-NOTES = {"package.5", "convergence.1", "runs.7", "measurement.2", "measurement.4", "measurement.5"}  # they inform
+MEASURED = {"measurement.2", "measurement.4", "measurement.5"}
+NOTES = MEASURED | {"package.5", "convergence.1", "runs.7", "model.3"}  # they inform
 ALWAYS = {"division.4", "runs.6"}  # what every review of one run of `mini` notes
 
 

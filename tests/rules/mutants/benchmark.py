@@ -154,6 +154,21 @@ def another_system_described(run):
     run.edit_system(lambda values: values["description"].update(system_name="h200"))
 
 
+@breaks("model.3")
+def changed_code(run):
+    run.edit_system(lambda values: values["git"].update(dirty=True))
+
+
+@breaks("model.3")
+def code_of_no_revision(run):
+    run.edit_system(lambda values: values.pop("git"))
+
+
+@breaks("system.2")
+def another_framework_described(run):
+    run.edit_system(lambda values: values["description"].update(framework="TensorFlow 2.0"))
+
+
 @breaks("system.3")
 def own_figures(run):
     run.edit_config(lambda values: values["system"].update(title="a faster machine"))
@@ -176,6 +191,17 @@ def another_accelerator(run):
 @breaks("system.4")
 def more_processors_described(run):
     run.edit_system(lambda values: values["description"].update(host_processor_vcpu_count="64"))
+
+
+@breaks("system.4")
+def a_smaller_machine_described(run):
+    run.edit_system(lambda values: values["description"].update(host_memory_capacity="1 GB"))
+
+
+@breaks("system.4")
+def an_accelerator_that_was_not_found(run):
+    made = rewrite(run, hw="h200", machine=WITH_H200)
+    made.edit_system(lambda values: values["description"].update(accelerator_model_name="NVIDIA T4"))
 
 
 @breaks("system.4")

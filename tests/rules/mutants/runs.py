@@ -91,9 +91,14 @@ def another_version(folder):
 
 
 @breaks_result("system.5")
-def another_processor(folder):
+def another_cooling(folder):
     run = Evidence(folder / "run_5")
-    run.edit_system(lambda values: values["description"].update(host_processor_model_name="a faster one"))
+    run.edit_system(lambda values: values["description"].update(cooling="another one"))
+
+
+@breaks_result("system.5")
+def another_revision(folder):
+    Evidence(folder / "run_5").edit_system(lambda values: values["git"].update(revision="0" * 40))
 
 
 @breaks_result("system.5")
