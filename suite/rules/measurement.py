@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from suite import config as suite_config
 from suite.config import Price
 from suite.measure.energy import energy
+from suite.measure.noise import judge
 from suite.record.evidence import CONFIG, LOG, POWER, SYSTEM
 from suite.record.mllog import COST, ENERGY, ENVIRONMENT
-from suite.record.parsing import number, same, whole
+from suite.record.parsing import differences, number, same, whole
 from suite.rules.finding import RUN, Breach
 from suite.rules.reading import Evidence
 
@@ -41,6 +42,9 @@ def energy_holds(run: Evidence) -> Iterator[Breach]:
         if not _close(derived, claims.get(name)):
             expected = f"{name} {derived}, derived from {POWER}"
             yield Breach(LOG, line.number, expected, claims.get(name), _AS_WRITTEN)
+    if (covers := claims.get("covers")) is not None and not same(list(used.covers), covers):
+        expected = f"covers {list(used.covers)}, derived from {POWER}"
+        yield Breach(LOG, line.number, expected, covers, _AS_WRITTEN)
 
 
 @RUN.rule("measurement.2")
@@ -97,20 +101,26 @@ def own_price(run: Evidence) -> Iterator[Breach]:
     name = run.configured("system", "name")
     if name not in suite_config.names("hw"):
         return
-    listed = suite_config.load("hw", name)
-    for price in PRICES:
-        if not same(listed.get(price), run.configured("system", price)):
-            where = run.config_line("system", price)
-            found = f"{run.configured('system', price)}, the submitter's own"
-            yield Breach(CONFIG, where, f"{price} {listed.get(price)} of conf/hw/{name}.yaml", found, "none", "note")
+    listed = suite_config.system(name).model_dump(mode="json", include={*PRICES, "price"})
+    own = {price: run.configured("system", price) for price in listed}
+    for path, right, wrong in differences(listed, own):
+        where = run.config_line("system", *path)
+        expected = f"{'.'.join(map(str, path))} {right} of conf/hw/{name}.yaml"
+        yield Breach(CONFIG, where, expected, f"{wrong}, the submitter's own", "none", "note")
 
 
 @RUN.rule("measurement.5")
 def quiet(run: Evidence) -> Iterator[Breach]:
-    """A run on a machine that was not quiet is marked."""
-    for line in run.lines_of.get(ENVIRONMENT, []):
+    """A run is marked where the machine was not quiet, by its log or by its samples, or where nobody looked."""
+    lines, mend = run.lines_of.get(ENVIRONMENT, []), "repeat the run with nothing else on the machine"
+    for when in ("before", "during"):
+        if run.readable and when not in [line.metadata.get("when") for line in lines]:
+            yield Breach(LOG, None, f"a line {ENVIRONMENT} {when} the run", "none", mend, "note")
+    if all(line.value == "quiet" for line in lines) and run.samples:
+        for reason in judge(run.samples, {}, 1.0).reasons:
+            yield Breach(POWER, None, "a quiet machine", reason, mend, "note")
+    for line in lines:
         if line.value != "quiet":
-            mend = "repeat the run with nothing else on the machine"
             reasons = line.metadata.get("reasons")
             found = f"{line.value}: {'; '.join(map(str, reasons)) if isinstance(reasons, list) else reasons}"
             yield Breach(LOG, line.number, "a quiet machine", found, mend, "note")

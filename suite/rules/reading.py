@@ -54,12 +54,14 @@ _RESEND = "submit the file as the suite wrote it"
 class Evidence:
     """One run's evidence. What could not be read is empty or None, and stands in `unsafe` or `malformed`.
 
-    `label` is the folder relative to what is reviewed, empty for that itself. `contents` holds the files that could be
-    read, `others` the paths of what else lies in the folder. `data_dir` is where the reviewer's datasets lie.
+    `label` is the folder relative to what is reviewed, empty for that itself; `package` that of the submission that it
+    is part of. `contents` holds the files that could be read, `others` the paths of what else lies in the folder.
+    `data_dir` is where the reviewer's datasets lie.
     """
 
     label: str
     data_dir: str | None = None
+    package: str = ""
     contents: dict[str, bytes] = field(default_factory=dict)
     others: list[str] = field(default_factory=list)
     unsafe: list[Breach] = field(default_factory=list)

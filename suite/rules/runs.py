@@ -12,7 +12,7 @@ from suite import config as suite_config
 from suite.harness.seeds import LIMIT
 from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.record.mllog import CONFIG as LOGGED_CONFIG
-from suite.record.mllog import line_hash
+from suite.record.mllog import Line, line_hash
 from suite.record.parsing import differences, same, whole
 from suite.rules.finding import PACKAGE, RESULT, RUN, Breach
 from suite.rules.quality import converged
@@ -177,9 +177,11 @@ def submittable(runs: Sequence[Evidence]) -> Iterator[Breach]:
 def one_submitter(runs: Sequence[Evidence]) -> Iterator[Breach]:
     """All runs of a submission are of one submitter, and in one division."""
     for key in (keys.SUBMISSION_ORG, keys.SUBMISSION_DIVISION):
-        lines = [(run, line) for run in runs if (line := run.line(key))]
-        for run, line in lines:
-            first, wanted = lines[0]
+        firsts: dict[str, tuple[Evidence, Line]] = {}
+        for run in runs:
+            if (line := run.line(key)) is None:
+                continue
+            first, wanted = firsts.setdefault(run.package, (run, line))
             if not same(wanted.value, line.value):
                 expected = f"{key} {wanted.value}, as in {path_of(first, LOG)}"
                 yield Breach(path_of(run, LOG), line.number, expected, line.value, "submit each submitter's runs apart")

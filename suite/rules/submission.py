@@ -48,6 +48,11 @@ class Submission:
     unsafe: dict[str, str] = field(default_factory=dict)
     others: list[str] = field(default_factory=list)
 
+    def package_of(self, path: str) -> str:
+        """The folder whose submission.json lies nearest above `path`; what no seal lies above is one package, ""."""
+        above = (folder for folder in self.sealed if not folder or f"{path}/".startswith(f"{folder}/"))
+        return max(above, key=len, default="")
+
 
 FOLDERS: Checks[Submission] = Checks()
 

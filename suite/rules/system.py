@@ -34,6 +34,7 @@ FILLED = (
 )
 FILLED_WITH_ACCELERATORS = ("accelerator_model_name", "accelerator_memory_capacity")
 FREE = {"price_per_hour", "price_per_cpu_hour", "price", "default_scale"}  # what a submitter may set for a named system
+FOUND = {"title", "accelerator", "accelerators_per_node", "memory_gb"}  # what `auto` takes from the machine
 
 _AS_WRITTEN = "submit the file as the suite wrote it"
 
@@ -99,12 +100,14 @@ def known_system(run: Evidence) -> Iterator[Breach]:
         expected = f"one of {', '.join(suite_config.names('hw'))}"
         mend = "run on a system of conf/hw/, or add yours there"
         yield Breach(CONFIG, where, expected, run.configured("system", "name"), mend)
-    elif system.name == AUTO:
-        found = "a machine of no known figures"
-        yield Breach(CONFIG, where, "a system of conf/hw/", found, "add it to conf/hw/", "note")
     else:
-        listed = system.model_dump(mode="json", exclude=FREE)
-        configured = {name: value for name, value in run.configured("system").items() if name not in FREE}
+        free = FREE
+        if system.name == AUTO:
+            free = FREE | FOUND
+            found = "a machine of no known figures"
+            yield Breach(CONFIG, where, "a system of conf/hw/", found, "add it to conf/hw/", "note")
+        listed = system.model_dump(mode="json", exclude=free)
+        configured = {name: value for name, value in run.configured("system").items() if name not in free}
         for path, right, wrong in differences(listed, configured):
             name = ".".join(map(str, path))
             mend = f"leave every figure as conf/hw/{system.name}.yaml has it; add a system of your own there"

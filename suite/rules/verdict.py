@@ -123,7 +123,8 @@ def review(path: Path, data_dir: str | None = None, progress: Progress = lambda 
             progress(len(everything) + len(evidence), total)
         results.append(_result(result, evidence, reviewed))
         runs_of[result.path] = evidence
-        everything += (replace(run, label=join(result.path, run.label)) for run in evidence)
+        package = submission.package_of(result.path)
+        everything += (replace(run, label=join(result.path, run.label), package=package) for run in evidence)
     findings = FOLDERS.findings(submission) + PACKAGE.findings(everything)
     for folder in submission.sealed:
         findings += _claims(root, folder, runs_of)

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from mlperf_logging.mllog import constants as keys
 
 from suite import config
 from suite.config import Range
@@ -12,6 +13,7 @@ from suite.measure.machine import resolve
 from suite.rules import reading
 from suite.rules.claims import SEALED
 from suite.rules.finding import PACKAGE, RESULT, RUN
+from suite.rules.seals import SEAL
 from suite.rules.submission import FOLDERS
 from suite.rules.verdict import review
 from suite.rules.waivers import WAIVERS
@@ -139,6 +141,16 @@ def test_what_the_benchmarks_leave_free_fits_the_reference():
                     assert isinstance(value, float | int)
                     assert free.proportional_to in benchmark.free
                     assert free.proportional_to != name
+
+
+def test_submissions_of_two_submitters_lie_side_by_side(run, tmp_path):
+    for name in ("ours", "theirs"):
+        made = run.copy(tmp_path / "all" / name / "result")
+        made.edit(keys.SUBMISSION_ORG, lambda record, name=name: record.update(value=name))
+    assert "division.6" in rules_of(review(tmp_path / "all").findings)
+    for name in ("ours", "theirs"):
+        (tmp_path / "all" / name / SEAL).write_text("{}")
+    assert "division.6" not in rules_of(review(tmp_path / "all").findings)
 
 
 def test_one_run_that_did_not_converge_is_the_dropped_slowest(sound_result, tmp_path):

@@ -152,6 +152,30 @@ def own_price(run):
     priced(run, 1.0)
 
 
+@breaks("measurement.1")
+def more_is_covered(run):
+    run.edit(mllog.ENERGY, lambda record: record["metadata"].update(covers=["accelerator", "cpu"]))
+
+
+@breaks("measurement.4")
+def own_currency(run):
+    price = run.records()[-1]["metadata"]["price_per_hour"]
+    run.edit_config(lambda values: values["system"]["price"].update(currency="XAU"))
+    run.edit(mllog.COST, lambda record: record["metadata"].update(currency="XAU", price_per_hour=price))
+
+
+@breaks("measurement.5")
+def not_looked_at(run):
+    run.edit_log(lambda records: records.pop(index_of(records, mllog.ENVIRONMENT)))
+
+
+@breaks("measurement.5")
+def noisy_by_its_samples(run):
+    path = run.folder / evidence.POWER
+    path.write_text(path.read_text().replace("0.0000,0.0000", "0.0000,0.5000"))
+    run.seal()
+
+
 @breaks("measurement.5")
 def noisy(run):
     run.edit(mllog.ENVIRONMENT, lambda record: record.update(value="noisy"))
