@@ -25,7 +25,10 @@ class Compute:
 
 @dataclass(frozen=True)
 class TrainStats:
-    """`samples` seen since the start of the run, and the mean `loss` over the last step (None if not known)."""
+    """`samples` seen since the start of the run, and the mean `loss` over the last step (None if not known).
+
+    Where the benchmark has a `global_batch_size` each step counts so many; one whose steps differ has none.
+    """
 
     samples: int
     loss: float | None
