@@ -174,12 +174,21 @@ def own_figures(run):
     run.edit_config(lambda values: values["system"].update(title="a faster machine"))
 
 
+def renamed_system(run, name):
+    run.edit(keys.SUBMISSION_PLATFORM, lambda record: record.update(value=name))
+    run.edit(mllog.CONFIG, lambda record: record["metadata"].update(system=name))
+    run.edit_config(lambda values: values["system"].update(name=name))
+    run.edit_system(lambda values: values["description"].update(system_name=name))
+
+
 @breaks("system.3")
 def unknown_system(run):
-    run.edit(keys.SUBMISSION_PLATFORM, lambda record: record.update(value="mine"))
-    run.edit(mllog.CONFIG, lambda record: record["metadata"].update(system="mine"))
-    run.edit_config(lambda values: values["system"].update(name="mine"))
-    run.edit_system(lambda values: values["description"].update(system_name="mine"))
+    renamed_system(run, "mine")
+
+
+@breaks("system.3")
+def own_figures_of_a_machine_that_nobody_knows(run):
+    renamed_system(run, "auto")
 
 
 @breaks("system.4")
