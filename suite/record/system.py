@@ -77,7 +77,7 @@ def describe(system: System, machine: Machine, framework: Framework, declared: M
         "number_of_nodes": system.nodes,
         **_host(machine),
         **(_accelerators(machine) if system.accelerator else {"accelerators_per_node": 0}),
-        "framework": f"{framework.title} {software.get(framework.module, '')}".strip(),
+        "framework": framework_text(framework, software.get(framework.module)),
         "other_software_stack": _stack(machine),
         "operating_system": _operating_system(),
     }
@@ -87,6 +87,16 @@ def describe(system: System, machine: Machine, framework: Framework, declared: M
         "software": software,
         "git": git(),
     }
+
+
+def framework_text(framework: Framework, version: str | None) -> str:
+    """How a description names a framework, in the version that is installed."""
+    return f"{framework.title} {version or ''}".strip()
+
+
+def memory_text(gigabytes: float) -> str:
+    """How a description gives the memory."""
+    return f"{gigabytes:g} GB"
 
 
 def versions() -> dict[str, str]:
@@ -125,7 +135,7 @@ def _host(machine: Machine) -> dict[str, Any]:
         "host_processor_vcpu_count": machine.logical_cpus,
         "host_processor_frequency": f"{frequency.max:.0f} MHz" if frequency and frequency.max else None,
         "host_processor_caches": ", ".join(_caches()),
-        "host_memory_capacity": f"{machine.memory_gb:g} GB",
+        "host_memory_capacity": memory_text(machine.memory_gb),
         "host_storage_capacity": f"{shutil.disk_usage(ROOT).total / 1e9:.0f} GB",
     }
 

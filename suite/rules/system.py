@@ -14,7 +14,7 @@ from suite.measure.machine import AUTO
 from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.record.mllog import CONFIG as LOGGED_CONFIG
 from suite.record.parsing import differences, number, whole
-from suite.record.system import KEYS
+from suite.record.system import KEYS, framework_text, memory_text
 from suite.rules.finding import RUN, Breach
 from suite.rules.reading import Evidence
 
@@ -85,7 +85,7 @@ def _framework(run: Evidence) -> Iterator[Breach]:
         return
     framework = suite_config.framework(name)
     version = run.described("software", framework.module)
-    expected = f"{framework.title} {version if isinstance(version, str) else ''}".strip()
+    expected = framework_text(framework, version if isinstance(version, str) else None)
     if text.strip() != expected:
         yield Breach(SYSTEM, run.json_line(SYSTEM, "framework"), expected, text, "describe the framework that ran")
 
@@ -130,7 +130,7 @@ def detected(run: Evidence) -> Iterator[Breach]:
         "host_processor_model_name": run.described("detected", "cpu_model"),
         "host_processors_per_node": run.described("detected", "sockets"),
         "host_processor_vcpu_count": cpus,
-        "host_memory_capacity": None if memory_gb is None else f"{memory_gb:g} GB",
+        "host_memory_capacity": None if memory_gb is None else memory_text(memory_gb),
     }
     if run.parsed(CONFIG):  # which says whether the accelerators took part
         used = names if run.configured("system", "accelerator") else []

@@ -167,33 +167,30 @@ def clock_backwards(run):
     run.edit(keys.EVAL_STOP, lambda record: record.update(time_ms=record["time_ms"] - 20_000))
 
 
-@breaks("timing.2")
-def long_initialisation(run):
+def all_before(run, key, minutes):
+    """Move the lines before the first `key` back in time."""
+
     def change(records):
-        for record in records[:2]:
-            record["time_ms"] -= 31 * 60 * 1000
+        for record in records[: index_of(records, key)]:
+            record["time_ms"] -= minutes * 60 * 1000
 
     run.edit_log(change)
+
+
+@breaks("timing.2")
+def long_initialisation(run):
+    all_before(run, keys.INIT_STOP, 31)
 
 
 @breaks("timing.2")
 def long_pause_before_the_run(run):
-    def change(records):
-        for record in records[: index_of(records, keys.RUN_START)]:
-            record["time_ms"] -= 31 * 60 * 1000
-
-    run.edit_log(change)
+    all_before(run, keys.RUN_START, 31)
 
 
 @breaks("timing.2")
 def long_initialisation_in_the_open_division(run):
     open_division(run)
-
-    def change(records):
-        for record in records[:2]:
-            record["time_ms"] -= 241 * 60 * 1000
-
-    run.edit_log(change)
+    all_before(run, keys.INIT_STOP, 241)
 
 
 @breaks("timing.5")
