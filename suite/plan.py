@@ -15,7 +15,7 @@ from suite import __version__, config
 from suite.config import Benchmark, Framework, Precision, System
 from suite.errors import UserError, unknown
 from suite.harness import seeds
-from suite.harness.implementation import Compute
+from suite.harness.implementation import Device
 from suite.measure import machine
 from suite.measure.machine import Machine
 from suite.record import evidence
@@ -39,9 +39,9 @@ class Plan:
     out: Path
 
     @property
-    def compute(self) -> Compute:
+    def device(self) -> Device:
         """Device and precision, as an implementation hears them."""
-        return Compute(machine.device_of(self.system), self.precision)
+        return Device(machine.device_of(self.system), self.precision)
 
     @property
     def declared(self) -> dict[str, str]:
@@ -60,7 +60,7 @@ class Plan:
             "scale": self.benchmark.scale,
             "framework": self.framework.name,
             "precision": self.precision,
-            "device": self.compute.device,
+            "device": self.device.kind,
             **self.declared,
             "run_id": f"{self.result_id}-{index}",
             "result_id": self.result_id,

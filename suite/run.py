@@ -19,7 +19,7 @@ from suite import config, plan
 from suite.errors import USER_ERROR, UserError, command, complain, unknown
 from suite.harness import session
 from suite.harness.folder import locked, refuse_used
-from suite.harness.implementation import load_builder, load_task
+from suite.harness.implementation import load_implementation, load_task
 from suite.measure.machine import detect
 from suite.plan import Plan
 from suite.record.evidence import MANIFEST
@@ -77,16 +77,16 @@ def _run(options: dict[str, Any], choices: dict[str, str], given: dict[str, str]
         return 0
     if not options["resume"]:
         refuse_used(made.out)
-    builder = load_builder(made.benchmark.task, made.framework)
+    module = load_implementation(made.benchmark.task, made.framework)
     accelerators = made.system.accelerators_per_node * made.system.nodes
-    if accelerators > builder.ACCELERATORS:
+    if accelerators > module.ACCELERATORS:
         raise UserError(
             f"hw={made.system.name} has {accelerators} accelerators; {made.benchmark.task} in {made.framework.title} "
-            f"trains on {builder.ACCELERATORS}: choose one with CUDA_VISIBLE_DEVICES=0 and hw=auto"
+            f"trains on {module.ACCELERATORS}: choose one with CUDA_VISIBLE_DEVICES=0 and hw=auto"
         )
     task = load_task(made.benchmark.task)
     data = prepared(made.benchmark, task, options["data_dir"])
-    timed = session.Session(made, found, task, builder, data, console, options["mlflow"])
+    timed = session.Session(made, found, task, module, data, console, options["mlflow"])
     summaries: list[Summary] = []
     stopped = False
     with locked(made.out):
@@ -180,7 +180,7 @@ def _print_plan(console: Console, made: Plan) -> None:
         f"evaluated after {benchmark.evaluation.first:,} samples and then every {benchmark.evaluation.every:,}; "
         f"budget {benchmark.budget_samples:,}",
         "data": f"{benchmark.dataset.name} ({benchmark.dataset.licence})",
-        "framework": f"{made.framework.title}, {made.precision} on {made.compute.device}",
+        "framework": f"{made.framework.title}, {made.precision} on {made.device.kind}",
         "system": f"{system.name}: {system.title}",
         "price": _price(made),
         "seeds": ", ".join(map(str, made.seeds)),

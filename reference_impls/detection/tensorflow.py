@@ -19,7 +19,7 @@ from reference_impls.detection.shared import (
     patches,
     targets,
 )
-from suite.harness.implementation import Compute, TrainStats
+from suite.harness.implementation import Device, TrainStats
 
 DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
 LOSS_SCALE = {"fp32": 1.0, "bf16": 1.0, "fp16": 128.0}
@@ -121,10 +121,10 @@ def update(
 class TensorFlowDetector:
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
-    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, compute: Compute) -> None:
+    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
-        self.device = "/GPU:0" if compute.device == "gpu" else "/CPU:0"
-        self.dtype, self.scale = DTYPES[compute.precision], LOSS_SCALE[compute.precision]
+        self.device = "/GPU:0" if device.kind == "gpu" else "/CPU:0"
+        self.dtype, self.scale = DTYPES[device.precision], LOSS_SCALE[device.precision]
         self.batches: Iterator[Batch] | None = None
         self.p: Parameters = {}
         self.moments: Parameters = {}
@@ -137,9 +137,9 @@ class TensorFlowDetector:
                         self.moments[moment] = tf.Variable(tf.zeros_like(self.p[name]))
         self.graph_step = tf.function(self._graph_step, reduce_retracing=False)
         self.graph_outputs = tf.function(self._graph_outputs)
-        self.restore({**initial, "step": np.array(0)})
+        self.load_state_dict({**initial, "step": np.array(0)})
 
-    def train(self, samples: int) -> TrainStats:
+    def train_until(self, samples: int) -> TrainStats:
         """Take whole steps until `samples` samples have been seen."""
         if self.batches is None:
             self.batches = Batches(self.data, self.hyper, self.seed).iterate(self.step)
@@ -194,12 +194,12 @@ class TensorFlowDetector:
             found += records(*self.outputs(images[first : first + EVAL_BATCH]), first, self.hyper)
         return found
 
-    def state(self) -> dict[str, np.ndarray]:
+    def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, statistics, moments and the step."""
         variables = {**self.p, **self.moments}
         return {name: to_torch(v.numpy()) for name, v in variables.items()} | {"step": np.array(self.step)}
 
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework; without moments they start at zero."""
         for name, variable in self.p.items():
             variable.assign(from_torch(state[name]))
@@ -220,12 +220,12 @@ def to_torch(value: np.ndarray) -> np.ndarray:
 
 
 def build(
-    hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, compute: Compute
+    hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TensorFlowDetector:
     """The implementation, traced and warmed up on noise without objects; its state is that of the seed."""
     hyper = Hyperparameters.of(hyperparameters)
-    made = TensorFlowDetector(hyper, data, seed, compute)
-    initial = made.state()
+    made = TensorFlowDetector(hyper, data, seed, device)
+    initial = made.state_dict()
     size = hyper.global_batch_size
     shape = data["train_images"].shape
     noise = np.random.default_rng(0).integers(0, 256, (size, *shape[1:]), np.uint8)
@@ -233,5 +233,5 @@ def build(
     nothing = targets(np.zeros((size, 1, 4)), np.full((size, 1), -1), cells, hyper)
     made.train_step(Batch(cells, nothing))
     made.outputs(np.zeros_like(data["test_images"][:EVAL_BATCH]))
-    made.restore(initial)
+    made.load_state_dict(initial)
     return made

@@ -23,7 +23,7 @@ from reference_impls.detection.shared import (
     targets,
 )
 from reference_impls.memory import keep_freed_memory
-from suite.harness.implementation import Compute, TrainStats
+from suite.harness.implementation import Device, TrainStats
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 LOSS_SCALE = {"fp32": 1.0, "bf16": 1.0, "fp16": 128.0}
@@ -100,16 +100,16 @@ def update(p: Parameters, moments: Parameters, gradients: Parameters, hyper: Hyp
 class TorchDetector:
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
-    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, compute: Compute) -> None:
+    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
-        self.device = torch.device("cuda" if compute.device == "gpu" else "cpu")
-        self.dtype, self.scale = DTYPES[compute.precision], LOSS_SCALE[compute.precision]
+        self.device = torch.device("cuda" if device.kind == "gpu" else "cpu")
+        self.dtype, self.scale = DTYPES[device.precision], LOSS_SCALE[device.precision]
         self.batches: Iterator[Batch] | None = None
         self.p: Parameters = {}
         self.moments: Parameters = {}
-        self.restore({**initial_parameters(hyper, data["train_images"].shape[-1], seed), "step": np.array(0)})
+        self.load_state_dict({**initial_parameters(hyper, data["train_images"].shape[-1], seed), "step": np.array(0)})
 
-    def train(self, samples: int) -> TrainStats:
+    def train_until(self, samples: int) -> TrainStats:
         """Take whole steps until `samples` samples have been seen."""
         if self.batches is None:
             self.batches = Batches(self.data, self.hyper, self.seed).iterate(self.step)
@@ -146,12 +146,12 @@ class TorchDetector:
             found += records(*self.outputs(images[first : first + EVAL_BATCH]), first, self.hyper)
         return found
 
-    def state(self) -> dict[str, np.ndarray]:
+    def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, statistics, moments and the step."""
         tensors = {**self.p, **self.moments}
         return {name: t.detach().cpu().numpy().copy() for name, t in tensors.items()} | {"step": np.array(self.step)}
 
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework; without moments they start at zero."""
 
         def tensor(value: np.ndarray) -> torch.Tensor:
@@ -174,13 +174,13 @@ class TorchDetector:
 
 
 def build(
-    hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, compute: Compute
+    hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TorchDetector:
     """The implementation, warmed up on noise without objects; its state is that of the seed."""
     keep_freed_memory()
     hyper = Hyperparameters.of(hyperparameters)
-    made = TorchDetector(hyper, data, seed, compute)
-    initial = made.state()
+    made = TorchDetector(hyper, data, seed, device)
+    initial = made.state_dict()
     size = hyper.global_batch_size
     shape = data["train_images"].shape
     noise = np.random.default_rng(0).integers(0, 256, (size, *shape[1:]), np.uint8)
@@ -188,5 +188,5 @@ def build(
     nothing = targets(np.zeros((size, 1, 4)), np.full((size, 1), -1), cells, hyper)
     made.train_step(Batch(cells, nothing))
     made.outputs(np.zeros_like(data["test_images"][:EVAL_BATCH]))
-    made.restore(initial)
+    made.load_state_dict(initial)
     return made

@@ -17,7 +17,7 @@ from reference_impls.image_classification.shared import (
     normalise,
     whitening,
 )
-from suite.harness.implementation import Compute, TrainStats
+from suite.harness.implementation import Device, TrainStats
 
 DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
 LOSS_SCALE = {"fp32": 1.0, "bf16": 1.0, "fp16": 128.0}
@@ -101,10 +101,10 @@ def update(
 class TensorFlowImageClassifier:
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
-    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, compute: Compute) -> None:
+    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
-        self.device = "/GPU:0" if compute.device == "gpu" else "/CPU:0"
-        self.dtype, self.scale = DTYPES[compute.precision], LOSS_SCALE[compute.precision]
+        self.device = "/GPU:0" if device.kind == "gpu" else "/CPU:0"
+        self.dtype, self.scale = DTYPES[device.precision], LOSS_SCALE[device.precision]
         channels, classes = data["train_images"].shape[-1], 10
         initial = initial_parameters(hyper, channels, classes, seed)
         self.batches: Iterator[Batch] | None = None
@@ -117,9 +117,9 @@ class TensorFlowImageClassifier:
                     self.momenta[name] = tf.Variable(tf.zeros_like(self.p[name]), name=f"momentum/{name}")
         self.graph_step = tf.function(self._graph_step, reduce_retracing=False)
         self.graph_logits = tf.function(self._graph_logits)
-        self.restore({**initial, "step": np.array(0)})
+        self.load_state_dict({**initial, "step": np.array(0)})
 
-    def train(self, samples: int) -> TrainStats:
+    def train_until(self, samples: int) -> TrainStats:
         """Take whole steps until `samples` samples have been seen."""
         if self.batches is None:
             data = Batches(self.data["train_images"], self.data["train_labels"], self.hyper, self.seed)
@@ -176,13 +176,13 @@ class TensorFlowImageClassifier:
         """The class of each test image."""
         return [int(label) for label in classify(self.logits, self.data["test_images"], self.hyper)]
 
-    def state(self) -> dict[str, np.ndarray]:
+    def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, statistics, momenta and the step."""
         state = {name: to_torch(value.numpy()) for name, value in self.p.items()}
         momenta = {f"momentum/{name}": to_torch(value.numpy()) for name, value in self.momenta.items()}
         return {**state, **momenta, "step": np.array(self.step)}
 
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework; without momenta they start at zero."""
         for name, variable in self.p.items():
             variable.assign(from_torch(state[name]))
@@ -203,16 +203,16 @@ def to_torch(value: np.ndarray) -> np.ndarray:
 
 
 def build(
-    hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, compute: Compute
+    hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TensorFlowImageClassifier:
     """The implementation, traced and warmed up on random images of each size; its state is that of the seed."""
     hyper = Hyperparameters.of(hyperparameters)
-    made = TensorFlowImageClassifier(hyper, data, seed, compute)
-    initial = made.state()
+    made = TensorFlowImageClassifier(hyper, data, seed, device)
+    initial = made.state_dict()
     channels = data["train_images"].shape[-1]
     for size in sorted(set(hyper.epoch_sizes)):
         noise = np.random.default_rng(0).random((hyper.global_batch_size, size, size, channels), np.float32)
         made.train_step(noise, np.zeros(len(noise), np.int64), 0.0)
     classify(made.logits, np.zeros_like(data["test_images"]), hyper)
-    made.restore(initial)
+    made.load_state_dict(initial)
     return made

@@ -19,7 +19,7 @@ from reference_impls.image_classification.shared import (
     whitening,
 )
 from reference_impls.memory import keep_freed_memory
-from suite.harness.implementation import Compute, TrainStats
+from suite.harness.implementation import Device, TrainStats
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 LOSS_SCALE = {"fp32": 1.0, "bf16": 1.0, "fp16": 128.0}
@@ -88,18 +88,18 @@ def update(
 class TorchImageClassifier:
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
-    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, compute: Compute) -> None:
+    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
-        self.device = torch.device("cuda" if compute.device == "gpu" else "cpu")
-        self.dtype, self.scale = DTYPES[compute.precision], LOSS_SCALE[compute.precision]
+        self.device = torch.device("cuda" if device.kind == "gpu" else "cpu")
+        self.dtype, self.scale = DTYPES[device.precision], LOSS_SCALE[device.precision]
         channels, classes = data["train_images"].shape[-1], 10
         initial = initial_parameters(hyper, channels, classes, seed)
         self.batches: Iterator[Batch] | None = None
         self.p: Parameters = {}
         self.momenta: Parameters = {}
-        self.restore({**initial, "step": np.array(0)})
+        self.load_state_dict({**initial, "step": np.array(0)})
 
-    def train(self, samples: int) -> TrainStats:
+    def train_until(self, samples: int) -> TrainStats:
         """Take whole steps until `samples` samples have been seen."""
         if self.batches is None:
             data = Batches(self.data["train_images"], self.data["train_labels"], self.hyper, self.seed)
@@ -143,13 +143,13 @@ class TorchImageClassifier:
         """The class of each test image."""
         return [int(label) for label in classify(self.logits, self.data["test_images"], self.hyper)]
 
-    def state(self) -> dict[str, np.ndarray]:
+    def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, statistics, momenta and the step."""
         state = {name: value.detach().cpu().numpy().copy() for name, value in self.p.items()}
         momenta = {f"momentum/{name}": value.cpu().numpy().copy() for name, value in self.momenta.items()}
         return {**state, **momenta, "step": np.array(self.step)}
 
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework; without momenta they start at zero."""
         for name, value in state.items():
             if name == "step" or name.startswith("momentum/"):
@@ -171,17 +171,17 @@ class TorchImageClassifier:
 
 
 def build(
-    hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, compute: Compute
+    hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TorchImageClassifier:
     """The implementation, warmed up on random images of each size; its state is that of the seed."""
     keep_freed_memory()
     hyper = Hyperparameters.of(hyperparameters)
-    made = TorchImageClassifier(hyper, data, seed, compute)
-    initial = made.state()
+    made = TorchImageClassifier(hyper, data, seed, device)
+    initial = made.state_dict()
     channels = data["train_images"].shape[-1]
     for size in sorted(set(hyper.epoch_sizes)):
         noise = np.random.default_rng(0).random((hyper.global_batch_size, size, size, channels), np.float32)
         made.train_step(noise, np.zeros(len(noise), np.int64), 0.0)
     classify(made.logits, np.zeros_like(data["test_images"]), hyper)
-    made.restore(initial)
+    made.load_state_dict(initial)
     return made

@@ -26,7 +26,7 @@ from reference_impls.language_modeling.tensorflow_network import (
     network,
     pointer,
 )
-from suite.harness.implementation import Compute, TrainStats
+from suite.harness.implementation import Device, TrainStats
 
 DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
 LOSS_SCALE = {"fp32": 1.0, "bf16": 1.0, "fp16": 1024.0}
@@ -78,10 +78,10 @@ def update(
 class TensorFlowLanguageModel:
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
-    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, compute: Compute) -> None:
+    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
-        self.device = "/GPU:0" if compute.device == "gpu" else "/CPU:0"
-        self.dtype, self.scale = DTYPES[compute.precision], LOSS_SCALE[compute.precision]
+        self.device = "/GPU:0" if device.kind == "gpu" else "/CPU:0"
+        self.dtype, self.scale = DTYPES[device.precision], LOSS_SCALE[device.precision]
         self.batches: Iterator[Batch] | None = None
         self.step = 0
         initial = initial_parameters(hyper, len(data["vocabulary"]), seed)
@@ -92,9 +92,9 @@ class TensorFlowLanguageModel:
             self.carry = {n: tf.Variable(value) for n, value in initial_carry(hyper, hyper.streams).items()}
         self.graph_step = tf.function(self._graph_step)
         self.graph_evaluate = tf.function(self._graph_evaluate, reduce_retracing=True)
-        self.restore({**initial, "step": np.array(0)})
+        self.load_state_dict({**initial, "step": np.array(0)})
 
-    def train(self, samples: int) -> TrainStats:
+    def train_until(self, samples: int) -> TrainStats:
         """Take whole steps until `samples` words have been seen."""
         if self.batches is None:
             self.batches = Batches(self.data["train_tokens"], self.hyper, self.seed).iterate(self.step)
@@ -159,7 +159,7 @@ class TensorFlowLanguageModel:
         rows = distribution(self.p, tf.gather(x[:, 0], audited), (places, chosen, left), self.hyper, self.dtype)
         return of_text, rows, after
 
-    def state(self) -> dict[str, np.ndarray]:
+    def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, both moments, what the layers carry along the text, and the step."""
         named = {
             **self.p,
@@ -169,7 +169,7 @@ class TensorFlowLanguageModel:
         }
         return {**{name: value.numpy() for name, value in named.items()}, "step": np.array(self.step)}
 
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework; without moments and carry they start at zero."""
         for name, variable in self.p.items():
             variable.assign(state[name])
@@ -183,17 +183,17 @@ class TensorFlowLanguageModel:
 
 
 def build(
-    hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, compute: Compute
+    hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TensorFlowLanguageModel:
     """The implementation, traced and warmed up on random words; its state is that of the seed."""
     hyper = Hyperparameters.of(hyperparameters)
-    made = TensorFlowLanguageModel(hyper, data, seed, compute)
-    initial = made.state()
+    made = TensorFlowLanguageModel(hyper, data, seed, device)
+    initial = made.state_dict()
     random = np.random.default_rng(0)
     random_words = random.integers(0, len(data["vocabulary"]), 2 * hyper.global_batch_size)
     for _ in range(2):
         made.train_step(next(Batches(random_words, hyper, seed).iterate(0)))
     random_words = random.integers(0, len(data["vocabulary"]), 2 * EVAL_SEGMENT)  # one segment of them is audited
     made.read({**data, "test_tokens": random_words, "audit_positions": np.array([0])})
-    made.restore(initial)
+    made.load_state_dict(initial)
     return made

@@ -26,7 +26,7 @@ from reference_impls.language_modeling.torch_network import (
     pointer,
 )
 from reference_impls.memory import keep_freed_memory
-from suite.harness.implementation import Compute, TrainStats
+from suite.harness.implementation import Device, TrainStats
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 LOSS_SCALE = {"fp32": 1.0, "bf16": 1.0, "fp16": 1024.0}
@@ -86,19 +86,19 @@ def update(
 class TorchLanguageModel:
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
-    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, compute: Compute) -> None:
+    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
-        self.device = torch.device("cuda" if compute.device == "gpu" else "cpu")
-        self.dtype, self.scale = DTYPES[compute.precision], LOSS_SCALE[compute.precision]
+        self.device = torch.device("cuda" if device.kind == "gpu" else "cpu")
+        self.dtype, self.scale = DTYPES[device.precision], LOSS_SCALE[device.precision]
         self.batches: Iterator[Batch] | None = None
         self.p: Parameters = {}
         self.momenta: Parameters = {}
         self.squares: Parameters = {}
         self.carry: Parameters = {}
         self.step = 0
-        self.restore({**initial_parameters(hyper, len(data["vocabulary"]), seed), "step": np.array(0)})
+        self.load_state_dict({**initial_parameters(hyper, len(data["vocabulary"]), seed), "step": np.array(0)})
 
-    def train(self, samples: int) -> TrainStats:
+    def train_until(self, samples: int) -> TrainStats:
         """Take whole steps until `samples` words have been seen."""
         if self.batches is None:
             self.batches = Batches(self.data["train_tokens"], self.hyper, self.seed).iterate(self.step)
@@ -143,7 +143,7 @@ class TorchLanguageModel:
 
         return predictions(self.data, evaluate)
 
-    def state(self) -> dict[str, np.ndarray]:
+    def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, both moments, what the layers carry along the text, and the step."""
         named = {
             **self.p,
@@ -153,7 +153,7 @@ class TorchLanguageModel:
         }
         return {**{k: v.detach().cpu().numpy().copy() for k, v in named.items()}, "step": np.array(self.step)}
 
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework; without moments and carry they start at zero."""
         names = [name for name in state if name != "step" and "/" not in name]
         self.p = {name: self.to_device(state[name]).requires_grad_() for name in names}
@@ -176,15 +176,15 @@ class TorchLanguageModel:
 
 
 def build(
-    hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, compute: Compute
+    hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TorchLanguageModel:
     """The implementation, warmed up on random words; its state is that of the seed."""
     keep_freed_memory()
     hyper = Hyperparameters.of(hyperparameters)
-    made = TorchLanguageModel(hyper, data, seed, compute)
-    initial = made.state()
+    made = TorchLanguageModel(hyper, data, seed, device)
+    initial = made.state_dict()
     random_words = np.random.default_rng(0).integers(0, len(data["vocabulary"]), 2 * hyper.global_batch_size)
     for _ in range(2):
         made.train_step(next(Batches(random_words, hyper, seed).iterate(0)))
-    made.restore(initial)
+    made.load_state_dict(initial)
     return made

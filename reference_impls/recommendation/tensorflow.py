@@ -16,7 +16,7 @@ from reference_impls.recommendation.shared import (
     made_up_batches,
     rank,
 )
-from suite.harness.implementation import Compute, TrainStats
+from suite.harness.implementation import Device, TrainStats
 
 DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
 LOSS_SCALE = {"fp32": 1.0, "bf16": 1.0, "fp16": 1024.0}
@@ -95,10 +95,10 @@ def adamw(
 class TensorFlowRecommender:
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
-    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, compute: Compute) -> None:
+    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
-        self.device = "/GPU:0" if compute.device == "gpu" else "/CPU:0"
-        self.dtype, self.scale = DTYPES[compute.precision], LOSS_SCALE[compute.precision]
+        self.device = "/GPU:0" if device.kind == "gpu" else "/CPU:0"
+        self.dtype, self.scale = DTYPES[device.precision], LOSS_SCALE[device.precision]
         self.histories: Histories | None = None
         self.batches: Iterator[Batch] | None = None
         initial = initial_parameters(hyper, len(data["item_ids"]), seed)
@@ -111,9 +111,9 @@ class TensorFlowRecommender:
             }
         self.graph_step = tf.function(self._graph_step, jit_compile=True)
         self.graph_scores = tf.function(self._graph_scores)
-        self.restore({**initial, "step": np.array(0)})
+        self.load_state_dict({**initial, "step": np.array(0)})
 
-    def train(self, samples: int) -> TrainStats:
+    def train_until(self, samples: int) -> TrainStats:
         """Take whole steps until `samples` samples have been seen."""
         if self.batches is None:
             self.batches = self.known().batches(self.step)
@@ -164,12 +164,12 @@ class TensorFlowRecommender:
         """The ranking of each user's best candidates."""
         return rank(self.scores, self.known(), self.data["test_candidates"])
 
-    def state(self) -> dict[str, np.ndarray]:
+    def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, AdamW's moments and the step."""
         variables = {**self.p, **self.moments}
         return {name: value.numpy() for name, value in variables.items()} | {"step": np.array(self.step)}
 
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework; without moments they start at zero."""
         for name, variable in self.p.items():
             variable.assign(state[name])
@@ -180,15 +180,15 @@ class TensorFlowRecommender:
 
 
 def build(
-    hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, compute: Compute
+    hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TensorFlowRecommender:
     """The implementation, traced and warmed up on made-up histories of each length; its state is that of the seed."""
     hyper = Hyperparameters.of(hyperparameters)
-    made = TensorFlowRecommender(hyper, data, seed, compute)
-    initial = made.state()
+    made = TensorFlowRecommender(hyper, data, seed, device)
+    initial = made.state_dict()
     for batch in made_up_batches(hyper, len(data["item_ids"])):
         made.train_step(batch, 0.0)
         shape = (len(batch.inputs), data["test_candidates"].shape[1])
         made.scores(batch.inputs, batch.targets[:, 0].astype(np.int64), np.zeros(shape, np.int32))
-    made.restore(initial)
+    made.load_state_dict(initial)
     return made

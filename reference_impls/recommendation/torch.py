@@ -18,7 +18,7 @@ from reference_impls.recommendation.shared import (
     made_up_batches,
     rank,
 )
-from suite.harness.implementation import Compute, TrainStats
+from suite.harness.implementation import Device, TrainStats
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 LOSS_SCALE = {"fp32": 1.0, "bf16": 1.0, "fp16": 1024.0}
@@ -97,17 +97,17 @@ def adamw(
 class TorchRecommender:
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
-    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, compute: Compute) -> None:
+    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
-        self.device = torch.device("cuda" if compute.device == "gpu" else "cpu")
-        self.dtype, self.scale = DTYPES[compute.precision], LOSS_SCALE[compute.precision]
+        self.device = torch.device("cuda" if device.kind == "gpu" else "cpu")
+        self.dtype, self.scale = DTYPES[device.precision], LOSS_SCALE[device.precision]
         self.histories: Histories | None = None
         self.batches: Iterator[Batch] | None = None
         self.p: Parameters = {}
         self.moments: Parameters = {}
-        self.restore({**initial_parameters(hyper, len(data["item_ids"]), seed), "step": np.array(0)})
+        self.load_state_dict({**initial_parameters(hyper, len(data["item_ids"]), seed), "step": np.array(0)})
 
-    def train(self, samples: int) -> TrainStats:
+    def train_until(self, samples: int) -> TrainStats:
         """Take whole steps until `samples` samples have been seen."""
         if self.batches is None:
             self.batches = self.known().batches(self.step)
@@ -149,12 +149,12 @@ class TorchRecommender:
         """The ranking of each user's best candidates."""
         return rank(self.scores, self.known(), self.data["test_candidates"])
 
-    def state(self) -> dict[str, np.ndarray]:
+    def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, AdamW's moments and the step."""
         tensors = {**self.p, **self.moments}
         return {n: t.detach().cpu().numpy().copy() for n, t in tensors.items()} | {"step": np.array(self.step)}
 
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework; without moments they start at zero."""
         for name, value in state.items():
             if name == "step" or "/" in name:
@@ -168,15 +168,15 @@ class TorchRecommender:
 
 
 def build(
-    hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, compute: Compute
+    hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TorchRecommender:
     """The implementation, warmed up on made-up histories of each length; its state is that of the seed."""
     keep_freed_memory()
     hyper = Hyperparameters.of(hyperparameters)
-    made = TorchRecommender(hyper, data, seed, compute)
-    initial = made.state()
+    made = TorchRecommender(hyper, data, seed, device)
+    initial = made.state_dict()
     for batch in made_up_batches(hyper, len(data["item_ids"])):
         made.train_step(batch, 0.0)
         made.scores(batch.inputs, batch.targets[:, 0], np.zeros_like(batch.targets[:, :1]))
-    made.restore(initial)
+    made.load_state_dict(initial)
     return made

@@ -170,7 +170,7 @@ class Environments:
         never = np.zeros(shape, bool)
         return Rollout(noise, np.zeros(shape, np.int64), noise[..., 0], noise, never, never)
 
-    def state(self) -> dict[str, np.ndarray]:
+    def state_dict(self) -> dict[str, np.ndarray]:
         """How many episodes each environment has ended; seed and actions [N, limit] of those that run, padded by -1."""
         actions = np.full((len(self.episodes), self.episodes[0].limit), -1, np.int8)
         for row, episode in zip(actions, self.episodes, strict=True):
@@ -178,7 +178,7 @@ class Environments:
         seeds = np.array([episode.seed for episode in self.episodes])
         return {"episodes_ended": np.array(self.ended), "episode_seeds": seeds, "episode_actions": actions}
 
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Play the running episodes of a state again, to where they were."""
         self.ended = state["episodes_ended"].tolist()
         begun = zip(self.episodes, state["episode_seeds"].tolist(), state["episode_actions"], strict=True)

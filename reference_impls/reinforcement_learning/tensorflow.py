@@ -18,7 +18,7 @@ from reference_impls.reinforcement_learning.shared import (
     orders,
     shapes,
 )
-from suite.harness.implementation import Compute, TrainStats
+from suite.harness.implementation import Device, TrainStats
 
 ACCELERATORS = 1
 
@@ -33,9 +33,9 @@ def network(layers: Sequence[tf.Tensor], x: tf.Tensor) -> tf.Tensor:
 class TensorFlowAgent:
     """The implementation; see `suite.harness.implementation.Implementation`. Networks this small run in fp32."""
 
-    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, compute: Compute) -> None:
+    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.seed = hyper, seed
-        self.device = "/GPU:0" if compute.device == "gpu" else "/CPU:0"
+        self.device = "/GPU:0" if device.kind == "gpu" else "/CPU:0"
         environment = str(data["environment"])
         self.environments = Environments(environment, hyper.environments, seed)
         self.evaluation = Evaluation(environment, data["evaluation_seeds"])
@@ -76,7 +76,7 @@ class TensorFlowAgent:
     def _values(self, observations: tf.Tensor) -> tf.Tensor:
         return network(self.networks()[1], observations)[:, 0]
 
-    def train(self, samples: int) -> TrainStats:
+    def train_until(self, samples: int) -> TrainStats:
         """Take whole iterations until `samples` environment steps have been taken."""
         size = self.hyper.global_batch_size
         while True:
@@ -145,28 +145,28 @@ class TensorFlowAgent:
         """The evaluation episodes."""
         return self.evaluation.play(self.act)
 
-    def state(self) -> dict[str, np.ndarray]:
+    def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, Adam's moments, the iteration and the running episodes."""
         vectors = {"parameters": self.parameters, "adam_mean": self.mean, "adam_square": self.square}
         arrays = {name: vector.numpy() for name, vector in vectors.items()}
-        return {**arrays, "iteration": np.array(self.iteration), **self.environments.state()}
+        return {**arrays, "iteration": np.array(self.iteration), **self.environments.state_dict()}
 
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework."""
         for name, vector in {"parameters": self.parameters, "adam_mean": self.mean, "adam_square": self.square}.items():
             vector.assign(state[name])
         self.iteration = int(state["iteration"])
-        self.environments.restore(state)
+        self.environments.load_state_dict(state)
 
 
 def build(
-    hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, compute: Compute
+    hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TensorFlowAgent:
     """The implementation, traced, compiled and warmed up with made-up steps; its state is that of the seed."""
-    made = TensorFlowAgent(Hyperparameters.of(hyperparameters), data, seed, compute)
-    initial = made.state()
+    made = TensorFlowAgent(Hyperparameters.of(hyperparameters), data, seed, device)
+    initial = made.state_dict()
     for count in (made.hyper.environments, len(data["evaluation_seeds"])):
         made.act(np.zeros((count, made.layout[0][1]), np.float32))
     made.update(made.environments.imagined(made.hyper))
-    made.restore(initial)
+    made.load_state_dict(initial)
     return made

@@ -19,7 +19,7 @@ from reference_impls.reinforcement_learning.shared import (
     orders,
     shapes,
 )
-from suite.harness.implementation import Compute, TrainStats
+from suite.harness.implementation import Device, TrainStats
 
 ACCELERATORS = 1
 
@@ -34,18 +34,18 @@ def network(layers: Sequence[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
 class TorchAgent:
     """The implementation; see `suite.harness.implementation.Implementation`. Networks this small run in fp32."""
 
-    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, compute: Compute) -> None:
+    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.seed = hyper, seed
-        self.device = torch.device("cuda" if compute.device == "gpu" else "cpu")
+        self.device = torch.device("cuda" if device.kind == "gpu" else "cpu")
         environment = str(data["environment"])
         self.environments = Environments(environment, hyper.environments, seed)
         self.evaluation = Evaluation(environment, data["evaluation_seeds"])
         first = self.environments.episodes[0]
         self.layout = shapes(hyper, first.observation_size, first.action_count)
         parameters = initial_parameters(self.layout, seed)
-        self.restore_model(parameters, np.zeros_like(parameters), np.zeros_like(parameters), 0)
+        self.load_model(parameters, np.zeros_like(parameters), np.zeros_like(parameters), 0)
 
-    def restore_model(self, parameters: np.ndarray, mean: np.ndarray, square: np.ndarray, iteration: int) -> None:
+    def load_model(self, parameters: np.ndarray, mean: np.ndarray, square: np.ndarray, iteration: int) -> None:
         """Take over parameters and Adam's moments, each one vector."""
         vectors = (torch.tensor(vector, device=self.device) for vector in (parameters, mean, square))
         self.parameters, self.mean, self.square = vectors
@@ -70,7 +70,7 @@ class TorchAgent:
         _, value = self.networks()
         return network(value, torch.from_numpy(observations).to(self.device)).squeeze(-1).cpu().numpy()
 
-    def train(self, samples: int) -> TrainStats:
+    def train_until(self, samples: int) -> TrainStats:
         """Take whole iterations until `samples` environment steps have been taken."""
         size = self.hyper.global_batch_size
         while True:
@@ -134,26 +134,24 @@ class TorchAgent:
         """The evaluation episodes."""
         return self.evaluation.play(self.act)
 
-    def state(self) -> dict[str, np.ndarray]:
+    def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, Adam's moments, the iteration and the running episodes."""
         vectors = {"parameters": self.parameters, "adam_mean": self.mean, "adam_square": self.square}
         arrays = {name: vector.detach().cpu().numpy().copy() for name, vector in vectors.items()}
-        return {**arrays, "iteration": np.array(self.iteration), **self.environments.state()}
+        return {**arrays, "iteration": np.array(self.iteration), **self.environments.state_dict()}
 
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework."""
-        self.restore_model(state["parameters"], state["adam_mean"], state["adam_square"], int(state["iteration"]))
-        self.environments.restore(state)
+        self.load_model(state["parameters"], state["adam_mean"], state["adam_square"], int(state["iteration"]))
+        self.environments.load_state_dict(state)
 
 
-def build(
-    hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, compute: Compute
-) -> TorchAgent:
+def build(hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device) -> TorchAgent:
     """The implementation, warmed up with made-up steps; its state is that of the seed."""
-    made = TorchAgent(Hyperparameters.of(hyperparameters), data, seed, compute)
-    initial = made.state()
+    made = TorchAgent(Hyperparameters.of(hyperparameters), data, seed, device)
+    initial = made.state_dict()
     for count in (made.hyper.environments, len(data["evaluation_seeds"])):
         made.act(np.zeros((count, made.layout[0][1]), np.float32))
     made.update(made.environments.imagined(made.hyper))
-    made.restore(initial)
+    made.load_state_dict(initial)
     return made

@@ -19,7 +19,7 @@ from reference_impls.speech.shared import (
     initial_parameters,
     warmup_batches,
 )
-from suite.harness.implementation import Compute, TrainStats
+from suite.harness.implementation import Device, TrainStats
 
 DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
 LOSS_SCALE = {"fp32": 1.0, "bf16": 1.0, "fp16": 128.0}
@@ -84,10 +84,10 @@ class TensorFlowSpeech:
     All parameters lie in one vector, and so do both moments of Adam; `parameters()` names its parts.
     """
 
-    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, compute: Compute) -> None:
+    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
-        self.device = "/GPU:0" if compute.device == "gpu" else "/CPU:0"
-        self.dtype, self.scale = DTYPES[compute.precision], LOSS_SCALE[compute.precision]
+        self.device = "/GPU:0" if device.kind == "gpu" else "/CPU:0"
+        self.dtype, self.scale = DTYPES[device.precision], LOSS_SCALE[device.precision]
         self.units = bytes(data["units"]).decode("ascii").split("\n")
         mels = data["test_features"].shape[1]
         initial = initial_parameters(hyper, mels, len(self.units) + 1, seed)
@@ -101,9 +101,9 @@ class TensorFlowSpeech:
         scalars = tf.TensorSpec((3,))
         self.graph_step = tf.function(self._graph_step, [features, frames, labels, frames, kept, scalars])
         self.graph_logits = tf.function(self._graph_logits, [features, frames])
-        self.restore({**initial, "step": np.array(0)})
+        self.load_state_dict({**initial, "step": np.array(0)})
 
-    def train(self, samples: int) -> TrainStats:
+    def train_until(self, samples: int) -> TrainStats:
         """Take whole steps until `samples` samples have been seen."""
         if self.batches is None:
             self.batches = Batches(self.data, self.hyper, self.seed).iterate(self.step)
@@ -180,7 +180,7 @@ class TensorFlowSpeech:
         parts = tf.split(self.flat, [int(np.prod(shape)) for shape in self.shapes.values()])
         return {name: tf.reshape(part, shape) for (name, shape), part in zip(self.shapes.items(), parts, strict=True)}
 
-    def state(self) -> dict[str, np.ndarray]:
+    def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, moments and the step."""
         edges = np.cumsum([int(np.prod(shape)) for shape in self.shapes.values()])[:-1]
         vectors = {"": self.flat, "moment1/": self.moment1, "moment2/": self.moment2}
@@ -191,7 +191,7 @@ class TensorFlowSpeech:
         }
         return {**parts, "step": np.array(self.step)}
 
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework; without moments they start at zero."""
         for prefix, vector in {"": self.flat, "moment1/": self.moment1, "moment2/": self.moment2}.items():
             parts = [state.get(prefix + name, np.zeros(shape)).ravel() for name, shape in self.shapes.items()]
@@ -215,13 +215,13 @@ def ctc_loss(logits: tf.Tensor, labels: tf.Tensor, frames: tf.Tensor, lengths: t
 
 
 def build(
-    hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, compute: Compute
+    hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TensorFlowSpeech:
     """The implementation, traced and warmed up on made-up recordings; its state is that of the seed."""
-    made = TensorFlowSpeech(Hyperparameters.of(hyperparameters), data, seed, compute)
-    initial = made.state()
+    made = TensorFlowSpeech(Hyperparameters.of(hyperparameters), data, seed, device)
+    initial = made.state_dict()
     for batch in warmup_batches(made.hyper, data["test_features"].shape[1]):
         made.train_step(batch)
     made.predict()
-    made.restore(initial)
+    made.load_state_dict(initial)
     return made

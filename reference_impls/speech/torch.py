@@ -21,7 +21,7 @@ from reference_impls.speech.shared import (
     initial_parameters,
     warmup_batches,
 )
-from suite.harness.implementation import Compute, TrainStats
+from suite.harness.implementation import Device, TrainStats
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 LOSS_SCALE = {"fp32": 1.0, "bf16": 1.0, "fp16": 128.0}
@@ -79,18 +79,18 @@ class TorchSpeech:
     All parameters lie in one vector, and so do both moments of Adam; `parameters()` names its parts.
     """
 
-    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, compute: Compute) -> None:
+    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
-        self.device = torch.device("cuda" if compute.device == "gpu" else "cpu")
-        self.dtype, self.scale = DTYPES[compute.precision], LOSS_SCALE[compute.precision]
+        self.device = torch.device("cuda" if device.kind == "gpu" else "cpu")
+        self.dtype, self.scale = DTYPES[device.precision], LOSS_SCALE[device.precision]
         self.units = bytes(data["units"]).decode("ascii").split("\n")
         initial = initial_parameters(hyper, data["test_features"].shape[1], len(self.units) + 1, seed)
         self.shapes = {name: value.shape for name, value in initial.items()}
         self.batches: Iterator[Batch] | None = None
         self.flat: torch.Tensor
-        self.restore({**initial, "step": np.array(0)})
+        self.load_state_dict({**initial, "step": np.array(0)})
 
-    def train(self, samples: int) -> TrainStats:
+    def train_until(self, samples: int) -> TrainStats:
         """Take whole steps until `samples` samples have been seen."""
         if self.batches is None:
             self.batches = Batches(self.data, self.hyper, self.seed).iterate(self.step)
@@ -153,7 +153,7 @@ class TorchSpeech:
         """The parameters by name, views of the one vector."""
         return named(self.flat, self.shapes)
 
-    def state(self) -> dict[str, np.ndarray]:
+    def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, moments and the step."""
         vectors = {"": self.flat, "moment1/": self.moment1, "moment2/": self.moment2}
         parts = {
@@ -163,7 +163,7 @@ class TorchSpeech:
         }
         return {**parts, "step": np.array(self.step)}
 
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework; without moments they start at zero."""
 
         def vector(prefix: str) -> torch.Tensor:
@@ -185,15 +185,13 @@ def named(vector: torch.Tensor, shapes: Mapping[str, tuple[int, ...]]) -> Parame
     return {name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
 
 
-def build(
-    hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, compute: Compute
-) -> TorchSpeech:
+def build(hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device) -> TorchSpeech:
     """The implementation, warmed up on made-up recordings; its state is that of the seed."""
     keep_freed_memory()
-    made = TorchSpeech(Hyperparameters.of(hyperparameters), data, seed, compute)
-    initial = made.state()
+    made = TorchSpeech(Hyperparameters.of(hyperparameters), data, seed, device)
+    initial = made.state_dict()
     for batch in warmup_batches(made.hyper, data["test_features"].shape[1]):
         made.train_step(batch)
     made.predict()
-    made.restore(initial)
+    made.load_state_dict(initial)
     return made

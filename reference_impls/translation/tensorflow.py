@@ -22,7 +22,7 @@ from reference_impls.translation.shared import (
     vocabulary,
 )
 from reference_impls.translation.tensorflow_network import Cache, Dropout, Memory, Parameters, decode, encode
-from suite.harness.implementation import Compute, TrainStats
+from suite.harness.implementation import Device, TrainStats
 from tasks.translation import PAD
 
 DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
@@ -86,10 +86,10 @@ def update(
 class TensorFlowTranslator:
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
-    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, compute: Compute) -> None:
+    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
-        self.device = "/GPU:0" if compute.device == "gpu" else "/CPU:0"
-        self.dtype, self.scale = DTYPES[compute.precision], LOSS_SCALE[compute.precision]
+        self.device = "/GPU:0" if device.kind == "gpu" else "/CPU:0"
+        self.dtype, self.scale = DTYPES[device.precision], LOSS_SCALE[device.precision]
         self.batches: Iterator[Batch] | None = None
         self.steps_per_epoch = 0
         initial = initial_parameters(hyper, vocabulary(data), seed)
@@ -112,9 +112,9 @@ class TensorFlowTranslator:
         self.graph_logits = tf.function(self._graph_logits, (pairs, pairs))
         self.graph_begin = tf.function(self._graph_begin, (pairs,))
         self.graph_next = tf.function(self._graph_next, ((cached, mask), cached, vector, vector))
-        self.restore({**initial, "step": np.array(0)})
+        self.load_state_dict({**initial, "step": np.array(0)})
 
-    def train(self, samples: int) -> TrainStats:
+    def train_until(self, samples: int) -> TrainStats:
         """Take whole steps until `samples` sentence pairs have been seen."""
         if self.batches is None:
             data = Batches(self.data["train_source"], self.data["train_target"], self.hyper, self.seed)
@@ -213,12 +213,12 @@ class TensorFlowTranslator:
         embedding = tf.convert_to_tensor(self.p["embedding"])
         return cast | {"embedding": embedding, "output": tf.cast(embedding, self.dtype), "positions": self.positions}
 
-    def state(self) -> dict[str, np.ndarray]:
+    def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, the optimizers' moments and the step."""
         variables = {**self.p, **self.moments}
         return {name: value.numpy() for name, value in variables.items()} | {"step": np.array(self.step)}
 
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework; without moments they start at zero."""
         for name, variable in (self.p | self.moments).items():
             variable.assign(state[name] if name in state else np.zeros(variable.shape, np.float32))
@@ -227,15 +227,15 @@ class TensorFlowTranslator:
 
 
 def build(
-    hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, compute: Compute
+    hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TensorFlowTranslator:
     """The implementation, traced and warmed up on made-up sentences; its state is that of the seed."""
     keep_freed_memory()
     hyper = Hyperparameters.of(hyperparameters)
-    made = TensorFlowTranslator(hyper, data, seed, compute)
-    initial = made.state()
+    made = TensorFlowTranslator(hyper, data, seed, device)
+    initial = made.state_dict()
     rows = [np.full(16, 5)] * hyper.global_batch_size
     made.train_step(make_batch(hyper, rows, rows, [0]), 0.0)
     made.begin(np.full((8, 16), 5, np.int32))(np.full(8 * hyper.beam, 5), np.arange(8 * hyper.beam))
-    made.restore(initial)
+    made.load_state_dict(initial)
     return made

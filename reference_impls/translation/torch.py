@@ -23,7 +23,7 @@ from reference_impls.translation.shared import (
     vocabulary,
 )
 from reference_impls.translation.torch_network import Cache, Dropout, Parameters, decode, encode
-from suite.harness.implementation import Compute, TrainStats
+from suite.harness.implementation import Device, TrainStats
 from tasks.translation import PAD
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -86,18 +86,18 @@ def update(
 class TorchTranslator:
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
-    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, compute: Compute) -> None:
+    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
-        self.device = torch.device("cuda" if compute.device == "gpu" else "cpu")
-        self.dtype, self.scale = DTYPES[compute.precision], LOSS_SCALE[compute.precision]
+        self.device = torch.device("cuda" if device.kind == "gpu" else "cpu")
+        self.dtype, self.scale = DTYPES[device.precision], LOSS_SCALE[device.precision]
         self.positions = torch.from_numpy(positions(POSITIONS, hyper.width)).to(self.device)
         self.batches: Iterator[Batch] | None = None
         self.steps_per_epoch = 0
         self.p: Parameters = {}
         self.moments: Parameters = {}
-        self.restore({**initial_parameters(hyper, vocabulary(data), seed), "step": np.array(0)})
+        self.load_state_dict({**initial_parameters(hyper, vocabulary(data), seed), "step": np.array(0)})
 
-    def train(self, samples: int) -> TrainStats:
+    def train_until(self, samples: int) -> TrainStats:
         """Take whole steps until `samples` sentence pairs have been seen."""
         if self.batches is None:
             data = Batches(self.data["train_source"], self.data["train_target"], self.hyper, self.seed)
@@ -171,12 +171,12 @@ class TorchTranslator:
         embedding = self.p["embedding"]
         return cast | {"embedding": embedding, "output": embedding.to(self.dtype), "positions": self.positions}
 
-    def state(self) -> dict[str, np.ndarray]:
+    def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, the optimizers' moments and the step."""
         tensors = {**self.p, **self.moments}
         return {name: t.detach().cpu().numpy().copy() for name, t in tensors.items()} | {"step": np.array(self.step)}
 
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework; without moments they start at zero."""
         tensors = {
             name: torch.from_numpy(np.array(value, np.float32)).to(self.device)
@@ -194,15 +194,15 @@ class TorchTranslator:
 
 
 def build(
-    hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, compute: Compute
+    hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TorchTranslator:
     """The implementation, warmed up on made-up sentences; its state is that of the seed."""
     keep_freed_memory()
     hyper = Hyperparameters.of(hyperparameters)
-    made = TorchTranslator(hyper, data, seed, compute)
-    initial = made.state()
+    made = TorchTranslator(hyper, data, seed, device)
+    initial = made.state_dict()
     rows = [np.full(16, 5)] * hyper.global_batch_size
     made.train_step(make_batch(hyper, rows, rows, [0]), 0.0)
     made.begin(np.full((8, 16), 5, np.int32))(np.full(8 * hyper.beam, 5), np.arange(8 * hyper.beam))
-    made.restore(initial)
+    made.load_state_dict(initial)
     return made

@@ -16,10 +16,10 @@ from suite.errors import UserError, unknown
 
 
 @dataclass(frozen=True)
-class Compute:
-    """What to train on: `device` is `cpu` or `gpu`; `precision` is that of the forward and backward passes."""
+class Device:
+    """What to train on: `kind` is `cpu` or `gpu`; `precision` is that of the forward and backward passes."""
 
-    device: str
+    kind: str
     precision: Precision
 
 
@@ -35,13 +35,13 @@ class TrainStats:
 
 
 class Implementation(Protocol):
-    """A model in training. Made by a module's `build(hyperparameters, data, seed, compute)`, which also warms it up.
+    """A model in training. Made by a module's `build(hyperparameters, data, seed, device)`, which also warms it up.
 
     `data` maps names to read-only arrays and holds no `answer_*` array: an implementation never sees the answers of
     the evaluation split. `build` is untimed, so it must not compute anything from the training data.
     """
 
-    def train(self, samples: int) -> TrainStats:
+    def train_until(self, samples: int) -> TrainStats:
         """Take whole steps until at least `samples` samples have been seen in all (at least one step)."""
         ...
 
@@ -49,22 +49,22 @@ class Implementation(Protocol):
         """One JSON value for each example of the evaluation split, in the split's order."""
         ...
 
-    def state(self) -> dict[str, np.ndarray]:
+    def state_dict(self) -> dict[str, np.ndarray]:
         """Everything that is needed to go on from here: parameters, optimizer state, counters."""
         ...
 
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take over a `state()`, of this or of another process."""
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
+        """Take over a `state_dict()`, of this or of another process."""
         ...
 
 
-class Builder(Protocol):
+class ImplementationModule(Protocol):
     """A module `reference_impls.<task>.<framework>`. `ACCELERATORS`: how many it can train on together, at most."""
 
     ACCELERATORS: int
 
     def build(
-        self, hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, compute: Compute
+        self, hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
     ) -> Implementation:
         """The implementation, initialised and warmed up with real shapes."""
         ...
@@ -86,7 +86,7 @@ class Task(Protocol):
         ...
 
 
-def load_builder(task: str, framework: Framework) -> Builder:
+def load_implementation(task: str, framework: Framework) -> ImplementationModule:
     """The reference implementation of `task`.
 
     Raises UserError that names the frameworks it is written in, or the extra when the framework is not installed.
@@ -100,8 +100,8 @@ def load_builder(task: str, framework: Framework) -> Builder:
         raise UserError(
             f"{framework.title} cannot be imported ({error}): pip install -c constraints.txt '.[{framework.extra}]'"
         ) from error
-    builder: Builder = cast(Any, importlib.import_module(f"reference_impls.{task}.{framework.name}"))
-    return builder
+    module: ImplementationModule = cast(Any, importlib.import_module(f"reference_impls.{task}.{framework.name}"))
+    return module
 
 
 def load_task(task: str) -> Task:

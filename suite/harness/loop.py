@@ -70,7 +70,7 @@ class Loop:
                     reason=reason,
                 )
                 return reason
-            self.checkpoints.occasion(self.implementation.state, samples)
+            self.checkpoints.occasion(self.implementation.state_dict, samples)
 
     def _train_until(self, end: int, samples: int) -> tuple[int, float | None]:
         """Train to `end` in slices; log throughput and loss every `evaluation.every` samples, and at the end.
@@ -83,7 +83,7 @@ class Loop:
         while samples < end and not self.interrupted() and not _is_nan(loss):
             track = min(end, tracked_samples + self.benchmark.evaluation.every)
             began = time.monotonic()
-            stats = self.implementation.train(min(track, samples + slice_samples))
+            stats = self.implementation.train_until(min(track, samples + slice_samples))
             now = time.monotonic()
             rate = (stats.samples - samples) / (now - began)
             samples, loss = stats.samples, stats.loss
@@ -93,7 +93,7 @@ class Loop:
                 throughput = (samples - tracked_samples) / (now - tracked_at)
                 self.log.event(TRACKED, {"throughput": throughput, "loss": _finite(loss)}, samples_count=samples)
                 if samples < end and not _is_nan(loss):
-                    self.checkpoints.occasion(self.implementation.state, samples)
+                    self.checkpoints.occasion(self.implementation.state_dict, samples)
                 tracked_at, tracked_samples = time.monotonic(), samples
         return samples, loss
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from suite.errors import UserError
 from suite.harness import checkpoint
 from suite.harness.cache import clear_cache
-from suite.harness.implementation import Builder, Task
+from suite.harness.implementation import ImplementationModule, Task
 from suite.harness.interrupt import Interrupted, interruptible
 from suite.harness.loop import Loop
 from suite.measure import noise
@@ -43,7 +43,7 @@ class Session:
     plan: Plan
     machine: Machine
     task: Task
-    builder: Builder
+    module: ImplementationModule
     data: Mapping[str, np.ndarray]
     console: Console
     mlflow: bool
@@ -91,7 +91,7 @@ class _Run:
     def __post_init__(self) -> None:
         plan, machine = self.session.plan, self.session.machine
         self.ceiling, self.price = power_ceiling(plan.system, machine), price_per_hour(plan.system, machine)
-        self.sampler = Sampler(self.folder / evidence.POWER, self.log.now_ms, self.ceiling, plan.compute.device)
+        self.sampler = Sampler(self.folder / evidence.POWER, self.log.now_ms, self.ceiling, plan.device.kind)
         runs = len(plan.seeds)
         title = f"{plan.benchmark.name} {plan.framework.name}" + (f" run {self.index}/{runs}" if runs > 1 else "")
         currency = plan.system.price.currency if plan.system.price else None
@@ -125,10 +125,10 @@ class _Run:
             self.follower.start()
         visible = {name: array for name, array in self.session.data.items() if not name.startswith("answer_")}
         seed = plan.seeds[self.index - 1]
-        implementation = self.session.builder.build(plan.benchmark.hyperparameters, visible, seed, plan.compute)
+        implementation = self.session.module.build(plan.benchmark.hyperparameters, visible, seed, plan.device)
         if saved:
-            implementation.restore(saved[0])
-        checkpoint.reserve(folder, implementation.state())
+            implementation.load_state_dict(saved[0])
+        checkpoint.reserve(folder, implementation.state_dict())
         if self.follower:
             self.follower.wait_ready(_MLFLOW_WAIT_S)
         before = noise.before(self.session.machine)

@@ -14,7 +14,7 @@ import numpy as np
 from rich.console import Console
 
 from suite import config
-from suite.harness.implementation import load_builder, load_task
+from suite.harness.implementation import load_implementation, load_task
 from suite.harness.session import Session
 from suite.measure import machine
 from suite.plan import Plan
@@ -42,23 +42,23 @@ def main() -> None:
     framework = config.framework("torch")
     system = machine.resolve(config.system("cpu"), found)
     precision = machine.precision_of(system, found)
-    task, builder = load_task("image_classification"), load_builder("image_classification", framework)
+    task, module = load_task("image_classification"), load_implementation("image_classification", framework)
 
     def plan(folder: str) -> Plan:
         return Plan(benchmark, system, framework, precision, (1,), "bench", "example-org", Path(folder))
 
     def bare() -> float:
-        implementation = builder.build(benchmark.hyperparameters, data, 1, plan("").compute)
+        implementation = module.build(benchmark.hyperparameters, data, 1, plan("").device)
         start = time.perf_counter()
         for block in range(1, BLOCKS + 1):
-            implementation.train(block * BLOCK)
+            implementation.train_until(block * BLOCK)
             task.score(implementation.predict(), data)
         return time.perf_counter() - start
 
     def harnessed() -> float:
         with tempfile.TemporaryDirectory() as folder:
             console = Console(file=io.StringIO())
-            made = Session(plan(folder), found, task, builder, data, console, mlflow=False)
+            made = Session(plan(folder), found, task, module, data, console, mlflow=False)
             seconds = made.run(1).seconds
         assert seconds is not None
         return seconds

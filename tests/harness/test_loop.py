@@ -36,14 +36,14 @@ class Counting:
     def __init__(self, prediction, loss=1.0):
         self.samples, self.prediction, self.loss = 0, prediction, loss
 
-    def train(self, samples):
+    def train_until(self, samples):
         self.samples = samples
         return TrainStats(samples, self.loss)
 
     def predict(self):
         return [self.prediction]
 
-    def state(self):
+    def state_dict(self):
         return {"samples": np.array(self.samples)}
 
 

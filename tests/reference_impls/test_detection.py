@@ -9,7 +9,7 @@ import pytest
 from reference_impls.detection.decoding import records, suppress
 from reference_impls.detection.shared import Batches, Hyperparameters, move, normalise, patches, sampling, targets
 from suite import config
-from suite.harness.implementation import Compute, load_task
+from suite.harness.implementation import Device, load_task
 from suite.store.arrays import prepared
 
 TASK = load_task("detection")
@@ -36,13 +36,13 @@ def built(framework: str, scale: str, precision: str = "fp32"):
     """An implementation and the state it starts with, built once for all tests."""
     module = importlib.import_module(f"reference_impls.detection.{framework}")
     values = config.benchmark("detection", scale).hyperparameters | {"global_batch_size": 4}
-    made = module.build(values, DATA[scale], 3, Compute("cpu", precision))
-    return made, made.state()
+    made = module.build(values, DATA[scale], 3, Device("cpu", precision))
+    return made, made.state_dict()
 
 
 def fresh(framework: str, scale: str, precision: str = "fp32"):
     implementation, initial = built(framework, scale, precision)
-    implementation.restore(initial)
+    implementation.load_state_dict(initial)
     return implementation
 
 
@@ -53,8 +53,8 @@ def hyperparameters(scale: str, **changes):
 @pytest.mark.parametrize("scale", ["mini", "small"])
 def test_torch_weights_give_the_same_outputs_in_tensorflow(scale):
     torch, tensorflow = fresh("torch", scale), fresh("tensorflow", scale)
-    torch.train(8)
-    tensorflow.restore(torch.state())
+    torch.train_until(8)
+    tensorflow.load_state_dict(torch.state_dict())
     images = DATA[scale]["test_images"]
     for ours, theirs in zip(torch.outputs(images), tensorflow.outputs(images), strict=True):
         assert np.ptp(ours) > 0
@@ -63,29 +63,29 @@ def test_torch_weights_give_the_same_outputs_in_tensorflow(scale):
 
 @pytest.mark.parametrize("scale", ["mini", "small"])
 def test_both_start_from_the_same_parameters(scale):
-    torch, tensorflow = fresh("torch", scale).state(), fresh("tensorflow", scale).state()
+    torch, tensorflow = fresh("torch", scale).state_dict(), fresh("tensorflow", scale).state_dict()
     assert torch.keys() == tensorflow.keys()
     assert all(np.array_equal(torch[name], tensorflow[name]) for name in torch)
 
 
 def test_both_take_the_same_steps():
     torch, tensorflow = fresh("torch", "mini"), fresh("tensorflow", "mini")
-    losses = [implementation.train(12).loss for implementation in (torch, tensorflow)]
+    losses = [implementation.train_until(12).loss for implementation in (torch, tensorflow)]
     assert losses[0] == pytest.approx(losses[1], abs=1e-4)
-    ours, theirs = torch.state(), tensorflow.state()
+    ours, theirs = torch.state_dict(), tensorflow.state_dict()
     assert max(np.abs(ours[name] - theirs[name]).max() for name in ours) < 1e-3
 
 
 @pytest.mark.parametrize("framework", ["torch", "tensorflow"])
 def test_goes_on_from_a_state_as_if_never_stopped(framework):
     implementation = fresh(framework, "mini", "bf16")
-    implementation.train(12)
-    cut = implementation.state()
-    implementation.train(24)
-    whole = implementation.state()
-    implementation.restore(cut)
-    implementation.train(24)
-    resumed = implementation.state()
+    implementation.train_until(12)
+    cut = implementation.state_dict()
+    implementation.train_until(24)
+    whole = implementation.state_dict()
+    implementation.load_state_dict(cut)
+    implementation.train_until(24)
+    resumed = implementation.state_dict()
     assert int(resumed["step"]) == 6
     assert not np.array_equal(whole["head_weight"], cut["head_weight"])
     assert all(np.array_equal(whole[name], resumed[name]) for name in whole)
@@ -102,7 +102,7 @@ def test_building_does_not_touch_the_training_data():
     data = {name: a.view(Untouchable) if name.startswith("train_") else a for name, a in DATA["mini"].items()}
     for framework in ("torch", "tensorflow"):
         module = importlib.import_module(f"reference_impls.detection.{framework}")
-        module.build(config.benchmark("detection", "mini").hyperparameters, data, 3, Compute("cpu", "fp32"))
+        module.build(config.benchmark("detection", "mini").hyperparameters, data, 3, Device("cpu", "fp32"))
 
 
 @pytest.mark.parametrize("scale", ["mini", "small"])
@@ -131,7 +131,7 @@ def test_both_do_the_same_floating_point_operations(scale):
 
 @pytest.mark.parametrize("framework", ["torch", "tensorflow"])
 def test_fp16_with_loss_scaling_follows_fp32(framework):
-    losses = {precision: fresh(framework, "mini", precision).train(20).loss for precision in ("fp16", "fp32")}
+    losses = {precision: fresh(framework, "mini", precision).train_until(20).loss for precision in ("fp16", "fp32")}
     assert losses["fp16"] != losses["fp32"]
     assert losses["fp16"] == pytest.approx(losses["fp32"], rel=0.02)
 
@@ -143,8 +143,8 @@ def test_trains_on_a_gpu(framework, precision):
     benchmark = config.benchmark("detection", "mini")
     data = prepared(benchmark, TASK)
     module = importlib.import_module(f"reference_impls.detection.{framework}")
-    implementation = module.build(benchmark.hyperparameters, data, 3, Compute("gpu", precision))
-    implementation.train(benchmark.hyperparameters["opt_learning_rate_training_samples"])
+    implementation = module.build(benchmark.hyperparameters, data, 3, Device("gpu", precision))
+    implementation.train_until(benchmark.hyperparameters["opt_learning_rate_training_samples"])
     assert TASK.score(implementation.predict(), data)["map"] > benchmark.target - 0.03
 
 

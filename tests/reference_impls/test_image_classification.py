@@ -7,7 +7,7 @@ import pytest
 
 from reference_impls.image_classification.shared import Batches, Hyperparameters, classify, shrink
 from suite import config
-from suite.harness.implementation import Compute, load_task
+from suite.harness.implementation import Device, load_task
 
 TASK = load_task("image_classification")
 SMALL_SHAPES = {  # what the tests need of CIFAR-10: its shapes
@@ -20,7 +20,7 @@ SMALL_SHAPES = {  # what the tests need of CIFAR-10: its shapes
 def build(framework: str, scale: str, data, seed: int = 3, precision: str = "fp32"):
     module = importlib.import_module(f"reference_impls.image_classification.{framework}")
     hyper = config.benchmark("image_classification", scale).hyperparameters
-    return module.build(hyper, data, seed, Compute("cpu", precision))
+    return module.build(hyper, data, seed, Device("cpu", precision))
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +32,8 @@ def digits():
 def test_torch_weights_give_the_same_logits_in_tensorflow(scale, digits):
     data = digits if scale == "mini" else SMALL_SHAPES
     torch, tensorflow = build("torch", scale, data), build("tensorflow", scale, data, seed=4)
-    torch.train(1)
-    tensorflow.restore(torch.state())
+    torch.train_until(1)
+    tensorflow.load_state_dict(torch.state_dict())
     images = data["test_images"][:64]
     expected = torch.logits(images)
     assert np.abs(expected).max() > 0.1
@@ -43,27 +43,27 @@ def test_torch_weights_give_the_same_logits_in_tensorflow(scale, digits):
 @pytest.mark.parametrize("scale", ["mini", "small"])
 def test_both_start_from_the_same_parameters(scale, digits):
     data = digits if scale == "mini" else SMALL_SHAPES
-    torch, tensorflow = build("torch", scale, data).state(), build("tensorflow", scale, data).state()
+    torch, tensorflow = build("torch", scale, data).state_dict(), build("tensorflow", scale, data).state_dict()
     assert torch.keys() == tensorflow.keys()
     assert all(np.array_equal(torch[name], tensorflow[name]) for name in torch)
 
 
 def test_both_take_the_same_steps(digits):
     torch, tensorflow = build("torch", "mini", digits), build("tensorflow", "mini", digits)
-    losses = [implementation.train(500).loss for implementation in (torch, tensorflow)]
+    losses = [implementation.train_until(500).loss for implementation in (torch, tensorflow)]
     assert losses[0] == pytest.approx(losses[1], abs=1e-4)
-    ours, theirs = torch.state(), tensorflow.state()
+    ours, theirs = torch.state_dict(), tensorflow.state_dict()
     assert max(np.abs(ours[name] - theirs[name]).max() for name in ours) < 1e-3
 
 
 @pytest.mark.parametrize("framework", ["torch", "tensorflow"])
 def test_goes_on_from_a_state_as_if_never_stopped(framework, digits):
     whole, cut, resumed = (build(framework, "mini", digits) for _ in range(3))
-    whole.train(1500)
-    cut.train(700)
-    resumed.restore(cut.state())
-    resumed.train(1500)
-    assert all(np.array_equal(whole.state()[name], resumed.state()[name]) for name in whole.state())
+    whole.train_until(1500)
+    cut.train_until(700)
+    resumed.load_state_dict(cut.state_dict())
+    resumed.train_until(1500)
+    assert all(np.array_equal(whole.state_dict()[name], resumed.state_dict()[name]) for name in whole.state_dict())
 
 
 def test_building_does_not_touch_the_training_data(digits):
@@ -110,8 +110,8 @@ def test_both_do_the_same_floating_point_operations(scale, digits):
 @pytest.mark.parametrize("framework", ["torch", "tensorflow"])
 def test_fp16_with_loss_scaling_learns(framework, digits):
     implementation = build(framework, "mini", digits, precision="fp16")
-    first = implementation.train(100).loss
-    assert implementation.train(2000).loss < first / 2
+    first = implementation.train_until(100).loss
+    assert implementation.train_until(2000).loss < first / 2
 
 
 @pytest.mark.gpu
@@ -120,8 +120,8 @@ def test_fp16_with_loss_scaling_learns(framework, digits):
 def test_trains_on_a_gpu(framework, precision, digits):
     module = importlib.import_module(f"reference_impls.image_classification.{framework}")
     hyper = config.benchmark("image_classification", "mini").hyperparameters
-    implementation = module.build(hyper, digits, 3, Compute("gpu", precision))
-    implementation.train(12000)
+    implementation = module.build(hyper, digits, 3, Device("gpu", precision))
+    implementation.train_until(12000)
     assert TASK.score(implementation.predict(), digits)["accuracy"] > 0.97
 
 

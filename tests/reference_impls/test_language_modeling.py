@@ -8,7 +8,7 @@ import pytest
 from reference_impls.language_modeling import shared
 from reference_impls.language_modeling.shared import Batches, Hyperparameters, dropout_masks
 from suite import config
-from suite.harness.implementation import Compute, load_task
+from suite.harness.implementation import Device, load_task
 
 TASK = load_task("language_modeling")
 FRAMEWORKS = ("torch", "tensorflow")
@@ -36,7 +36,7 @@ def shapes():
 def build(framework: str, scale: str, data, seed: int = 3, precision: str = "fp32", **changes):
     module = importlib.import_module(f"reference_impls.language_modeling.{framework}")
     hyper = {**config.benchmark("language_modeling", scale).hyperparameters, **changes}
-    return module.build(hyper, data, seed, Compute("cpu", precision))
+    return module.build(hyper, data, seed, Device("cpu", precision))
 
 
 def values(predictions):
@@ -49,8 +49,8 @@ def test_torch_weights_give_the_same_log_probabilities_in_tensorflow(scale, text
     data = text if scale == "mini" else shapes
     data = {**data, "test_tokens": data["test_tokens"][:5000], "audit_positions": np.array([17, 4500])}
     torch, tensorflow = build("torch", scale, data), build("tensorflow", scale, data, seed=4)
-    torch.train(1)
-    tensorflow.restore(torch.state())
+    torch.train_until(1)
+    tensorflow.load_state_dict(torch.state_dict())
     ours, theirs = (values(implementation.predict()) for implementation in (torch, tensorflow))
     assert ours.std() > 0.01
     assert np.abs(ours - theirs).max() < 1e-4
@@ -106,7 +106,7 @@ def test_the_pointer_chooses_among_the_last_words(framework):
 @pytest.mark.parametrize("scale", ["mini", "small"])
 def test_both_start_from_the_same_parameters(scale, text, shapes):
     data = text if scale == "mini" else shapes
-    torch, tensorflow = build("torch", scale, data).state(), build("tensorflow", scale, data).state()
+    torch, tensorflow = build("torch", scale, data).state_dict(), build("tensorflow", scale, data).state_dict()
     assert torch.keys() == tensorflow.keys()
     assert all(np.array_equal(torch[name], tensorflow[name]) for name in torch)
 
@@ -115,9 +115,9 @@ def test_both_start_from_the_same_parameters(scale, text, shapes):
 def test_both_take_the_same_steps(scale, text, shapes):
     data = text if scale == "mini" else shapes
     torch, tensorflow = build("torch", scale, data), build("tensorflow", scale, data)
-    losses = [implementation.train(4 * torch.hyper.global_batch_size).loss for implementation in (torch, tensorflow)]
+    losses = [each.train_until(4 * torch.hyper.global_batch_size).loss for each in (torch, tensorflow)]
     assert losses[0] == pytest.approx(losses[1], abs=1e-3)
-    ours, theirs = torch.state(), tensorflow.state()
+    ours, theirs = torch.state_dict(), tensorflow.state_dict()
     for name in ours:
         largest = np.abs(ours[name]).max(initial=0)
         assert np.allclose(ours[name], theirs[name], rtol=1e-3, atol=1e-5 * largest), name
@@ -126,11 +126,11 @@ def test_both_take_the_same_steps(scale, text, shapes):
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_goes_on_from_a_state_as_if_never_stopped(framework, text):
     whole, cut, resumed = (build(framework, "mini", text) for _ in range(3))
-    whole.train(12_000)
-    cut.train(5_000)
-    resumed.restore(cut.state())
-    resumed.train(12_000)
-    assert all(np.array_equal(whole.state()[name], resumed.state()[name]) for name in whole.state())
+    whole.train_until(12_000)
+    cut.train_until(5_000)
+    resumed.load_state_dict(cut.state_dict())
+    resumed.train_until(12_000)
+    assert all(np.array_equal(whole.state_dict()[name], resumed.state_dict()[name]) for name in whole.state_dict())
 
 
 def test_building_does_not_touch_the_training_data(text):
@@ -229,8 +229,8 @@ def test_batches_and_dropout_are_a_function_of_seed_and_step():
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_fp16_with_loss_scaling_learns(framework, text):
     implementation = build(framework, "mini", text, precision="fp16")
-    first = implementation.train(1).loss
-    assert implementation.train(30_000).loss < first - 0.5
+    first = implementation.train_until(1).loss
+    assert implementation.train_until(30_000).loss < first - 0.5
 
 
 @pytest.mark.gpu
@@ -239,6 +239,6 @@ def test_fp16_with_loss_scaling_learns(framework, text):
 def test_trains_on_a_gpu(framework, precision, text):
     module = importlib.import_module(f"reference_impls.language_modeling.{framework}")
     benchmark = config.benchmark("language_modeling", "mini")
-    implementation = module.build(benchmark.hyperparameters, text, 3, Compute("gpu", precision))
-    implementation.train(benchmark.budget_samples)
+    implementation = module.build(benchmark.hyperparameters, text, 3, Device("gpu", precision))
+    implementation.train_until(benchmark.budget_samples)
     assert TASK.score(implementation.predict(), text)["excess_nats"] < 0.05

@@ -14,7 +14,7 @@ from reference_impls.recommendation.shared import (
     ranking,
 )
 from suite import config
-from suite.harness.implementation import Compute, load_task
+from suite.harness.implementation import Device, load_task
 from tasks.recommendation.protocol import Interactions, leave_one_out
 
 TASK = load_task("recommendation")
@@ -38,7 +38,7 @@ def hyperparameters(scale: str, **changes) -> dict:
 
 def build(framework: str, scale: str, data=DATA, seed: int = 3, precision: str = "fp32", **changes):
     module = importlib.import_module(f"reference_impls.recommendation.{framework}")
-    return module.build(hyperparameters(scale, **SHORT | changes), data, seed, Compute("cpu", precision))
+    return module.build(hyperparameters(scale, **SHORT | changes), data, seed, Device("cpu", precision))
 
 
 def visible(data):
@@ -51,18 +51,18 @@ def both():
 
 
 def test_both_start_from_the_same_parameters(both):
-    ours, theirs = (implementation.state() for implementation in both.values())
+    ours, theirs = (implementation.state_dict() for implementation in both.values())
     assert ours.keys() == theirs.keys()
     assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
 
 
 def test_both_take_the_same_steps_and_torch_weights_give_the_same_scores(both):
     torch, tensorflow = both.values()
-    losses = [implementation.train(40).loss for implementation in (torch, tensorflow)]
+    losses = [implementation.train_until(40).loss for implementation in (torch, tensorflow)]
     assert losses[0] == pytest.approx(losses[1], abs=1e-4)
-    ours, theirs = torch.state(), tensorflow.state()
+    ours, theirs = torch.state_dict(), tensorflow.state_dict()
     assert max(np.abs(ours[name] - theirs[name]).max() for name in ours) < 1e-3
-    tensorflow.restore(ours)
+    tensorflow.load_state_dict(ours)
     inputs = np.random.default_rng(1).integers(0, 121, (4, 20), np.int32)
     question = inputs, np.int64([0, 5, 19, 7]), np.random.default_rng(2).integers(0, 120, (4, 31), np.int32)
     expected = torch.scores(*question)
@@ -74,14 +74,14 @@ def test_both_take_the_same_steps_and_torch_weights_give_the_same_scores(both):
 @pytest.mark.parametrize("framework", ["torch", "tensorflow"])
 def test_goes_on_from_a_state_as_if_never_stopped(framework, both):
     implementation = both[framework]
-    start = implementation.state()
-    implementation.train(int(start["step"]) * 4 + 20)
-    middle = implementation.state()
-    implementation.train(int(start["step"]) * 4 + 60)
-    end = implementation.state()
-    implementation.restore(middle)
-    implementation.train(int(start["step"]) * 4 + 60)
-    assert all(np.array_equal(end[name], value) for name, value in implementation.state().items())
+    start = implementation.state_dict()
+    implementation.train_until(int(start["step"]) * 4 + 20)
+    middle = implementation.state_dict()
+    implementation.train_until(int(start["step"]) * 4 + 60)
+    end = implementation.state_dict()
+    implementation.load_state_dict(middle)
+    implementation.train_until(int(start["step"]) * 4 + 60)
+    assert all(np.array_equal(end[name], value) for name, value in implementation.state_dict().items())
 
 
 def test_building_does_not_touch_the_training_data():
@@ -132,8 +132,8 @@ def test_both_have_as_many_parameters_and_do_the_same_floating_point_operations(
 @pytest.mark.parametrize("framework", ["torch", "tensorflow"])
 def test_fp16_with_loss_scaling_learns(framework):
     implementation = build(framework, "small", precision="fp16", lengths=[20], epochs=20)
-    first = implementation.train(4).loss
-    assert implementation.train(600).loss < first - 0.1
+    first = implementation.train_until(4).loss
+    assert implementation.train_until(600).loss < first - 0.1
 
 
 @pytest.mark.gpu
@@ -142,8 +142,8 @@ def test_fp16_with_loss_scaling_learns(framework):
 def test_trains_on_a_gpu(framework, precision):
     module = importlib.import_module(f"reference_impls.recommendation.{framework}")
     data = TASK.prepare("mini", None)
-    implementation = module.build(hyperparameters("mini"), visible(data), 3, Compute("gpu", precision))
-    implementation.train(8000)
+    implementation = module.build(hyperparameters("mini"), visible(data), 3, Device("gpu", precision))
+    implementation.train_until(8000)
     assert TASK.score(implementation.predict(), data)["hr_10"] > 0.65
 
 

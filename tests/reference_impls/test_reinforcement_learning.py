@@ -15,7 +15,7 @@ from reference_impls.reinforcement_learning.shared import (
     shapes,
 )
 from suite import config
-from suite.harness.implementation import Compute, load_task
+from suite.harness.implementation import Device, load_task
 from tasks.reinforcement_learning import FIRST_EVALUATION_SEED
 
 TASK = load_task("reinforcement_learning")
@@ -32,7 +32,7 @@ def build(framework: str, scale: str, seed: int = 3, **changes):
     module = importlib.import_module(f"reference_impls.reinforcement_learning.{framework}")
     data = TASK.prepare(scale, None)
     data["evaluation_seeds"] = data["evaluation_seeds"][:3]
-    return module.build(vars(recipe(scale, **SHORT, **changes)), data, seed, Compute("cpu", "fp32"))
+    return module.build(vars(recipe(scale, **SHORT, **changes)), data, seed, Device("cpu", "fp32"))
 
 
 def observations(scale: str) -> np.ndarray:
@@ -43,8 +43,8 @@ def observations(scale: str) -> np.ndarray:
 @pytest.mark.parametrize("scale", SCALES)
 def test_torch_weights_give_the_same_outputs_in_tensorflow(scale):
     torch, tensorflow = build("torch", scale), build("tensorflow", scale, seed=4)
-    torch.train(1024)
-    tensorflow.restore(torch.state())
+    torch.train_until(1024)
+    tensorflow.load_state_dict(torch.state_dict())
     seen = observations(scale)
     assert np.ptp(torch.act(seen)[:, 0]) > 1e-3
     assert np.abs(torch.act(seen) - tensorflow.act(seen)).max() < 1e-4
@@ -55,12 +55,12 @@ def test_torch_weights_give_the_same_outputs_in_tensorflow(scale):
 @pytest.mark.parametrize("scale", SCALES)
 def test_both_take_the_same_steps(scale):
     torch, tensorflow = build("torch", scale), build("tensorflow", scale)
-    before, there = torch.state(), tensorflow.state()
+    before, there = torch.state_dict(), tensorflow.state_dict()
     assert before.keys() == there.keys()
     assert all(np.array_equal(before[name], there[name]) for name in before)
-    losses = [implementation.train(1024).loss for implementation in (torch, tensorflow)]
+    losses = [implementation.train_until(1024).loss for implementation in (torch, tensorflow)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)
-    ours, theirs = torch.state(), tensorflow.state()
+    ours, theirs = torch.state_dict(), tensorflow.state_dict()
     assert np.array_equal(ours["episode_actions"], theirs["episode_actions"])
     assert np.abs(ours["parameters"] - before["parameters"]).max() > 1e-3
     assert np.abs(ours["parameters"] - theirs["parameters"]).max() < 1e-4
@@ -70,12 +70,12 @@ def test_both_take_the_same_steps(scale):
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_goes_on_from_a_state_as_if_never_stopped(framework, scale):
     whole, cut, resumed = (build(framework, scale) for _ in range(3))
-    whole.train(1536)
-    cut.train(1024)
+    whole.train_until(1536)
+    cut.train_until(1024)
     cut.predict()
-    resumed.restore(cut.state())
-    resumed.train(1536)
-    expected, found = whole.state(), resumed.state()
+    resumed.load_state_dict(cut.state_dict())
+    resumed.train_until(1536)
+    expected, found = whole.state_dict(), resumed.state_dict()
     assert expected["episodes_ended"].sum() > 0
     assert (expected["episode_actions"] >= 0).any()
     assert all(np.array_equal(expected[name], found[name]) for name in expected)
@@ -103,7 +103,7 @@ def test_both_do_the_same_floating_point_operations(scale):
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_diverging_is_told_by_the_loss(framework):
     implementation = build(framework, "mini", opt_base_learning_rate=1e38)
-    assert np.isnan(implementation.train(1024).loss)
+    assert np.isnan(implementation.train_until(1024).loss)
 
 
 @pytest.mark.gpu
@@ -111,8 +111,8 @@ def test_diverging_is_told_by_the_loss(framework):
 def test_trains_on_a_gpu(framework):
     module = importlib.import_module(f"reference_impls.reinforcement_learning.{framework}")
     data = TASK.prepare("mini", None)
-    implementation = module.build(vars(recipe("mini")), data, 3, Compute("gpu", "bf16"))
-    implementation.train(32768)
+    implementation = module.build(vars(recipe("mini")), data, 3, Device("gpu", "bf16"))
+    implementation.train_until(32768)
     assert TASK.score(implementation.predict(), data)["mean_return"] > 400
 
 

@@ -17,7 +17,7 @@ from reference_impls.speech.shared import (
     warmup_batches,
 )
 from suite import config
-from suite.harness.implementation import Compute, load_task
+from suite.harness.implementation import Device, load_task
 from suite.store.arrays import prepared
 
 TASK = load_task("speech")
@@ -38,7 +38,7 @@ SMALL_SHAPES = {  # what the tests need of AN4: its shapes
 def build(framework: str, scale: str, data, seed: int = 3, precision: str = "fp32"):
     module = importlib.import_module(f"reference_impls.speech.{framework}")
     hyper = config.benchmark("speech", scale).hyperparameters
-    return module.build(hyper, data, seed, Compute("cpu", precision))
+    return module.build(hyper, data, seed, Device("cpu", precision))
 
 
 def recipe(**changes) -> Hyperparameters:
@@ -59,7 +59,7 @@ def pair(request, mini):
     """Both implementations of a scale, and the states that they started from."""
     data = mini if request.param == "mini" else SMALL_SHAPES
     both = [build(framework, request.param, data) for framework in FRAMEWORKS]
-    return both, [implementation.state() for implementation in both]
+    return both, [implementation.state_dict() for implementation in both]
 
 
 def test_both_start_from_the_same_parameters(pair):
@@ -70,8 +70,8 @@ def test_both_start_from_the_same_parameters(pair):
 
 def test_torch_weights_give_the_same_logits_in_tensorflow(pair):
     torch, tensorflow = pair[0]
-    torch.train(2 * torch.hyper.global_batch_size)
-    tensorflow.restore(torch.state())
+    torch.train_until(2 * torch.hyper.global_batch_size)
+    tensorflow.load_state_dict(torch.state_dict())
     recordings = Recordings(torch.data["test_features"], torch.data["test_frames"])
     chosen, features, frames = next(evaluation_batches(recordings, 8))
     expected = torch.logits(features, frames)
@@ -84,8 +84,8 @@ def test_torch_weights_give_the_same_logits_in_tensorflow(pair):
 def test_both_take_the_same_steps(mini):
     torch, tensorflow = build("torch", "mini", mini), build("tensorflow", "mini", mini)
     for samples in (20, 40, 60):
-        assert torch.train(samples).loss == pytest.approx(tensorflow.train(samples).loss, rel=1e-4)
-    ours, theirs = torch.state(), tensorflow.state()
+        assert torch.train_until(samples).loss == pytest.approx(tensorflow.train_until(samples).loss, rel=1e-4)
+    ours, theirs = torch.state_dict(), tensorflow.state_dict()
     assert max(np.abs(ours[name] - theirs[name]).max() for name in ours) < 1e-3
 
 
@@ -93,12 +93,12 @@ def test_both_take_the_same_steps(mini):
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_goes_on_from_a_state_as_if_never_stopped(framework, precision, mini):
     whole, cut, resumed = (build(framework, "mini", mini, precision=precision) for _ in range(3))
-    whole.train(80)
-    cut.train(40)
-    resumed.restore(cut.state())
-    resumed.train(80)
+    whole.train_until(80)
+    cut.train_until(40)
+    resumed.load_state_dict(cut.state_dict())
+    resumed.train_until(80)
     assert whole.step == resumed.step == 4
-    assert all(np.array_equal(whole.state()[name], resumed.state()[name]) for name in whole.state())
+    assert all(np.array_equal(whole.state_dict()[name], resumed.state_dict()[name]) for name in whole.state_dict())
 
 
 def test_building_does_not_touch_the_training_data(mini):
@@ -141,7 +141,7 @@ def test_both_do_the_same_floating_point_operations(pair, monkeypatch):
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_logits_do_not_depend_on_the_rest_of_the_batch(framework, mini):
     implementation = build(framework, "mini", mini)
-    implementation.train(40)
+    implementation.train_until(40)
     recordings = Recordings(mini["test_features"], mini["test_frames"])
     short, long = np.argmin(recordings.frames), np.argmax(recordings.frames)
     features, frames = recordings.padded(np.array([short]))
@@ -178,7 +178,7 @@ def test_a_transcript_that_does_not_fit_its_recording_does_no_harm(framework, mi
     batch = next(warmup_batches(recipe(global_batch_size=2), 64))
     batch = replace(batch, frames=np.int32([1, 16]), epoch=0.5)
     assert 0 < float(implementation.train_step(batch)) < np.inf
-    assert all(np.isfinite(value).all() for value in implementation.state().values())
+    assert all(np.isfinite(value).all() for value in implementation.state_dict().values())
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -198,8 +198,8 @@ def test_trains_on_a_gpu(framework, precision):
     module = importlib.import_module(f"reference_impls.speech.{framework}")
     benchmark = config.benchmark("speech", "mini")
     data = prepared(benchmark, TASK)
-    implementation = module.build(benchmark.hyperparameters, data, 3, Compute("gpu", precision))
-    implementation.train(benchmark.budget_samples)
+    implementation = module.build(benchmark.hyperparameters, data, 3, Device("gpu", precision))
+    implementation.train_until(benchmark.budget_samples)
     assert TASK.score(implementation.predict(), data)["wer"] <= benchmark.target
 
 

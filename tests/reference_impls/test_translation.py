@@ -8,7 +8,7 @@ import pytest
 
 from reference_impls.translation.shared import Batches, Hyperparameters, make_batch, padded, sentences
 from suite import config
-from suite.harness.implementation import Compute, load_task
+from suite.harness.implementation import Device, load_task
 from suite.store.arrays import prepared
 from tasks.translation import BEGIN, PAD
 
@@ -41,7 +41,7 @@ def tiny(data):
 
 @pytest.fixture(scope="module")
 def initial(tiny):
-    return {framework: implementation.state() for framework, implementation in tiny.items()}
+    return {framework: implementation.state_dict() for framework, implementation in tiny.items()}
 
 
 @pytest.fixture(scope="module", params=["mini", "small"])
@@ -56,7 +56,7 @@ def values(scale: str = "mini", **changed):
 
 def build(framework: str, data, hyper=None, seed: int = 3, precision: str = "fp32"):
     module = importlib.import_module(f"reference_impls.translation.{framework}")
-    return module.build(hyper or values(**TINY), data, seed, Compute("cpu", precision))
+    return module.build(hyper or values(**TINY), data, seed, Device("cpu", precision))
 
 
 def some_batch(data):
@@ -66,8 +66,8 @@ def some_batch(data):
 
 def test_torch_weights_give_the_same_logits_in_tensorflow(pair, data):
     torch, tensorflow = pair
-    torch.train(1)
-    tensorflow.restore(torch.state())
+    torch.train_until(1)
+    tensorflow.load_state_dict(torch.state_dict())
     expected = torch.logits(*some_batch(data))
     assert np.abs(expected).max() > 0.1
     assert np.abs(expected - tensorflow.logits(*some_batch(data))).max() < 1e-4
@@ -102,9 +102,9 @@ def test_both_start_from_the_same_parameters(initial):
 def test_both_take_the_same_steps_with_the_same_dropout(tiny, initial):
     losses, states = [], []
     for framework, implementation in tiny.items():
-        implementation.restore(initial[framework])
-        losses.append(implementation.train(100).loss)
-        states.append(implementation.state())
+        implementation.load_state_dict(initial[framework])
+        losses.append(implementation.train_until(100).loss)
+        states.append(implementation.state_dict())
     assert losses[0] == pytest.approx(losses[1], abs=1e-4)
     assert max(np.abs(states[0][name] - states[1][name]).max() for name in states[0]) < 1e-3
 
@@ -112,13 +112,13 @@ def test_both_take_the_same_steps_with_the_same_dropout(tiny, initial):
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_goes_on_from_a_state_as_if_never_stopped(framework, tiny, initial, data):
     whole, resumed = tiny[framework], build(framework, data)
-    whole.restore(initial[framework])
-    whole.train(900)
-    state = whole.state()
-    whole.train(1200)
-    resumed.restore(state)
-    resumed.train(1200)
-    assert all(np.array_equal(whole.state()[name], resumed.state()[name]) for name in whole.state())
+    whole.load_state_dict(initial[framework])
+    whole.train_until(900)
+    state = whole.state_dict()
+    whole.train_until(1200)
+    resumed.load_state_dict(state)
+    resumed.train_until(1200)
+    assert all(np.array_equal(whole.state_dict()[name], resumed.state_dict()[name]) for name in whole.state_dict())
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -155,9 +155,9 @@ def test_the_cached_step_gives_the_probabilities_of_the_whole_decoder(framework,
 
 def test_both_translate_alike(tiny, initial):
     torch, tensorflow = tiny.values()
-    torch.restore(initial["torch"])
-    torch.train(2000)
-    tensorflow.restore(torch.state())
+    torch.load_state_dict(initial["torch"])
+    torch.train_until(2000)
+    tensorflow.load_state_dict(torch.state_dict())
     translations = torch.predict()
     assert len(translations) == 20
     assert len(set(translations)) > 1
@@ -181,8 +181,8 @@ def test_building_does_not_touch_the_training_data(data):
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 def test_learns_in_every_precision(framework, precision, data):
     implementation = build(framework, data, precision=precision)
-    first = implementation.train(20).loss
-    assert implementation.train(1000).loss < first - 1
+    first = implementation.train_until(20).loss
+    assert implementation.train_until(1000).loss < first - 1
 
 
 @pytest.mark.gpu
@@ -192,8 +192,8 @@ def test_trains_on_a_gpu(framework, precision):
     benchmark, task = config.benchmark("translation", "mini"), load_task("translation")
     arrays = prepared(benchmark, task)
     module = importlib.import_module(f"reference_impls.translation.{framework}")
-    implementation = module.build(benchmark.hyperparameters, arrays, 3, Compute("gpu", precision))
-    implementation.train(benchmark.budget_samples)
+    implementation = module.build(benchmark.hyperparameters, arrays, 3, Device("gpu", precision))
+    implementation.train_until(benchmark.budget_samples)
     assert task.score(implementation.predict(), arrays)["bleu"] > benchmark.target
 
 

@@ -17,7 +17,7 @@ class LogisticRegression:
         self.hyper, self.data, self.seed = hyperparameters, data, seed
         self.weights, self.samples = np.random.default_rng(seed).normal(size=2), 0
 
-    def train(self, samples):
+    def train_until(self, samples):
         size = self.hyper["global_batch_size"]
         while True:
             time.sleep(self.hyper["milliseconds_per_step"] / 1000)
@@ -34,12 +34,12 @@ class LogisticRegression:
     def predict(self):
         return [int(side) for side in self.data["test_points"] @ self.weights > 0]
 
-    def state(self):
+    def state_dict(self):
         return {"weights": self.weights.copy(), "samples": np.array(self.samples)}
 
-    def restore(self, state):
+    def load_state_dict(self, state):
         self.weights, self.samples = state["weights"].copy(), int(state["samples"])
 
 
-def build(hyperparameters, data, seed, compute):
+def build(hyperparameters, data, seed, device):
     return LogisticRegression(hyperparameters, data, seed)
