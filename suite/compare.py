@@ -11,9 +11,9 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from suite.errors import OneLineParser, UserError, command
-from suite.leaderboard.comparison import CONFIDENCE, LEAST_RUNS, Comparison, compare
-from suite.leaderboard.reading import read, sources
-from suite.report.progress import bar
+from suite.results.comparison import CONFIDENCE, LEAST_RUNS, Comparison, compare
+from suite.results.reading import read, sources
+from suite.review.progress import bar
 
 EPILOG = f"""\
 A and B are out= folders of python -m suite.run, submissions, or folders that hold such; MLPerf's results are named with

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from suite import config
-from suite.config import Benchmark
+from suite.config.models import Benchmark
 from suite.errors import OneLineParser, UserError, command, unknown
 from suite.store import files
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from suite import config
-from suite.config import Dataset
+from suite.config.models import Dataset
 from suite.errors import command, unknown
 from suite.measure import machine
 from suite.measure.machine import Machine

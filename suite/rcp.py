@@ -12,14 +12,14 @@ from pathlib import Path
 import yaml
 from mlperf_logging.mllog import constants as keys
 
-from suite.config import Benchmark
+from suite.config.models import Benchmark
 from suite.errors import OneLineParser, UserError, command, unknown
-from suite.record.evidence import write_atomically
 from suite.rules import convergence, reference
 from suite.rules.hyperparameters import batch_size
 from suite.rules.reading import Evidence
 from suite.rules.reference import Point, Reference, ReferenceRun
 from suite.rules.verdict import review
+from suite.store.disk import write_atomically
 
 EPILOG = """\
 FOLDER is the out= folder of python -m suite.run: evidence of the reference implementation, of one run or of several.

@@ -8,12 +8,12 @@ import pytest
 
 from suite.compare import main
 from suite.errors import UserError
-from suite.leaderboard.comparison import compare, ratio_interval
+from suite.results.comparison import compare, ratio_interval
 from tests.command import run as run_command
+from tests.mlperf import maker
 from tests.results.maker import HOSTILE, entry, everywhere, run
 from tests.rules.conftest import sound_result, sound_run  # noqa: F401
 from tests.rules.evidence_maker import write_run
-from tests.rules.mlperf import maker
 
 
 def of(times, **changes):

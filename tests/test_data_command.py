@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from suite import config, data
+from suite.config import folder
 from suite.errors import UserError
 
 CONTENT = b"content"
@@ -57,7 +58,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     }
     (tmp_path / "conf/task").mkdir(parents=True)
     (tmp_path / "conf/task/birds.yaml").write_text(yaml.safe_dump({"title": "Birds", "scales": scales}))
-    monkeypatch.setattr(config, "CONF", tmp_path / "conf")
+    monkeypatch.setattr(folder, "CONF", tmp_path / "conf")
     config.load.cache_clear()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("SUITE_DATA", str(tmp_path / "data"))

@@ -10,8 +10,8 @@ from PIL import Image
 
 from suite import config
 from suite.errors import BadPrediction, UserError
-from suite.harness.implementation import load_task
 from suite.store.arrays import prepared
+from suite.store.task import load_task
 from tasks.detection import cells
 from tests.command import run
 

@@ -8,8 +8,8 @@ import pytest
 
 from suite import config
 from suite.errors import BadPrediction
-from suite.harness.implementation import load_task
 from suite.store.arrays import prepared
+from suite.store.task import load_task
 from tests.command import run
 
 TASK = load_task("image_classification")

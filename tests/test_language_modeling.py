@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from suite import config
 from suite.errors import BadPrediction, UserError
-from suite.harness.implementation import load_task
 from suite.store.arrays import prepared
+from suite.store.task import load_task
 from tasks.language_modeling import AUDITED, CHUNK, grammar
 from tests.command import run
 

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from suite import config
+from suite.config import folder
 from suite.errors import UserError
 from suite.rcp import main
 from suite.rules import reference
@@ -122,7 +123,7 @@ def test_is_a_command_of_its_own(tmp_path):
 
 
 def test_stored_points_are_of_the_benchmarks_as_they_are():
-    for path in (config.CONF / "rcp").glob("*/*.yaml"):
+    for path in (folder.CONF / "rcp").glob("*/*.yaml"):
         benchmark = config.benchmark(path.parent.name, path.stem)
         assert reference.path(benchmark) == path
         assert reference.load(benchmark).points, f"{path} is of an older recipe: make it anew with python -m suite.rcp"

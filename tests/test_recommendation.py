@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from suite import config
 from suite.errors import BadPrediction, UserError
-from suite.harness.implementation import load_task
 from suite.store.arrays import prepared
+from suite.store.task import load_task
 from suite.store.unpack import unpack
 from tasks.recommendation import baselines, generated
 from tasks.recommendation.movielens import COLUMNS, read_ratings

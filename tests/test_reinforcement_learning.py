@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from suite import config
 from suite.errors import BadPrediction
-from suite.harness.implementation import load_task
 from suite.store.arrays import prepared
+from suite.store.task import load_task
 from tasks.reinforcement_learning import FIRST_EVALUATION_SEED
 from tasks.reinforcement_learning.episode import Episode
 from tests.command import ENVIRONMENT, PROJECT, run

@@ -9,10 +9,10 @@ import shutil
 import pytest
 
 from suite.errors import UserError
-from suite.results import main
+from suite.results.__main__ import main
 from tests.command import run as run_command
+from tests.mlperf import maker
 from tests.rules.conftest import run, sound_result, sound_run  # noqa: F401
-from tests.rules.mlperf import maker
 
 
 def test_prints_markdown(sound_result, capsys):  # noqa: F811

@@ -6,11 +6,10 @@ import json
 
 import pytest
 
-from suite import config
+from suite import config, mlperf
 from suite.errors import UserError, command
 from suite.record import evidence
-from suite.review import main
-from suite.rules import mlperf
+from suite.review.__main__ import main
 from suite.rules.finding import Finding
 from tests.command import run as run_command
 from tests.rules.conftest import run, sound_result, sound_run
@@ -157,7 +156,7 @@ def test_what_the_system_refuses_is_one_line(monkeypatch, capsys, tmp_path):
     def refused(*_, **__):
         raise OSError(28, "No space left on device", "unpacked")
 
-    monkeypatch.setattr("suite.review.report", refused)
+    monkeypatch.setattr("suite.review.__main__.report", refused)
     monkeypatch.setattr("sys.argv", ["review", str(tmp_path), "--json"])
     with pytest.raises(SystemExit) as ended:
         command(main)

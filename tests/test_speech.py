@@ -13,8 +13,8 @@ from scipy.io import wavfile
 
 from suite import config
 from suite.errors import BadPrediction, UserError
-from suite.harness.implementation import load_task
 from suite.store.arrays import prepared
+from suite.store.task import load_task
 from tasks.speech import an4, digits
 from tasks.speech.espeak import Utterance, speak
 from tasks.speech.recording import HOP_S, MELS, STEP, Recording, log_mel

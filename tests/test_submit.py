@@ -8,13 +8,13 @@ import shutil
 import pytest
 
 from suite.errors import UserError
-from suite.report.model import report
-from suite.review import main as review
+from suite.review.__main__ import main as review
+from suite.review.model import report
 from suite.rules.seals import SEAL
-from suite.submit import main
+from suite.submit.__main__ import main
 from tests.command import run as run_command
 from tests.rules.evidence_maker import Evidence, write_run
-from tests.submission.conftest import ORG, PLACE, files, head, runs, submit, told  # noqa: F401
+from tests.submit.conftest import ORG, PLACE, files, head, runs, submit, told  # noqa: F401
 
 
 def test_complete_submission_passes_its_review(submit, told, capsys):

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from suite import config
 from suite.errors import BadPrediction, UserError
-from suite.harness.implementation import load_task
 from suite.store.arrays import prepared
+from suite.store.task import load_task
 from tasks.translation import LONGEST, metric, parallel
 from tests.command import run
 

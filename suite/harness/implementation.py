@@ -11,7 +11,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from suite import config
-from suite.config import Framework, Precision
+from suite.config.models import Framework, Precision
 from suite.errors import UserError, unknown
 
 
@@ -70,22 +70,6 @@ class ImplementationModule(Protocol):
         ...
 
 
-class Task(Protocol):
-    """A module `tasks.<task>`."""
-
-    def prepare(self, scale: str, files: Any) -> dict[str, np.ndarray]:
-        """All arrays of a benchmark, made from the dataset's verified files in the folder `files`.
-
-        Names that start with `answer_` are given to `score` only.
-        Raises UserError that names the file and the line of data it cannot read.
-        """
-        ...
-
-    def score(self, predictions: Sequence[Any], data: Mapping[str, np.ndarray]) -> dict[str, float]:
-        """The metrics of `predictions`, the benchmark's own among them. Raises BadPrediction."""
-        ...
-
-
 def load_implementation(task: str, framework: Framework) -> ImplementationModule:
     """The reference implementation of `task`.
 
@@ -102,9 +86,3 @@ def load_implementation(task: str, framework: Framework) -> ImplementationModule
         ) from error
     module: ImplementationModule = cast(Any, importlib.import_module(f"reference_impls.{task}.{framework.name}"))
     return module
-
-
-def load_task(task: str) -> Task:
-    """The definition of `task`."""
-    definition: Task = cast(Any, importlib.import_module(f"tasks.{task}"))
-    return definition

@@ -11,22 +11,16 @@ from typing import Any, Literal
 
 from mlperf_logging.mllog import constants as keys
 
-from suite.config import Benchmark
+from suite.config.logkeys import TRACKED
+from suite.config.models import Benchmark
 from suite.harness.checkpoint import Checkpoints
 from suite.harness.implementation import Implementation
 from suite.record.evidence import PREDICTIONS, NotFinite, keep_predictions, write_predictions
-from suite.record.mllog import TRACKED, Log
+from suite.record.mllog import Log
 
 Reason = Literal["target", "budget", "diverged", "interrupt"]
 
 _SLICE_S = 1.0  # how often the loop comes up for air: live line, Ctrl-C
-
-
-def due(benchmark: Benchmark, samples: int) -> int:
-    """The number of samples at which the evaluation after `samples` is due (at the first whole step at or after it)."""
-    first, every = benchmark.evaluation.first, benchmark.evaluation.every
-    blocks = 0 if samples < first else (samples - first) // every + 1
-    return min(first + blocks * every, benchmark.budget_samples)
 
 
 @dataclass
@@ -53,7 +47,7 @@ class Loop:
         """Go on from `samples` until the target, the budget, an interrupt, or a loss or predictions without numbers."""
         while True:
             self.log.start(keys.BLOCK_START, samples_count=samples)
-            samples, loss = self._train_until(due(self.benchmark, samples), samples)
+            samples, loss = self._train_until(self.benchmark.next_evaluation(samples), samples)
             reason: Reason | None = None
             if _is_nan(loss):
                 reason = "diverged"

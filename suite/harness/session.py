@@ -14,10 +14,12 @@ import yaml
 from mlperf_logging.mllog import constants as keys
 from rich.console import Console
 
+from suite.config.logkeys import CONFIG, COST, DATASET, ENERGY, ENVIRONMENT, RESTART
+from suite.config.plan import Plan
 from suite.errors import UserError
 from suite.harness import checkpoint
 from suite.harness.cache import clear_cache
-from suite.harness.implementation import ImplementationModule, Task
+from suite.harness.implementation import Device, ImplementationModule
 from suite.harness.interrupt import Interrupted, interruptible
 from suite.harness.loop import Loop
 from suite.measure import noise
@@ -26,12 +28,13 @@ from suite.measure.energy import energy, read_samples
 from suite.measure.machine import Machine, power_ceiling
 from suite.measure.noise import Environment
 from suite.measure.sampler import Sampler
-from suite.plan import Plan
 from suite.record import evidence, system
-from suite.record.mllog import CONFIG, COST, DATASET, ENERGY, ENVIRONMENT, RESTART, Log
+from suite.record.mllog import Log
 from suite.record.summary import Summary, summarise
 from suite.record.terminal import Terminal
 from suite.record.tracking import Follower
+from suite.store.disk import write_atomically
+from suite.store.task import Task
 
 _MLFLOW_WAIT_S = 20.0  # before the clock starts, and after it has stopped
 
@@ -91,7 +94,7 @@ class _Run:
     def __post_init__(self) -> None:
         plan, machine = self.session.plan, self.session.machine
         self.ceiling, self.price = power_ceiling(plan.system, machine), price_per_hour(plan.system, machine)
-        self.sampler = Sampler(self.folder / evidence.POWER, self.log.now_ms, self.ceiling, plan.device.kind)
+        self.sampler = Sampler(self.folder / evidence.POWER, self.log.now_ms, self.ceiling, plan.system.device_kind)
         runs = len(plan.seeds)
         title = f"{plan.benchmark.name} {plan.framework.name}" + (f" run {self.index}/{runs}" if runs > 1 else "")
         currency = plan.system.price.currency if plan.system.price else None
@@ -125,7 +128,8 @@ class _Run:
             self.follower.start()
         visible = {name: array for name, array in self.session.data.items() if not name.startswith("answer_")}
         seed = plan.seeds[self.index - 1]
-        implementation = self.session.module.build(plan.benchmark.hyperparameters, visible, seed, plan.device)
+        device = Device(plan.system.device_kind, plan.precision)
+        implementation = self.session.module.build(plan.benchmark.hyperparameters, visible, seed, device)
         if saved:
             implementation.load_state_dict(saved[0])
         checkpoint.reserve(folder, implementation.state_dict())
@@ -174,9 +178,9 @@ class _Run:
         plan, log = self.session.plan, self.log
         benchmark, resolved = plan.benchmark, plan.resolved(self.index)
         config = yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True).encode()
-        evidence.write_atomically(self.folder / evidence.CONFIG, config)  # first: from it a killed run goes on
+        write_atomically(self.folder / evidence.CONFIG, config)  # first: from it a killed run goes on
         description = system.describe(plan.system, self.session.machine, plan.framework, plan.declared)
-        evidence.write_atomically(self.folder / evidence.SYSTEM, json.dumps(description, indent=1).encode())
+        write_atomically(self.folder / evidence.SYSTEM, json.dumps(description, indent=1).encode())
         log.event(keys.CACHE_CLEAR, clear_cache(self.session.data))
         log.start(keys.INIT_START)
         log.event(keys.SUBMISSION_BENCHMARK, benchmark.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from suite.config import System
+from suite.config.models import System
 from suite.measure.machine import Machine
 
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from suite.record.evidence import read_safely
+from suite.store.disk import read_safely
 
 MAX_BYTES = 32 << 20  # some eight days at one row a second
 MAX_INTERVAL_MS = 10_000  # a longer pause means that nobody measured: the process was dead, or hung

@@ -14,7 +14,7 @@ import psutil
 import pynvml
 
 from suite import config
-from suite.config import Precision, Price, System
+from suite.config.models import Precision, Price, System
 from suite.errors import UserError
 from suite.measure import cgroup, nvml
 
@@ -106,16 +106,11 @@ def mismatch(system: System, machine: Machine) -> str | None:
     )
 
 
-def device_of(system: System) -> str:
-    """`gpu` or `cpu`: what an implementation is to train on."""
-    return "gpu" if system.accelerator else "cpu"
-
-
 def precision_of(system: System, machine: Machine) -> Precision:
     """The training precision: the system's own, else bf16 where it is native, else fp16 on GPUs and fp32 on CPUs."""
     if system.precision:
         return system.precision
-    if device_of(system) == "cpu":
+    if system.device_kind == "cpu":
         return "bf16" if machine.cpu_bf16 else "fp32"
     native = all(each.compute_capability >= BF16_COMPUTE_CAPABILITY for each in machine.accelerators)
     return "bf16" if native else "fp16"

@@ -1,4 +1,4 @@
-"""The evidence folder of a run: its files, their sealing, and safe reading of a stranger's.
+"""The evidence folder of a run: its files and their sealing.
 
 log.txt            MLLOG lines, hash-chained (`suite.record.mllog`)
 config.yaml        the resolved configuration
@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from suite.store.disk import partial, write_atomically
 
 LOG = "log.txt"
 CONFIG = "config.yaml"
@@ -28,27 +28,11 @@ MANIFEST = "manifest.json"
 CHECKPOINT = "checkpoint.npz"  # only while the run lasts
 SEALED = (LOG, CONFIG, SYSTEM, POWER, PREDICTIONS)
 
-MAX_FILE_BYTES = 1 << 30
 _LOCATOR = 4  # hex digits of a line's sha256 that stand in the manifest
 
 
 class NotFinite(ValueError):
     """A prediction that holds what is not a number: the model has diverged."""
-
-
-class UnsafeFile(ValueError):
-    """A file of a submission that must not be read: a link, not a plain file, or too large."""
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write `content` so that a reader, or a restart after a kill, sees the old file or the new one, never a part."""
-    partial = _partial(path)
-    partial.write_bytes(content)
-    partial.replace(path)
-
-
-def _partial(path: Path) -> Path:
-    return path.with_name(path.name + ".part")
 
 
 def write_predictions(path: Path, predictions: Iterable[Any]) -> str:
@@ -61,40 +45,17 @@ def write_predictions(path: Path, predictions: Iterable[Any]) -> str:
     except ValueError as error:
         raise NotFinite(str(error)) from error
     content = "".join(line + "\n" for line in lines).encode()
-    _partial(path).write_bytes(content)
+    partial(path).write_bytes(content)
     return hashlib.sha256(content).hexdigest()
 
 
 def keep_predictions(path: Path, sha256: object) -> None:
     """Make what was written the file, if it has this sha256: that of an evaluation that is in the log. Else drop it."""
-    partial = _partial(path)
-    if partial.exists():
-        if hashlib.sha256(partial.read_bytes()).hexdigest() == sha256:
-            partial.replace(path)
-        partial.unlink(missing_ok=True)
-
-
-def read_safely(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
-    """The bytes of a plain file of at most `limit` bytes. Raises UnsafeFile for anything else, OSError if unreadable.
-
-    A symbolic link in the last component is refused; the caller gives a folder that holds no links.
-    """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError as error:
-        if path.is_symlink():
-            raise UnsafeFile("is a symbolic link") from error
-        raise
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise UnsafeFile("is not a plain file")
-        if status.st_size > limit:
-            raise UnsafeFile(f"is {status.st_size} bytes, more than {limit}")
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return file.read(limit + 1)
-    finally:
-        os.close(descriptor)
+    part = partial(path)
+    if part.exists():
+        if hashlib.sha256(part.read_bytes()).hexdigest() == sha256:
+            part.replace(path)
+        part.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)

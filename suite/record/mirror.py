@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from suite.errors import UserError
+from suite.record.scoring import olympic_mean
 from suite.record.view import Point, View
-from suite.rules.scoring import olympic_mean
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -19,34 +19,12 @@ from typing import Any
 
 from mlperf_logging.mllog import constants as keys
 
+from suite.config.logkeys import RESTART
 from suite.record.parsing import MalformedError, decoded, json_value, whole
 
 TOKEN = ":::MLLOG "
 MAX_LINE_BYTES = 1 << 20
 FIRST_PREV = hashlib.sha256(b"").hexdigest()
-
-# Keys of ours, for facts that MLPerf's vocabulary has no word for.
-RESTART = "suite_restart"
-CONFIG = "suite_config"
-DATASET = "suite_dataset"
-ENVIRONMENT = "suite_environment"
-COST = "suite_cost"
-ENERGY = "suite_energy"
-TRACKED = "tracked_stats"  # the key that MLPerf submissions use for throughput and loss along the way
-
-# What describes a run, logged once, beside the hyperparameters.
-HEAD = (
-    keys.SUBMISSION_BENCHMARK,
-    keys.SUBMISSION_ORG,
-    keys.SUBMISSION_DIVISION,
-    keys.SUBMISSION_STATUS,
-    keys.SUBMISSION_PLATFORM,
-    CONFIG,
-    keys.SEED,
-    keys.TRAIN_SAMPLES,
-    keys.EVAL_SAMPLES,
-    DATASET,
-)
 
 
 def line_hash(line: bytes) -> str:

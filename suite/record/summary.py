@@ -8,7 +8,8 @@ from typing import Any
 
 from mlperf_logging.mllog import constants as keys
 
-from suite.record.mllog import COST, ENERGY, ENVIRONMENT, RESTART, Line, evaluations
+from suite.config.logkeys import COST, ENERGY, ENVIRONMENT, RESTART
+from suite.record.mllog import Line, evaluations
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 from mlperf_logging.mllog import constants as keys
 
-from suite.config import Framework, System
+from suite.config.models import Framework, System
 from suite.measure.machine import Machine
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from suite.config import Benchmark
-from suite.record.mllog import ENVIRONMENT, RESTART, Line
+from suite.config.logkeys import ENVIRONMENT, RESTART
+from suite.config.models import Benchmark
+from suite.record.mllog import Line
 from suite.record.summary import format_cost, format_energy, format_seconds
 
 

@@ -16,8 +16,10 @@ from typing import Any
 import yaml
 from mlperf_logging.mllog import constants as keys
 
+from suite.config import logkeys
 from suite.measure.energy import Sample, SamplesError, read_samples
 from suite.record import evidence, mllog
+from suite.store.disk import read_safely
 
 MAX_PARAMS = 1000
 MAX_KEY = 250
@@ -139,17 +141,17 @@ class View:
                 self._tag("division", line.value)
             case keys.SEED:
                 self._tag("seed", line.value)
-            case mllog.CONFIG:
+            case logkeys.CONFIG:
                 self._identify(metadata)
-            case mllog.ENVIRONMENT:
+            case logkeys.ENVIRONMENT:
                 noisy = line.value == "noisy" or self.tags.get("noisy") == "true"
                 self._tag("noisy", noisy)
-            case mllog.RESTART:
+            case logkeys.RESTART:
                 self._tag("restarts", line.value)
             case keys.RUN_START if self.started_ms is None:
                 self.started_ms = line.time_ms
                 self._tag("status", "running")
-            case mllog.TRACKED if isinstance(line.value, dict):
+            case logkeys.TRACKED if isinstance(line.value, dict):
                 yield from at_samples("samples_per_second", _number(line.value.get("throughput")))
                 yield from at_samples("train_loss", _number(line.value.get("loss")))
             case keys.EVAL_ACCURACY:
@@ -168,11 +170,11 @@ class View:
                 if metadata.get(keys.STATUS) == keys.SUCCESS:
                     yield from at_samples("time_to_quality_s", (line.time_ms - self.started_ms) / 1000)
                     yield from at_samples("samples_to_quality", self._samples)
-            case mllog.ENERGY:
+            case logkeys.ENERGY:
                 self._tag("energy_source", metadata.get("source"))
                 estimated = metadata.get("source") == "estimated"
                 yield from at_samples("energy_joules_estimated" if estimated else "energy_joules", value)
-            case mllog.COST:
+            case logkeys.COST:
                 self._tag("currency", metadata.get("currency"))
                 yield from at_samples("cost", value)
 
@@ -216,7 +218,7 @@ def _number(value: Any) -> float | None:
 def _resolved(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
     """The mapping in a YAML file, and its leaves as text; both empty where no mapping can be read."""
     try:
-        config = yaml.safe_load(evidence.read_safely(path, MAX_CONFIG_BYTES))
+        config = yaml.safe_load(read_safely(path, MAX_CONFIG_BYTES))
         leaves = islice(_leaves(config), MAX_PARAMS)
         params = {key[:MAX_KEY]: str(value)[:MAX_TEXT] for key, value in leaves if value is not None}
     except Exception:  # PyYAML raises errors of many kinds for hostile scalars, not YAMLError alone

@@ -8,12 +8,12 @@ from typing import Any
 from mlperf_logging.mllog import constants as keys
 
 from suite import config as suite_config
+from suite.config.logkeys import DATASET
 from suite.record.evidence import CONFIG, LOG, SYSTEM
-from suite.record.mllog import DATASET
 from suite.record.parsing import differences, same, without_none
 from suite.record.system import DIVISIONS, STATUSES
-from suite.rules.finding import RUN, Breach
-from suite.rules.reading import Evidence
+from suite.rules.finding import Breach
+from suite.rules.reading import RUN, Evidence
 
 NOT_YOURS = "run the benchmark as conf/task/ has it: without overriding task values"
 

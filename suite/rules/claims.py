@@ -9,12 +9,13 @@ from typing import Any
 
 from mlperf_logging.mllog import constants as keys
 
-from suite.record.evidence import LOG, UnsafeFile, read_safely
+from suite.record.evidence import LOG
 from suite.record.parsing import MalformedError, json_object, same
 from suite.record.system import KEYS, STATUSES
 from suite.rules.finding import Breach, Checks
 from suite.rules.reading import Evidence
 from suite.rules.seals import SEAL, Seal
+from suite.store.disk import UnsafeFile, read_safely
 
 UNNAMED = "unknown"  # the submitter of a run that was made without submitter=
 UNDECIDED = keys.RESEARCH  # the status of a run that was made without category=

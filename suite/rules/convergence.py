@@ -18,17 +18,17 @@ import numpy as np
 from mlperf_logging.mllog import constants as keys
 from scipy.special import stdtr, stdtrit
 
-from suite.config import Benchmark
+from suite.config.models import Benchmark
 from suite.record.evidence import LOG
 from suite.record.mllog import samples_of
 from suite.record.parsing import number
+from suite.record.scoring import olympic_mean
 from suite.rules import reference
-from suite.rules.finding import RESULT, RUN, Breach
+from suite.rules.finding import Breach
 from suite.rules.hyperparameters import batch_size
 from suite.rules.quality import converged
-from suite.rules.reading import Evidence
+from suite.rules.reading import RESULT, RUN, Evidence
 from suite.rules.reference import Curve, Point
-from suite.rules.scoring import olympic_mean
 
 ALPHA = 0.05
 _LEAST_RUNS = 4  # of a point: two of them leave a deviation

@@ -17,11 +17,12 @@ from typing import Any
 
 from mlperf_logging.mllog import constants as keys
 
+from suite.config.logkeys import TRACKED
 from suite.record.evidence import LOG, PREDICTIONS
-from suite.record.mllog import TRACKED, samples_of
+from suite.record.mllog import samples_of
 from suite.record.parsing import number
-from suite.rules.finding import PACKAGE, Breach
-from suite.rules.reading import Evidence
+from suite.rules.finding import Breach
+from suite.rules.reading import PACKAGE, Evidence
 from suite.rules.runs import path_of
 from suite.rules.timeline import IN_RUN
 

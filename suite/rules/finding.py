@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from suite.errors import printable
-
-if TYPE_CHECKING:
-    from suite.rules.reading import Evidence
 
 Severity = Literal["fail", "error", "note"]
 
@@ -91,8 +88,3 @@ class Checks(Generic[Subject]):
             for rule, check in self.by_rule.items()
             for breach in islice(check(subject), MAX_FINDINGS)
         ]
-
-
-RUN: Checks[Evidence] = Checks()
-RESULT: Checks[Sequence[Evidence]] = Checks()  # the runs of one result
-PACKAGE: Checks[Sequence[Evidence]] = Checks()  # all runs that are reviewed together, of one result or of several

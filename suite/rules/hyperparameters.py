@@ -11,12 +11,12 @@ from typing import Any
 
 from mlperf_logging.mllog import constants as keys
 
-from suite.config import Benchmark, Formula, Range
+from suite.config.models import Benchmark, Formula, Range
 from suite.record.evidence import CONFIG, LOG
 from suite.record.parsing import differences, number, same, whole
 from suite.rules.benchmark import NOT_YOURS
-from suite.rules.finding import RUN, Breach
-from suite.rules.reading import Evidence
+from suite.rules.finding import Breach
+from suite.rules.reading import RUN, Evidence
 
 _ABSURD = 1e18  # beyond any hyperparameter; a formula of it might overflow
 

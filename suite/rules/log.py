@@ -9,13 +9,14 @@ from itertools import pairwise
 
 from mlperf_logging.mllog import constants as keys
 
+from suite.config.logkeys import RESTART, TRACKED
 from suite.record.evidence import LOG
-from suite.record.mllog import RESTART, TRACKED, Line, samples_of
+from suite.record.mllog import Line, samples_of
 from suite.record.parsing import number
 from suite.rules.chain import broken_lines
-from suite.rules.finding import RUN, Breach
+from suite.rules.finding import Breach
 from suite.rules.hyperparameters import batch_size
-from suite.rules.reading import Evidence
+from suite.rules.reading import RUN, Evidence
 from suite.rules.timeline import IN_RUN, ONCE
 
 INIT_LIMITS_MIN = {keys.CLOSED: 30, keys.OPEN: 240}  # MLPerf's

@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterator
 
 from suite import config as suite_config
-from suite.config import Price
+from suite.config.logkeys import COST, ENERGY, ENVIRONMENT
+from suite.config.models import Price
 from suite.measure.energy import energy
 from suite.measure.noise import judge
 from suite.record.evidence import CONFIG, LOG, POWER, SYSTEM
-from suite.record.mllog import COST, ENERGY, ENVIRONMENT
 from suite.record.parsing import differences, number, same, whole
-from suite.rules.finding import RUN, Breach
-from suite.rules.reading import Evidence
+from suite.rules.finding import Breach
+from suite.rules.reading import RUN, Evidence
 
 TOLERANCE = 1e-6  # relative, between a logged figure and the same figure derived again
 MIN_COVERAGE = 0.95  # of the run's time, for an energy without remark

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from suite.record.evidence import CONFIG, LOG, MANIFEST, POWER, PREDICTIONS, SYSTEM
 from suite.record.mllog import line_hash
 from suite.rules.chain import broken_lines
-from suite.rules.finding import RUN, Breach
-from suite.rules.reading import Evidence
+from suite.rules.finding import Breach
+from suite.rules.reading import RUN, Evidence
 
 _ALWAYS = (LOG, CONFIG, SYSTEM, POWER, MANIFEST)
 _AS_WRITTEN = "submit the folder as the suite wrote it"

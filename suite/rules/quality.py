@@ -8,18 +8,18 @@ from collections.abc import Iterator
 
 from mlperf_logging.mllog import constants as keys
 
-from suite.config import Benchmark
+from suite.config.logkeys import RESTART
+from suite.config.models import Benchmark
 from suite.errors import BadPrediction, UserError
-from suite.harness.implementation import load_task
-from suite.harness.loop import due
 from suite.record.evidence import LOG, PREDICTIONS
-from suite.record.mllog import RESTART, Line, samples_of
+from suite.record.mllog import Line, samples_of
 from suite.record.parsing import number
-from suite.rules.finding import RUN, Breach
+from suite.rules.finding import Breach
 from suite.rules.hyperparameters import batch_size
-from suite.rules.reading import Evidence
+from suite.rules.reading import RUN, Evidence
 from suite.store import files
 from suite.store.arrays import prepared
+from suite.store.task import load_task
 
 REASONS = {"target": keys.SUCCESS, "budget": keys.ABORTED, "diverged": keys.ABORTED, "interrupt": keys.ABORTED}
 TOLERANCE = 1e-6  # between a quality logged and scored again, relative
@@ -95,12 +95,12 @@ def on_schedule(run: Evidence) -> Iterator[Breach]:
         samples = samples_of(line)
         if samples is None:
             continue
-        at = due(benchmark, behind)
+        at = benchmark.next_evaluation(behind)
         if line.key == keys.EVAL_ACCURACY and not at <= samples < at + batch:
             expected = f"an evaluation at {at} to {at + batch - 1} samples"
             yield Breach(LOG, line.number, expected, samples, "evaluate when the benchmark says")
         behind = samples
-    at, ended = due(benchmark, behind), samples_of(stop) if stop else None
+    at, ended = benchmark.next_evaluation(behind), samples_of(stop) if stop else None
     if stop and ended is not None and at > behind and ended >= at + batch:
         expected = f"an evaluation at {at} to {at + batch - 1} samples"
         yield Breach(LOG, stop.number, expected, f"none before the end at {ended}", "evaluate when the benchmark says")

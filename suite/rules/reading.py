@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,26 +13,15 @@ from typing import Any
 from mlperf_logging.mllog import constants as keys
 
 from suite import config
-from suite.config import Benchmark
+from suite.config.models import Benchmark
 from suite.measure.energy import MAX_BYTES, Sample, SamplesError, read_samples
 from suite.record import mllog
-from suite.record.evidence import (
-    CONFIG,
-    LOG,
-    MANIFEST,
-    POWER,
-    PREDICTIONS,
-    SEALED,
-    SYSTEM,
-    Digest,
-    UnsafeFile,
-    digest,
-    read_safely,
-)
+from suite.record.evidence import CONFIG, LOG, MANIFEST, POWER, PREDICTIONS, SEALED, SYSTEM, Digest, digest
 from suite.record.mllog import Line
 from suite.record.parsing import KeyPath, MalformedError, decoded, json_object, json_value, yaml_mapping
-from suite.rules.finding import MAX_FINDINGS, Breach
+from suite.rules.finding import MAX_FINDINGS, Breach, Checks
 from suite.rules.timeline import Timeline, timeline
+from suite.store.disk import UnsafeFile, read_safely
 
 # The largest file of each name that is read: bytes, lines.
 LIMITS = {
@@ -242,6 +231,11 @@ class Evidence:
         if task not in config.names("task") or scale not in config.scales(task):
             return None
         return config.benchmark(task, scale)
+
+
+RUN: Checks[Evidence] = Checks()
+RESULT: Checks[Sequence[Evidence]] = Checks()  # the runs of one result
+PACKAGE: Checks[Sequence[Evidence]] = Checks()  # all runs that are reviewed together, of one result or of several
 
 
 def odd(entry: os.DirEntry[str]) -> str:

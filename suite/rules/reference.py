@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
 
-from suite import config
-from suite.config import Benchmark, Values
+from suite.config import folder
+from suite.config.models import Benchmark, Values
 
 Curve = tuple[tuple[int, float], ...]  # (samples, quality) of each evaluation
 
@@ -50,7 +49,7 @@ class Reference(Values):
 
 def path(benchmark: Benchmark) -> Path:
     """Where the points of a benchmark stand."""
-    return config.CONF / "rcp" / benchmark.task / f"{benchmark.scale}.yaml"
+    return folder.CONF / "rcp" / benchmark.task / f"{benchmark.scale}.yaml"
 
 
 def recipe(benchmark: Benchmark) -> str:
@@ -68,17 +67,3 @@ def load(benchmark: Benchmark) -> Reference:
         return none
     stored = Reference.model_validate(yaml.safe_load(path(benchmark).read_text()))
     return stored if stored.recipe == none.recipe else none
-
-
-def band(curves: Sequence[Curve]) -> list[tuple[int, float, float, float]]:
-    """(samples, lowest, mean, highest quality) at each number of samples at which one of the runs was evaluated.
-
-    A run counts from its first evaluation on. One that has ended keeps its last quality, for the run reached the
-    target there: left out, it would let the mean fall.
-    """
-    made = []
-    for samples in sorted({at for curve in curves for at, _ in curve}):
-        reached = [[quality for at, quality in curve if at <= samples] for curve in curves]
-        now = [qualities[-1] for qualities in reached if qualities]
-        made.append((samples, min(now), sum(now) / len(now), max(now)))
-    return made

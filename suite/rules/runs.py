@@ -9,14 +9,14 @@ from typing import Any
 from mlperf_logging.mllog import constants as keys
 
 from suite import config as suite_config
+from suite.config.logkeys import CONFIG as LOGGED_CONFIG
 from suite.harness.seeds import LIMIT
 from suite.record.evidence import CONFIG, LOG, SYSTEM
-from suite.record.mllog import CONFIG as LOGGED_CONFIG
 from suite.record.mllog import Line, line_hash
 from suite.record.parsing import differences, same, whole
-from suite.rules.finding import PACKAGE, RESULT, RUN, Breach
+from suite.rules.finding import Breach
 from suite.rules.quality import converged
-from suite.rules.reading import Evidence
+from suite.rules.reading import PACKAGE, RESULT, RUN, Evidence
 
 IDENTITY = ("run_id", "result_id", "run_index", "runs", "task", "scale", "framework")
 OF_ONE_RUN = ("run_id", "run_index", "seed", "submitter", "division")  # what has other rules than runs.5

@@ -15,10 +15,11 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from suite.record.evidence import LOG, UnsafeFile, read_safely
+from suite.record.evidence import LOG
 from suite.record.parsing import MalformedError, json_object
 from suite.rules.finding import Breach
 from suite.rules.reading import LIMITS
+from suite.store.disk import UnsafeFile, read_safely
 
 SEAL = "submission.json"
 SIGNATURE = "submission.json.sig"  # of the seal, by `ssh-keygen -Y sign`

@@ -9,14 +9,14 @@ from typing import Any
 from mlperf_logging.mllog import constants as keys
 
 from suite import config as suite_config
-from suite.config import System
+from suite.config.logkeys import CONFIG as LOGGED_CONFIG
+from suite.config.models import System
 from suite.measure.machine import AUTO
 from suite.record.evidence import CONFIG, LOG, SYSTEM
-from suite.record.mllog import CONFIG as LOGGED_CONFIG
 from suite.record.parsing import differences, number, whole
 from suite.record.system import KEYS, framework_text, memory_text
-from suite.rules.finding import RUN, Breach
-from suite.rules.reading import Evidence
+from suite.rules.finding import Breach
+from suite.rules.reading import RUN, Evidence
 
 # What the suite finds out on any machine; the rest of the description only a person may know.
 FILLED = (

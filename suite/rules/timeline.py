@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from mlperf_logging.mllog import constants as keys
 
+from suite.config.logkeys import COST, ENERGY, HEAD, RESTART, TRACKED
 from suite.record.evidence import LOG
-from suite.record.mllog import COST, ENERGY, HEAD, RESTART, TRACKED, Line, evaluations
+from suite.record.mllog import Line, evaluations
 from suite.record.parsing import number
 from suite.rules.finding import Breach
 

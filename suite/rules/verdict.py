@@ -9,21 +9,23 @@ from typing import Literal
 
 from mlperf_logging.mllog import constants as keys
 
-from suite.config import Benchmark
-from suite.record.evidence import LOG, UnsafeFile
-from suite.record.mllog import COST, ENERGY, ENVIRONMENT, RESTART, samples_of
+from suite.config.logkeys import COST, ENERGY, ENVIRONMENT, RESTART
+from suite.config.models import Benchmark
+from suite.record.evidence import LOG
+from suite.record.history import History, of_lines
+from suite.record.mllog import samples_of
 from suite.record.parsing import MalformedError, number
+from suite.record.scoring import olympic_mean
 from suite.record.summary import Summary
 from suite.record.system import KEYS
 from suite.rules import benchmark, copies, hyperparameters, log, measurement, package, quality, runs, system
 from suite.rules.claims import SEALED, Sealed
 from suite.rules.convergence import Convergence, convergence
-from suite.rules.finding import PACKAGE, RESULT, RUN, Finding, shown
-from suite.rules.history import History, of_lines
-from suite.rules.reading import Evidence
-from suite.rules.scoring import olympic_mean
+from suite.rules.finding import Finding, shown
+from suite.rules.reading import PACKAGE, RESULT, RUN, Evidence
 from suite.rules.seals import Seal
 from suite.rules.submission import FOLDERS, Result, check_size, join, survey
+from suite.store.disk import UnsafeFile
 
 # Imported, each registers its checks.
 CHAPTERS = (package, log, benchmark, hyperparameters, system, runs, copies, quality, measurement)

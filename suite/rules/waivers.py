@@ -22,9 +22,9 @@ from posixpath import normpath
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from suite.record.evidence import UnsafeFile, read_safely
 from suite.record.parsing import MalformedError, decoded
 from suite.rules.finding import Breach, Checks, Finding, Severity, shown
+from suite.store.disk import UnsafeFile, read_safely
 
 MAX_BYTES = 64 << 10
 # Without these nothing else that a review says of the submission holds.

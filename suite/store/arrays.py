@@ -18,11 +18,11 @@ from pathlib import Path
 import numpy as np
 from filelock import FileLock
 
-from suite.config import Benchmark, Dataset
+from suite.config.models import Benchmark, Dataset
 from suite.errors import UserError
-from suite.harness.implementation import Task
 from suite.store import files
 from suite.store.sums import cache_dir
+from suite.store.task import Task
 
 Arrays = dict[str, np.ndarray]
 

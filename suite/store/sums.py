@@ -10,7 +10,7 @@ from pathlib import Path
 
 import platformdirs
 
-from suite.record.evidence import write_atomically
+from suite.store.disk import write_atomically
 
 SETTLED_NS = 2_000_000_000  # a file changed more recently could change again within one tick of the file system's clock
 

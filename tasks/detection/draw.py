@@ -16,8 +16,8 @@ from PIL import Image, ImageDraw
 
 from suite import config
 from suite.errors import OneLineParser, UserError, command
-from suite.harness.implementation import load_task
 from suite.store.arrays import prepared
+from suite.store.task import load_task
 from tasks.detection import class_names
 
 LOWEST_SCORE = 0.3

@@ -15,8 +15,8 @@ from scipy.sparse import csr_matrix
 
 from suite import config
 from suite.errors import OneLineParser, UserError, command
-from suite.harness.implementation import load_task
 from suite.store.arrays import prepared
+from suite.store.task import load_task
 from tasks.recommendation import NEGATIVES, generated, score
 from tasks.recommendation.protocol import Interactions, leave_one_out
 

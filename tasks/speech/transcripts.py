@@ -14,8 +14,8 @@ import yaml
 
 from suite import config
 from suite.errors import OneLineParser, UserError, command
-from suite.harness.implementation import load_task
 from suite.store.arrays import prepared
+from suite.store.task import load_task
 
 
 def main(argv: list[str]) -> int:

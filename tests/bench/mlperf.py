@@ -14,8 +14,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from suite.rules import mlperf
-from tests.rules.mlperf import official
+from suite import mlperf
+from tests.mlperf import official
 
 FACTOR = 20
 

@@ -14,10 +14,11 @@ import numpy as np
 from rich.console import Console
 
 from suite import config
-from suite.harness.implementation import load_implementation, load_task
+from suite.config.plan import Plan
+from suite.harness.implementation import Device, load_implementation
 from suite.harness.session import Session
 from suite.measure import machine
-from suite.plan import Plan
+from suite.store.task import load_task
 
 PAIRS, BLOCK, BLOCKS = 5, 5_000, 4
 
@@ -48,7 +49,7 @@ def main() -> None:
         return Plan(benchmark, system, framework, precision, (1,), "bench", "example-org", Path(folder))
 
     def bare() -> float:
-        implementation = module.build(benchmark.hyperparameters, data, 1, plan("").device)
+        implementation = module.build(benchmark.hyperparameters, data, 1, Device(system.device_kind, precision))
         start = time.perf_counter()
         for block in range(1, BLOCKS + 1):
             implementation.train_until(block * BLOCK)

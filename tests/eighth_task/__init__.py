@@ -10,10 +10,10 @@ from pathlib import Path
 
 import reference_impls
 import tasks
-from suite import config
+from suite.config import folder
 
 HERE = Path(__file__).parent
-PROJECT_CONF = config.CONF
+PROJECT_CONF = folder.CONF
 
 
 def install() -> None:
@@ -22,6 +22,6 @@ def install() -> None:
     atexit.register(shutil.rmtree, merged, ignore_errors=True)
     for source in (PROJECT_CONF, HERE / "conf"):
         shutil.copytree(source, merged, dirs_exist_ok=True)
-    config.CONF = merged
+    folder.CONF = merged
     for package in (tasks, reference_impls):
         package.__path__.append(str(HERE / package.__name__))

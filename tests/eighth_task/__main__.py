@@ -9,7 +9,7 @@ install()
 name = sys.argv[1]
 sys.argv = [name, *sys.argv[2:]]
 if name == "run":
-    from suite.run import main
+    from suite.run.__main__ import main
 elif name == "review":
-    from suite.review import main
+    from suite.review.__main__ import main
 command(main)

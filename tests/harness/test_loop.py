@@ -11,7 +11,7 @@ from suite.config import benchmark
 from suite.harness import checkpoint
 from suite.harness.checkpoint import Checkpoints
 from suite.harness.implementation import TrainStats
-from suite.harness.loop import Loop, due
+from suite.harness.loop import Loop
 from suite.record.mllog import Log
 
 MINI = benchmark("image_classification", "mini").model_copy(update={"budget_samples": 10_500})
@@ -22,12 +22,12 @@ MINI = benchmark("image_classification", "mini").model_copy(update={"budget_samp
     [(0, 4000), (3999, 4000), (4000, 5000), (4001, 5000), (9999, 10_000), (10_000, 10_500)],
 )
 def test_evaluations_follow_the_cadence_and_end_with_the_budget(samples, expected):
-    assert due(MINI, samples) == expected
+    assert MINI.next_evaluation(samples) == expected
 
 
 @given(st.integers(0, 10_499))
 def test_the_next_evaluation_lies_ahead(samples):
-    assert samples < due(MINI, samples) <= MINI.budget_samples
+    assert samples < MINI.next_evaluation(samples) <= MINI.budget_samples
 
 
 class Counting:

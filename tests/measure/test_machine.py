@@ -54,7 +54,7 @@ def test_accelerators_match_their_own_system_and_no_other(name: str, count: int)
 
     resolved = machine.resolve(config.system("auto"), found)
     assert resolved.name == (expected or "auto")
-    assert machine.device_of(resolved) == "gpu"
+    assert resolved.device_kind == "gpu"
 
 
 @pytest.mark.parametrize("name", config.names("hw"))
@@ -78,7 +78,7 @@ def test_each_system_file_is_complete(name: str) -> None:
 def test_auto_without_accelerators_is_cpu() -> None:
     system = machine.resolve(config.system("auto"), fakes.machine())
     assert system == config.system("cpu")
-    assert machine.device_of(system) == "cpu"
+    assert system.device_kind == "cpu"
 
 
 def test_auto_keeps_what_it_does_not_know_unknown() -> None:
@@ -112,7 +112,7 @@ def test_a_machine_that_is_not_the_system_is_refused_in_one_line(
 
 def test_cpu_is_allowed_on_a_machine_with_accelerators() -> None:
     system = machine.resolve(config.system("cpu"), fakes.machine("NVIDIA H200"))
-    assert machine.device_of(system) == "cpu"
+    assert system.device_kind == "cpu"
 
 
 def test_overridden_values_survive_auto_and_a_price_set_by_hand_loses_its_source() -> None:

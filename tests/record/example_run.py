@@ -10,6 +10,7 @@ from unittest import mock
 import yaml
 from mlperf_logging.mllog import constants as keys
 
+from suite.config import logkeys
 from suite.measure import energy
 from suite.record import evidence, mllog
 
@@ -50,9 +51,9 @@ class ExampleRun:
         names = {"task": "toy", "scale": "mini", "framework": "torch", "system": "cpu"}
         self.log.event(keys.SUBMISSION_BENCHMARK, "toy/mini")
         self.log.event(keys.SUBMISSION_DIVISION, keys.CLOSED)
-        self.log.event(mllog.CONFIG, "0" * 64, **identity, **names, git_revision="abc", git_dirty=False)
+        self.log.event(logkeys.CONFIG, "0" * 64, **identity, **names, git_revision="abc", git_dirty=False)
         self.log.event(keys.SEED, self.index)
-        self.log.event(mllog.ENVIRONMENT, "quiet", when="before", reasons=[])
+        self.log.event(logkeys.ENVIRONMENT, "quiet", when="before", reasons=[])
         self.log.stop(keys.INIT_STOP)
         self.log.start(keys.RUN_START)
         self._sample()
@@ -62,7 +63,7 @@ class ExampleRun:
         """Some training and an evaluation."""
         self.clock.ms += STEP_S * 1000
         self.samples += 100
-        self.log.event(mllog.TRACKED, {"throughput": 10.0, "loss": 1 - quality}, samples_count=self.samples)
+        self.log.event(logkeys.TRACKED, {"throughput": 10.0, "loss": 1 - quality}, samples_count=self.samples)
         self._sample()
         metrics = {METRIC: quality, "top5": 1.0}
         self.log.event(keys.EVAL_ACCURACY, quality, samples_count=self.samples, epoch_num=1.0, metrics=metrics)
@@ -76,9 +77,9 @@ class ExampleRun:
         """run_stop and what is measured of the run."""
         status = keys.SUCCESS if reason == "target" else keys.ABORTED
         self.log.stop(keys.RUN_STOP, status=status, samples_count=self.samples, reason=reason)
-        self.log.event(mllog.ENVIRONMENT, "noisy", when="during", reasons=["load"])
-        self.log.event(mllog.ENERGY, 300.0 if source else None, source=source)
-        self.log.event(mllog.COST, None, currency=None)
+        self.log.event(logkeys.ENVIRONMENT, "noisy", when="during", reasons=["load"])
+        self.log.event(logkeys.ENERGY, 300.0 if source else None, source=source)
+        self.log.event(logkeys.COST, None, currency=None)
         return self
 
     def seal(self) -> ExampleRun:

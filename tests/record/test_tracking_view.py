@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mlperf_logging.mllog import constants as keys
 
+from suite.config import logkeys
 from suite.measure import energy
 from suite.record import evidence, mllog
 from suite.record.view import POWER_POINTS, View
@@ -28,7 +29,15 @@ records = st.fixed_dictionaries(
     {
         "key": st.sampled_from(
             [
-                *(mllog.CONFIG, mllog.TRACKED, mllog.ENERGY, mllog.COST, mllog.ENVIRONMENT, mllog.RESTART, keys.SEED),
+                *(
+                    logkeys.CONFIG,
+                    logkeys.TRACKED,
+                    logkeys.ENERGY,
+                    logkeys.COST,
+                    logkeys.ENVIRONMENT,
+                    logkeys.RESTART,
+                    keys.SEED,
+                ),
                 *(keys.RUN_START, keys.RUN_STOP, keys.EVAL_ACCURACY, keys.SUBMISSION_BENCHMARK),
             ]
         ),
@@ -90,7 +99,7 @@ def test_a_strangers_evidence_gives_only_what_every_store_takes(
     ],
 )
 def test_a_hostile_configuration_stays_small(tmp_path: Path, config: bytes) -> None:
-    view, _ = shown(tmp_path, log_of(line(mllog.CONFIG, run_id="a", runs=1)), config)
+    view, _ = shown(tmp_path, log_of(line(logkeys.CONFIG, run_id="a", runs=1)), config)
     assert view.run_id == "a"
     assert len(view.params) <= 1000
     assert all(len(text) <= 500 for text in view.params.values())
@@ -120,7 +129,7 @@ def test_a_restarted_run_goes_on(tmp_path: Path) -> None:
     log = log_of(
         line(keys.RUN_START, time_ms=0),
         line(keys.EVAL_ACCURACY, 0.5, time_ms=1000, samples_count=10),
-        line(mllog.RESTART, 1, time_ms=9000, samples_count=10),
+        line(logkeys.RESTART, 1, time_ms=9000, samples_count=10),
         line(keys.RUN_STOP, time_ms=12_000, samples_count=30, status="success", reason="target"),
     )
     view, points = shown(tmp_path, log)

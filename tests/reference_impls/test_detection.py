@@ -9,8 +9,9 @@ import pytest
 from reference_impls.detection.decoding import records, suppress
 from reference_impls.detection.shared import Batches, Hyperparameters, move, normalise, patches, sampling, targets
 from suite import config
-from suite.harness.implementation import Device, load_task
+from suite.harness.implementation import Device
 from suite.store.arrays import prepared
+from suite.store.task import load_task
 
 TASK = load_task("detection")
 

@@ -7,7 +7,8 @@ import pytest
 
 from reference_impls.image_classification.shared import Batches, Hyperparameters, classify, shrink
 from suite import config
-from suite.harness.implementation import Device, load_task
+from suite.harness.implementation import Device
+from suite.store.task import load_task
 
 TASK = load_task("image_classification")
 SMALL_SHAPES = {  # what the tests need of CIFAR-10: its shapes

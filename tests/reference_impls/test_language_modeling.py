@@ -8,7 +8,8 @@ import pytest
 from reference_impls.language_modeling import shared
 from reference_impls.language_modeling.shared import Batches, Hyperparameters, dropout_masks
 from suite import config
-from suite.harness.implementation import Device, load_task
+from suite.harness.implementation import Device
+from suite.store.task import load_task
 
 TASK = load_task("language_modeling")
 FRAMEWORKS = ("torch", "tensorflow")

@@ -14,7 +14,8 @@ from reference_impls.recommendation.shared import (
     ranking,
 )
 from suite import config
-from suite.harness.implementation import Device, load_task
+from suite.harness.implementation import Device
+from suite.store.task import load_task
 from tasks.recommendation.protocol import Interactions, leave_one_out
 
 TASK = load_task("recommendation")

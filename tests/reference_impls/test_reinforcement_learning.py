@@ -15,7 +15,8 @@ from reference_impls.reinforcement_learning.shared import (
     shapes,
 )
 from suite import config
-from suite.harness.implementation import Device, load_task
+from suite.harness.implementation import Device
+from suite.store.task import load_task
 from tasks.reinforcement_learning import FIRST_EVALUATION_SEED
 
 TASK = load_task("reinforcement_learning")

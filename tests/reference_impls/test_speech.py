@@ -17,8 +17,9 @@ from reference_impls.speech.shared import (
     warmup_batches,
 )
 from suite import config
-from suite.harness.implementation import Device, load_task
+from suite.harness.implementation import Device
 from suite.store.arrays import prepared
+from suite.store.task import load_task
 
 TASK = load_task("speech")
 FRAMEWORKS = ("torch", "tensorflow")

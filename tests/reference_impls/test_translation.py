@@ -8,8 +8,9 @@ import pytest
 
 from reference_impls.translation.shared import Batches, Hyperparameters, make_batch, padded, sentences
 from suite import config
-from suite.harness.implementation import Device, load_task
+from suite.harness.implementation import Device
 from suite.store.arrays import prepared
+from suite.store.task import load_task
 from tasks.translation import BEGIN, PAD
 
 FRAMEWORKS = ["torch", "tensorflow"]

@@ -6,8 +6,8 @@ import sentencepiece
 from reference_impls.translation.search import search, translate
 from reference_impls.translation.shared import Hyperparameters, sentences
 from suite import config
-from suite.harness.implementation import load_task
 from suite.store.arrays import prepared
+from suite.store.task import load_task
 from tasks.translation import BEGIN, END
 
 

@@ -1,11 +1,11 @@
-"""Results as the leaderboard shows them, made up: for tests of what is made of them."""
+"""Results as the results page shows them, made up: for tests of what is made of them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from suite.leaderboard.entry import Entry, Run
-from suite.rules.history import History, Point
+from suite.record.history import History, Point
+from suite.results.entry import Entry, Run
 
 HOSTILE = [
     "<script>alert(1)</script>",

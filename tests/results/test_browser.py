@@ -6,8 +6,8 @@ from urllib.parse import urljoin
 import pytest
 from PIL import Image
 
-from suite.leaderboard.page import html
-from suite.results import main
+from suite.results.__main__ import main
+from suite.results.page import html
 from tests.results import maker
 from tests.results.conftest import emulated
 from tests.results.maker import HOSTILE, entry, everywhere

@@ -6,9 +6,10 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from markdown_it import MarkdownIt
 
-from suite.leaderboard.curves import svg
-from suite.leaderboard.markdown import markdown, text
-from suite.rules.history import History, Point
+from suite.plots.curves import svg
+from suite.record.history import History, Point
+from suite.results.curves import figures
+from suite.results.markdown import markdown, text
 from tests.results.maker import HOSTILE, entry, everywhere, run
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -109,7 +110,7 @@ def test_names_are_text_in_markdown(evil):
 
 
 def test_curves_are_drawn_over_samples_and_over_time_by_framework():
-    drawn = svg([entry(), entry(framework="tensorflow"), entry(benchmark="text/small", target=None)])
+    drawn = svg(figures([entry(), entry(framework="tensorflow"), entry(benchmark="text/small", target=None)]))
     root = ElementTree.fromstring(drawn)
     kinds = [each.get("class") for each in root.iter(f"{SVG}polyline")]
     # benchmarks in order: 3 runs of text/small twice, then 3 of each framework of vision/small twice
@@ -121,7 +122,7 @@ def test_curves_are_drawn_over_samples_and_over_time_by_framework():
 
 
 def test_curve_ends_as_its_run_did():
-    root = ElementTree.fromstring(svg([entry(runs=(run(), run(reached=False), run(noise=("others",))))]))
+    root = ElementTree.fromstring(svg(figures([entry(runs=(run(), run(reached=False), run(noise=("others",))))])))
     assert [each.get("class") for each in root.iter(f"{SVG}path")] == ["cross"] * 2
     assert [each.get("class") for each in root.iter(f"{SVG}circle")] == ["f0"] + ["dot f0", "ring f0"] * 2
     titles = [each.text for each in root.iter(f"{SVG}text") if each.get("class") == "title"]
@@ -131,19 +132,20 @@ def test_curve_ends_as_its_run_did():
 def test_millions_of_samples_are_written_in_full():
     history = History(points=(Point(1.0, 7_000_000, 0.1), Point(2.0, 8_000_000, 0.2)))
     texts = [
-        each.text for each in ElementTree.fromstring(svg([entry(runs=(run(history=history),))])).iter(f"{SVG}text")
+        each.text
+        for each in ElementTree.fromstring(svg(figures([entry(runs=(run(history=history),))]))).iter(f"{SVG}text")
     ]
     assert "2,000,000" in texts
 
 
 def test_run_without_evaluations_has_no_curve():
-    drawn = svg([entry(runs=(run(history=History()),))])
+    drawn = svg(figures([entry(runs=(run(history=History()),))]))
     assert "No evaluation." in drawn
 
 
 @pytest.mark.parametrize("evil", HOSTILE)
 def test_names_are_text_in_curves(evil):
-    root = ElementTree.fromstring(svg([everywhere(evil)]))
+    root = ElementTree.fromstring(svg(figures([everywhere(evil)])))
     names = {each.tag.removeprefix(SVG) for each in root.iter()}
     assert names <= {"svg", "style", "rect", "g", "text", "line", "circle", "polyline", "path"}
     assert not any("://" in value or value.startswith("javascript") for e in root.iter() for value in e.attrib.values())

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from suite.leaderboard.exporting import as_csv, as_json
-from suite.leaderboard.page import MAX_POINTS, html, ratios, thinned
-from suite.leaderboard.places import link
-from suite.rules.history import History, Point
-from tests.report.test_page import ATTRIBUTES, TAGS, Page
+from suite.record.history import History, Point
+from suite.results.exporting import as_csv, as_json
+from suite.results.page import MAX_POINTS, html, ratios, thinned
+from suite.results.places import link
 from tests.results.maker import HOSTILE, entry, everywhere, run
+from tests.review.test_page import ATTRIBUTES, TAGS, Page
 
 PAGE = Path("results.html")
 OWN_TAGS = TAGS | {"form", "label", "input", "select", "option", "button", "output", "bdi"}
@@ -31,7 +31,7 @@ OWN_ATTRIBUTES = ATTRIBUTES | set(
     data-machine data-by data-label data-held""",
     )
 )
-STYLES = Path(__file__).resolve().parents[2] / "suite" / "report" / "page.css"
+STYLES = Path(__file__).resolve().parents[2] / "suite" / "plots" / "page.css"
 
 
 class Board(Page):

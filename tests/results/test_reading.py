@@ -6,11 +6,11 @@ import shutil
 import pytest
 
 from suite.errors import UserError
-from suite.leaderboard.reading import Source, read, sources
+from suite.results.reading import Source, read, sources
 from suite.rules.seals import SEAL
+from tests.mlperf import maker
 from tests.rules.conftest import run, sound_result, sound_run  # noqa: F401
 from tests.rules.evidence_maker import write_run
-from tests.rules.mlperf import maker
 from tests.rules.mutants import MUTANTS
 
 

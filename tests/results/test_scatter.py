@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.leaderboard.scatter import pareto, scatters
-from suite.report.charts import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
+from suite.plots.charts import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
+from suite.plots.scatter import pareto
+from suite.results.scatters import scatters
 from tests.results.maker import entry, run
 
 PLACES = st.lists(st.tuples(st.floats(1, 100), st.floats(1, 100)), max_size=20)

@@ -13,7 +13,8 @@ from typing import Any
 from mlperf_logging.mllog import constants as keys
 
 from suite import config
-from suite.config import Formula, Range
+from suite.config import logkeys
+from suite.config.models import Formula, Range
 from suite.record import evidence, mllog
 from suite.record.system import KEYS
 from suite.rules.quality import REASONS
@@ -89,13 +90,13 @@ def _log() -> Iterator[Mutant]:
         if key != keys.CACHE_CLEAR:
             earlier = lambda record: record.update(time_ms=record["time_ms"] - 3_600_000)  # noqa: E731
             yield "timing.1", f"{key} before its time", lambda run, k=key, change=earlier: run.edit(k, change)
-    for key in mllog.HEAD:
+    for key in logkeys.HEAD:
         yield "log.3", f"{key} after run_start", moved(key, keys.RUN_START)
     for key in BENCHMARK.hyperparameters:
         yield "log.3", f"{key} after run_stop", moved(key, keys.RUN_STOP)
     for key in TAIL:
         yield "log.3", f"{key} before run_stop", moved(key, keys.RUN_START)
-    for key in (*mllog.HEAD, *TAIL):
+    for key in (*logkeys.HEAD, *TAIL):
         yield "log.4", f"no {key}", lambda run, key=key: run.edit_log(drop(key))
         yield "log.4", f"{key} twice", lambda run, key=key: _twice(run, key)
     for key in (*IN_RUN, keys.RUN_STOP):
@@ -118,8 +119,8 @@ def _benchmark() -> Iterator[Mutant]:
         yield "division.3", f"{name} in the configuration", configured(name)
     for name in BENCHMARK.dataset.arrays:
         to = lambda arrays, name=name: {**arrays, name: "0" * 64}  # noqa: E731
-        yield "data.1", f"sum of {name}", metadata_of(mllog.DATASET, "arrays", to)
-    yield "data.1", "name of the dataset", value_of(mllog.DATASET)
+        yield "data.1", f"sum of {name}", metadata_of(logkeys.DATASET, "arrays", to)
+    yield "data.1", "name of the dataset", value_of(logkeys.DATASET)
     for key in (keys.TRAIN_SAMPLES, keys.EVAL_SAMPLES):
         yield "data.2", key, value_of(key)
 
@@ -155,7 +156,7 @@ def _system() -> Iterator[Mutant]:
     for wrong in (1e-6, 0, -1, 2.0, True, "2", None, 3):
         yield "system.4", f"logical CPUs {wrong!r}", _detected("logical_cpus", wrong)
     yield "system.2", "platform in the log", value_of(keys.SUBMISSION_PLATFORM)
-    yield "system.2", "system in the log", metadata_of(mllog.CONFIG, "system")
+    yield "system.2", "system in the log", metadata_of(logkeys.CONFIG, "system")
     yield "system.2", "system in the description", _described("system_name", other)
     for name in config.system("cpu").model_dump(exclude={*FREE, "name"}):
         yield "system.3", f"system.{name}", configured("system", name)
@@ -163,12 +164,12 @@ def _system() -> Iterator[Mutant]:
 
 def _runs_and_quality() -> Iterator[Mutant]:
     for name in IDENTITY:
-        yield "runs.1", f"{name} in the log", metadata_of(mllog.CONFIG, name)
+        yield "runs.1", f"{name} in the log", metadata_of(logkeys.CONFIG, name)
         yield "runs.1", f"no {name}", lambda run, name=name: _unnamed(run, name)
     for name in ("runs", "run_index"):
         for wrong in (None, 0, "1", 1.0, True):
             yield "runs.3", f"{name} {wrong!r}", configured(name, to=lambda _, wrong=wrong: wrong)
-    yield "runs.1", "sum of the configuration", value_of(mllog.CONFIG)
+    yield "runs.1", "sum of the configuration", value_of(logkeys.CONFIG)
     for wrong in (-1, 2**31, 1.0, "100", True, None, [100]):
         yield "runs.2", f"seed {wrong!r}", value_of(keys.SEED, lambda _, wrong=wrong: wrong)
     for status in (*REASONS.values(), "fine", None):
@@ -194,13 +195,13 @@ def _runs_and_quality() -> Iterator[Mutant]:
 
 
 def _measurement() -> Iterator[Mutant]:
-    yield "measurement.1", "joules", value_of(mllog.ENERGY)
+    yield "measurement.1", "joules", value_of(logkeys.ENERGY)
     for name in ("source", "coverage", "interval_s", "mean_w"):
-        yield "measurement.1", name, metadata_of(mllog.ENERGY, name)
-        yield "measurement.1", f"no {name}", metadata_of(mllog.ENERGY, name, lambda _: None)
-    yield "measurement.3", "cost", value_of(mllog.COST)
+        yield "measurement.1", name, metadata_of(logkeys.ENERGY, name)
+        yield "measurement.1", f"no {name}", metadata_of(logkeys.ENERGY, name, lambda _: None)
+    yield "measurement.3", "cost", value_of(logkeys.COST)
     for name in ("price_per_hour", *config.load("hw", "cpu")["price"]):
-        yield "measurement.3", name, metadata_of(mllog.COST, name)
+        yield "measurement.3", name, metadata_of(logkeys.COST, name)
 
 
 def _package() -> Iterator[Mutant]:
@@ -250,7 +251,7 @@ def _twice(run: Evidence, key: str) -> None:
 
 
 def _unnamed(run: Evidence, name: str) -> None:
-    run.edit(mllog.CONFIG, lambda record: record["metadata"].pop(name))
+    run.edit(logkeys.CONFIG, lambda record: record["metadata"].pop(name))
     run.edit_config(lambda values: values.pop(name))
 
 

@@ -18,17 +18,17 @@ import yaml
 from mlperf_logging.mllog import constants as keys
 
 from suite import config
-from suite.config import Formula, Range
-from suite.harness.implementation import load_task
-from suite.harness.loop import due
+from suite.config import logkeys
+from suite.config.models import Formula, Range
+from suite.config.plan import Plan
 from suite.measure.cost import cost, price_per_hour
 from suite.measure.energy import HEADER, Sample, energy, format_row, read_samples
 from suite.measure.machine import Accelerator, Machine, power_ceiling
-from suite.plan import Plan
 from suite.record import evidence, mllog, system
 from suite.rules import reference
 from suite.rules.reference import Point, Reference, ReferenceRun
 from suite.store.arrays import prepared
+from suite.store.task import load_task
 
 FREE = {
     "global_batch_size": Range(low=50, high=400),
@@ -146,12 +146,12 @@ def write_run(
     for block in range(evaluations):
         log.start(keys.BLOCK_START, samples_count=samples)
         before, end = clock.ms, start + cuts[2 * block]
-        counts = range(samples + EVERY, due(BENCHMARK, samples) + 1, EVERY)
+        counts = range(samples + EVERY, BENCHMARK.next_evaluation(samples) + 1, EVERY)
         times = [*sorted(draw.randrange(before, end) for _ in counts[1:]), end]
         for samples, clock.ms in zip(counts, times, strict=True):
             seconds, before = max(clock.ms - before, 1) / 1000 * draw.uniform(0.8, 1), clock.ms
             tracked = {"throughput": EVERY / seconds, "loss": draw.uniform(0.5, 1)}
-            log.event(mllog.TRACKED, tracked, samples_count=samples)
+            log.event(logkeys.TRACKED, tracked, samples_count=samples)
         log.start(keys.EVAL_START, samples_count=samples)
         last = block == evaluations - 1
         clock.ms = start + (RUN_MS if last else cuts[2 * block + 1])
@@ -161,12 +161,12 @@ def write_run(
     rows = [Sample(at, None, None, None, 0.5, 0.0, 0.0) for at in range(start, clock.ms + 1, sample_ms)]
     kept = rows[: round(sampled * len(rows))]
     (folder / evidence.POWER).write_text("\n".join([HEADER, *map(format_row, kept)]) + "\n")
-    log.event(mllog.ENVIRONMENT, "quiet", when="during", reasons=[])
+    log.event(logkeys.ENVIRONMENT, "quiet", when="during", reasons=[])
     used = asdict(energy(read_samples(folder / evidence.POWER), start, clock.ms, power_ceiling(plan.system, machine)))
-    log.event(mllog.ENERGY, used.pop("joules"), **used)
+    log.event(logkeys.ENERGY, used.pop("joules"), **used)
     price = price_per_hour(plan.system, machine)
     source = plan.system.price.model_dump()
-    log.event(mllog.COST, cost(price, (clock.ms - start) / 1000), price_per_hour=price, **source)
+    log.event(logkeys.COST, cost(price, (clock.ms - start) / 1000), price_per_hour=price, **source)
     log.close()
     evidence.seal(folder, log.head)
     return Evidence(folder)
@@ -183,14 +183,14 @@ def _head(log: mllog.Log, plan: Plan, resolved: Record, folder: Path) -> None:
     identity = ("run_id", "result_id", "run_index", "runs", "task", "scale", "framework")
     logged = {name: resolved[name] for name in identity}
     sha256 = hashlib.sha256((folder / evidence.CONFIG).read_bytes()).hexdigest()
-    log.event(mllog.CONFIG, sha256, **logged, system=plan.system.name, git_revision=None, git_dirty=None)
+    log.event(logkeys.CONFIG, sha256, **logged, system=plan.system.name, git_revision=None, git_dirty=None)
     log.event(keys.SEED, resolved["seed"])
     for name, value in BENCHMARK.hyperparameters.items():
         log.event(name, value)
     log.event(keys.TRAIN_SAMPLES, BENCHMARK.dataset.train_samples)
     log.event(keys.EVAL_SAMPLES, BENCHMARK.dataset.eval_samples)
-    log.event(mllog.DATASET, BENCHMARK.dataset.name, arrays=BENCHMARK.dataset.arrays)
-    log.event(mllog.ENVIRONMENT, "quiet", when="before", reasons=[])
+    log.event(logkeys.DATASET, BENCHMARK.dataset.name, arrays=BENCHMARK.dataset.arrays)
+    log.event(logkeys.ENVIRONMENT, "quiet", when="before", reasons=[])
 
 
 def _evaluation(log: mllog.Log, predictions: list[int], samples: int, folder: Path) -> None:
@@ -266,7 +266,7 @@ class Evidence:
         change(values)
         path.write_text(yaml.safe_dump(values, sort_keys=False))
         sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-        self.edit(mllog.CONFIG, lambda record: record.update(value=sha256))
+        self.edit(logkeys.CONFIG, lambda record: record.update(value=sha256))
 
     def measure(self) -> None:
         """Let energy and cost be those of the time from run_start to run_stop, on two logical CPUs."""
@@ -274,8 +274,8 @@ class Evidence:
         start, stop, cpu = times[keys.RUN_START], times[keys.RUN_STOP], config.system("cpu")
         used = asdict(energy(read_samples(self.folder / evidence.POWER), start, stop, power_ceiling(cpu, CPU_ONLY)))
         joules, price = used.pop("joules"), cost(price_per_hour(cpu, CPU_ONLY), (stop - start) / 1000)
-        self.edit(mllog.ENERGY, lambda r: r.update(value=joules, metadata={**r["metadata"], **used}))
-        self.edit(mllog.COST, lambda r: r.update(value=price))
+        self.edit(logkeys.ENERGY, lambda r: r.update(value=joules, metadata={**r["metadata"], **used}))
+        self.edit(logkeys.COST, lambda r: r.update(value=price))
 
     def edit_system(self, change: Callable[[Record], object]) -> None:
         path = self.folder / evidence.SYSTEM

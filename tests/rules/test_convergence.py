@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from suite.plots.charts import band
+from suite.record.scoring import olympic_mean
 from suite.rules.convergence import at, convergence, margin, population, t_test
-from suite.rules.finding import RESULT
-from suite.rules.reading import Evidence
-from suite.rules.reference import band
-from suite.rules.scoring import olympic_mean
+from suite.rules.reading import RESULT, Evidence
 from suite.rules.verdict import review
 from tests.rules.evidence_maker import reference_points, write_run
 from tests.rules.mutants.outcome import interrupted

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from suite.record import evidence
 from suite.record.parsing import MalformedError, json_object, yaml_mapping
-from suite.review import main
+from suite.review.__main__ import main
 from suite.rules.verdict import review
 from tests.rules.evidence_maker import Evidence
 

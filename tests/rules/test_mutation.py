@@ -1,6 +1,6 @@
 """Whatever a rule forbids, done to sound evidence, is found by that rule."""
 
-from suite.rules.finding import PACKAGE, RESULT, RUN
+from suite.rules.reading import PACKAGE, RESULT, RUN
 from tests.rules.evidence_maker import isolate
 from tests.rules.mutation import survey
 from tests.rules.test_rules import ALWAYS

@@ -2,7 +2,8 @@
 
 from mlperf_logging.mllog import constants as keys
 
-from suite.record import evidence, mllog
+from suite.config import logkeys
+from suite.record import evidence
 from suite.rules.verdict import review
 from tests.rules.evidence_maker import accuracy, right_predictions
 from tests.rules.test_rules import ALWAYS, rules_of
@@ -18,13 +19,13 @@ def restarted(run, after, count=1, samples=None):
         "namespace": "",
         "time_ms": records[kill - 1]["time_ms"],
         "event_type": keys.POINT_IN_TIME,
-        "key": mllog.RESTART,
+        "key": logkeys.RESTART,
         "value": 1,
         "metadata": {"file": "session.py", "lineno": 1, "samples_count": behind, "lost_ms": 0, "torn_bytes": 0},
     }
     void = [{**record, "metadata": dict(record["metadata"])} for record in records[begin:kill]]
     again = [{**record, "time_ms": max(record["time_ms"], restart["time_ms"])} for record in records[begin:]]
-    for record in (r for r in again if r["key"] == mllog.TRACKED):
+    for record in (r for r in again if r["key"] == logkeys.TRACKED):
         record["value"] = {**record["value"], "throughput": 1e9}  # for no time has passed
     run.write([*records[:begin], *void, restart, *again])
     return review(run.folder)
@@ -42,14 +43,14 @@ def test_a_kill_at_any_line_of_a_block_passes(run, tmp_path):
 
 def test_more_lost_time_than_has_passed_is_found(run):
     restarted(run, keys.EVAL_STOP)
-    run.edit(mllog.RESTART, lambda record: record["metadata"].update(lost_ms=60_000))
+    run.edit(logkeys.RESTART, lambda record: record["metadata"].update(lost_ms=60_000))
     assert rules_of(review(run.folder).findings, but=ALWAYS) == {"timing.5"}
 
 
 def test_an_evaluation_off_schedule_is_found_though_a_restart_voids_it(run):
     restarted(run, keys.EVAL_STOP)
     records = run.records()
-    restart = next(at for at, record in enumerate(records) if record["key"] == mllog.RESTART)
+    restart = next(at for at, record in enumerate(records) if record["key"] == logkeys.RESTART)
     for record in records[restart - 4 : restart]:
         if record["key"] != keys.BLOCK_START:
             record["metadata"]["samples_count"] -= 100
@@ -65,7 +66,7 @@ def test_an_interrupt_after_a_restart_keeps_the_predictions_of_the_void_evaluati
     evidence.keep_predictions(path, sha256)
     score = accuracy(predictions)
     records = run.records()
-    restart = next(at for at, record in enumerate(records) if record["key"] == mllog.RESTART)
+    restart = next(at for at, record in enumerate(records) if record["key"] == logkeys.RESTART)
     void = next(record for record in reversed(records[:restart]) if record["key"] == keys.EVAL_ACCURACY)
     void["value"] = score
     void["metadata"].update(metrics={"accuracy": score}, predictions_sha256=sha256)

@@ -8,11 +8,11 @@ import pytest
 from mlperf_logging.mllog import constants as keys
 
 from suite import config
-from suite.config import Range
+from suite.config.models import Range
 from suite.measure.machine import resolve
 from suite.rules import reading
 from suite.rules.claims import SEALED
-from suite.rules.finding import PACKAGE, RESULT, RUN
+from suite.rules.reading import PACKAGE, RESULT, RUN
 from suite.rules.seals import SEAL
 from suite.rules.submission import FOLDERS
 from suite.rules.verdict import review

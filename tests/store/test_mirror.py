@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from suite import config
-from suite.config import Dataset, Mirror
+from suite.config import folder
+from suite.config.models import Dataset, Mirror
 from suite.errors import UserError
 from suite.store import files
 
@@ -74,7 +74,7 @@ def test_a_name_stands_for_a_list_of_files(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "files").mkdir()
     lines = [f"{file.sha256}  {file.bytes}  {file.path}\n" for file in mirror.files]
     (tmp_path / "files" / "some-set.txt").write_text("".join(lines))
-    monkeypatch.setattr(config, "CONF", tmp_path)
+    monkeypatch.setattr(folder, "CONF", tmp_path)
     named = mirror.model_copy(update={"files": "some-set"})
     assert named.members == mirror.files
     assert named.bytes == sum(map(len, MEMBERS.values()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mlperf_logging.mllog import constants as keys
 
-from suite.record import mllog
+from suite.config import logkeys
 from tests.rules.evidence_maker import BENCHMARK, WITH_H200
 from tests.rules.mutants.registry import breaks, drop, rewrite
 
@@ -12,7 +12,7 @@ from tests.rules.mutants.registry import breaks, drop, rewrite
 @breaks("division.1")
 def unknown_scale(run):
     run.edit(keys.SUBMISSION_BENCHMARK, lambda record: record.update(value="image_classification/huge"))
-    run.edit(mllog.CONFIG, lambda record: record["metadata"].update(scale="huge"))
+    run.edit(logkeys.CONFIG, lambda record: record["metadata"].update(scale="huge"))
     run.edit_config(lambda values: values.update(scale="huge"))
 
 
@@ -61,12 +61,12 @@ def another_status_in_the_configuration(run):
 
 @breaks("data.1")
 def other_data(run):
-    run.edit(mllog.DATASET, lambda record: record["metadata"]["arrays"].update(train_images="0" * 64))
+    run.edit(logkeys.DATASET, lambda record: record["metadata"]["arrays"].update(train_images="0" * 64))
 
 
 @breaks("data.1")
 def data_not_named(run):
-    run.edit(mllog.DATASET, lambda record: record["metadata"].update(arrays=None))
+    run.edit(logkeys.DATASET, lambda record: record["metadata"].update(arrays=None))
 
 
 @breaks("data.2")
@@ -176,7 +176,7 @@ def own_figures(run):
 
 def renamed_system(run, name):
     run.edit(keys.SUBMISSION_PLATFORM, lambda record: record.update(value=name))
-    run.edit(mllog.CONFIG, lambda record: record["metadata"].update(system=name))
+    run.edit(logkeys.CONFIG, lambda record: record["metadata"].update(system=name))
     run.edit_config(lambda values: values["system"].update(name=name))
     run.edit_system(lambda values: values["description"].update(system_name=name))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mlperf_logging.mllog import constants as keys
 
+from suite.config import logkeys
 from suite.record import evidence, mllog
 from tests.rules.mutants.benchmark import open_division
 from tests.rules.mutants.registry import breaks, drop, index_of
@@ -21,7 +22,7 @@ def a_key_twice_in_a_record(run):
 
 @breaks("log.1")
 def a_quality_that_is_no_number(run):
-    run.edit(mllog.TRACKED, lambda record: record.update(value=float("nan")))
+    run.edit(logkeys.TRACKED, lambda record: record.update(value=float("nan")))
 
 
 @breaks("log.1")
@@ -61,18 +62,18 @@ def no_eval_start(run):
 
 @breaks("log.3")
 def tracked_stats_that_say_nothing(run):
-    run.edit(mllog.TRACKED, lambda record: record.update(value={}))
+    run.edit(logkeys.TRACKED, lambda record: record.update(value={}))
 
 
 @breaks("log.3")
 def tracked_stats_without_a_loss(run):
-    run.edit(mllog.TRACKED, lambda record: record["value"].pop("loss"))
+    run.edit(logkeys.TRACKED, lambda record: record["value"].pop("loss"))
 
 
 @breaks("log.3")
 def tracked_stats_after_run_stop(run):
     def change(records):
-        last = next(record for record in reversed(records) if record["key"] == mllog.TRACKED)
+        last = next(record for record in reversed(records) if record["key"] == logkeys.TRACKED)
         records.append({**last, "time_ms": records[-1]["time_ms"], "metadata": dict(last["metadata"])})
 
     run.edit_log(change)
@@ -137,7 +138,7 @@ def samples_counted_seldom(run):
     def change(records):
         last = index_of(records, keys.EVAL_START) - 1
         records[last]["value"]["throughput"] = 1e9
-        del records[index_of(records, mllog.TRACKED) : last]
+        del records[index_of(records, logkeys.TRACKED) : last]
 
     run.edit_log(change)
 
@@ -145,7 +146,7 @@ def samples_counted_seldom(run):
 @breaks("log.5")
 def trained_before_the_run(run):
     def change(records):
-        at = index_of(records, mllog.TRACKED)
+        at = index_of(records, logkeys.TRACKED)
         records[index_of(records, keys.BLOCK_START)]["metadata"]["samples_count"] = 1000
         del records[at]
 
@@ -195,12 +196,12 @@ def long_initialisation_in_the_open_division(run):
 
 @breaks("timing.5")
 def a_slower_throughput(run):
-    run.edit(mllog.TRACKED, lambda record: record["value"].update(throughput=record["value"]["throughput"] / 2))
+    run.edit(logkeys.TRACKED, lambda record: record["value"].update(throughput=record["value"]["throughput"] / 2))
 
 
 @breaks("timing.5")
 def no_throughput_at_all(run):
-    run.edit(mllog.TRACKED, lambda record: record["value"].update(throughput=0))
+    run.edit(logkeys.TRACKED, lambda record: record["value"].update(throughput=0))
 
 
 @breaks("timing.5")
@@ -208,7 +209,7 @@ def a_clock_that_starts_later(run):
     """The first block is cut short; energy and cost are those of the shorter run."""
 
     def change(records):
-        first = index_of(records, mllog.TRACKED)
+        first = index_of(records, logkeys.TRACKED)
         for record in records[index_of(records, keys.RUN_START) : first]:
             record["time_ms"] = records[first]["time_ms"]
 

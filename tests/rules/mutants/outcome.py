@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from mlperf_logging.mllog import constants as keys
 
-from suite.record import evidence, mllog
+from suite.config import logkeys
+from suite.record import evidence
 from tests.rules.evidence_maker import right_predictions
 from tests.rules.mutants.benchmark import hyperparameters, open_division
 from tests.rules.mutants.registry import breaks, index_of, rewrite, sum_of
@@ -86,17 +87,17 @@ def interrupted(run):
 
 @breaks("measurement.1")
 def less_energy(run):
-    run.edit(mllog.ENERGY, lambda record: record.update(value=record["value"] / 2))
+    run.edit(logkeys.ENERGY, lambda record: record.update(value=record["value"] / 2))
 
 
 @breaks("measurement.1")
 def estimate_not_labelled(run):
-    run.edit(mllog.ENERGY, lambda record: record["metadata"].update(source="nvml"))
+    run.edit(logkeys.ENERGY, lambda record: record["metadata"].update(source="nvml"))
 
 
 @breaks("measurement.1")
 def nought_joules(run):
-    run.edit(mllog.ENERGY, lambda record: record.update(value=0))
+    run.edit(logkeys.ENERGY, lambda record: record.update(value=0))
 
 
 @breaks("measurement.2")
@@ -111,12 +112,12 @@ def sampled_seldom(run):
 
 @breaks("measurement.3")
 def cheaper(run):
-    run.edit(mllog.COST, lambda record: record.update(value=record["value"] / 2))
+    run.edit(logkeys.COST, lambda record: record.update(value=record["value"] / 2))
 
 
 @breaks("measurement.3")
 def another_provider(run):
-    run.edit(mllog.COST, lambda record: record["metadata"].update(provider="a friend"))
+    run.edit(logkeys.COST, lambda record: record["metadata"].update(provider="a friend"))
 
 
 def priced(run, price_per_hour, **price):
@@ -128,7 +129,7 @@ def priced(run, price_per_hour, **price):
 
     run.edit_config(lambda values: values["system"].update(price_per_hour=price_per_hour))
     run.edit_config(lambda values: values["system"]["price"].update(price))
-    run.edit(mllog.COST, change)
+    run.edit(logkeys.COST, change)
 
 
 @breaks("measurement.3")
@@ -154,19 +155,19 @@ def own_price(run):
 
 @breaks("measurement.1")
 def more_is_covered(run):
-    run.edit(mllog.ENERGY, lambda record: record["metadata"].update(covers=["accelerator", "cpu"]))
+    run.edit(logkeys.ENERGY, lambda record: record["metadata"].update(covers=["accelerator", "cpu"]))
 
 
 @breaks("measurement.4")
 def own_currency(run):
     price = run.records()[-1]["metadata"]["price_per_hour"]
     run.edit_config(lambda values: values["system"]["price"].update(currency="XAU"))
-    run.edit(mllog.COST, lambda record: record["metadata"].update(currency="XAU", price_per_hour=price))
+    run.edit(logkeys.COST, lambda record: record["metadata"].update(currency="XAU", price_per_hour=price))
 
 
 @breaks("measurement.5")
 def not_looked_at(run):
-    run.edit_log(lambda records: records.pop(index_of(records, mllog.ENVIRONMENT)))
+    run.edit_log(lambda records: records.pop(index_of(records, logkeys.ENVIRONMENT)))
 
 
 @breaks("measurement.5")
@@ -178,4 +179,4 @@ def noisy_by_its_samples(run):
 
 @breaks("measurement.5")
 def noisy(run):
-    run.edit(mllog.ENVIRONMENT, lambda record: record.update(value="noisy"))
+    run.edit(logkeys.ENVIRONMENT, lambda record: record.update(value="noisy"))

@@ -6,7 +6,8 @@ import shutil
 
 from mlperf_logging.mllog import constants as keys
 
-from suite.record import evidence, mllog
+from suite.config import logkeys
+from suite.record import evidence
 from tests.rules.evidence_maker import BENCHMARK, Evidence, write_run
 from tests.rules.mutants.benchmark import hyperparameters, open_division
 from tests.rules.mutants.outcome import interrupted
@@ -15,17 +16,17 @@ from tests.rules.mutants.registry import breaks, breaks_result, index_of
 
 @breaks("runs.1")
 def another_framework(run):
-    run.edit(mllog.CONFIG, lambda record: record["metadata"].update(framework="tensorflow"))
+    run.edit(logkeys.CONFIG, lambda record: record["metadata"].update(framework="tensorflow"))
 
 
 @breaks("runs.1")
 def another_configuration(run):
-    run.edit(mllog.CONFIG, lambda record: record.update(value="0" * 64))
+    run.edit(logkeys.CONFIG, lambda record: record.update(value="0" * 64))
 
 
 @breaks("runs.1")
 def a_run_without_a_name(run):
-    run.edit(mllog.CONFIG, lambda record: record["metadata"].pop("run_id"))
+    run.edit(logkeys.CONFIG, lambda record: record["metadata"].pop("run_id"))
     run.edit_config(lambda values: values.pop("run_id"))
 
 
@@ -52,7 +53,7 @@ def a_run_renamed(folder):
 @breaks_result("runs.3")
 def another_run_than_planned(folder):
     run = Evidence((folder / "run_5").rename(folder / "run_6"))
-    run.edit(mllog.CONFIG, lambda record: record["metadata"].update(run_index=6))
+    run.edit(logkeys.CONFIG, lambda record: record["metadata"].update(run_index=6))
     run.edit_config(lambda values: values.update(run_index=6))
 
 
@@ -61,7 +62,7 @@ def a_run_left_out_and_the_plan_with_it(folder):
     shutil.rmtree(folder / "run_5")
     for index in range(1, 5):
         run = Evidence(folder / f"run_{index}")
-        run.edit(mllog.CONFIG, lambda record: record["metadata"].update(runs="some"))
+        run.edit(logkeys.CONFIG, lambda record: record["metadata"].update(runs="some"))
         run.edit_config(lambda values: values.update(runs="some"))
 
 
@@ -75,8 +76,8 @@ def one_seed_for_two(folder):
 @breaks_result("runs.4")
 def one_run_id_for_two(folder):
     run = Evidence(folder / "run_5")
-    run_id = Evidence(folder / "run_1").records()[index_of(run.records(), mllog.CONFIG)]["metadata"]["run_id"]
-    run.edit(mllog.CONFIG, lambda record: record["metadata"].update(run_id=run_id))
+    run_id = Evidence(folder / "run_1").records()[index_of(run.records(), logkeys.CONFIG)]["metadata"]["run_id"]
+    run.edit(logkeys.CONFIG, lambda record: record["metadata"].update(run_id=run_id))
     run.edit_config(lambda values: values.update(run_id=run_id))
 
 
@@ -132,7 +133,7 @@ def copied(folder, change):
     names = {record["key"]: record for record in own.records()}
     for record in copy:
         record["time_ms"] += 3_600_000
-        if record["key"] in (mllog.CONFIG, keys.SEED, mllog.ENERGY, mllog.COST):
+        if record["key"] in (logkeys.CONFIG, keys.SEED, logkeys.ENERGY, logkeys.COST):
             record["value"], record["metadata"] = names[record["key"]]["value"], names[record["key"]]["metadata"]
     change(copy)
     own.write(copy)
@@ -148,7 +149,7 @@ def a_copy_with_other_time_stamps(folder):
 
 
 def tracked(records):
-    return [record["value"] for record in records if record["key"] == mllog.TRACKED]
+    return [record["value"] for record in records if record["key"] == logkeys.TRACKED]
 
 
 @breaks_result("runs.8")
@@ -165,7 +166,7 @@ def a_copy_of_the_times_moved_a_little(folder):
     def change(records):
         for value in tracked(records):
             value.update(loss=2 * value["loss"], throughput=2 * value["throughput"])
-        for record in (r for r in records if r["key"] in (keys.EVAL_START, mllog.TRACKED)):
+        for record in (r for r in records if r["key"] in (keys.EVAL_START, logkeys.TRACKED)):
             record["time_ms"] += 2
 
     copied(folder, change)

@@ -1,0 +1,25 @@
+"""Keys of a log that are ours, for facts that MLPerf's vocabulary has no word for, and those that describe a run."""
+
+from mlperf_logging.mllog import constants as keys
+
+RESTART = "suite_restart"
+CONFIG = "suite_config"
+DATASET = "suite_dataset"
+ENVIRONMENT = "suite_environment"
+COST = "suite_cost"
+ENERGY = "suite_energy"
+TRACKED = "tracked_stats"  # the key that MLPerf submissions use for throughput and loss along the way
+
+# What describes a run, logged once, beside the hyperparameters.
+HEAD = (
+    keys.SUBMISSION_BENCHMARK,
+    keys.SUBMISSION_ORG,
+    keys.SUBMISSION_DIVISION,
+    keys.SUBMISSION_STATUS,
+    keys.SUBMISSION_PLATFORM,
+    CONFIG,
+    keys.SEED,
+    keys.TRAIN_SAMPLES,
+    keys.EVAL_SAMPLES,
+    DATASET,
+)

@@ -1,0 +1,224 @@
+"""What conf/ holds, as immutable values: datasets, benchmarks, systems, frameworks."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any, Literal, Self
+from urllib.parse import quote
+
+from mlperf_logging.mllog.constants import GLOBAL_BATCH_SIZE
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from suite.config import folder
+from suite.config.logkeys import HEAD
+from suite.errors import UserError
+
+Precision = Literal["fp32", "bf16", "fp16"]
+
+
+class Values(BaseModel):
+    """An immutable record that refuses unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class File(Values):
+    """One file of a dataset, relative to the data root, and where it can be downloaded by itself, if it can."""
+
+    path: str
+    bytes: int
+    sha256: str
+    url: str | None = None
+
+
+class Remote(File):
+    """A file that can be downloaded."""
+
+    url: str
+
+
+class Mirror(Values):
+    """Where a dataset's files can be downloaded one by one: at `url` + the path without its beginning `below`."""
+
+    url: str
+    below: str
+
+
+class Dataset(Values):
+    """Where a benchmark's data comes from and what it must be.
+
+    `arrays` gives the sha256 of each prepared array (dtype, shape and bytes, see `suite.store.arrays`):
+    the content that counts, whatever the files around it look like. `files` is empty when the data is embedded; a
+    name stands for the many files of `conf/files/<name>.txt`. `archive` unpacks, in the data root, to the files.
+    """
+
+    name: str
+    licence: str
+    citation: str
+    source: str
+    train_samples: int | None = None  # one epoch; None where the data is made while training
+    eval_samples: int
+    files: tuple[File, ...] | str = ()
+    archive: Remote | None = None
+    mirror: Mirror | None = None
+    arrays: dict[str, str]
+
+    @property
+    def members(self) -> tuple[File, ...]:
+        """The files, read from `conf/files/` where only a name is given."""
+        return listed(self.files) if isinstance(self.files, str) else self.files
+
+    def remote(self, file: File) -> Remote | None:
+        """Where one of the files can be downloaded: its own `url`, or its place on the mirror."""
+        url = file.url
+        if url is None and self.mirror:
+            url = self.mirror.url + quote(file.path.removeprefix(self.mirror.below))
+        return Remote(path=file.path, bytes=file.bytes, sha256=file.sha256, url=url) if url else None
+
+    @property
+    def bytes(self) -> int:
+        """The size of all files together."""
+        return sum(file.bytes for file in self.members)
+
+
+class Evaluation(Values):
+    """The fixed cadence, in training samples: at the first whole step at or after `first`, then every `every`."""
+
+    first: int = Field(gt=0)
+    every: int = Field(gt=0)
+
+
+class Range(Values):
+    """A hyperparameter that is free from `low` to `high`, both allowed."""
+
+    low: float
+    high: float
+
+
+class Formula(Values):
+    """A hyperparameter that follows another one: its reference value times (other / other's reference) ^ `power`.
+
+    `tolerance` is relative: 0.01 allows from 0.99 to 1.01 times what the formula gives.
+    """
+
+    proportional_to: str
+    power: float = 1.0
+    tolerance: float = Field(ge=0)
+
+
+class Benchmark(Values):
+    """A task at a scale: what must be learned, how well, how it is measured, and by which hyperparameters."""
+
+    task: str
+    scale: str
+    title: str
+    metric: str
+    metric_signature: str | None = None  # which version of the metric it is, where its library has a name for that
+    target: float
+    direction: Literal["higher", "lower"]
+    evaluation: Evaluation
+    budget_samples: int = Field(gt=0)
+    runs: int = Field(gt=0)
+    dataset: Dataset
+    precision: Precision | None = None  # the reference's on every system; None: the system's
+    hyperparameters: dict[str, Any]
+    free: dict[str, Range | Formula] = Field(default_factory=dict)  # every other hyperparameter is fixed
+
+    @model_validator(mode="after")
+    def _steps_are_short(self) -> Self:
+        batch = self.hyperparameters.get(GLOBAL_BATCH_SIZE, 1)
+        if type(batch) is not int or batch < 1:
+            raise UserError(f"global_batch_size {batch!r} of {self.name} is not a whole number from 1")
+        if batch > self.evaluation.every:
+            raise UserError(
+                f"global_batch_size {batch} of {self.name} is more than the {self.evaluation.every} samples between "
+                "two evaluations. Make it smaller."
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _own_names(self) -> Self:
+        taken = sorted(set(HEAD) & self.hyperparameters.keys())
+        if taken:
+            raise UserError(
+                f"hyperparameter {taken[0]!r} of {self.name}: the log has another line of that name. Rename it."
+            )
+        return self
+
+    @property
+    def name(self) -> str:
+        """`task/scale`."""
+        return f"{self.task}/{self.scale}"
+
+    def reached(self, quality: float) -> bool:
+        """Whether `quality` meets the target; a quality that is not a number never does."""
+        return quality >= self.target if self.direction == "higher" else quality <= self.target
+
+    def next_evaluation(self, samples: int) -> int:
+        """The samples at which the evaluation after `samples` is due: at the first whole step at or after it."""
+        first, every = self.evaluation.first, self.evaluation.every
+        blocks = 0 if samples < first else (samples - first) // every + 1
+        return min(first + blocks * every, self.budget_samples)
+
+
+class Price(Values):
+    """Where a price per hour comes from."""
+
+    provider: str
+    instance: str
+    region: str
+    date: str
+    source: str
+    currency: str = "USD"
+
+
+class System(Values):
+    """The machine under test, as `conf/hw/<name>.yaml` describes it.
+
+    `accelerator` is a regular expression searched for in each accelerator's name, or `None` for no accelerator.
+    Unknown figures are `None`. `*_per_cpu` figures are multiplied by the number of logical CPUs found.
+    """
+
+    name: str
+    title: str
+    accelerator: str | None = None
+    accelerators_per_node: int = Field(default=0, ge=0)
+    nodes: int = Field(default=1, gt=0)
+    memory_gb: float | None = None
+    peak_tflops: dict[Precision, float] = Field(default_factory=dict)
+    precision: Precision | None = None
+    power_ceiling_w: float | None = Field(default=None, gt=0)
+    power_ceiling_w_per_cpu: float | None = Field(default=None, gt=0)
+    price_per_hour: float | None = Field(default=None, ge=0)
+    price_per_cpu_hour: float | None = Field(default=None, ge=0)
+    price: Price | None = None
+    default_scale: str
+
+    @property
+    def device_kind(self) -> str:
+        """`gpu` or `cpu`: what an implementation is to train on."""
+        return "gpu" if self.accelerator else "cpu"
+
+    @field_validator("accelerator")
+    @classmethod
+    def _pattern(cls, pattern: str | None) -> str | None:
+        if pattern is not None:
+            re.compile(pattern)
+        return pattern
+
+
+class Framework(Values):
+    """A framework a reference implementation can be written in: the module it imports, the extra that installs it."""
+
+    name: str
+    title: str
+    module: str
+    extra: str
+
+
+@cache
+def listed(name: str) -> tuple[File, ...]:
+    """The files of `conf/files/<name>.txt`, which has a line `<sha256>  <bytes>  <path>` for each."""
+    lines = (folder.CONF / "files" / f"{name}.txt").read_text().splitlines()
+    return tuple(File(sha256=sha256, bytes=int(size), path=path) for sha256, size, path in map(str.split, lines))

@@ -1,0 +1,55 @@
+"""The plan of a command: which benchmark, system, framework and seeds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from suite import __version__
+from suite.config.models import Benchmark, Framework, Precision, System
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a command will do: `len(seeds)` runs of one benchmark on one system, together one result."""
+
+    benchmark: Benchmark
+    system: System
+    framework: Framework
+    precision: Precision
+    seeds: tuple[int, ...]
+    result_id: str
+    submitter: str
+    division: str
+    status: str
+    out: Path
+
+    @property
+    def declared(self) -> dict[str, str]:
+        """What a person says of the result; it stands alike in log, configuration and system description."""
+        return {"submitter": self.submitter, "division": self.division, "status": self.status}
+
+    def folder(self, index: int) -> Path:
+        """The evidence folder of run `index`, which counts from 1."""
+        return self.out / f"run_{index}" if len(self.seeds) > 1 else self.out
+
+    def resolved(self, index: int) -> dict[str, Any]:
+        """The content of `config.yaml` of run `index`: all that decided what the run did, no path of a machine."""
+        return {
+            "suite_version": __version__,
+            "task": self.benchmark.task,
+            "scale": self.benchmark.scale,
+            "framework": self.framework.name,
+            "precision": self.precision,
+            "device": self.system.device_kind,
+            **self.declared,
+            "run_id": f"{self.result_id}-{index}",
+            "result_id": self.result_id,
+            "run_index": index,
+            "runs": len(self.seeds),
+            "seed": self.seeds[index - 1],
+            "seeds": list(self.seeds),
+            "system": self.system.model_dump(mode="json"),
+            "benchmark": self.benchmark.model_dump(mode="json"),
+        }

@@ -1,0 +1,79 @@
+"""Our own checks of a package: its runs against each other, and against whose it is said to be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import combinations
+
+from suite.mlperf import systems
+from suite.mlperf.logs import LogReview
+from suite.mlperf.packages import Group
+from suite.mlperf.scores import droppable
+from suite.mlperf.strict import Traits
+from suite.rules.finding import Finding, shown
+
+_ALIKE = 0.9  # share of equal events from which on two runs are copies
+_MOST = 200  # runs of a folder that are compared
+_FEW = 4  # events or evaluations below which likeness may be chance
+
+
+def findings(group: Group, runs: list[LogReview]) -> list[Finding]:
+    """What breaks our checks in `runs`, the logs of one benchmark in `group`."""
+    return [*_copies(runs), *_organisation(group, runs), *_excused(runs)]
+
+
+def _copies(runs: list[LogReview]) -> Iterator[Finding]:
+    """A copy has its original's times, counted from run_start, or all its evaluations' values."""
+    copies: set[str] = set()
+    for first, second in combinations(runs[:_MOST], 2):
+        if second.path not in copies and (alike := _alike(first.traits, second.traits)):
+            copies.add(second.path)
+            mend = "submit runs that were each made on their own"
+            expected = f"a run other than {first.path}"
+            yield Finding("mlperf-strict/copy", "fail", second.path, None, expected, alike, mend)
+
+
+def _alike(a: Traits, b: Traits) -> str | None:
+    most = max(len(a.events), len(b.events))
+    same = len(a.events & b.events)
+    if most >= _FEW and same >= _ALIKE * most:
+        return f"{same} of {most} events at the same time of the run"
+    if len(a.qualities) >= _FEW and a.qualities == b.qualities and len(set(a.qualities)) >= _FEW:
+        return f"the same {len(a.qualities)} qualities"
+    return None
+
+
+def _organisation(group: Group, runs: list[LogReview]) -> Iterator[Finding]:
+    """The submitter is who the system's description or the submitter's folder names, else who most of the logs name."""
+    submitter = systems.description(group).get("submitter")
+    names = [name for name in (submitter, group.org if group.org_is_submitted else None) if isinstance(name, str)]
+    if not names:
+        usual, times = max(Counter(run.org for run in runs).items(), key=lambda item: item[1])
+        if usual is None or 2 * times <= len(runs):
+            return
+        names = [usual]
+    for run in runs:
+        if run.org is not None and _plain(run.org) not in {_plain(name) for name in names}:
+            expected = f"submission_org {shown(' or '.join(dict.fromkeys(names)))}"
+            line = run.traits.org_line
+            mend = "log the organisation that submits"
+            yield Finding("mlperf-strict/organisation", "fail", run.path, line, expected, run.org, mend)
+
+
+def _plain(name: str) -> str:
+    return "".join(c for c in name.casefold() if c.isalnum())
+
+
+def _excused(runs: list[LogReview]) -> Iterator[Finding]:
+    failed = [run for run in runs if run.official != "pass"]
+    if len(runs) == 1 or len(failed) > droppable(next((run.benchmark for run in runs if run.benchmark), None)):
+        return
+    for run in failed:
+        if not run.traits.only_missed:
+            reasons = [finding for finding in run.findings if finding.severity != "note"]
+            where = run.findings[0].line if run.findings else None
+            expected = "a log that complies, or one that only missed the target"
+            found = f"{len(reasons)} findings, the first against {reasons[0].rule}"
+            mend = "submit a run that complies in its place"
+            yield Finding("mlperf-strict/excused", "fail", run.path, where, expected, found, mend)

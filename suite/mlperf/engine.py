@@ -1,0 +1,215 @@
+"""A log held to a compiled ruleset, as the official checker does it: file by file, line by line, in the log's order.
+
+Where that checker ends in a traceback there is a finding here, and the check goes on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from suite.mlperf.compiling import KeyRule, RuleFile, Ruleset, Test
+from suite.mlperf.lines import Log, LogLine
+from suite.rules.finding import MAX_FINDINGS, Finding, Severity, shown
+
+_REMEMBERED = re.compile(r"s\['(\w+)'\]")
+_MEND_LINE = "submit the log as mlperf_logging.mllog wrote it"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What in a log breaks the rules, all of it up to MAX_FINDINGS, and where the target was reached.
+
+    `passing` are the lines for which a condition held that must hold once; `missed` are the findings that it never did.
+    """
+
+    findings: list[Finding]
+    passing: list[LogLine]
+    missed: list[Finding]
+
+
+def check(ruleset: Ruleset, log: Log, path: str) -> Outcome:
+    """Hold `log`, whose file is `path` in what is reviewed, to the ruleset."""
+    return _Check(ruleset, log, path).run()
+
+
+def of_lines(log: Log, ruleset: str, path: str) -> list[Finding]:
+    """The findings about lines that are not well-formed, or missing altogether."""
+    rule, expected = f"{ruleset}/line", "a well-formed log line"
+    made = [
+        Finding(rule, "fail", path, log.number(problem.lineno), expected, shown(problem.what), _MEND_LINE)
+        for problem in log.problems[:MAX_FINDINGS]
+    ]
+    if not log.count:
+        expected = f"lines that begin with {log.token.strip()}"
+        made.append(Finding(rule, "fail", path, None, expected, "none", "submit the log of the run"))
+    return made
+
+
+class _Check:
+    """One log's check. A message about a key is void once a later rule file speaks of that key, hence `of_keys`."""
+
+    def __init__(self, ruleset: Ruleset, log: Log, path: str) -> None:
+        self.ruleset, self.log, self.path = ruleset, log, path
+        self.of_keys: dict[str, list[Finding]] = {}
+        self.lasting = of_lines(log, ruleset.name, path)
+        self.queue = [ruleset.entrance]
+        self.done: set[str] = set()
+        self.passing: list[LogLine] = []
+        self.missed: list[Finding] = []
+
+    def run(self) -> Outcome:
+        lines = list(self.log.lines)
+        while self.queue and not self.log.cut:
+            name = self.queue.pop(0)
+            if name not in self.done:
+                self.done.add(name)
+                self._file(self.ruleset.files[name], lines)
+        findings = [*chain.from_iterable(self.of_keys.values()), *self.lasting][:MAX_FINDINGS]
+        return Outcome(findings, self.passing, self.missed)
+
+    def _file(self, file: RuleFile, lines: list[LogLine]) -> None:
+        s: dict[str, Any] = {}
+        label = file.name.partition("/")[2].removesuffix(".yaml")
+        if file.begin:
+            try:
+                file.begin(s, lines)
+            except Exception as error:
+                self._unusable(f"{label}/BEGIN", 0, error, "a line of the log")
+        for key in file.keys:
+            self.of_keys.pop(key, None)
+        values: dict[str, list[Any]] = {key: [] for key in file.keys}
+        last: dict[str, LogLine] = {}
+        met: set[str] = set()  # keys whose `some` condition held
+        rules = file.keys
+        for line in lines:
+            key = line.key
+            rule = rules.get(key)
+            if rule is None:
+                continue
+            try:
+                values[key].append(line.value["value"])
+            except (KeyError, TypeError, IndexError):  # of 0.6, where a line's value may be anything
+                continue
+            v, first = line.value, key not in last
+            last[key] = line
+            if first or "submission_" not in key:
+                for test in rule.checks:
+                    try:  # as _holds: here it is worth the call
+                        if test.holds(s, line, v):
+                            continue
+                    except Exception:
+                        pass
+                    self._broken(test, s, line, label)
+                if rule.post:
+                    self._post(rule.post, s, line, v, label)
+            if first:
+                for test in rule.first:
+                    if not _holds(test, s, line, v):
+                        self._broken(test, s, line, label)
+            if rule.some:
+                try:
+                    if rule.some.holds(s, line, v):
+                        self.passing.append(line)
+                        met.add(key)
+                except Exception as error:
+                    self._unusable(f"{label}/{key}", line.lineno, error, _value(line))
+        for key, rule in rules.items():
+            if rule.some and key in last and key not in met:
+                found = _found(rule.some, s, last[key])
+                expected = f"one {key} at least with {rule.some.text}"
+                self._add(None, f"{label}/{key}", last[key].lineno, expected, f"at last {found}", "reach the target")
+                self.missed.append(self.lasting[-1])
+            self._occurrences(label, key, rule, values, last.get(key))
+        for test in file.end:
+            self._end(test, s, label)
+
+    def _broken(self, test: Test, s: dict[str, Any], line: LogLine, label: str) -> None:
+        key = line.key
+        mend = f"log {key} as the rules of the round ask"
+        self._add(key, f"{label}/{key}", line.lineno, f"{key} with {test.text}", _found(test, s, line), mend)
+
+    def _post(self, post: Callable[..., Any], s: dict[str, Any], line: LogLine, v: Any, label: str) -> None:
+        def enqueue(name: str) -> None:
+            if name in self.ruleset.files:
+                self.queue.append(name)
+            else:
+                expected = f"{line.key}: one that the round has rules for"
+                mend = "name a benchmark, division or optimizer of the round"
+                self._add(None, f"{label}/{line.key}", line.lineno, expected, _value(line), mend)
+
+        try:
+            post(s, line, v, enqueue)
+        except Exception:
+            expected = f"{line.key}: a value that the rules can use"
+            self._add(line.key, f"{label}/{line.key}", line.lineno, expected, _value(line), "log a value of its type")
+
+    def _unusable(self, rule: str, lineno: int, error: Exception, found: str) -> None:
+        """Here the official checker ends in a traceback."""
+        expected, mend = "a value that the rules can use", "log a value of its type"
+        self._add(None, rule, lineno, expected, f"{found} ({type(error).__name__})", mend)
+
+    def _occurrences(
+        self, label: str, key: str, rule: KeyRule, values: dict[str, list[Any]], last: LogLine | None
+    ) -> None:
+        required, count = rule.required or "OPTIONAL", len(values[key])
+        severity: Severity = "fail"
+        if required == "EXACTLY_ONE":
+            if count == 1:
+                return
+            found = f"{count} of them"
+            if count and values[key].count(values[key][0]) == count:
+                severity = "note"
+            elif count:
+                found += ": " + ", ".join(sorted({shown(value) for value in values[key][:100]}))
+            expected, mend = f"exactly one {key}", f"log {key} once"
+            self._add(key, f"{label}/{key}", last.lineno if last else 0, expected, found, mend, severity)
+        elif required.startswith("AT_LEAST_ONE_OR("):
+            others = [name.strip() for name in required[len("AT_LEAST_ONE_OR(") : -1].split(",")]
+            if not count and not any(values[other] for other in others):
+                expected = f"at least one {' or '.join([key, *others])}"
+                self._add(None, f"{label}/{key}", 0, expected, "none", f"log {key}")
+        elif required.startswith("AT_LEAST"):
+            needed = 1 if required == "AT_LEAST_ONE" else int(required[len("AT_LEAST(") : -1])
+            if count < needed:
+                self._add(key, f"{label}/{key}", 0, f"at least {needed} {key}", f"{count} of them", f"log {key}")
+
+    def _end(self, test: Test, s: dict[str, Any], label: str) -> None:
+        if _holds(test, s, None, None):
+            return
+        names = dict.fromkeys(_REMEMBERED.findall(test.text))
+        found = ", ".join(f"{name}: {shown(s.get(name))}" for name in names)
+        self._add(None, f"{label}/END", 0, test.text, found, "log what the rules of the round ask")
+
+    def _add(
+        self, key: str | None, rule: str, lineno: int, expected: str, found: str, mend: str, severity: Severity = "fail"
+    ) -> None:
+        where = self.lasting if key is None else self.of_keys.setdefault(key, [])
+        if len(where) < MAX_FINDINGS:
+            line = self.log.number(lineno)
+            rule = f"{self.ruleset.name}/{rule}"
+            where.append(Finding(rule, severity, self.path, line, shown(expected), shown(found), mend))
+
+
+def _holds(test: Test, s: dict[str, Any], line: LogLine | None, v: Any) -> bool:
+    """As for the official checker, a condition that cannot be evaluated does not hold."""
+    try:
+        return bool(test.holds(s, line, v))
+    except Exception:
+        return False
+
+
+def _value(line: LogLine) -> str:
+    return f"{line.key} {shown(line.value['value'])}"
+
+
+def _found(test: Test, s: dict[str, Any], line: LogLine) -> str:
+    """What the condition was about: the line's value, its metadata if asked for, and what the file remembers."""
+    parts = [_value(line)]
+    if "metadata" in test.text:
+        parts.append(f"metadata {shown(line.value.get('metadata'))}")
+    parts += [f"{name} {shown(s.get(name))}" for name in dict.fromkeys(_REMEMBERED.findall(test.text))]
+    return ", ".join(parts)

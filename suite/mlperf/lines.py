@@ -1,0 +1,204 @@
+"""The lines of a log of MLPerf Training, of every round: v0.5, 0.6 (`:::MLL`) and 0.7 on (`:::MLLOG` with JSON).
+
+What counts as a line, and which of them are in order, is as the official parsers have it: latin-1, lines end at LF, CR
+or CR LF, the last token of a line begins it. Line numbers, however, are those of the file: from 1, counting LF.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Container
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate, islice
+from typing import Any
+
+from pydantic_core import from_json
+
+from suite.store.disk import UnsafeFile
+
+MAX_LINES = 200_000  # log lines of one file
+MAX_PROBLEMS = 1000  # malformed lines, after which the rest of a file is not read
+
+TOKEN_05 = ":::MLPv0.5.0 "
+_06 = ":::MLL"
+_07 = ":::MLLOG "
+_LINE_05 = re.compile(r"(\S+) ([0-9.]+) \([^()]*\) ([A-Za-z0-9_]+)(?:: (.*))?\Z")
+_LINE_06 = re.compile(r" ([\d.]+) ([A-Za-z0-9_]+) ?:\s+(.+)\Z")
+
+
+class _All:
+    """Holds every key."""
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str)
+
+
+ALL: Container[str] = _All()
+
+
+@dataclass(slots=True)
+class LogLine:
+    """One line, with the attributes that the rule files use. `value` holds at least `value` and `metadata`.
+
+    `timestamp` is in the unit of the round: milliseconds, seconds up to 0.6. `lineno` is the line's place among the
+    tokens of the file (`Log.number` makes the file's line of it), -1 for a line that a rule file made up.
+    """
+
+    timestamp: float
+    key: str
+    value: Any
+    lineno: int
+    full_string: str = ""
+
+
+@dataclass(slots=True)
+class Problem:
+    """A line that is not in order; for some of them the official checker ends in a traceback."""
+
+    lineno: int
+    what: str
+
+
+@dataclass
+class Log:
+    """A log as read. `lines` are those of the keys that were asked for, `count` counts all well-formed ones."""
+
+    token: str
+    pieces: list[str]  # the file's text as the tokens part it
+    lines: list[LogLine] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    count: int = 0
+
+    @property
+    def cut(self) -> bool:
+        """Whether the rest of the file was not read, for so much of it is malformed."""
+        return len(self.problems) >= MAX_PROBLEMS
+
+    def timed(self) -> tuple[LogLine, LogLine] | None:
+        """The run_start and the run_stop between which the official summarizer times the run, None if one is missing.
+
+        They are the last of each that it has met when it has met both.
+        """
+        start = stop = None
+        for line in self.lines:
+            if line.key == "run_start":
+                start = line
+            elif line.key == "run_stop":
+                stop = line
+            if start and stop:
+                return start, stop
+        return None
+
+    def number(self, lineno: int) -> int | None:
+        """The line of the file, from 1, of the token that is `lineno`-th; None for a line that is not of the file."""
+        return self._numbers[lineno] if lineno >= 1 else None
+
+    @cached_property
+    def _numbers(self) -> list[int]:
+        return list(accumulate((piece.count("\n") for piece in self.pieces), initial=1))
+
+    def prefixes(self) -> list[str]:
+        """What stands before each token in its line; place 0 is empty."""
+        return ["", *(piece[piece.rfind("\n") + 1 :] for piece in self.pieces[:-1])]
+
+
+def read(content: bytes, ruleset: str, keys: Container[str]) -> Log:
+    """The log of `ruleset` in a file's `content`; its well-formed lines are kept if their key is one of `keys`.
+
+    Raises UnsafeFile for more than MAX_LINES log lines.
+    """
+    text = content.decode("latin-1")
+    token = {"mlperf-0.5": TOKEN_05, "mlperf-0.6": _06}.get(ruleset, _07)
+    log = Log(token, pieces := text.split(token))
+    if len(pieces) > MAX_LINES:
+        raise UnsafeFile(f"has more than {MAX_LINES} log lines")
+    if text.count("\r") != text.count("\r\n"):  # a CR before LF is white space to JSON, one alone ends a line
+        pieces = text.replace("\r", "\n").split(token)
+    if token == _07:
+        _read_07(log, pieces, keys)
+    else:
+        _read_by(_parsed_05 if token == TOKEN_05 else _parsed_06, log, pieces, keys)
+    return log
+
+
+def _read_07(log: Log, pieces: list[str], keys: Container[str]) -> None:
+    """Each of `pieces` but the first begins behind a token; almost every one with a JSON object and the line's end.
+
+    `from_json` takes two thirds of the time of `json.loads`. What it refuses `json.loads` decides, as in the official
+    parser; what it accepts is JSON.
+    """
+    lines, last, skipped = log.lines, len(pieces) - 1, 0
+    for lineno, piece in enumerate(islice(pieces, 1, None), 1):
+        end = piece.find("\n")
+        try:
+            entry = from_json(piece[: end if end >= 0 else 0])
+            time = float(entry["time_ms"])
+            key = entry["key"]
+            entry["value"], entry["metadata"]
+            if key in keys:
+                lines.append(LogLine(time, key, entry, lineno))
+            continue
+        except Exception:  # whatever it is, the slow way finds out
+            pass
+        if end < 0 and lineno < last:
+            skipped += 1  # a further token stands in this line
+        elif not log.cut:
+            _one(_parsed_07, log, piece.partition("\n")[0], lineno, keys)
+    log.count = last - skipped - len(log.problems)
+
+
+def _read_by(parsed: Callable[[str, int], LogLine], log: Log, pieces: list[str], keys: Container[str]) -> None:
+    last, skipped = len(pieces) - 1, 0
+    for lineno in range(1, len(pieces)):
+        line, end_of_line, _ = pieces[lineno].partition("\n")
+        if not end_of_line and lineno < last:
+            skipped += 1
+        elif not log.cut:
+            _one(parsed, log, line, lineno, keys)
+    log.count = last - skipped - len(log.problems)
+
+
+def _one(parsed: Callable[[str, int], LogLine], log: Log, line: str, lineno: int, keys: Container[str]) -> None:
+    try:
+        made = parsed(line.rstrip(), lineno)
+    except ValueError as error:
+        log.problems.append(Problem(lineno, str(error)))
+    except KeyError as error:
+        log.problems.append(Problem(lineno, f"no {error.args[0]}"))
+    except (TypeError, OverflowError, RecursionError) as error:
+        log.problems.append(Problem(lineno, f"not a log line's object: {type(error).__name__}"))
+    else:
+        if isinstance(made.key, str) and made.key in keys:
+            log.lines.append(made)
+
+
+def _parsed_07(line: str, lineno: int) -> LogLine:
+    entry = json.loads(line)
+    if entry is None:
+        raise ValueError("no object")
+    time = float(entry["time_ms"])
+    entry["value"], entry["metadata"]
+    return LogLine(time, entry["key"], entry, lineno)
+
+
+def _parsed_06(line: str, lineno: int) -> LogLine:
+    match = _LINE_06.match(line)
+    if match is None:
+        raise ValueError("not of the form :::MLL SECONDS KEY: JSON")
+    return LogLine(float(match[1]), match[2], json.loads(match[3]), lineno)
+
+
+def _parsed_05(line: str, lineno: int) -> LogLine:
+    """A value that is not JSON is text: v0.5 had no rule for it."""
+    match = _LINE_05.match(line)
+    if match is None:
+        raise ValueError("not of the form :::MLPv0.5.0 BENCHMARK SECONDS (FILE:LINE) KEY[: JSON]")
+    value = match[4]
+    if value is not None:
+        with suppress(ValueError, RecursionError):
+            value = json.loads(value)
+    entry: dict[str, Any] = {"value": value, "metadata": {}, "benchmark": match[1]}
+    return LogLine(float(match[2]), match[3], entry, lineno)

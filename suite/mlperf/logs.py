@@ -1,0 +1,114 @@
+"""The review of one log: read it safely, hold it to the ruleset, and keep of it what its package is judged by."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from suite.mlperf import engine, lines, strict
+from suite.mlperf.compiling import compiled
+from suite.mlperf.engine import Outcome
+from suite.mlperf.lines import TOKEN_05, Log
+from suite.mlperf.rulefiles import WITHOUT_RULES
+from suite.rules.finding import MAX_FINDINGS, Finding, shown
+from suite.store.disk import UnsafeFile, read_safely
+
+Verdict = Literal["pass", "fail", "error"]
+
+MAX_BYTES = 128 << 20
+SECOND = {WITHOUT_RULES: 1.0, "mlperf-0.6": 1.0}  # in the unit of the log's times; later rounds: milliseconds
+_KEYS = frozenset({"submission_benchmark", "submission_division", "submission_org", "run_start", "run_stop"})
+
+
+@dataclass(frozen=True)
+class LogReview:
+    """One log. `path` is relative to what is reviewed; `official` is the verdict without what strict adds.
+
+    `minutes` from run_start to run_stop; None where the log does not say, as `benchmark`, `division` and `org`.
+    `traits` are what strict compares between the logs of a package.
+    """
+
+    path: str
+    verdict: Verdict
+    findings: list[Finding]
+    official: Verdict
+    benchmark: str | None = None
+    division: str | None = None
+    org: str | None = None
+    minutes: float | None = None
+    traits: strict.Traits = field(default_factory=strict.Traits)
+
+
+def verdict(findings: list[Finding]) -> Verdict:
+    """What follows from findings: notes alone pass."""
+    severities = {finding.severity for finding in findings}
+    return "fail" if "fail" in severities else "error" if "error" in severities else "pass"
+
+
+def review_log(path: Path, label: str, ruleset: str, strict_too: bool) -> LogReview:
+    """The review of the log at `path`, which stands as `label` in what is reviewed. Nothing it holds raises."""
+    label = shown(label)
+    try:
+        return _reviewed(read_safely(path, MAX_BYTES), label, ruleset, strict_too)
+    except UnsafeFile as error:
+        found = str(error)
+    except OSError as error:
+        found = error.strerror or "cannot be read"
+    except RecursionError:
+        found = "holds values that are nested too deeply"
+    expected = f"a plain file of at most {MAX_BYTES >> 20} MiB"
+    unread = Finding(f"{ruleset}/file", "error", label, None, expected, shown(found), "submit the log itself")
+    return LogReview(label, "error", [unread], "error")
+
+
+def _reviewed(content: bytes, label: str, ruleset: str, strict_too: bool) -> LogReview:
+    if ruleset == WITHOUT_RULES:
+        log = lines.read(content, ruleset, _KEYS)
+        outcome = Outcome(engine.of_lines(log, ruleset, label), [], [])
+    else:
+        rules = compiled(ruleset)
+        log = lines.read(content, ruleset, lines.ALL if strict_too else rules.keys | _KEYS)
+        outcome = engine.check(rules, log, label)
+    second = SECOND.get(ruleset, 1000.0)
+    official = verdict(outcome.findings)
+    values = _first_values(log)
+    findings, traits = outcome.findings, strict.Traits()
+    if strict_too:
+        findings = [*findings, *strict.findings(log, outcome, ruleset, values, label, second)]
+        traits = strict.traits(log, outcome)
+    return LogReview(
+        label,
+        verdict(findings),
+        findings[: 2 * MAX_FINDINGS],
+        official,
+        values.get("submission_benchmark"),
+        values.get("submission_division"),
+        values.get("submission_org"),
+        _minutes(log, second),
+        traits,
+    )
+
+
+def _first_values(log: Log) -> dict[str, str]:
+    """The text of each submission_ key in its first line; v0.5 names the benchmark in each line instead."""
+    found: dict[str, str] = {}
+    for line in log.lines:
+        if line.key.startswith("submission_") and line.key not in found:
+            value = line.value.get("value") if isinstance(line.value, dict) else None
+            if isinstance(value, str):
+                found[line.key] = shown(value)
+    if log.token == TOKEN_05 and log.lines:
+        found["submission_benchmark"] = log.lines[0].value["benchmark"]
+    return found
+
+
+def _minutes(log: Log, second: float) -> float | None:
+    """From run_start to run_stop, None if one is missing."""
+    timed = log.timed()
+    if timed is None:
+        return None
+    start, stop = timed
+    minutes = (stop.timestamp - start.timestamp) / 60 / second
+    return minutes if math.isfinite(minutes) else None

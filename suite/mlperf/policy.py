@@ -1,0 +1,116 @@
+"""What the policy fixes and the rule files do not check: `policy.yaml`, and the log lines that depart from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict
+
+from suite.mlperf.lines import LogLine
+
+Departure = tuple[LogLine, str, Any]
+"""A line, what was expected, what was found."""
+
+_DATA = Path(__file__).with_name("policy.yaml")
+_TOLERANCE = 1e-6  # relative
+
+
+class Evaluation(BaseModel):
+    """When to evaluate: see `policy.yaml`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    every: int | None = None
+    skip: tuple[float, float] | None = None
+    epochs: float | None = None
+    within: float = _TOLERANCE
+
+
+class Policy(BaseModel):
+    """The entry of one benchmark in some rounds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    benchmark: str
+    rounds: list[str]
+    fixed: dict[str, float] = {}
+    scaled: dict[str, tuple[float, str]] = {}
+    evaluation: Evaluation | None = None
+
+
+@cache
+def _policies() -> dict[tuple[str, str], Policy]:
+    entries = [Policy(**entry) for entry in yaml.safe_load(_DATA.read_text())]
+    return {(entry.benchmark, each): entry for entry in entries for each in entry.rounds}
+
+
+def policy(benchmark: str | None, ruleset: str) -> Policy | None:
+    """What is known of `benchmark` in the round of `ruleset`, None if nothing."""
+    return _policies().get((benchmark or "", ruleset.removeprefix("mlperf-")))
+
+
+def hyperparameters(policy: Policy, lines: list[LogLine]) -> Iterator[Departure]:
+    """The lines whose value is not the fixed one, or not in proportion to another's."""
+    values = {line.key: number(line.value["value"]) for line in lines}
+    for line in lines:
+        value = line.value["value"]
+        if line.key in policy.fixed:
+            expected = policy.fixed[line.key]
+            if not _close(number(value), expected):
+                yield line, f"{line.key} {expected:g}", value
+        elif line.key in policy.scaled:
+            factor, other = policy.scaled[line.key]
+            base = values.get(other)
+            if base is not None and not _close(number(value), factor * base):
+                yield line, f"{line.key} {factor * base:g}, which is {factor:g} times {other}", value
+
+
+def schedule(policy: Policy, lines: list[LogLine]) -> Iterator[Departure]:
+    """The eval_accuracy lines where the schedule has no evaluation; the first one may be off by a batch."""
+    evaluation = policy.evaluation
+    if evaluation is None:
+        return
+    unit = "epoch_num" if evaluation.epochs else "samples_count"
+    found = [(line, _metadata_number(line, unit)) for line in lines if line.key == "eval_accuracy"]
+    places = [(line, place) for line, place in found if place is not None]
+    if evaluation.epochs:
+        step, first, slack = evaluation.epochs, evaluation.epochs, evaluation.epochs
+    else:
+        batch = next((number(line.value["value"]) for line in lines if line.key == "global_batch_size"), None)
+        if not batch or batch < 0 or evaluation.every is None:
+            return
+        step = math.ceil(evaluation.every / batch) * batch
+        skip = evaluation.skip
+        skipped = math.floor(skip[0] * batch + skip[1]) if skip else 0
+        first, slack = (skipped + 1) * step, batch if skip else math.inf
+    if places and abs(places[0][1] - first) > slack * (1 + _TOLERANCE):
+        yield places[0][0], f"the first evaluation at {unit} {first:g}", f"{unit} {places[0][1]:g}"
+    for (_, before), (line, place) in pairwise(places):
+        if not math.isclose(place - before, step, rel_tol=evaluation.within) and place != before:
+            yield line, f"an evaluation at {unit} {before + step:g}, {step:g} after the last", f"{unit} {place:g}"
+
+
+def number(value: Any) -> float | None:
+    """A finite number, also one that is written as text, as some submitters do; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        found = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return found if math.isfinite(found) else None
+
+
+def _metadata_number(line: LogLine, key: str) -> float | None:
+    metadata = line.value["metadata"]
+    return number(metadata.get(key)) if isinstance(metadata, dict) else None
+
+
+def _close(found: float | None, expected: float) -> bool:
+    return found is not None and math.isclose(found, expected, rel_tol=_TOLERANCE, abs_tol=1e-12)

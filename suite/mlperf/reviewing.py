@@ -1,0 +1,182 @@
+"""The review of a log, a folder or a whole submission of MLPerf Training."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from suite.mlperf import comparing, packages, rulefiles, systems
+from suite.mlperf.compiling import compiled
+from suite.mlperf.logs import LogReview, Verdict, review_log, verdict
+from suite.mlperf.packages import LOG_NAMES, Package
+from suite.mlperf.rulefiles import WITHOUT_RULES
+from suite.mlperf.scores import Score, droppable, scaling_factor, score
+from suite.mlperf.strict import RULES
+from suite.rules.finding import Finding, shown
+
+Progress = Callable[[int, int], None]
+"""Told after each log: how many are done, how many there are."""
+
+_PARALLEL_FROM = 16  # logs; below it other processes cost more than they bring
+_CHUNK = 8
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """By what was judged: the ruleset, the wheel's version and the sha256 of each rule file."""
+
+    ruleset: str
+    strict: bool
+    wheel: str
+    version: str
+    rule_files: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Review:
+    """The review of what lies at a path. `findings` are those of the package; each of `logs` has its own.
+
+    `counting` are those of both from which the verdict follows: not those of a run that may be dropped.
+    """
+
+    verdict: Verdict
+    findings: list[Finding]
+    logs: list[LogReview]
+    scores: list[Score]
+    provenance: Provenance
+    counting: list[Finding]
+
+    def as_json(self) -> dict[str, Any]:
+        """The object that `--json` prints; its findings are all, those of the logs as well."""
+        return {
+            "verdict": self.verdict,
+            "findings": [asdict(finding) for finding in self.all_findings],
+            "logs": [
+                {
+                    "path": log.path,
+                    "verdict": log.verdict,
+                    "benchmark": log.benchmark,
+                    "minutes": log.minutes,
+                    "findings": [asdict(finding) for finding in log.findings],
+                }
+                for log in self.logs
+            ],
+            "scores": [asdict(each) for each in self.scores],
+            "provenance": asdict(self.provenance),
+        }
+
+    @property
+    def all_findings(self) -> list[Finding]:
+        """The findings of the package, then those of its logs."""
+        return [*self.findings, *(finding for log in self.logs for finding in log.findings)]
+
+
+def review(path: Path, ruleset: str, strict: bool = False, progress: Progress | None = None) -> Review:
+    """Review the log or the folder at `path` by `ruleset` (`rulefiles.rulesets`); `strict`: also by our own checks.
+
+    Logs of a folder are reviewed by as many processes as there are cores; each holds one log at a time.
+
+    Raises UserError for an unknown ruleset, a wheel that is not the pinned one, or a path without a log.
+    """
+    ruleset = rulefiles.known(ruleset)
+    package = packages.survey(path, ruleset)
+    files = {} if ruleset == WITHOUT_RULES else rulefiles.sums(ruleset)
+    provenance = Provenance(ruleset, strict, rulefiles.WHEEL, rulefiles.wheel_version(), files)
+    tasks = [
+        (group.folder / name, f"{group.label}/{name}" if group.label else name, ruleset, strict)
+        for group in package.groups
+        for name in group.logs
+    ]
+    logs: list[LogReview] = []
+    for log in _reviewed(tasks, ruleset):
+        logs.append(log)
+        if progress:
+            progress(len(logs), len(tasks))
+    return _joined(package, logs, provenance)
+
+
+def _reviewed(tasks: list[tuple[Path, str, str, bool]], ruleset: str) -> Iterator[LogReview]:
+    """The reviews in the order of `tasks`, made by as many processes as there are cores for many of them."""
+    if ruleset != WITHOUT_RULES:
+        compiled(ruleset)  # here, so that each process has it
+    cores = len(os.sched_getaffinity(0))
+    if len(tasks) < _PARALLEL_FROM or cores < 2:
+        yield from (review_log(*task) for task in tasks)
+        return
+    # What a log leaves behind holds no cycles: collecting them would cost a sixth of the time.
+    with ProcessPoolExecutor(cores, multiprocessing.get_context("fork"), initializer=gc.disable) as pool:
+        yield from pool.map(_review_task, tasks, chunksize=_CHUNK)
+
+
+def _review_task(task: tuple[Path, str, str, bool]) -> LogReview:
+    return review_log(*task)
+
+
+def _joined(package: Package, logs: list[LogReview], provenance: Provenance) -> Review:
+    """What the logs make together. As the official package checker, it lets some runs of a benchmark be dropped."""
+    findings = list(package.findings)
+    if provenance.ruleset == WITHOUT_RULES:
+        findings.append(_unruled())
+    scores: list[Score] = []
+    refused: list[Finding] = []
+    of_log = iter(logs)
+    described: set[Path] = set()
+    for group in package.groups:
+        here = [next(of_log) for _ in group.logs]
+        if group.description and group.description not in described:
+            described.add(group.description)
+            findings += systems.findings(group, provenance.ruleset)
+        factor, of_factor = scaling_factor(group, provenance.ruleset)
+        findings += of_factor
+        for runs in _by_benchmark(here):
+            scores.append(score(group, runs, factor))
+            if len(logs) > 1:
+                findings += _counted(scores[-1], provenance.ruleset)
+            if provenance.strict:
+                findings += comparing.findings(group, runs)
+            failed = [run for run in runs if run.official == "fail"]
+            if 0 < len(failed) <= min(droppable(scores[-1].benchmark), len(runs) - 1):
+                findings.append(_dropped(scores[-1], failed, provenance.ruleset))
+            else:
+                failed = []
+            for run in runs:
+                refused += (each for each in run.findings if run not in failed or each.rule in RULES)
+    counting = [*findings, *refused]
+    return Review(verdict(counting), findings, logs, scores, provenance, counting)
+
+
+def _unruled() -> Finding:
+    rule, expected = f"{WITHOUT_RULES}/rules", "rules of the round"
+    found = f"none in {rulefiles.WHEEL}: the lines were read and timed, no more"
+    return Finding(rule, "note", "", None, expected, found, "check the run by the rules of v0.5 yourself")
+
+
+def _counted(made: Score, ruleset: str) -> list[Finding]:
+    if made.needed is None or made.logs == made.needed:
+        return []
+    mend = f"submit {made.needed} logs, each named {LOG_NAMES}"
+    expected = f"{made.needed} runs of {made.benchmark}"
+    return [Finding(f"{ruleset}/runs", "note", made.path, None, expected, str(made.logs), mend)]
+
+
+def _dropped(made: Score, failed: list[LogReview], ruleset: str) -> Finding:
+    """That runs which do not comply, few enough, count as dropped ones."""
+    found = f"{len(failed)} of {made.logs} do not: {', '.join(Path(run.path).name for run in failed)}"
+    expected = "every log complies"
+    mend = "nothing, if they only missed the target: they count as the dropped slowest runs"
+    return Finding(f"{ruleset}/dropped", "note", made.path, None, expected, shown(found), mend)
+
+
+def _by_benchmark(logs: list[LogReview]) -> list[list[LogReview]]:
+    """The logs of a folder by the benchmark they name; one that names none goes with the most of the others."""
+    named = Counter(log.benchmark for log in logs if log.benchmark)
+    usual = max(named, key=named.__getitem__, default=None)
+    benchmarks: list[str | None] = [*named] or [usual]
+    return [[log for log in logs if (log.benchmark or usual) == benchmark] for benchmark in benchmarks]

@@ -1,0 +1,201 @@
+"""Our own checks of a log, for the breaches that MLCommons' rule files let through. Each has an id of its own."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from suite.mlperf import policy
+from suite.mlperf.engine import Outcome
+from suite.mlperf.lines import Log, LogLine
+from suite.rules.finding import MAX_FINDINGS, Finding, shown
+
+RULES = {
+    "mlperf-strict/hyperparameter": "A hyperparameter that the policy fixes has its value.",
+    "mlperf-strict/schedule": "The evaluations are where the policy's schedule has them.",
+    "mlperf-strict/cache-clear": "The cache is cleared, and before the run starts.",
+    "mlperf-strict/status": "A run stops with status success or aborted; aborted if it missed the target.",
+    "mlperf-strict/timed-run": "A run starts once and stops once: ranks that each log it do so within a second.",
+    "mlperf-strict/clock": "Within one writer time does not run backwards.",
+    "mlperf-strict/outside-run": "An evaluation that reaches the target lies between run_start and run_stop.",
+    "mlperf-strict/copy": "No two runs of a package are copies of one another.",
+    "mlperf-strict/organisation": "The organisation in the log is the submitter.",
+    "mlperf-strict/excused": "Only a run that missed the target may be dropped, not one that breaks a rule.",
+}
+
+OFFLINE = ("minigo", "stable_diffusion")  # their checkpoints are evaluated after the run, by another program
+_EVENTS = frozenset(
+    f"{interval}_{end}" for interval in ("run", "block", "epoch", "eval") for end in ("start", "stop")
+) | {"init_stop", "eval_accuracy"}
+_MOST_EVENTS = 5000  # of a log that are compared with those of others
+_JITTER = 1.0  # seconds by which the ranks of one writer may differ, but for the events that a run logs once
+_RANK = re.compile(r"(?<!\S)\[?(?:rank ?)?(\d{1,6})[\]:]+(?!\S)")  # in the prefix of a line
+
+Departure = policy.Departure
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A log and what is known of it. `second` is one second in the unit of its times."""
+
+    log: Log
+    lines: list[LogLine]
+    passing: list[LogLine]
+    benchmark: str | None
+    closed: bool
+    ruleset: str
+    second: float
+
+
+def findings(
+    log: Log, outcome: Outcome, ruleset: str, first: dict[str, str], label: str, second: float
+) -> list[Finding]:
+    """What in `log` breaks our checks; `first` holds the first values of its submission_ keys. Nothing raises."""
+    subject = Subject(
+        log,
+        [line for line in log.lines if isinstance(line.value, dict) and line.value.keys() >= {"value", "metadata"}],
+        outcome.passing,
+        first.get("submission_benchmark"),
+        first.get("submission_division", "closed").lower() == "closed",
+        ruleset,
+        second,
+    )
+    return [
+        Finding(f"mlperf-strict/{rule}", "fail", label, log.number(line.lineno), shown(expected), shown(found), mend)
+        for rule, check, mend in _CHECKS
+        for line, expected, found in islice(check(subject), MAX_FINDINGS)
+    ]
+
+
+def _hyperparameter(of: Subject) -> Iterator[Departure]:
+    known = policy.policy(of.benchmark, of.ruleset)
+    if known and of.closed:
+        yield from policy.hyperparameters(known, of.lines)
+
+
+def _schedule(of: Subject) -> Iterator[Departure]:
+    known = policy.policy(of.benchmark, of.ruleset)
+    if known and of.closed:
+        yield from policy.schedule(known, of.lines)
+
+
+def _cache_clear(of: Subject) -> Iterator[Departure]:
+    """A cache_clear without a value says that it was: null is in order, false is not."""
+    start = next((line for line in of.lines if line.key == "run_start"), None)
+    for line in of.lines:
+        if line.key != "cache_clear":
+            continue
+        value = line.value["value"]
+        if value is not None and str(value).lower() not in ("true", "1"):
+            yield line, "cache_clear true", shown(value)
+        elif start and (line.lineno > start.lineno or line.timestamp > start.timestamp + _JITTER * of.second):
+            yield line, f"cache_clear before run_start in line {of.log.number(start.lineno)}", "it comes after"
+
+
+def _status(of: Subject) -> Iterator[Departure]:
+    for line in of.lines:
+        if line.key == "run_stop":
+            metadata = line.value["metadata"]
+            status = metadata.get("status") if isinstance(metadata, dict) else None
+            if status not in ("success", "aborted"):
+                yield line, "status success or aborted", shown(status)
+            elif status == "aborted" and of.passing:
+                yield line, "status success, for the target was reached", status
+
+
+def _clock(of: Subject) -> Iterator[Departure]:
+    """A writer is a source file in one rank. Ranks that share both jitter, but for what a run logs once.
+
+    Whoever writes them, the events of a run stand in their order, but for the jitter.
+    """
+    if of.benchmark in OFFLINE:
+        return
+    prefixes = of.log.prefixes()
+    last: dict[Any, LogLine] = {}
+    for line in of.lines:
+        metadata = line.value["metadata"]
+        rank = _RANK.search(prefixes[line.lineno])
+        writer = (rank and int(rank[1]), shown(metadata.get("file")) if isinstance(metadata, dict) else None)
+        allowed: dict[Any, float] = {writer: _JITTER * of.second}
+        if line.key in _EVENTS:
+            allowed |= {("once", *writer): 0, "events": _JITTER * of.second}
+        before = [last[stream] for stream, most in allowed.items() if _behind(line, last.get(stream), most)]
+        if before:
+            number = of.log.number(before[0].lineno)
+            expected = f"no earlier than {before[0].timestamp:.0f} of {before[0].key} in line {number}"
+            yield line, expected, f"{line.timestamp:.0f}"
+        last |= dict.fromkeys(allowed, line)
+
+
+def _behind(line: LogLine, before: LogLine | None, most: float) -> bool:
+    """Whether `line` is more than `most` earlier than the line before, or one of the two has no time."""
+    return before is not None and not before.timestamp - line.timestamp <= most
+
+
+def _timed_run(of: Subject) -> Iterator[Departure]:
+    """Of several run_start or run_stop the official summarizer chooses two, which need not be the ends of the run."""
+    for key in ("run_start", "run_stop"):
+        lines = [line for line in of.log.lines if line.key == key]
+        for line in lines[1:]:
+            if not abs(line.timestamp - lines[0].timestamp) <= _JITTER * of.second:
+                where = f"one {key}, {lines[0].timestamp:.0f} of line {of.log.number(lines[0].lineno)}"
+                yield line, where, f"{line.timestamp:.0f}"
+
+
+def _outside_run(of: Subject) -> Iterator[Departure]:
+    timed = of.log.timed()
+    if not (timed and of.passing) or of.benchmark in OFFLINE:
+        return
+    start, stop = timed
+    if not any(
+        start.lineno < line.lineno < stop.lineno and start.timestamp <= line.timestamp <= stop.timestamp
+        for line in of.passing
+    ):
+        where = f"lines {of.log.number(start.lineno)} and {of.log.number(stop.lineno)}"
+        yield of.passing[0], f"a passing evaluation between run_start and run_stop, {where}", "none of them is"
+
+
+_CHECKS: tuple[tuple[str, Callable[[Subject], Iterator[Departure]], str], ...] = (
+    ("hyperparameter", _hyperparameter, "train with the value that the policy fixes"),
+    ("schedule", _schedule, "evaluate where the policy says, and log each evaluation"),
+    ("cache-clear", _cache_clear, "clear the cache before the run and log it true"),
+    ("status", _status, "log the status as the run ended"),
+    ("timed-run", _timed_run, "log run_start and run_stop once, from the rank that times the run"),
+    ("clock", _clock, "submit the log with the times as they were taken"),
+    ("outside-run", _outside_run, "submit runs that reach the target while they are timed"),
+)
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What of a log is compared within its package.
+
+    `events` are the key and the time since run_start of what happened in the run, `qualities` the evaluations' values;
+    `org_line` is the line of submission_org; `only_missed`: nothing but the target is missing.
+    """
+
+    events: frozenset[tuple[str, float]] = frozenset()
+    qualities: tuple[str, ...] = ()
+    org_line: int | None = None
+    only_missed: bool = False
+
+
+def traits(log: Log, outcome: Outcome) -> Traits:
+    """The traits of a log."""
+    start = next((line.timestamp for line in log.lines if line.key == "run_start"), math.nan)
+    failures = [finding for finding in outcome.findings if finding.severity == "fail"]
+    events = [line for line in log.lines if line.key in _EVENTS][:_MOST_EVENTS]
+    return Traits(
+        events=frozenset((line.key, round(line.timestamp - start, 3)) for line in events if line.timestamp >= start),
+        qualities=tuple(
+            shown(line.value["value"])
+            for line in events
+            if line.key == "eval_accuracy" and isinstance(line.value, dict) and "value" in line.value
+        ),
+        org_line=next((log.number(line.lineno) for line in log.lines if line.key == "submission_org"), None),
+        only_missed=bool(failures) and all(finding in outcome.missed for finding in failures),
+    )

@@ -1,0 +1,31 @@
+"""Quality over samples and over time as one SVG file: self-contained, readable on light and on dark pages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from suite.plots import charts
+from suite.plots.templates import environment
+
+GAP, HEAD = 24, 52  # pixels between the two drawings, and above them
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A benchmark's curves over samples and over time.
+
+    `names` are the frameworks by the kind of their line; `ends` says of each curve how it ends: at the target in a
+    `dot`, or in a `ring` if its machine was noisy, or in a `cross`. `remarks` says so in words.
+    """
+
+    title: str
+    charts: list[charts.Chart]
+    names: list[str]
+    ends: list[str]
+    remarks: str
+
+
+def svg(figures: Sequence[Figure]) -> str:
+    """The drawing of all figures, a row for each."""
+    return environment("suite.plots").get_template("curves.svg").render(figures=figures, c=charts, gap=GAP, head=HEAD)

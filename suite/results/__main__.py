@@ -1,0 +1,138 @@
+"""`python -m suite.results FOLDER...`: results side by side, as Markdown, as curves, as a page with CSV and JSON."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from suite.errors import OneLineParser, UserError, command, unknown
+from suite.plots.curves import svg
+from suite.record.summary import format_count
+from suite.results import page
+from suite.results.curves import figures
+from suite.results.entry import Entry
+from suite.results.exporting import as_csv, as_json
+from suite.results.markdown import markdown
+from suite.results.reading import Read, read, sources
+from suite.review.drawn import groups
+from suite.review.excerpt import excerpts
+from suite.review.page import html as review_page
+from suite.review.progress import bar
+from suite.rules.finding import shown
+from suite.store.disk import write_atomically
+
+EPILOG = """\
+FOLDER is the out= folder of python -m suite.run, a submission, or a folder that holds several of these; a folder of
+MLPerf Training's results is named with the rules of its round, as mlperf-5.1=FOLDER. Each is reviewed first, and its
+verdict stands beside its figures. The predictions are scored again on the dataset in data_dir=FOLDER (or --data-dir
+FOLDER), else in $SUITE_DATA, else in the user's cache folder; without it the verdict is "error".
+
+  python -m suite.results runs/a runs/b --markdown                  tables for a document, on standard output
+  python -m suite.results runs/a runs/b --curves docs/curves.svg    quality over samples and over time, with the target
+  python -m suite.results submissions --html results.html           a page, with results.csv, results.json and the
+                                                                    reviews, results-reviews/, beside it
+  python -m suite.results submissions mlperf-5.1=v5.1 --html --reference "ORG: SYSTEM"
+
+Markdown has tables for each benchmark on each machine of each submitter: a row for each run, and one for each
+framework: the olympic mean (without the fastest and the slowest run), the median and the range of those that reached
+the target. A factor by which the rules multiply an olympic mean stands beside it. An estimated energy is marked "~" and
+"estimated", a run that did not reach its target "NOT REACHED", one on a machine with other work "NOISY". The page has
+filters, sorting, cost against time with the Pareto front, each run's curves, and times held to a reference system; it
+needs no network.
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Read what the command line `argv` names and write what it asks for."""
+    args = _arguments(argv)
+    with bar() as progress:
+        found = _distinct([read(source, args.data_dir, progress) for source in dict.fromkeys(args.sources)])
+    entries = [entry for each in found for entry in each.entries]
+    if args.html:
+        _page(args.html, found, entries, _reference(args.reference, entries))
+    if args.curves:
+        _write(args.curves, svg(figures(entries)))
+    if args.markdown or not (args.curves or args.html):
+        print(markdown(entries), end="")
+    return 0
+
+
+def _distinct(found: Sequence[Read]) -> list[Read]:
+    """Each result once, and whole: also where its folder is named twice, or one below or above it is named as well."""
+    widest = sorted(found, key=lambda each: len(each.source.folder.resolve().parts))
+    made = [(_logs(entry), entry) for each in widest for entry in each.entries]
+    kept: list[tuple[set[Path], Entry]] = []
+    for logs, entry in sorted(made, key=lambda each: -len(each[0])):
+        like = (entry.ruleset, entry.benchmark)
+        if not any(logs <= others and like == (other.ruleset, other.benchmark) for others, other in kept):
+            kept.append((logs, entry))
+    ids = {id(entry) for _, entry in kept}
+    reads = [replace(each, entries=[entry for entry in each.entries if id(entry) in ids]) for each in found]
+    return [each for each in reads if each.entries or not each.report.scores]
+
+
+def _logs(entry: Entry) -> set[Path]:
+    """Where the logs of the result's runs lie; of a result without any, its folder."""
+    folder = Path(entry.source).resolve()
+    return {folder / run.path for run in entry.runs} or {folder / entry.path}
+
+
+def _page(path: Path, found: Sequence[Read], entries: Sequence[Entry], reference: str | None) -> None:
+    """The page, the tables beside it, and a review of each source in a folder beside it."""
+    folder = path.with_name(f"{path.stem}-reviews")
+    reviews = {}
+    for at, each in enumerate(found, 1):
+        root, made = each.source.folder, each.report
+        reviews[str(root), each.source.ruleset] = folder / f"{at}.html"
+        _write(folder / f"{at}.html", review_page(made, excerpts(root, made.findings), groups(made, root)))
+    _write(path.with_suffix(".csv"), as_csv(entries, path))
+    _write(path.with_suffix(".json"), as_json(entries, path))
+    _write(path, page.html(entries, path, reviews, reference))
+    count = format_count(len(entries), "result")
+    print(f"{path}: {count}; beside it {path.stem}.csv, {path.stem}.json and {folder.name}/")
+
+
+def _reference(name: str | None, entries: Sequence[Entry]) -> str | None:
+    """The one system of that name, with its submitter or without. Raises UserError for none, or more than one."""
+    systems = {page.system_of(entry): entry.system for entry in entries}
+    named = [full for full, system in systems.items() if name in (full, system)]
+    if name is not None and len(named) != 1:
+        raise unknown("system of --reference", name, named or systems)
+    return named[0] if name is not None else None
+
+
+def _arguments(argv: list[str]) -> argparse.Namespace:
+    parser = OneLineParser(
+        prog="python -m suite.results",
+        description="Show results side by side.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("words", nargs="+", metavar="FOLDER", help="results; also mlperf-X.Y=FOLDER, data_dir=FOLDER")
+    parser.add_argument("--markdown", action="store_true", help="print tables in Markdown (the default)")
+    parser.add_argument("--curves", metavar="FILE", type=Path, help="write the runs' curves as an SVG file")
+    parser.add_argument("--html", metavar="FILE", type=Path, nargs="?", const=Path("results.html"), help="write a page")
+    parser.add_argument("--reference", metavar="SYSTEM", help="with --html: the system that times are held to at first")
+    parser.add_argument("--data-dir", metavar="FOLDER", help="the data folder")
+    args = parser.parse_intermixed_args(argv)
+    args.sources, args.data_dir = sources(args.words, args.data_dir)
+    if args.html and args.html.suffix != ".html":
+        raise UserError(f"--html {shown(str(args.html))}: a page is called something.html; its tables lie beside it")
+    if args.reference and not args.html:
+        raise UserError("--reference is for the page: give --html with it")
+    return args
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, text.encode(errors="replace"))
+    except OSError as error:
+        raise UserError(f"cannot write {shown(str(path))}: {error.strerror}") from error
+
+
+if __name__ == "__main__":
+    command(main)

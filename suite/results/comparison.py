@@ -1,0 +1,179 @@
+"""Two results of one benchmark held to each other: ratios of means with bootstrap confidence intervals."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import bootstrap
+
+from suite.errors import UserError
+from suite.record.summary import format_cost, format_energy, format_seconds
+from suite.results.entry import ESTIMATED, Entry, Run, remarks, values
+
+CONFIDENCE = 0.95
+LEAST_RUNS = 3  # of a side; fewer leave no spread to speak of
+RESAMPLES = 9999
+# Runs that differ in one of these are not pooled.
+DIFFERING = ("framework", "system", "machine", "submitter", "division", "ruleset")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two: what it is, how many of its runs reached the target, and what is to be said of them."""
+
+    name: str
+    runs: int
+    reached: int
+    remarks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of both sides. `a` and `b` are means over the runs that reached the target, None if not known.
+
+    `interval` is the confidence interval of `ratio`, b / a; None where there are too few runs for one.
+    """
+
+    name: str
+    a: float | None
+    b: float | None
+    shown_a: str
+    shown_b: str
+    ratio: float | None
+    interval: tuple[float, float] | None
+
+    @property
+    def says(self) -> str:
+        """What the interval says."""
+        if self.ratio is None:
+            return "not known of both"
+        if self.interval is None:
+            return f"too few runs: {LEAST_RUNS} of each are needed"
+        low, high = self.interval
+        if low <= 1 <= high:
+            return "noise: no difference is shown"
+        return "B is lower" if high < 1 else "B is higher"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A benchmark that both hold."""
+
+    benchmark: str
+    a: Side
+    b: Side
+    figures: tuple[Figure, ...]
+
+
+def compare(a: Sequence[Entry], b: Sequence[Entry]) -> list[Comparison]:
+    """The benchmarks that both sides hold.
+
+    Where a side holds several results of one benchmark that differ in `DIFFERING`, like is held to like. Raises
+    UserError where there is no like in any benchmark that both hold.
+    """
+    sides = [_grouped(side, ("benchmark",)) for side in (a, b)]
+    made, unlike = [], []
+    for (benchmark,) in sorted(sides[0].keys() & sides[1].keys()):
+        here = [side[benchmark,] for side in sides]
+        names: list[str] = []
+        for name in DIFFERING:
+            pooled = [each for side in here for each in _grouped(side, names).values()]
+            if any(len({getattr(entry, name) for entry in each}) > 1 for each in pooled):
+                names.append(name)
+        pairs = [_grouped(side, names) for side in here]
+        common = sorted(pairs[0].keys() & pairs[1].keys())
+        made += [_compared(", ".join((benchmark, *like)), *(pair[like] for pair in pairs)) for like in common]
+        if not common:
+            unlike.append(f"{benchmark} by {' and '.join(names)}")
+    if unlike and not made:
+        raise UserError(
+            f"a side has several results of {', '.join(unlike)}, none like the other side's: name one of each"
+        )
+    return made
+
+
+def ratio_interval(a: Sequence[float], b: Sequence[float]) -> tuple[float, float] | None:
+    """The confidence interval of mean(b) / mean(a) over resampled runs; None for fewer than `LEAST_RUNS`, or of zeros.
+
+    BCa (B. Efron, Better Bootstrap Confidence Intervals, 1987). Where all runs of both sides have one value it is that
+    one ratio; where BCa is not defined, the percentile interval.
+    """
+    if min(len(a), len(b)) < LEAST_RUNS:
+        return None
+    if len(set(a)) == len(set(b)) == 1:
+        return b[0] / a[0], b[0] / a[0]
+    for method in ("BCa", "percentile"):
+        with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
+            found = bootstrap(
+                (np.asarray(a), np.asarray(b)),
+                lambda x, y, axis: np.mean(y, axis=axis) / np.mean(x, axis=axis),
+                n_resamples=RESAMPLES,
+                confidence_level=CONFIDENCE,
+                method=method,
+                vectorized=True,
+                rng=np.random.default_rng(0),
+            ).confidence_interval
+        if np.isfinite([found.low, found.high]).all():
+            return float(found.low), float(found.high)
+    return None
+
+
+def _grouped(entries: Sequence[Entry], names: Sequence[str]) -> dict[tuple[str, ...], list[Entry]]:
+    made: dict[tuple[str, ...], list[Entry]] = {}
+    for entry in entries:
+        made.setdefault(tuple(getattr(entry, name) for name in names), []).append(entry)
+    return made
+
+
+def _compared(benchmark: str, a: Sequence[Entry], b: Sequence[Entry]) -> Comparison:
+    runs = [[run for entry in side for run in entry.runs] for side in (a, b)]
+    currencies = {run.currency for side in runs for run in side}
+    currency = currencies.pop() if len(currencies) == 1 else None
+    sources = [_source(side) for side in runs]
+    figures = [
+        _figure("time to quality", runs, lambda run: run.seconds, [format_seconds] * 2),
+        _figure("samples to quality", runs, lambda run: run.samples, [lambda value: f"{value:,.0f}"] * 2),
+        _figure("energy", runs, lambda run: run.joules, [_energy(source) for source in sources]),
+        _figure(
+            "cost",
+            runs,
+            lambda run: run.cost if currency else None,
+            [lambda value: format_cost(value, currency)] * 2,
+        ),
+    ]
+    return Comparison(benchmark, _side(a), _side(b), tuple(figures))
+
+
+def _figure(
+    name: str,
+    runs: Sequence[Sequence[Run]],
+    of: Callable[[Run], float | None],
+    shown: Sequence[Callable[[float], str]],
+) -> Figure:
+    found = [values(side, of) for side in runs]
+    whole = [len(each) == sum(run.reached for run in side) for each, side in zip(found, runs, strict=True)]
+    a, b = (float(np.mean(each)) if each and all_ else None for each, all_ in zip(found, whole, strict=True))
+    texts = ["not known" if mean is None else text(mean) for mean, text in zip((a, b), shown, strict=True)]
+    if a is None or b is None or a <= 0:
+        return Figure(name, a, b, texts[0], texts[1], None, None)
+    return Figure(name, a, b, texts[0], texts[1], b / a, ratio_interval(*found))
+
+
+def _side(entries: Sequence[Entry]) -> Side:
+    systems = sorted({f"{entry.system}, {entry.framework}" for entry in entries})
+    runs = [run for entry in entries for run in entry.runs]
+    said = dict.fromkeys(text for entry in entries for text in remarks(entry))
+    return Side("; ".join(systems), len(runs), sum(run.reached for run in runs), tuple(said))
+
+
+def _source(runs: Sequence[Run]) -> str:
+    found = sorted({run.energy_source for run in runs if run.energy_source})
+    return ESTIMATED if ESTIMATED in found else ", ".join(found)
+
+
+def _energy(source: str) -> Callable[[float], str]:
+    mark = "~ " if source == ESTIMATED else ""
+    return lambda joules: mark + format_energy(joules, source)

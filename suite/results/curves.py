@@ -1,0 +1,39 @@
+"""The runs of each benchmark as curves: what plots.curves draws."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from suite.plots import charts
+from suite.plots.charts import Group
+from suite.plots.curves import Figure
+from suite.results.entry import Entry
+
+AXES: tuple[charts.Axis, ...] = ("samples", "seconds")
+
+
+def figures(entries: Sequence[Entry]) -> list[Figure]:
+    """The curves of all runs, a figure for each benchmark; each framework has its kind of line."""
+    by_benchmark = sorted(entries, key=lambda entry: entry.benchmark)
+    return [_figure(name, list(each)) for name, each in groupby(by_benchmark, lambda entry: entry.benchmark)]
+
+
+def _figure(benchmark: str, entries: Sequence[Entry]) -> Figure:
+    names = sorted({entry.framework for entry in entries})
+    runs = [(entry.framework, run) for entry in entries for run in entry.runs if run.history.points]
+    group = Group(benchmark, entries[0].metric, entries[0].target, [(name, run.history) for name, run in runs])
+    drawn = []
+    for axis in AXES:
+        chart = charts.chart(group, axis)
+        if chart and len(chart.curves) == len(runs):
+            kinds = [names.index(curve.name) % charts.KINDS for curve in chart.curves]
+            curves = [replace(curve, kind=kind) for curve, kind in zip(chart.curves, kinds, strict=True)]
+            drawn.append(replace(chart, curves=curves))
+    ends = ["cross" if not run.reached else "ring" if run.noise else "dot" for _, run in runs]
+    lost = Counter(f"{run.lost} (cross)" for _, run in runs if not run.reached)
+    lost["NOISY (ring)"] = ends.count("ring")
+    remarks = ", ".join(f"{count} of {len(runs)} {word}" for word, count in lost.items() if count)
+    return Figure(benchmark, drawn, names, ends, remarks)

@@ -1,0 +1,78 @@
+"""Results as CSV, one row each, and as JSON, with every run and evaluation."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from suite import __version__
+from suite.results.entry import Entry, remarks
+from suite.results.places import place
+
+COLUMNS = (
+    *("number", "benchmark", "submitter", "division", "status", "system", "machine", "accelerators", "framework"),
+    *("ruleset", "verdict", "findings", "runs", "runs_needed", "reached", "noisy", "seconds", "normalisation"),
+    *("seconds_min", "seconds_max", "cost", "currency", "joules", "energy_source", "remarks", "evidence"),
+)
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for one
+
+
+def row(number: int, entry: Entry, page: Path) -> dict[str, Any]:
+    """A result's figures by `COLUMNS`; what is not known is None. The evidence is where it lies, seen from the page."""
+    times = entry.times
+    return {
+        "number": number,
+        **{name: getattr(entry, name) for name in COLUMNS[1:9]},
+        "ruleset": entry.ruleset,
+        "verdict": entry.verdict,
+        "findings": entry.findings,
+        "runs": len(entry.runs),
+        "runs_needed": entry.runs_needed,
+        "reached": entry.reached,
+        "noisy": entry.noisy,
+        "seconds": entry.seconds,
+        "normalisation": entry.normalisation,
+        "seconds_min": times[0] if times else None,
+        "seconds_max": times[-1] if times else None,
+        "cost": entry.cost,
+        "currency": entry.currency,
+        "joules": entry.joules,
+        "energy_source": entry.energy_source,
+        "remarks": remarks(entry),
+        "evidence": place(page, Path(entry.source), entry.path),
+    }
+
+
+def as_csv(entries: Sequence[Entry], page: Path) -> str:
+    """A table for spreadsheets. A text that one would compute begins with an apostrophe."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for number, entry in enumerate(entries, 1):
+        writer.writerow([_cell(value) for value in row(number, entry, page).values()])
+    return text.getvalue()
+
+
+def as_json(entries: Sequence[Entry], page: Path) -> str:
+    """Everything that the page shows, and each evaluation of each run."""
+    results = [{**row(number, entry, page), "runs": _runs(entry)} for number, entry in enumerate(entries, 1)]
+    return json.dumps({"suite_version": __version__, "results": results}, indent=1, ensure_ascii=False) + "\n"
+
+
+def _runs(entry: Entry) -> list[dict[str, Any]]:
+    made = []
+    for run in entry.runs:
+        values = asdict(run)
+        points = values.pop("history")["points"]
+        made.append({**values, "evaluations": points})
+    return made
+
+
+def _cell(value: Any) -> Any:
+    text = "; ".join(value) if isinstance(value, list) else value
+    return f"'{text}" if isinstance(text, str) and text.startswith(_FORMULA) else text

@@ -1,0 +1,126 @@
+"""Results as Markdown tables for a document: one row for each run, then one for each framework."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from suite.record.scoring import olympic_mean
+from suite.record.summary import format_cost, format_energy, format_seconds
+from suite.results.entry import ESTIMATED, Entry, Run, normalised, remarks, score, values
+from suite.review.model import SUITE
+
+_SPECIAL = re.compile(r"([\\`*{}\[\]<>#|~&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
+NONE = "not known"
+
+
+def markdown(entries: Sequence[Entry]) -> str:
+    """The tables of each benchmark on each machine of each submitter."""
+    parts = []
+    for _, each in groupby(sorted(entries, key=lambda entry: (*_group(entry), entry.framework)), _group):
+        here = list(each)
+        first = here[0]
+        goal = "" if first.target is None else f"; target: {text(first.metric)} {first.target:g}"
+        parts.append(
+            f"**{text(first.benchmark)}** on {text(first.system)} ({text(first.machine)}) by {text(first.submitter)}, "
+            f"{text(first.division)}{goal}\n"
+        )
+        parts.append("\n".join([*_runs(here), "", *_frameworks(here)]) + "\n")
+    return "\n".join(parts)
+
+
+def _group(entry: Entry) -> tuple[str, ...]:
+    """What runs must have in common to stand in one table."""
+    return entry.benchmark, entry.system, entry.machine, entry.submitter, entry.division, entry.ruleset
+
+
+def text(value: str) -> str:
+    """`value` as one line of plain text in a table's cell, whatever it holds."""
+    return _SPECIAL.sub(r"\\\1", " ".join(value.split())) or NONE
+
+
+def _runs(entries: Sequence[Entry]) -> Iterator[str]:
+    head = ("framework", "seed", "target reached", "time to quality", "samples to quality", "final quality", "energy")
+    yield from _head((*head, "cost", "machine was", "review"))
+    for entry in entries:
+        for run in sorted(entry.runs, key=lambda run: (run.seed is None, run.seed)):
+            samples = _count(run.samples)
+            quiet = "quiet" if entry.ruleset == SUITE else NONE
+            yield _row(
+                text(entry.framework),
+                NONE if run.seed is None else str(run.seed),
+                "yes" if run.reached else f"**{run.lost}**",
+                format_seconds(run.seconds) if run.reached else f"none; ended after {format_seconds(run.seconds)}",
+                samples if run.reached else f"none; ended after {samples}",
+                NONE if run.quality is None else f"{run.quality:.5g}",
+                energy(run.joules, run.energy_source),
+                text(format_cost(run.cost, run.currency)),
+                text("NOISY: " + "; ".join(run.noise)) if run.noise else quiet,
+                "pass" if run.verdict == "pass" else f"**{run.verdict}**",
+            )
+
+
+def _frameworks(entries: Sequence[Entry]) -> Iterator[str]:
+    head = ("framework", "reached", "time: olympic mean", "median (range)", "samples: olympic mean", "median (range)")
+    yield from _head((*head, "energy, mean", "cost, mean", "marks"))
+    for framework, each in groupby(entries, lambda entry: entry.framework):
+        made = _together(list(each))
+        factor = normalised(made)
+        yield _row(
+            text(framework),
+            f"{made.reached} of {len(made.runs)}",
+            "no score" if made.seconds is None else format_seconds(made.seconds) + (f" ({factor})" if factor else ""),
+            _spread(made.runs, lambda run: run.seconds, format_seconds),
+            _mean_samples(made.runs),
+            _spread(made.runs, lambda run: run.samples, lambda value: f"{value:,.0f}"),
+            energy(made.joules, made.energy_source),
+            text(format_cost(made.cost, made.currency)),
+            "; ".join(f"**{remark}**" for remark in remarks(made)) or "none",
+        )
+
+
+def _together(entries: Sequence[Entry]) -> Entry:
+    """The only result as it is; several as one, whose score is the olympic mean of all their runs."""
+    if len(entries) == 1:
+        return entries[0]
+    runs = tuple(run for entry in entries for run in entry.runs)
+    worst = max((entry.verdict for entry in entries), key=("pass", "error", "fail").index)
+    return replace(entries[0], runs=runs, verdict=worst, seconds=score(runs), normalisation=1.0)
+
+
+def energy(joules: float | None, source: str | None) -> str:
+    """An energy, an estimate marked as such."""
+    made = text(format_energy(joules, source))
+    return f"~ {made}" if joules is not None and ESTIMATED in (source or "") else made
+
+
+def _spread(runs: Sequence[Run], of: Callable[[Run], float | None], shown: Callable[[float], str]) -> str:
+    """The median and the range of a figure over the runs that reached the target."""
+    found = values(runs, of)
+    if not found:
+        return NONE if any(run.reached for run in runs) else "none"
+    spread = f" ({shown(min(found))} to {shown(max(found))})" if len(found) > 1 else ""
+    return shown(statistics.median(found)) + spread
+
+
+def _mean_samples(runs: Sequence[Run]) -> str:
+    if any(run.reached and run.samples is None for run in runs):
+        return NONE
+    mean = olympic_mean([run.samples if run.reached else None for run in runs])
+    return "no score" if mean is None else f"{mean:,.0f}"
+
+
+def _count(value: int | None) -> str:
+    return NONE if value is None else f"{value:,}"
+
+
+def _head(names: Sequence[str]) -> Iterator[str]:
+    yield _row(*names)
+    yield "|" + "---|" * len(names)
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"

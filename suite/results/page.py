@@ -1,0 +1,103 @@
+"""The results page: one self-contained file that works offline, and holds nothing of a submission but text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import quote
+
+from suite import __version__
+from suite.plots import charts
+from suite.plots.charts import Group
+from suite.plots.scatter import TOP
+from suite.plots.templates import environment, policy, source
+from suite.record.summary import format_cost, format_count, format_energy, format_seconds
+from suite.results.entry import Entry, Run, normalised, remarks
+from suite.results.places import link
+from suite.results.scatters import scatters
+
+MAX_RUNS = 20  # whose curves are drawn, of one result
+MAX_POINTS = 40  # of a drawn curve
+FILTERS = ("benchmark", "division", "submitter", "framework", "ruleset", "verdict")
+
+
+def html(
+    entries: Sequence[Entry], page: Path, reviews: Mapping[tuple[str, str], Path], reference: str | None = None
+) -> str:
+    """The page of `entries` that will lie at `page`.
+
+    `reviews` gives the review of each source by a ruleset. `reference` is the system that times are held to at first.
+    """
+    templates = environment("suite.results", "suite.plots")
+    css, js = source(templates, "page.css", "board.css"), source(templates, "page.js", "board.js")
+    systems = sorted({system_of(entry) for entry in entries})
+    return templates.get_template("board.html").render(
+        entries=list(enumerate(entries, 1)),
+        filters=[(name, sorted({getattr(entry, name) for entry in entries})) for name in FILTERS],
+        systems=systems,
+        reference=reference,
+        system_of=system_of,
+        remarks=remarks,
+        normalised=normalised,
+        ratios=ratios(entries, reference),
+        scatters=scatters(entries),
+        scatter_top=TOP,
+        run_name=run_name,
+        drawings=drawings,
+        evidence=lambda entry, path=".": link(page, Path(entry.source), path),
+        review=lambda entry: link(page, at) if (at := reviews.get((entry.source, entry.ruleset))) else None,
+        beside=page.with_suffix("").name,
+        quote=quote,
+        format_seconds=format_seconds,
+        format_cost=format_cost,
+        format_count=format_count,
+        format_energy=format_energy,
+        version=__version__,
+        css=css,
+        js=js,
+        policy=policy(css, js),
+        **charts.FRAME,
+    )
+
+
+def system_of(entry: Entry) -> str:
+    """A system is its submitter's: two may give machines one name."""
+    return f"{entry.submitter}: {entry.system}"
+
+
+def ratios(entries: Sequence[Entry], reference: str | None) -> list[float | None]:
+    """How many times as fast each result is as the reference system's best of the benchmark; None if not known."""
+    best: dict[str, float] = {}
+    for entry in entries:
+        if system_of(entry) == reference and entry.seconds and entry.verdict == "pass":
+            best[entry.benchmark] = min(entry.seconds, best.get(entry.benchmark, entry.seconds))
+    return [
+        best[entry.benchmark] / entry.seconds if entry.seconds and entry.benchmark in best else None
+        for entry in entries
+    ]
+
+
+def drawings(entry: Entry) -> list[charts.Chart]:
+    """Quality over samples and over time, a curve for each run."""
+    runs = [(_name(run), thinned(run)) for run in entry.runs[:MAX_RUNS]]
+    group = Group("", entry.metric, entry.target, [(name, run.history) for name, run in runs])
+    axes: tuple[charts.Axis, ...] = ("samples", "seconds")
+    return [chart for axis in axes if (chart := charts.chart(group, axis))]
+
+
+def thinned(run: Run) -> Run:
+    """A run with at most `MAX_POINTS` of its evaluations, the last among them."""
+    points = run.history.points
+    step = -(-len(points) // MAX_POINTS) or 1
+    return replace(run, history=replace(run.history, points=points[::-1][::step][::-1]))
+
+
+def run_name(run: Run) -> str:
+    """What a run is called beside the others of its result: its folder, or of MLPerf's its log."""
+    folder, _, log = run.path.rpartition("/")
+    return (folder.rpartition("/")[2] or run.path) if run.seed is not None else log
+
+
+def _name(run: Run) -> str:
+    return run_name(run) + ("" if run.reached else f", {run.lost}") + (", NOISY" if run.noise else "")

@@ -1,0 +1,253 @@
+"""Results from folders: evidence reviewed by rules.md, or MLPerf's results reviewed by MLCommons' own rule files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from suite.errors import UserError, unknown
+from suite.mlperf import packages, systems
+from suite.mlperf.scores import Score
+from suite.record.parsing import MalformedError, number, whole
+from suite.results.entry import Entry, Run
+from suite.review.drawn import history_of
+from suite.review.model import SUITE, Report, report
+from suite.rules.claims import SPELLED, UNDECIDED, UNNAMED
+from suite.rules.finding import Finding, shown
+from suite.rules.seals import NAME, SEAL, Seal
+from suite.rules.verdict import Progress, ResultReview, verdict_of
+from suite.store.disk import UnsafeFile
+
+UNKNOWN = "not known"
+_BOUND = 1e15
+SEALED = ("package.6", "package.7")  # a breach of these is one of every result below the seal
+
+
+@dataclass(frozen=True)
+class Source:
+    """A folder to read, and the ruleset that it is judged by: `suite`, or `mlperf-X.Y`."""
+
+    folder: Path
+    ruleset: str = SUITE
+
+    @classmethod
+    def of_word(cls, word: str) -> Source:
+        """`FOLDER`, or `mlperf-X.Y=FOLDER`."""
+        ruleset, equals, folder = word.partition("=")
+        if equals and ruleset.startswith("mlperf-") and not Path(word).exists():
+            return cls(Path(folder), ruleset)
+        return cls(Path(word))
+
+
+def sources(words: Sequence[str], data_dir: str | None) -> tuple[list[Source], str | None]:
+    """The folders and the data folder that a command line names. Raises UserError for an unknown option."""
+    found, options = [], {"data_dir": data_dir}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or name.startswith("mlperf-") or Path(word).exists():
+            found.append(Source.of_word(word))
+        elif name not in options:
+            raise unknown("option", name, options)
+        else:
+            options[name] = data_dir or value
+    if not found:
+        raise UserError("no results are named: give a FOLDER")
+    return found, options["data_dir"]
+
+
+@dataclass(frozen=True)
+class Read:
+    """What was read from a source: its results, and the review that they come from."""
+
+    source: Source
+    report: Report
+    entries: list[Entry]
+
+
+def read(source: Source, data_dir: str | None = None, progress: Progress = lambda done, of: None) -> Read:
+    """Review a source and take its results. Raises UserError where there is nothing to review."""
+    made = report(source.folder, source.ruleset, source.folder.resolve().name, data_dir=data_dir, progress=progress)
+    if source.ruleset == SUITE:
+        return Read(source, made, [_of_suite(result, source, made) for result in made.results])
+    return Read(source, made, _of_mlperf(source, made))
+
+
+def _of_suite(result: ResultReview, source: Source, made: Report) -> Entry:
+    benchmark, description = result.benchmark, result.description
+    declared = _declared(source.folder, result)
+    seals = _seals(source.folder, result.path)
+    counting = [
+        finding
+        for finding in made.findings
+        if finding.severity != "note"
+        and finding not in made.waived
+        and (_within(finding, result.path) or (finding.rule in SEALED and any(_within(finding, at) for at in seals)))
+    ]
+    runs = tuple(
+        Run(
+            path=run.path,
+            verdict=run.verdict,
+            reached=run.converged and bounded(run.summary.seconds) is not None,
+            seed=run.seed,
+            quality=run.summary.quality,
+            samples=run.summary.samples,
+            seconds=bounded(run.summary.seconds),
+            cost=bounded(run.summary.cost),
+            currency=run.summary.currency,
+            joules=bounded(run.summary.joules),
+            energy_source=run.summary.energy_source,
+            noise=run.summary.noise,
+            history=run.history,
+        )
+        for run in result.runs
+    )
+    return Entry(
+        source=str(source.folder),
+        path=result.path or ".",
+        ruleset=SUITE,
+        benchmark=benchmark.name if benchmark else UNKNOWN,
+        metric=benchmark.metric if benchmark else "quality",
+        target=benchmark.target if benchmark else None,
+        submitter=declared["submitter"],
+        division=result.division or UNKNOWN,
+        status=declared["status"],
+        system=declared["system"],
+        machine=_machine(description),
+        accelerators=_accelerators(description),
+        framework=result.framework or UNKNOWN,
+        verdict=verdict_of(counting),
+        findings=len(counting),
+        seconds=bounded(result.score_s),
+        normalisation=result.convergence.normalisation if result.convergence else 1.0,
+        runs_needed=benchmark.runs if benchmark else None,
+        runs=runs,
+    )
+
+
+def _declared(root: Path, result: ResultReview) -> dict[str, str]:
+    """Submitter, status and system as the seal above the result gives them where its log leaves them open."""
+    submitter, status = result.submitter or UNNAMED, result.status or UNDECIDED
+    made = {"submitter": submitter, "status": status, "system": result.system or UNKNOWN}
+    for folder in _seals(root, result.path):
+        try:
+            seal = Seal.read(root / folder)
+        except (MalformedError, UnsafeFile, OSError):
+            continue
+        if submitter in (UNNAMED, seal.org):
+            made["submitter"] = seal.org
+        if status == UNDECIDED and seal.category in SPELLED:
+            made["status"] = SPELLED[seal.category]
+        here = PurePosixPath(result.path).relative_to(folder).as_posix()
+        names = [each.get("system") for each in seal.results if each.get("path") == here]
+        made["system"] = next((name for name in names if isinstance(name, str) and NAME.match(name)), made["system"])
+    return made
+
+
+def _seals(root: Path, path: str) -> list[str]:
+    """The folders above a result, relative to `root`, that hold a seal."""
+    parts = PurePosixPath(path).parts
+    folders = ["/".join(parts[:depth]) for depth in range(len(parts) + 1)]
+    return [folder for folder in folders if (root / folder / SEAL).is_file()]
+
+
+def _within(finding: Finding, folder: str) -> bool:
+    return not folder or finding.file == folder or finding.file.startswith(f"{folder}/")
+
+
+def _of_mlperf(source: Source, made: Report) -> list[Entry]:
+    logs = iter(made.logs)  # in the order of the groups
+    groups = {group.label or ".": group for group in packages.survey(source.folder, source.ruleset).groups}
+    logs_of = {label: [next(logs) for _ in group.logs] for label, group in groups.items()}
+    entries = []
+    for score in (Score(**each) for each in made.scores):
+        here = [log for log in logs_of[score.path] if log.facts["benchmark"] in (score.benchmark, None)]
+        runs = []
+        for log in here:
+            history = history_of(log, source.folder.resolve(), source.ruleset)
+            last = history.points[-1] if history.points else None
+            seconds = _seconds(log.facts["minutes"])
+            runs.append(
+                Run(
+                    path=log.path,
+                    verdict=log.verdict,
+                    reached=log.verdict == "pass" and seconds is not None,
+                    seed=None,
+                    quality=last.quality if last else None,
+                    samples=last.samples if last else None,
+                    seconds=seconds,
+                    cost=None,
+                    currency=None,
+                    joules=None,
+                    energy_source=None,
+                    noise=(),
+                    history=history,
+                    lost="NOT COMPLIANT",
+                )
+            )
+        description = _texts(systems.description(groups[score.path]))
+        entries.append(
+            Entry(
+                source=str(source.folder),
+                path=shown(score.path),
+                ruleset=source.ruleset,
+                benchmark=shown(score.benchmark or UNKNOWN),
+                metric="eval_accuracy",
+                target=None,
+                submitter=shown(score.org or UNKNOWN),
+                division=shown((score.division or description.get("division") or UNKNOWN).lower()),
+                status=description.get("status", UNKNOWN),
+                system=shown(score.system or UNKNOWN),
+                machine=_machine(description),
+                accelerators=_accelerators(description),
+                framework=description.get("framework", UNKNOWN),
+                verdict="pass" if score.minutes is not None else "fail",
+                findings=sum(len([f for f in log.findings if f.severity != "note"]) for log in here),
+                seconds=_seconds(score.minutes),
+                normalisation=score.scaling,
+                runs_needed=score.needed,
+                runs=tuple(runs),
+            )
+        )
+    return entries
+
+
+def bounded(value: float | None) -> float | None:
+    """A figure that can be one: a claim below nothing, or beyond all measure, is not known."""
+    return value if value is not None and 0 <= value <= _BOUND else None
+
+
+def _seconds(minutes: Any) -> float | None:
+    found = number(minutes)
+    return None if found is None else bounded(found * 60)
+
+
+def _texts(description: Mapping[str, Any]) -> dict[str, str]:
+    """The plain values of a system description as short texts."""
+    return {
+        str(key): shown(str(value).strip())
+        for key, value in description.items()
+        if isinstance(value, str | int | float) and str(value).strip()
+    }
+
+
+def _machine(description: Mapping[str, str]) -> str:
+    """`2 x 8 x NVIDIA A100`: nodes if several, accelerators and their name, or the processors where there are none."""
+    nodes, each = _count(description.get("number_of_nodes")) or 1, _count(description.get("accelerators_per_node"))
+    if each:
+        made = f"{each} x {description.get('accelerator_model_name', 'accelerators of no name')}"
+    else:
+        name = description.get("host_processor_model_name")
+        count = description.get("host_processor_vcpu_count", "?")
+        made = f"{count} logical CPU{'' if count == '1' else 's'} of {name}" if name else UNKNOWN
+    return f"{nodes} x {made}" if nodes > 1 else made
+
+
+def _accelerators(description: Mapping[str, str]) -> int | None:
+    nodes, each = _count(description.get("number_of_nodes")), _count(description.get("accelerators_per_node"))
+    return None if each is None else (nodes or 1) * each
+
+
+def _count(text: str | None) -> int | None:
+    return whole(int(text)) if text and text.isdecimal() and len(text) < 10 else None

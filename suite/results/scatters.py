@@ -1,0 +1,42 @@
+"""Cost against time of the results of each benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from suite.plots.scatter import Mark, Scatter, scatter
+from suite.record.summary import format_cost, format_seconds
+from suite.results.entry import Entry, normalised, remarks
+
+ACCELERATORS = "accelerators"  # the axis where no result has a cost
+
+
+def scatters(entries: Sequence[Entry]) -> list[Scatter]:
+    """A drawing for each benchmark with a result that has a score and a cost; else with a number of accelerators."""
+    numbered = sorted(enumerate(entries, 1), key=lambda each: each[1].benchmark)
+    made = []
+    for benchmark, each in groupby(numbered, key=lambda each: each[1].benchmark):
+        here = list(each)
+        currencies = {entry.currency for _, entry in here if entry.cost}
+        for currency in sorted(currency for currency in currencies if currency):
+            costs = [(number, entry, entry.cost if entry.currency == currency else None) for number, entry in here]
+            made.append(_scatter(benchmark, f"cost in {currency}", costs))
+        if not currencies:
+            made.append(_scatter(benchmark, ACCELERATORS, [(n, entry, entry.accelerators) for n, entry in here]))
+    return [each for each in made if each.dots]
+
+
+def _scatter(benchmark: str, axis: str, values: Sequence[tuple[int, Entry, float | None]]) -> Scatter:
+    marks = [
+        Mark(n, entry.seconds, y, entry.verdict == "pass", bool(remarks(entry)), _said(n, entry, axis, y))
+        for n, entry, y in values
+        if y and entry.seconds
+    ]
+    return scatter(benchmark, axis, marks, len(values) - len(marks))
+
+
+def _said(number: int, entry: Entry, axis: str, y: float) -> str:
+    figure = f"{y:g} accelerators" if axis == ACCELERATORS else format_cost(y, entry.currency)
+    parts = [f"{number}: {entry.submitter}, {entry.system}", format_seconds(entry.seconds), normalised(entry), figure]
+    return "; ".join(part for part in (*parts, *remarks(entry)) if part)

@@ -1,0 +1,133 @@
+"""`python -m suite.review PATH`: does the evidence hold? Every finding with rule, file, line and how to mend it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from rich.console import Console
+
+from suite.errors import OneLineParser, UserError, command, unknown
+from suite.review import archive
+from suite.review.drawn import groups
+from suite.review.excerpt import excerpts
+from suite.review.model import SUITE, Report, report
+from suite.review.page import html
+from suite.review.progress import bar
+from suite.review.sarif import sarif
+from suite.review.terminal import show
+from suite.store.disk import write_atomically
+
+EXIT_CODES = {"pass": 0, "fail": 1, "error": 2}
+
+EPILOG = """\
+PATH is the out= folder of python -m suite.run: the evidence of one run, or run_1, run_2, ... of a result; a folder with
+several of these below it; or any of them as .zip or .tar (.gz, .bz2, .xz). With --ruleset mlperf-5.1 and the like it is
+a log, a benchmark's folder or a whole submission of MLPerf Training.
+The predictions are scored again on the dataset in data_dir=FOLDER (or --data-dir FOLDER), else in the folder that the
+environment variable SUITE_DATA names, else in the user's cache folder. rules.md gives the rules by their ids.
+
+Exit code: 0 compliant, 1 not compliant, 2 could not be reviewed. A run that did not reach its target is compliant.
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Review what the command line `argv` names, print the findings and return the exit code.
+
+    With --json there is an object on standard output also where an error says that nothing could be reviewed.
+
+    Raises UserError for what the user can mend, OSError for what the system refuses.
+    """
+    args = _arguments(argv)
+    try:
+        made = _review(args)
+    except (UserError, OSError) as error:
+        if args.json:
+            print(json.dumps({"verdict": "error", "error": str(error), "findings": [], "logs": []}))
+        raise
+    if args.json:
+        print(json.dumps(made.as_json(), indent=1))
+    else:
+        show(Console(highlight=False), made)
+    return EXIT_CODES[made.verdict]
+
+
+def _review(args: argparse.Namespace) -> Report:
+    """The report, written to the files that `args` name."""
+    path = Path(args.path)
+    with _opened(path) as root, bar(args.json) as progress:
+        made = report(
+            root,
+            args.ruleset,
+            subject=path.resolve().name,
+            strict=args.strict,
+            data_dir=args.data_dir,
+            waivers=args.waivers,
+            progress=progress,
+        )
+        if args.html:
+            _write(args.html, html(made, excerpts(root, made.findings), groups(made, root)))
+    if args.sarif:
+        _write(args.sarif, json.dumps(sarif(made), indent=1))
+    return made
+
+
+def _arguments(argv: list[str]) -> argparse.Namespace:
+    parser = OneLineParser(
+        prog="python -m suite.review",
+        description="Review the evidence of a run, of a result, or of a whole submission.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("words", nargs="+", metavar="PATH", help="what to review; also data_dir=FOLDER")
+    parser.add_argument("--data-dir", metavar="FOLDER", help="the data folder")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    parser.add_argument("--html", metavar="FILE", type=Path, help="write a page for people: self-contained, offline")
+    parser.add_argument("--sarif", metavar="FILE", type=Path, help="write SARIF 2.1.0, for CI")
+    parser.add_argument("--waivers", metavar="FILE", type=Path, help="breaches that you, the reviewer, excuse (YAML)")
+    parser.add_argument("--ruleset", metavar="NAME", default=SUITE, help="suite (rules.md), or mlperf-X.Y")
+    parser.add_argument(
+        "--strict", action="store_true", help="with mlperf-X.Y: also what the official files let through"
+    )
+    args = parser.parse_intermixed_args(argv)
+    paths = [word for word in args.words if "=" not in word or os.path.exists(word)]
+    options = dict(word.split("=", 1) for word in args.words if word not in paths)
+    for option in options:
+        if option != "data_dir":
+            raise unknown("option", option, ("data_dir",))
+    if len(paths) != 1:
+        raise UserError(f"{len(paths)} folders given: name one. See python -m suite.review --help.")
+    args.path, args.data_dir = paths[0], args.data_dir or options.get("data_dir")
+    return args
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Path]:
+    """What to review: `path`, or the folder that it was unpacked to. Raises UserError if it cannot be looked at."""
+    try:
+        with suppress(FileNotFoundError):  # the ruleset says what it reviews
+            path.stat()
+    except OSError as error:
+        raise UserError(f"cannot review {path}: {error.strerror}") from error
+    if archive.is_archive(path):
+        with archive.unpacked(path) as folder:
+            yield folder
+    else:
+        yield path
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, text.encode())
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from error
+
+
+if __name__ == "__main__":
+    command(main)

@@ -1,0 +1,188 @@
+"""A review as every output shows it, whichever ruleset made it, with the reviewer's waivers applied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from suite import mlperf
+from suite.errors import UserError
+from suite.rules import verdict
+from suite.rules.finding import Finding, shown
+from suite.rules.reading import PACKAGE, RESULT, RUN
+from suite.rules.reading import WAIVERS as WAIVERS_FILE
+from suite.rules.submission import join, survey
+from suite.rules.verdict import Progress, ResultReview, Verdict, verdict_of
+from suite.rules.waivers import WAIVERS, Waiver, WaiverFile, idle, waived
+
+SUITE = "suite"  # the ruleset of rules.md
+
+
+@dataclass(frozen=True)
+class Log:
+    """One log. `path` is relative to what was given; `facts` are plain values that the ruleset tells of it."""
+
+    path: str
+    verdict: Verdict
+    findings: list[Finding]
+    facts: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Report:
+    """A review. `findings` are all, those of `logs` as well; `waived` holds those that a waiver excuses.
+
+    The verdict follows from those of `counting`: a ruleset may let a run that fails be dropped.
+
+    `results` has the claims of our own evidence, `scores` those of another ruleset; `provenance` tells by what was
+    judged. `converged` is None where the ruleset does not tell it.
+    """
+
+    ruleset: str
+    verdict: Verdict
+    findings: list[Finding]
+    counting: list[Finding]
+    logs: list[Log]
+    subject: str = ""
+    converged: bool | None = None
+    results: list[ResultReview] = field(default_factory=list)
+    scores: list[dict[str, Any]] = field(default_factory=list)
+    provenance: dict[str, Any] = field(default_factory=dict)
+    waived: dict[Finding, Waiver] = field(default_factory=dict)
+
+    def finding_json(self, finding: Finding) -> dict[str, Any]:
+        """A finding as plain values; `waived` is None, or who waived it, when and why."""
+        waiver = self.waived.get(finding)
+        return {**asdict(finding), "waived": waiver and waiver.model_dump(include={"reason", "reviewer", "date"})}
+
+    def as_json(self) -> dict[str, Any]:
+        """The object that `--json` prints."""
+        return {
+            "verdict": self.verdict,
+            "ruleset": self.ruleset,
+            "converged": self.converged,
+            "findings": [self.finding_json(finding) for finding in self.findings],
+            "logs": [
+                {
+                    "path": log.path,
+                    "verdict": log.verdict,
+                    **log.facts,
+                    "findings": [self.finding_json(finding) for finding in log.findings],
+                }
+                for log in self.logs
+            ],
+            "scores": self.scores,
+            "provenance": self.provenance,
+        }
+
+    def counted(self, severity: str) -> int:
+        """The number of findings of a severity that are not waived."""
+        return sum(finding.severity == severity and finding not in self.waived for finding in self.findings)
+
+
+def report(
+    path: Path,
+    ruleset: str = SUITE,
+    subject: str = "",
+    strict: bool = False,
+    data_dir: str | None = None,
+    waivers: Path | None = None,
+    progress: Progress = lambda done, of: None,
+) -> Report:
+    """Review `path` by `ruleset`; see `suite.rules.verdict.review` and `suite.mlperf.review`.
+
+    `subject` is what the report calls what was reviewed; `waivers` the reviewer's own file.
+
+    Raises UserError for an unknown ruleset, for `strict` without MLPerf's, and if there is nothing to review.
+    """
+    if ruleset == SUITE and strict:
+        raise UserError("--strict adds to MLPerf's own rules: give --ruleset mlperf-X.Y with it")
+    rules = {*RUN.by_rule, *RESULT.by_rule, *PACKAGE.by_rule} if ruleset == SUITE else None
+    files = [_waiver_file(waivers, rules)] if waivers else []
+    if ruleset == SUITE:
+        made = _of_suite(path, data_dir, progress)
+        root = path.resolve()
+        asked = [join(folder, WAIVERS_FILE) for folder in survey(root).waivers]
+        files += [WaiverFile.read(root / name, name, applied=False, rules=rules) for name in asked]
+    else:
+        made = _of_mlperf(path, ruleset, strict, progress)
+    return replace(_with_waivers(made, files), subject=shown(subject))
+
+
+def _waiver_file(path: Path, rules: set[str] | None) -> WaiverFile:
+    try:
+        return WaiverFile.read(path, f"--waivers {path.name}", applied=True, rules=rules)
+    except OSError as error:
+        raise UserError(f"cannot read --waivers {path}: {error.strerror}") from error
+
+
+def _with_waivers(made: Report, files: Iterable[WaiverFile]) -> Report:
+    of_waivers = [finding for file in files for finding in (*WAIVERS.findings(file), *idle(made.findings, file))]
+    excused = {f: w for file in files if file.applied for f, w in waived(made.findings, file).items()}
+
+    def judged(findings: Iterable[Finding]) -> Verdict:
+        return verdict_of(finding for finding in findings if finding not in excused)
+
+    findings = of_waivers + made.findings
+    logs = [
+        Log(log.path, judged(log.findings) if excused else log.verdict, log.findings, log.facts) for log in made.logs
+    ]
+    counting = of_waivers + made.counting
+    return replace(made, verdict=judged(counting), findings=findings, counting=counting, logs=logs, waived=excused)
+
+
+def _of_suite(path: Path, data_dir: str | None, progress: Progress) -> Report:
+    made = verdict.review(path, data_dir, progress)
+    logs = [
+        Log(
+            run.path,
+            run.verdict,
+            run.findings,
+            {"converged": run.converged, "seed": run.seed, **asdict(run.summary)},
+        )
+        for run in made.runs
+    ]
+    scores = [
+        {
+            "path": result.path or ".",
+            "benchmark": result.benchmark and result.benchmark.name,
+            "system": result.system,
+            "framework": result.framework,
+            "runs": len(result.runs),
+            "converged": sum(run.converged for run in result.runs),
+            "seconds": result.score_s,
+            "normalisation": result.convergence.normalisation if result.convergence else 1.0,
+        }
+        for result in made.results
+    ]
+    return Report(
+        ruleset=SUITE,
+        verdict=made.verdict,
+        findings=made.findings,
+        counting=made.findings,
+        logs=logs,
+        converged=made.converged,
+        results=made.results,
+        scores=scores,
+    )
+
+
+def _of_mlperf(path: Path, ruleset: str, strict: bool, progress: Progress) -> Report:
+    made = mlperf.review(path, ruleset, strict, progress)
+    return Report(
+        ruleset=made.provenance.ruleset,
+        verdict=made.verdict,
+        findings=[
+            *(replace(f, file=f.file or ".") for f in made.findings),
+            *(finding for log in made.logs for finding in log.findings),
+        ],
+        counting=[replace(f, file=f.file or ".") for f in made.counting],
+        logs=[
+            Log(log.path, log.verdict, log.findings, {"benchmark": log.benchmark, "minutes": log.minutes})
+            for log in made.logs
+        ],
+        scores=[{**asdict(score), "path": score.path or "."} for score in made.scores],
+        provenance=asdict(made.provenance),
+    )

@@ -1,0 +1,86 @@
+"""The HTML page: self-contained, works offline and without scripts, and holds nothing of a submission but text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from suite import __version__
+from suite.plots import charts
+from suite.plots.charts import Group
+from suite.plots.templates import environment, jointed, policy, source
+from suite.record.summary import format_cost, format_energy, format_seconds
+from suite.review.excerpt import Place
+from suite.review.model import Report
+from suite.review.rulebook import rule_texts
+from suite.review.terminal import said
+from suite.rules.finding import Finding
+
+MAX_FINDINGS = 2000  # on the page
+WORDS = {"fail": "not compliant", "error": "could not be checked", "note": "note"}
+_ORDER = ("fail", "error", "note")
+
+
+def html(report: Report, lines: Mapping[Place, str], groups: Sequence[Group]) -> str:
+    """The page of a report; `lines` come from `suite.review.excerpt.excerpts`, `groups` from `suite.review.drawn`.
+
+    Scripts and styles run only by their hashes, and nothing is loaded: the page's policy says so.
+    """
+    templates = environment("suite.review", "suite.plots")
+    css, js = source(templates, "page.css"), source(templates, "page.js")
+    findings = sorted(report.findings, key=lambda f: (f in report.waived, _ORDER.index(f.severity)))
+    chosen = _chosen(findings)
+    texts, by_rule = rule_texts(), Counter(finding.rule for finding in findings)
+    return templates.get_template("page.html").render(
+        report=report,
+        said=said(report),
+        shown=chosen,
+        left_out=len(findings) - len(chosen),
+        lines=lines,
+        rules={rule: text.split("`") for rule, text in texts.items()},
+        said_by={rule: texts[rule].partition(" Why: ")[0].replace("`", "") for rule in by_rule.keys() & texts.keys()},
+        by_rule=by_rule,
+        words=WORDS,
+        runs=[run for result in report.results for run in result.runs],
+        verdicts={log.path: log.verdict for log in report.logs},
+        firsts={finding.rule: at for at, finding in reversed(list(enumerate(chosen, 1)))},
+        groups=[(group, [charts.chart(group, "seconds"), charts.chart(group, "samples")]) for group in groups],
+        bars=charts.bars,
+        cell=_cell,
+        format_seconds=format_seconds,
+        format_cost=format_cost,
+        format_energy=format_energy,
+        version=__version__,
+        css=css,
+        js=js,
+        policy=policy(css, js),
+        **charts.FRAME,
+    )
+
+
+def _chosen(findings: Sequence[Finding]) -> list[Finding]:
+    """At most `MAX_FINDINGS` in their order; of more, the first of every rule, then the second, and so on."""
+    seen: Counter[str] = Counter()
+    ranks = []
+    for at, finding in enumerate(findings):
+        ranks.append((seen[finding.rule], at))
+        seen[finding.rule] += 1
+    return [findings[at] for at in sorted(at for _, at in sorted(ranks)[:MAX_FINDINGS])]
+
+
+def _cell(value: Any) -> Markup:
+    """A table cell with a plain value; what is not known is empty."""
+    if isinstance(value, list | tuple):
+        return Markup('<td class="words">{}</td>').format(" ".join(_text(item) for item in value))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return Markup('<td class="number" data-sort="{}">{}</td>').format(value, _text(value))
+    return Markup('<td class="path">{}</td>').format(jointed(_text(value)))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "" if value is None else str(value)

@@ -1,0 +1,123 @@
+"""The review in the terminal: a table of findings, one line for each run or score, and the verdict."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from suite.record.summary import format_cost, format_count, format_energy, format_seconds
+from suite.review.model import SUITE, Report
+from suite.rules.verdict import ResultReview, RunReview, Verdict
+
+STYLES = {"pass": "green", "fail": "red", "error": "magenta", "note": "cyan", "waived": "yellow"}
+MAX_ROWS = 20  # of one rule in the table
+MAX_LINES = 100  # of runs
+
+
+def said(report: Report) -> str:
+    """The verdict in words."""
+    holds = "every claim holds" if report.ruleset == SUITE else f"complies with {report.ruleset}"
+    return {
+        "pass": holds + (", but for what is waived" if report.waived else ""),
+        "fail": f"{format_count(report.counted('fail'), 'finding')} against the rules",
+        "error": f"{format_count(report.counted('error'), 'check')} could not be made",
+    }[report.verdict]
+
+
+def show(console: Console, report: Report) -> None:
+    """Print a report."""
+    if report.findings:
+        console.print(_findings(report))
+    verdicts = {log.path: log.verdict for log in report.logs}
+    runs = [run for result in report.results for run in result.runs]
+    for run in runs[:MAX_LINES]:
+        console.print(_run(run, verdicts[run.path]), soft_wrap=True)
+    if len(runs) > MAX_LINES:
+        console.print(f"{len(runs) - MAX_LINES} more runs: --json lists all")
+    for result in report.results:
+        if len(result.runs) > 1:
+            console.print(_result(result), soft_wrap=True)
+    if not report.results:
+        _others(console, report)
+    line = Text(f"{report.verdict.upper()}: {said(report)}", STYLES[report.verdict])
+    if report.converged is not None:
+        line.append("; converged: yes" if report.converged else "; converged: no, the target was not reached")
+    for name, count in (("waived", len(report.waived)), ("notes", report.counted("note"))):
+        line.append(f"; {name}: {count}" if count else "")
+    console.print(line, soft_wrap=True)
+
+
+def _findings(report: Report) -> Table:
+    """The findings; of a rule with many only the first. Text objects keep what a submission holds from being markup."""
+    table = Table("rule", "file:line", "what", show_lines=True)
+    seen: Counter[str] = Counter()
+    for finding in report.findings:
+        seen[finding.rule] += 1
+        if seen[finding.rule] > MAX_ROWS:
+            continue
+        waiver = report.waived.get(finding)
+        entries = [(name, getattr(finding, name)) for name in ("expected", "found", "mend")]
+        if waiver:
+            entries.append(("waived", f"{waiver.reason} ({waiver.reviewer}, {waiver.date})"))
+        what = Text()
+        for name, text in entries:
+            what.append("\n" if what else "").append(f"{name:>8}  ", style="dim").append(text)
+        where = finding.file if finding.line is None else f"{finding.file}:{finding.line}"
+        marked = "waived" if waiver else finding.severity
+        rule = Text(f"{finding.rule}\n").append(marked, style=STYLES[marked])
+        table.add_row(rule, Text(where, overflow="fold"), what)
+    for name, count in seen.items():
+        if count > MAX_ROWS:
+            table.add_row(name, "", f"{count - MAX_ROWS} more findings of this rule: --json lists all")
+    return table
+
+
+def _run(run: RunReview, verdict: Verdict) -> Text:
+    """A run's claims in one line."""
+    summary = run.summary
+    parts = (
+        f"seed {'not known' if run.seed is None else run.seed}",
+        f"ended at {summary.reason or 'an unknown point'}",
+        f"quality {'none' if summary.quality is None else format(summary.quality, '.4g')}",
+        f"{'not known' if summary.samples is None else format(summary.samples, ',')} samples",
+        f"time {format_seconds(summary.seconds)}",
+        f"cost {format_cost(summary.cost, summary.currency)}",
+        f"energy {format_energy(summary.joules, summary.energy_source)}",
+        *(["NOISY machine"] if summary.noise else []),
+    )
+    return Text(run.path).append(f"  {verdict}", STYLES[verdict]).append(f"  {', '.join(parts)}")
+
+
+def score(result: ResultReview) -> str:
+    """The time to quality of a result, and how it follows from its runs."""
+    mean = f"{'olympic mean' if len(result.runs) >= 3 else 'mean'} of {format_count(len(result.runs), 'run')}"
+    factor = result.convergence.normalisation if result.convergence else 1.0
+    if result.score_s is not None and factor != 1:
+        mean += f", {format_seconds(result.score_s / factor)}, times {factor:.5g} for its few samples: convergence.2"
+    return f"{format_seconds(result.score_s)} ({mean})"
+
+
+def _result(result: ResultReview) -> Text:
+    said = f"time to quality: {score(result)}"
+    converged = f"{sum(run.converged for run in result.runs)} converged"
+    return Text(f"{result.path}  " if result.path else "").append(f"{said}; {converged}")
+
+
+def _others(console: Console, report: Report) -> None:
+    """The scores and logs of another ruleset."""
+    for score in report.scores[:MAX_LINES]:
+        facts = ((name, value) for name, value in score.items() if name != "path" and not isinstance(value, list))
+        said = ", ".join(f"{name} {_text(value)}" for name, value in facts if value is not None)
+        console.print(Text(f"{score['path']}  {said}"), soft_wrap=True)
+    if len(report.scores) > MAX_LINES:
+        console.print(f"{len(report.scores) - MAX_LINES} more results: --json lists all")
+    count = Counter(log.verdict for log in report.logs)
+    words = ", ".join(f"{count[verdict]} {verdict}" for verdict in ("pass", "fail", "error") if count[verdict])
+    console.print(f"{len(report.logs)} logs: {words}", soft_wrap=True)
+
+
+def _text(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,48 @@
+"""Reading a stranger's file within bounds and through no link; writing a file whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+MAX_FILE_BYTES = 1 << 30
+
+
+class UnsafeFile(ValueError):
+    """A file of a submission that must not be read: a link, not a plain file, or too large."""
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write `content` so that a reader, or a restart after a kill, sees the old file or the new one, never a part."""
+    part = partial(path)
+    part.write_bytes(content)
+    part.replace(path)
+
+
+def partial(path: Path) -> Path:
+    """Where what is to become the file `path` is written first."""
+    return path.with_name(path.name + ".part")
+
+
+def read_safely(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
+    """The bytes of a plain file of at most `limit` bytes. Raises UnsafeFile for anything else, OSError if unreadable.
+
+    A symbolic link in the last component is refused; the caller gives a folder that holds no links.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if path.is_symlink():
+            raise UnsafeFile("is a symbolic link") from error
+        raise
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise UnsafeFile("is not a plain file")
+        if status.st_size > limit:
+            raise UnsafeFile(f"is {status.st_size} bytes, more than {limit}")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(limit + 1)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,180 @@
+"""`python -m suite.submit`: from runs to a submission that a reviewer can check, complete or saying what it lacks."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from suite.errors import UserError, command, unknown
+from suite.record.parsing import MalformedError
+from suite.record.system import DIVISIONS, STATUSES
+from suite.review.terminal import score
+from suite.rules.finding import shown
+from suite.rules.seals import NAME, SIGNATURE, breaches
+from suite.submit import describing, signing
+from suite.submit.checking import Checked, check
+from suite.submit.collecting import collect
+from suite.submit.installing import install
+from suite.submit.staging import Declared, seal, stage
+
+NOT_WRITTEN = 1
+OPTIONS = (
+    *("org", "division", "category", "runs", "system", "description", "out", "partial", "data_dir", "sign"),
+    *("verify", "signers"),
+)
+MAX_LISTED = 100
+
+HELP = """\
+python -m suite.submit org=ORG category=CATEGORY runs=FOLDER[,FOLDER...] [option=value ...]
+python -m suite.submit verify=SUBMISSION [signers=FILE]
+
+Collect runs into a submission, submissions/ORG/, in MLPerf's package layout, and seal it.
+
+Everything that a review would check is checked before anything is written: the runs by rules.md, their predictions
+scored again, the package by MLPerf's layout. All that is missing is listed at once. The same command again writes
+nothing; with more runs=, or a description= that fills a gap, it adds them. Nothing is ever overwritten.
+
+  org=NAME            the submitter, as in submitter= of the runs
+  division=NAME       closed (the default) or open
+  category=NAME       available (on-premise), cloud (available in one), preview or research
+  runs=FOLDER,...     out= folders of python -m suite.run, or folders that hold such; also as words of their own
+  system=NAME         what to call the machine; default: the runs' hw= and framework, HW_FRAMEWORK
+  description=FILE    what only a person knows of the machine: YAML, a line `cooling: air` for each field; below the
+                      name of a system, what holds of that system alone
+  out=FOLDER          default: submissions
+  partial=true        write it also when something is missing; submission.json and this command say what
+  sign=KEY            sign it with an ssh key (ssh-keygen -Y sign)
+  data_dir=FOLDER     where datasets lie; default: $SUITE_DATA, else the cache folder
+  verify=SUBMISSION   check that a submission is what was sealed; with signers=FILE (ssh's allowed_signers, where ORG
+                      stands before its key) also who signed it
+
+Exit code: 0 written or verified, 1 something is broken or missing, 2 a mistake in the command.
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Make, add to, sign or verify a submission, as the command line `argv` says."""
+    if not argv or {"-h", "--help"} & set(argv):
+        print(HELP, end="")
+        return 0
+    options, folders = _options(argv)
+    if "verify" in options:
+        return _verify(Path(options["verify"]), options.get("signers"))
+    folders += [Path(each) for each in options.get("runs", "").split(",") if each]
+    lacking = [f"{name}=" for name in ("org", "category") if not options.get(name)] + ["runs="] * (not folders)
+    if lacking:
+        raise UserError(f"{' and '.join(lacking)} must be given; python -m suite.submit --help explains them")
+    org, division, category = options["org"], options.get("division", DIVISIONS[0]), options["category"]
+    if not NAME.match(org):
+        raise UserError(f"org={shown(org)} is no name of letters, digits, dots, dashes and underscores")
+    if division not in DIVISIONS:
+        raise unknown("division", division, DIVISIONS)
+    if category not in STATUSES:
+        raise unknown("category", category, STATUSES)
+    partial = options.get("partial", "false")
+    if partial not in ("true", "false"):
+        raise UserError(f"partial={partial} is neither true nor false")
+    results = collect(folders, options.get("system"))
+    file = Path(options["description"]) if "description" in options else None
+    declared = Declared(org, division, category, describing.told(file, {each.system for each in results}))
+    target = Path(options.get("out", "submissions")) / org
+    with tempfile.TemporaryDirectory(prefix="suite-submit-") as folder:
+        staged = Path(folder) / org
+        places, missing = stage(results, declared, target, staged)
+        checked = check(staged, results, declared, options.get("data_dir"))
+        checked.missing[:0] = missing
+        if checked.broken or (checked.missing and partial == "false"):
+            return _refuse(checked, target)
+        seal(staged, declared, places, checked.missing)
+        if "sign" in options:
+            signing.sign(staged, target, Path(options["sign"]))
+        written = install(staged, target)
+    _print(target, written, checked)
+    return 0
+
+
+def _options(argv: Sequence[str]) -> tuple[dict[str, str], list[Path]]:
+    """The options, and the words that are folders."""
+    options: dict[str, str] = {}
+    folders = []
+    for word in argv:
+        name, equals, value = word.partition("=")
+        if not equals or (name not in OPTIONS and Path(word).exists()):
+            if word.startswith("-"):
+                raise UserError(f"{word}: options are written name=value; see python -m suite.submit --help")
+            folders.append(Path(word))
+        elif name not in OPTIONS:
+            raise unknown("option", name, OPTIONS)
+        elif name in options:
+            raise UserError(f"{name}= is given twice")
+        else:
+            options[name] = value
+    return options, folders
+
+
+def _verify(folder: Path, signers: str | None) -> int:
+    if not folder.is_dir():
+        raise UserError(f"verify={folder}: no such folder")
+    found = list(breaches(folder))
+    for breach in found[:MAX_LISTED]:
+        print(f"{shown(breach.file)}: expected {shown(breach.expected)}, found {shown(breach.found)}")
+    if found:
+        print(f"{folder}: NOT what was sealed, {len(found)} differences")
+        return NOT_WRITTEN
+    print(f"{folder}: every file is what was sealed")
+    if signers is not None:
+        try:
+            print(signing.verify(folder, Path(signers)))
+        except MalformedError as error:  # the seal changed since it was checked
+            raise UserError(str(error)) from error
+    elif (folder / SIGNATURE).exists():
+        print("it bears a signature; signers=FILE checks whose")
+    return 0
+
+
+def _refuse(checked: Checked, target: Path) -> int:
+    if checked.broken:
+        print("What breaks a rule:", *_listed(checked.broken), sep="\n  ")
+    if checked.missing:
+        print("What is missing:", *_listed(checked.missing), sep="\n  ")
+    if any(each.startswith("systems/") for each in checked.missing):
+        print("Fields of systems/ that only a person knows go to a file, a line `field: text` each: description=FILE")
+    more = "" if checked.broken else "; partial=true writes it all the same, and says so"
+    print(
+        f"error: {target}: nothing was written, {len(checked.broken)} broken, {len(checked.missing)} missing{more}",
+        file=sys.stderr,
+    )
+    return NOT_WRITTEN
+
+
+def _listed(lines: Sequence[str]) -> list[str]:
+    left = len(lines) - MAX_LISTED
+    return [*lines[:MAX_LISTED], *([f"and {left} more"] if left > 0 else [])]
+
+
+def _print(target: Path, written: Sequence[str], checked: Checked) -> None:
+    state = "partial" if checked.missing else "complete"
+    files = "1 file" if len(written) == 1 else f"{len(written)} files"
+    print(f"{target}: {state}, {files} written" if written else f"{target}: {state}, nothing to add")
+    for result in checked.review.results:
+        reached = sum(run.converged for run in result.runs)
+        noisy = sum(bool(run.summary.noise) for run in result.runs)
+        marks = f", {noisy} NOISY" if noisy else ""
+        print(f"  {result.path}: {reached} of {len(result.runs)} runs reached the target{marks}", end="")
+        print(f", time to quality {score(result)}" if result.score_s is not None else ", no score")
+    if checked.missing:
+        print("Missing:", *_listed(checked.missing), sep="\n  ")
+    if checked.remarks:
+        print("Notes:", *_listed(checked.remarks), sep="\n  ")
+    print(f"review    python -m suite.review {target}")
+    if (target / SIGNATURE).exists():
+        print(f"signed    {os.path.join(target, SIGNATURE)}; python -m suite.submit verify={target} signers=FILE")
+    else:
+        print("sign      python -m suite.submit, the same command, with sign=KEY")
+
+
+if __name__ == "__main__":
+    command(main)

@@ -1,0 +1,115 @@
+"""The results that are to be submitted, found in the folders that their owner names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mlperf_logging.mllog import constants as keys
+
+from suite.config.models import Benchmark
+from suite.errors import UserError
+from suite.record.evidence import CONFIG, LOG, SYSTEM
+from suite.rules.claims import UNNAMED, folder_of
+from suite.rules.finding import shown
+from suite.rules.reading import Evidence
+from suite.rules.seals import NAME
+from suite.rules.submission import survey
+
+
+@dataclass(frozen=True)
+class Collected:
+    """One result. `runs` are the folders of its runs; `code` is the git revision it was made from, and whether dirty.
+
+    `description` is the system description that was detected; `org`, `division` and `status` are those of the log.
+    """
+
+    folder: Path
+    runs: tuple[Path, ...]
+    benchmark: Benchmark
+    system: str
+    framework: str
+    result_id: str
+    org: str
+    division: str
+    status: str
+    revision: str | None
+    dirty: bool
+    description: dict[str, str]
+
+    @property
+    def place(self) -> str:
+        """Where it lies in the submission."""
+        return f"results/{self.system}/{self.benchmark_folder}"
+
+    @property
+    def benchmark_folder(self) -> str:
+        """The benchmark's name as a folder."""
+        return folder_of(self.benchmark.name)
+
+    def logs(self) -> Iterator[tuple[str, Evidence]]:
+        """Each run's folder in the result, `run_1` and so on, and its evidence."""
+        for at, folder in enumerate(self.runs, 1):
+            yield f"run_{at}", Evidence.read(folder)
+
+
+def collect(folders: Iterable[Path], system: str | None) -> list[Collected]:
+    """The results in `folders` and below. `system` names the system; else it is named by its hw= and framework.
+
+    Raises UserError for a folder without evidence, or with one that tells too little to be submitted, and for two
+    results of one benchmark, system and framework.
+    """
+    found: dict[str, Collected] = {}
+    for folder in folders:
+        if not folder.exists():
+            raise UserError(f"cannot submit {folder}: no such folder")
+        root = folder.resolve()
+        for result in survey(root).results:
+            made = _collected(root / result.path, result.runs, system)
+            other = found.setdefault(made.place, made)
+            if other.result_id != made.result_id:
+                raise UserError(
+                    f"{shown(str(other.folder))} and {shown(str(made.folder))} are two results of "
+                    f"{made.benchmark.name} on {made.system}: submit one, of several the one with the median score "
+                    "(rule runs.9); another machine needs a name of its own, system=NAME"
+                )
+    return list(found.values())
+
+
+def _collected(folder: Path, labels: tuple[str, ...], system: str | None) -> Collected:
+    first = Evidence.read(folder / labels[0])
+    if first.benchmark is None or not first.parsed(LOG, CONFIG, SYSTEM):
+        raise UserError(
+            f"{shown(str(folder))} is no complete evidence of one of the suite's benchmarks: "
+            "python -m suite.review says why"
+        )
+    platform, framework = first.value(keys.SUBMISSION_PLATFORM), first.configured("framework")
+    name = system or f"{platform}_{framework}"
+    if not NAME.match(name):
+        raise UserError(f"system={shown(name)} is no name of letters, digits, dots, dashes and underscores")
+    description = first.described("description")
+    return Collected(
+        folder=folder,
+        runs=tuple(folder / label for label in labels),
+        benchmark=first.benchmark,
+        system=name,
+        framework=str(framework),
+        result_id=str(first.configured("result_id")),
+        org=_text(first.value(keys.SUBMISSION_ORG)),
+        division=_text(first.value(keys.SUBMISSION_DIVISION)),
+        status=_text(first.value(keys.SUBMISSION_STATUS)),
+        revision=_revision(first.described("git", "revision")),
+        dirty=first.described("git", "dirty") is not False,
+        description={k: v for k, v in description.items() if isinstance(v, str)} if description else {},
+    )
+
+
+def _text(value: Any) -> str:
+    return shown(value) if isinstance(value, str) else UNNAMED
+
+
+def _revision(value: Any) -> str | None:
+    sound = isinstance(value, str) and len(value) in (40, 64) and not set(value) - set("0123456789abcdef")
+    return value if sound else None

@@ -1,0 +1,91 @@
+"""MLPerf's system description: what was detected, and what only a person knows, from a file of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from suite.errors import UserError, unknown
+from suite.record.parsing import MalformedError, yaml_mapping
+from suite.record.system import KEYS
+from suite.rules.claims import MAX_DESCRIPTION, SPELLED
+from suite.store.disk import UnsafeFile, read_safely
+from suite.submit.collecting import Collected
+
+DECLARED = ("submitter", "division", "status", "system_name")  # by the command
+OPTIONAL = ("hw_notes", "sw_notes")
+
+Description = dict[str, str]
+
+
+def told(path: Path | None, systems: Iterable[str]) -> dict[str, Description]:
+    """What the file says of each of `systems`: YAML of `key: text` for all, and of `system: {key: text}` for one.
+
+    Raises UserError for a file that is not such YAML.
+    """
+    made: dict[str, Description] = {name: {} for name in systems}
+    if path is None:
+        return made
+    try:
+        values, _ = yaml_mapping(read_safely(path, MAX_DESCRIPTION))
+    except (MalformedError, UnsafeFile) as error:
+        raise UserError(f"description={path}: {error}") from error
+    except OSError as error:
+        raise UserError(f"cannot read description={path}: {error.strerror}") from error
+    of_one = {name: value for name, value in values.items() if isinstance(value, dict)}
+    for name in of_one:
+        if name not in made:
+            raise unknown(f"system of description={path}", name, made)
+    for name in made:
+        for key, value in ({**values, **of_one.get(name, {})}).items():
+            if key not in of_one:
+                made[name][key] = _told(path, key, value)
+    return made
+
+
+def _told(path: Path, key: str, value: Any) -> str:
+    allowed = [name for name in KEYS if name not in DECLARED]
+    if key not in allowed:
+        raise unknown(f"field of description={path}", key, allowed)
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise UserError(f"description={path}: {key} is {value!r:.60}, not a text")
+    return str(value).strip()
+
+
+def describe(result: Collected, org: str, division: str, category: str, told: Mapping[str, str]) -> Description:
+    """The 33 texts. What was detected stands; a person fills what is empty. Raises UserError where they differ."""
+    made = {key: result.description.get(key, "").strip() for key in KEYS}
+    made |= {
+        "submitter": org,
+        "division": division,
+        "status": SPELLED[category],
+        "system_name": result.system,
+    }
+    for key, text in told.items():
+        if made[key] and made[key] != text:
+            raise UserError(f"the description says {key}: {text}; detected was {made[key]}: say it in hw_notes")
+        made[key] = text
+    return made
+
+
+def joined(stored: Mapping[str, str], made: Mapping[str, str], where: str) -> Description:
+    """A description that may stand already, with what is filled in now. Raises UserError where it would change."""
+    for key in KEYS:
+        before, after = stored.get(key, ""), made[key]
+        if before and after and before != after:
+            raise UserError(
+                f"{where} says {key}: {before}; this result says {after}: give another machine a name of its own, "
+                "system=NAME; nothing is overwritten"
+            )
+    return {key: stored.get(key, "") or made[key] for key in KEYS}
+
+
+def empty(description: Mapping[str, str]) -> list[str]:
+    """The fields that a person has yet to fill in."""
+    without = description.get("accelerators_per_node", "") in ("", "0")
+    return [
+        key
+        for key in KEYS
+        if not description.get(key) and key not in OPTIONAL and not (without and key.startswith("accelerator_"))
+    ]

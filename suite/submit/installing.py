@@ -1,0 +1,35 @@
+"""The staged submission put where it belongs. What stands there is left as it is; only gaps are filled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from suite.errors import UserError
+from suite.rules.seals import SEAL, SIGNATURE
+from suite.store.disk import write_atomically
+
+
+def install(staged: Path, target: Path) -> list[str]:
+    """Write what `target` lacks, last the seal and its signature; the paths that were written.
+
+    The same again writes nothing. A system description whose empty fields were filled in, and the seal, are replaced.
+    Raises UserError, before anything is written, where another file would change, or the seal of a signed submission.
+    """
+    paths = sorted(path.relative_to(staged).as_posix() for path in staged.rglob("*") if path.is_file())
+    changed = [path for path in paths if _content(target / path) != (staged / path).read_bytes()]
+    for path in changed:
+        if (target / path).exists() and path != SEAL and not path.startswith("systems/"):
+            raise UserError(f"{target / path} is there already, with another content: nothing is overwritten")
+    if changed and (target / SIGNATURE).exists():
+        raise UserError(f"{target} is signed: remove {SIGNATURE} to change it, and sign it again with sign=KEY")
+    try:
+        for path in sorted(changed, key=(SEAL, SIGNATURE).__contains__):
+            (target / path).parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(target / path, (staged / path).read_bytes())
+    except OSError as error:
+        raise UserError(f"cannot write {target}: {error.strerror}; the same command goes on from here") from error
+    return changed
+
+
+def _content(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None

@@ -1,0 +1,164 @@
+"""A submission put together in a folder of its own, so that it can be held to the rules before anything is written."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from suite import __version__
+from suite.errors import UserError
+from suite.record.evidence import LOG
+from suite.record.parsing import MalformedError, json_object
+from suite.rules.claims import MAX_DESCRIPTION
+from suite.rules.reading import WAIVERS
+from suite.rules.seals import SEAL, Seal, breaches
+from suite.store.disk import UnsafeFile, read_safely
+from suite.submit.code import Code, code
+from suite.submit.collecting import Collected
+from suite.submit.describing import Description, describe, empty, joined
+
+_MAX_WAIVERS = 64 << 10
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What its owner declares of a submission, and `told`: what they tell of each system."""
+
+    org: str
+    division: str
+    category: str
+    told: Mapping[str, Mapping[str, str]]
+
+
+def stored(target: Path, declared: Declared) -> Seal | None:
+    """The seal of what stands at `target`; None if nothing does. Raises UserError for what is not as it was sealed."""
+    if not (target / SEAL).exists():
+        return None
+    for breach in breaches(target):
+        raise UserError(f"{target / breach.file} is not as {SEAL} has it: {breach.found}; restore it")
+    seal = Seal.read(target)
+    for name in ("org", "division", "category"):
+        if getattr(seal, name) != getattr(declared, name):
+            raise UserError(f"{target} is of {name}={getattr(seal, name)}: give another out= for another submission")
+    return seal
+
+
+def stage(
+    results: Sequence[Collected], declared: Declared, target: Path, staged: Path
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Put what stands at `target` and the new `results` together in the folder `staged`, without a seal.
+
+    Returns what the seal says of each result, and what is missing of descriptions and code. Raises UserError where
+    something would be overwritten.
+    """
+    seal = stored(target, declared)
+    for path in seal.files if seal else ():
+        (staged / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(target / path, staged / path)
+    places = {str(each.get("path")): each for each in seal.results} if seal else {}
+    for result in results:
+        there = places.get(result.place)
+        if there and there.get("result_id") != result.result_id:
+            raise UserError(f"{target / result.place} holds another result already: nothing is overwritten")
+        packed = code(result)
+        _evidence(result, staged)
+        _code(result, packed, staged)
+        _description(result, declared, staged)
+        places[result.place] = _said(result, packed)
+    missing = [
+        f"systems/{name}.json: {key}"
+        for name in sorted({place.split("/")[1] for place in places})
+        for key in empty(_read(staged / f"systems/{name}.json"))
+    ]
+    missing += [
+        f"{place}: {each['code_missing']}" for place, each in sorted(places.items()) if each.get("code_missing")
+    ]
+    return [places[place] for place in sorted(places)], missing
+
+
+def seal(staged: Path, declared: Declared, results: list[dict[str, Any]], missing: list[str]) -> None:
+    """Write the seal over everything that `staged` holds."""
+    files = {
+        path.relative_to(staged).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(staged.rglob("*"))
+        if path.is_file() and path != staged / SEAL
+    }
+    values = {
+        "version": 1,
+        "org": declared.org,
+        "division": declared.division,
+        "category": declared.category,
+        "suite_version": __version__,
+        "missing": missing,
+        "results": results,
+        "files": files,
+    }
+    (staged / SEAL).write_text(json.dumps(values, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _evidence(result: Collected, staged: Path) -> None:
+    place = staged / result.place
+    for at, (label, run) in enumerate(result.logs()):
+        (place / label).mkdir(parents=True, exist_ok=True)
+        for name, content in run.contents.items():
+            (place / label / name).write_bytes(content)
+        (place / f"result_{at}.txt").write_bytes(run.contents.get(LOG, b""))
+        _waivers(result.runs[at], place / label)
+    if result.folder not in result.runs:
+        _waivers(result.folder, place)
+
+
+def _waivers(source: Path, place: Path) -> None:
+    """What the submitter asks to be waived goes with the evidence."""
+    try:
+        (place / WAIVERS).write_bytes(read_safely(source / WAIVERS, _MAX_WAIVERS))
+    except (OSError, UnsafeFile):
+        (place / WAIVERS).unlink(missing_ok=True)
+
+
+def _code(result: Collected, packed: Code, staged: Path) -> None:
+    for name, content in packed.files.items():
+        path = staged / _implementation(result, packed) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def _implementation(result: Collected, packed: Code) -> str:
+    return f"benchmarks/{result.benchmark_folder}/implementations/{packed.name}"
+
+
+def _description(result: Collected, declared: Declared, staged: Path) -> None:
+    path = staged / f"systems/{result.system}.json"
+    told = declared.told[result.system]
+    made = describe(result, declared.org, declared.division, declared.category, told)
+    if path.exists():
+        made = joined(_read(path), made, f"systems/{result.system}.json")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(made, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _read(path: Path) -> Description:
+    try:
+        values = json_object(read_safely(path, MAX_DESCRIPTION))
+    except (MalformedError, UnsafeFile) as error:
+        raise UserError(f"{path.name} is no system description: {error}") from error
+    return {key: value for key, value in values.items() if isinstance(value, str)}
+
+
+def _said(result: Collected, packed: Code) -> dict[str, Any]:
+    return {
+        "path": result.place,
+        "benchmark": result.benchmark.name,
+        "system": result.system,
+        "framework": result.framework,
+        "runs": len(result.runs),
+        "result_id": result.result_id,
+        "revision": result.revision,
+        "implementation": _implementation(result, packed),
+        "code_missing": packed.missing,
+    }

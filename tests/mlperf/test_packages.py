@@ -1,0 +1,209 @@
+"""Folders of logs: which belong together, their score, and what stands around them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from suite import mlperf
+from suite.errors import UserError
+from suite.review.__main__ import main
+from tests.mlperf import maker
+from tests.mlperf.maker import BENCHMARK, ORG, RULESET, SYSTEM, entries, find, text
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    return maker.package(tmp_path / "round")
+
+
+def minutes_of(review: mlperf.Review) -> list[float]:
+    return sorted(log.minutes for log in review.logs if log.minutes is not None)
+
+
+def miss_the_target(log: Path, seed: int) -> None:
+    made = entries(seed)
+    for each in made:
+        if each["key"] == "eval_accuracy":
+            each["value"] += 0.05
+    find(made, "run_stop")["metadata"]["status"] = "aborted"
+    log.write_text(text(made))
+
+
+def test_every_level_can_be_given(results: Path) -> None:
+    for up, at in enumerate((results, *results.parents[:4])):
+        review = mlperf.review(at, RULESET)
+        assert review.verdict == "pass", review.findings
+        assert len(review.logs) == 10
+        assert [(score.org, score.system, score.benchmark) for score in review.scores] == [(ORG, SYSTEM, BENCHMARK)]
+        assert (at / review.logs[0].path).exists(), up
+        assert not review.all_findings
+
+
+def test_the_score_is_the_olympic_mean(results: Path) -> None:
+    review = mlperf.review(results, RULESET)
+    times = minutes_of(review)
+    assert review.scores[0].minutes == pytest.approx(sum(times[1:-1]) / 8, abs=1e-12)
+    assert review.scores[0].needed == 10
+
+
+def test_the_committee_s_scaling(results: Path) -> None:
+    plain = mlperf.review(results, RULESET).scores[0].minutes
+    (results / "scaling.json").write_text(json.dumps({"scaling_factor": 1.25}))
+    review = mlperf.review(results, RULESET)
+    assert review.scores[0].minutes == pytest.approx(plain * 1.25)
+    assert review.verdict == "pass"
+    (noted,) = review.findings
+    assert (noted.rule, noted.severity, noted.file) == (f"{RULESET}/scaling", "note", "scaling.json")
+    assert noted.found == "1.25"
+    (results / "scaling.json").write_text('{"scaling_factor": 1.0}')
+    assert mlperf.review(results, RULESET).findings == []
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("[]", "{}", "[" * 60_000, "x", "\ud800"),
+        *(f'{{"scaling_factor": {factor}}}' for factor in ('"NaN"', "NaN", "1e999", "0", "-1", "true", "null", "[1]")),
+        *(f'{{"scaling_factor": 1{"0" * zeros}}}' for zeros in (400, 5000)),
+    ],
+)
+def test_a_factor_that_no_time_can_be_multiplied_by(results: Path, content: str) -> None:
+    (results / "scaling.json").write_text(content, errors="surrogatepass")
+    review = mlperf.review(results.parent, RULESET)
+    assert [(f.rule, f.severity, f.file) for f in review.findings] == [
+        (f"{RULESET}/scaling", "fail", f"{BENCHMARK}/scaling.json")
+    ]
+    assert (review.verdict, review.scores[0].minutes) == ("fail", None)
+
+
+def test_a_time_that_is_not_finite_is_none(results: Path) -> None:
+    (results / "scaling.json").write_text('{"scaling_factor": 1e308}')
+    assert mlperf.review(results, RULESET).scores[0].minutes is None
+
+
+@pytest.mark.parametrize("name", ["\x1b[31mred\x1b]0;title\x07", "\u202efdp", "\udcff\udcfe"])
+def test_names_of_folders_are_safe_in_every_output(
+    results: Path, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    org = results.parents[2]
+    (org / "systems" / f"{SYSTEM}.json").rename(org / "systems" / f"{name}.json")
+    system = results.parent.rename(results.parent.with_name(name))
+    (system / BENCHMARK).rename(system / name)
+    org.rename(org.with_name(name))
+    page = tmp_path / "page.html"
+    for option in ("--json", "--strict"):
+        assert main([str(org.parent), "--ruleset", RULESET, "--html", str(page), option]) in (0, 1)
+        printed = capsys.readouterr().out
+        for output in (printed, page.read_text()):
+            output.encode()
+            assert all(c.isprintable() or c == "\n" for c in output)
+            assert ascii(name)[1:-1] in output.replace("\\\\", "\\")
+
+
+def test_one_run_that_misses_the_target_is_dropped_as_the_slowest(results: Path) -> None:
+    miss_the_target(results / "result_4.txt", 5)
+    review = mlperf.review(results, RULESET)
+    others = sorted(log.minutes for log in review.logs if log.verdict == "pass")
+    assert review.scores[0].minutes == pytest.approx(sum(others[1:]) / 8)
+    assert [log.path for log in review.logs if log.verdict == "fail"] == ["result_4.txt"]
+    assert review.verdict == "pass"
+    assert [(f.rule, f.severity) for f in review.findings] == [(f"{RULESET}/dropped", "note")]
+
+
+def test_a_second_one_makes_the_result_invalid(results: Path) -> None:
+    miss_the_target(results / "result_4.txt", 5)
+    miss_the_target(results / "result_5.txt", 6)
+    review = mlperf.review(results, RULESET)
+    assert review.scores[0].minutes is None
+    assert review.verdict == "fail"
+
+
+def test_a_log_without_a_benchmark_belongs_to_the_others(results: Path) -> None:
+    (results / "result_3.txt").write_text("no log\n")
+    review = mlperf.review(results, RULESET)
+    assert [(score.logs, score.compliant) for score in review.scores] == [(10, 9)]
+
+
+def test_the_benchmark_s_folder_may_be_missing(results: Path) -> None:
+    for log in results.iterdir():
+        log.rename(results.parent / log.name)
+    results.rmdir()
+    (score,) = mlperf.review(results.parents[3], RULESET).scores
+    assert (score.org, score.system, score.benchmark, score.logs) == (ORG, SYSTEM, BENCHMARK, 10)
+
+
+def test_names_of_logs(results: Path) -> None:
+    (results / "result_1.txt").rename(results / "result_run1.txt")
+    (results / "result_2.txt").rename(results / "result_4952-240509_02.txt")
+    (results / "result_3.txt").rename(results / "run_3.log")
+    (results / "power" / "result_0").mkdir(parents=True)
+    (results / "power" / "result_0" / "result_x.txt").write_text("")
+    assert len(mlperf.review(results, RULESET).logs) == 9
+
+
+def test_nothing_is_written(results: Path) -> None:
+    def state() -> dict[str, bytes]:
+        return {str(path): path.read_bytes() for path in results.parents[3].rglob("*") if path.is_file()}
+
+    before = state()
+    mlperf.review(results.parents[3], RULESET, strict=True)
+    assert state() == before
+
+
+def test_many_logs_come_in_order_and_as_they_are_done(results: Path) -> None:
+    for at in range(10, 40):
+        (results / f"result_{at}.txt").write_text(text(entries(at + 1)))
+    told: list[tuple[int, int]] = []
+    review = mlperf.review(results, RULESET, progress=lambda done, of: told.append((done, of)))
+    assert told == [(at + 1, 40) for at in range(40)]
+    assert [log.path for log in review.logs] == sorted(path.name for path in results.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("content", "rule"),
+    [
+        (None, "system"),
+        ("{", "system"),
+        ("[" * 100_000, "system"),
+        ("[]", "system"),
+        (json.dumps({"submitter": ORG}), "system"),
+    ],
+)
+def test_a_system_description_that_is_none(results: Path, content: str | None, rule: str) -> None:
+    description = results.parents[2] / "systems" / f"{SYSTEM}.json"
+    description.unlink()
+    if content is not None:
+        description.write_text(content)
+    review = mlperf.review(results.parents[2], RULESET)
+    assert review.verdict == "fail"
+    assert {(f.rule, f.file) for f in review.findings} == {(f"{RULESET}/{rule}", f"systems/{SYSTEM}.json")}
+
+
+def test_another_spelling_of_the_status_is_a_note(results: Path) -> None:
+    description = results.parents[2] / "systems" / f"{SYSTEM}.json"
+    description.write_text(json.dumps(maker.description(status="onprem")))
+    review = mlperf.review(results.parents[2], RULESET)
+    assert review.verdict == "pass"
+    assert [f.severity for f in review.findings] == ["note"]
+
+
+def test_what_lies_outside_is_not_read(results: Path, tmp_path: Path) -> None:
+    (results.parents[2] / "systems" / f"{SYSTEM}.json").write_text("{")
+    assert mlperf.review(results, RULESET).verdict == "pass"  # the systems folder is above what was given
+    shutil.move(results / "result_0.txt", tmp_path / "result_0.txt")
+    (results / "result_0.txt").symlink_to(tmp_path / "result_0.txt")
+    review = mlperf.review(results, RULESET)
+    assert review.verdict == "error"
+    assert len(review.logs) == 9
+
+
+def test_no_log(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(UserError, match="result_"):
+        mlperf.review(tmp_path / "folder", RULESET)
+    with pytest.raises(UserError, match="no such"):
+        mlperf.review(tmp_path / "nowhere", RULESET)

@@ -1,0 +1,50 @@
+"""What MLPerf's policy fixes, as the data that the strict checks read."""
+
+from __future__ import annotations
+
+import pytest
+
+from suite.mlperf import policy
+from suite.mlperf.lines import LogLine
+from tests.mlperf.maker import RULESET, entry
+
+
+def test_the_policy_has_the_language_benchmarks_of_the_last_round() -> None:
+    for benchmark in ("llama2_70b_lora", "llama31_8b", "gpt_oss_20b", "deepseekv3_671b"):
+        assert policy.policy(benchmark, RULESET)
+    known = policy.policy("llama2_70b_lora", RULESET)
+    assert known
+    assert known.fixed == {
+        "opt_gradient_clip_norm": 0.3,
+        "opt_adamw_weight_decay": 0.0001,
+        "lora_alpha": 32,
+        "lora_rank": 16,
+        "lora_dropout": 0.1,
+        "eval_samples": 173,
+    }
+    assert policy.policy("resnet", "mlperf-0.7") is None
+
+
+@pytest.mark.parametrize(
+    ("batch", "benchmark", "places"),
+    [
+        (8, "llama2_70b_lora", (1536, 1920)),  # as real logs of round 5.1 have them
+        (9, "llama2_70b_lora", (1548, 1935)),
+        (64, "llama2_70b_lora", (4224, 4608)),
+        (36, "llama31_8b", (12312, 24624)),
+        (1008, "llama31_405b", (287280, 306432)),
+        (2304, "flux1", (262656, 525312)),
+    ],
+)
+def test_schedules(batch: int, benchmark: str, places: tuple[int, ...]) -> None:
+    known = policy.policy(benchmark, "mlperf-5.1")
+    assert known
+
+    def departures(found: tuple[int, ...]) -> int:
+        made = [entry(0, "global_batch_size", batch), *(entry(0, "eval_accuracy", 1, samples_count=at) for at in found)]
+        lines = [LogLine(0, each["key"], each, at) for at, each in enumerate(made, 1)]
+        return len(list(policy.schedule(known, lines)))
+
+    assert departures(places) == 0
+    assert departures(places[1:]) == 1
+    assert departures((places[0], places[1] + batch)) == 1

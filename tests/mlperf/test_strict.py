@@ -1,0 +1,261 @@
+"""What MLCommons' rule files let through: each breach passes them, and fails strictly for that reason alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from suite import mlperf
+from suite.mlperf import strict
+from tests.mlperf import maker, official
+from tests.mlperf.maker import RULESET, Entry, entries, entry, find, text
+
+
+def breaches(path: Path) -> list[tuple[str, str, int | None]]:
+    return [
+        (finding.rule.removeprefix("mlperf-strict/"), Path(finding.file).name, finding.line)
+        for finding in mlperf.review(path, RULESET, strict=True).all_findings
+        if finding.severity == "fail"
+    ]
+
+
+def setting(key: str, value: Any) -> Callable[[list[Entry]], Entry]:
+    def change(made: list[Entry]) -> Entry:
+        find(made, key)["value"] = value
+        return find(made, key)
+
+    return change
+
+
+def no_cache_cleared(made: list[Entry]) -> Entry:
+    found = find(made, "cache_clear")
+    found["value"] = False
+    return found
+
+
+def cache_cleared_at_the_end(made: list[Entry]) -> Entry:
+    late = {**find(made, "cache_clear"), "time_ms": made[-1]["time_ms"] + 5}
+    made.remove(find(made, "cache_clear"))
+    made.append(late)
+    return late
+
+
+def stopped_with(status: str) -> Callable[[list[Entry]], Entry]:
+    def change(made: list[Entry]) -> Entry:
+        find(made, "run_stop")["metadata"]["status"] = status
+        return find(made, "run_stop")
+
+    return change
+
+
+def time_runs_back(key: str, ms: int) -> Callable[[list[Entry]], Entry]:
+    def change(made: list[Entry]) -> Entry:
+        found = [each for each in made if each["key"] == key][-1]
+        found["time_ms"] -= ms
+        return found
+
+    return change
+
+
+def first_evaluation_skipped(made: list[Entry]) -> Entry:
+    first = made.index(find(made, "eval_start"))
+    del made[first : first + 3]
+    return find(made, "eval_accuracy")
+
+
+def evaluation_off(made: list[Entry]) -> Entry:
+    last = [each for each in made if each["key"] == "eval_accuracy"][-1]
+    last["metadata"]["samples_count"] += 8
+    return last
+
+
+def logged_again(key: str, ms: int) -> Callable[[list[Entry]], Entry]:
+    def change(made: list[Entry]) -> Entry:
+        again = {**find(made, key), "time_ms": find(made, key)["time_ms"] + ms}
+        made.append(again)
+        made.sort(key=lambda each: each["time_ms"])
+        return again
+
+    return change
+
+
+def passes_after_the_run(made: list[Entry]) -> Entry:
+    for each in made:
+        if each["key"] == "eval_accuracy":
+            each["value"] = 0.95
+    late = entry(made[-1]["time_ms"] + 60_000, "eval_accuracy", 0.9, samples_count=2688 + 384)
+    made.append(late)
+    return late
+
+
+@pytest.mark.parametrize(
+    ("rule", "change"),
+    [
+        ("hyperparameter", setting("opt_gradient_clip_norm", 1.0)),
+        ("hyperparameter", setting("opt_adamw_weight_decay", 0.01)),
+        ("hyperparameter", setting("lora_alpha", 16)),
+        ("hyperparameter", setting("eval_samples", 100)),
+        ("cache-clear", no_cache_cleared),
+        ("cache-clear", cache_cleared_at_the_end),
+        ("status", stopped_with("done")),
+        ("status", stopped_with("aborted")),
+        ("timed-run", logged_again("run_start", 2_000)),
+        ("timed-run", logged_again("run_stop", 2_000)),
+        ("clock", time_runs_back("eval_stop", 5_000)),
+        ("clock", time_runs_back("seed", 3_000)),
+        ("schedule", evaluation_off),
+        ("schedule", first_evaluation_skipped),
+        ("outside-run", passes_after_the_run),
+    ],
+)
+def test_a_breach_in_a_log(tmp_path: Path, rule: str, change: Callable[[list[Entry]], Entry]) -> None:
+    made = entries()
+    at_fault = change(made)
+    log = tmp_path / "result_0.txt"
+    log.write_text(text(made))
+    assert official.verdict(log, RULESET) == "PASS"
+    assert mlperf.review(log, RULESET).verdict == "pass"
+    line = 2 * next(at for at, each in enumerate(made) if each is at_fault) + 2
+    assert breaches(log) == [(rule, log.name, line)]
+    assert f"mlperf-strict/{rule}" in strict.RULES
+
+
+def test_a_clock_that_is_cut(tmp_path: Path) -> None:
+    """The official summarizer takes the last run_start before the first run_stop."""
+    log = tmp_path / "result_0.txt"
+    for key, next_to in (("run_start", "block_stop"), ("run_stop", "block_start")):
+        made = entries()
+        at = made.index(find(made, next_to))
+        made.insert(at, {**find(made, key), "time_ms": made[at]["time_ms"]})
+        log.write_text(text(made))
+        assert official.verdict(log, RULESET) == "PASS"
+        review = mlperf.review(log, RULESET, strict=True)
+        minutes = review.logs[0].minutes
+        assert minutes is not None
+        assert minutes < 0.1
+        assert {rule for rule, _, _ in breaches(log)} == {"timed-run", "outside-run"}
+
+
+PREFIXES: dict[str, Callable[[int], str]] = {
+    "none": lambda at: "",
+    "rank": lambda at: "0: ",
+    "time": lambda at: f"2025-01-01T00:00:{at:06d} ",
+    "time and rank": lambda at: f"[2025-01-01 00:{at:02d}:00,{at:03d}] [rank0]: ",
+    "a name each": lambda at: f"worker-{at} ",
+    "a rank each": lambda at: f"{at}: ",
+}
+
+
+@pytest.mark.parametrize("prefix", PREFIXES.values(), ids=PREFIXES)
+def test_a_prefix_does_not_hide_that_time_runs_back(tmp_path: Path, prefix: Callable[[int], str]) -> None:
+    log = tmp_path / "result_0.txt"
+
+    def write(made: list[Entry]) -> None:
+        log.write_text("".join(f"{prefix(at)}:::MLLOG {json.dumps(each)}\n" for at, each in enumerate(made)))
+
+    made = entries()
+    write(made)
+    assert breaches(log) == []
+    first = made.index(find(made, "eval_start"))
+    for each in made[first : first + 6]:
+        each["time_ms"] -= 90_000
+    write(made)
+    assert breaches(log) == [("clock", log.name, first + 1)]
+
+
+def test_lines_without_a_time_do_not_hide_that_time_runs_back(tmp_path: Path) -> None:
+    made = entries()
+    at = made.index(find(made, "eval_accuracy"))
+    made.insert(at, entry(float("nan"), "eval_start", samples_count=0))
+    log = tmp_path / "result_0.txt"
+    log.write_text(text(made))
+    assert breaches(log)[0] == ("clock", log.name, 2 * at + 2)
+
+
+def test_ranks_may_each_log_the_run_s_start_and_stop(tmp_path: Path) -> None:
+    log = tmp_path / "result_0.txt"
+    made = entries()
+    for key in ("run_start", "run_stop"):
+        logged_again(key, 900)(made)
+    log.write_text(text(made))
+    assert breaches(log) == []
+
+
+def test_a_compliant_package_passes(tmp_path: Path) -> None:
+    maker.package(tmp_path)
+    assert breaches(tmp_path / maker.ORG) == []
+
+
+def test_values_written_as_text_and_settings_of_the_open_division(tmp_path: Path) -> None:
+    log = tmp_path / "result_0.txt"
+    made = entries()
+    find(made, "opt_gradient_clip_norm")["value"] = "0.3"
+    log.write_text(text(made))
+    assert breaches(log) == []
+    find(made, "opt_gradient_clip_norm")["value"] = 1.0
+    find(made, "submission_division")["value"] = "open"
+    log.write_text(text(made))
+    assert breaches(log) == []
+
+
+def test_ranks_that_share_a_file_may_jitter(tmp_path: Path) -> None:
+    log = tmp_path / "result_0.txt"
+    made = entries()
+    made[3:3] = [entry(made[2]["time_ms"] - 400, "weights_initialization")]
+    log.write_text(text(made))
+    assert breaches(log) == []
+
+
+@pytest.mark.parametrize("disguise", ["none", "seed", "shift", "one time"])
+def test_copies(tmp_path: Path, disguise: str) -> None:
+    results = maker.package(tmp_path)
+    made = [json.loads(json.dumps(each)) for each in entries(seed=2)]
+    if disguise != "none":
+        find(made, "seed")["value"] = 99
+    if disguise == "shift":
+        for each in made:
+            each["time_ms"] += 86_400_000
+    if disguise == "one time":
+        [each for each in made if each["key"] == "eval_start"][1]["time_ms"] += 3
+    (results / "result_7.txt").write_text(text(made))
+    assert mlperf.review(tmp_path / maker.ORG, RULESET).verdict == "pass"
+    assert breaches(tmp_path / maker.ORG) == [("copy", "result_7.txt", None)]
+
+
+def test_the_organisation_is_the_submitter(tmp_path: Path) -> None:
+    results = maker.package(tmp_path)
+    made = entries(seed=3)
+    find(made, "submission_org")["value"] = "EXAMPLE"  # spelt otherwise, the same
+    (results / "result_2.txt").write_text(text(made))
+    assert breaches(tmp_path / maker.ORG) == []
+    find(made, "submission_org")["value"] = "SUBMISSION_ORG_PLACEHOLDER"
+    (results / "result_2.txt").write_text(text(made))
+    line = 2 * made.index(find(made, "submission_org")) + 2
+    assert breaches(tmp_path / maker.ORG) == [("organisation", "result_2.txt", line)]
+    assert breaches(tmp_path) == [("organisation", "result_2.txt", line)]
+    assert breaches(results) == [("organisation", "result_2.txt", line)]  # where the other logs tell who submits
+    (results.parents[2] / "systems" / f"{maker.SYSTEM}.json").write_text(json.dumps(maker.description(submitter="A")))
+    assert {rule for rule, _, _ in breaches(tmp_path / maker.ORG)} == {"organisation"}
+
+
+def test_only_a_run_that_missed_the_target_is_excused(tmp_path: Path) -> None:
+    results = maker.package(tmp_path)
+    made = entries(seed=5)
+    find(made, "run_stop")["metadata"]["status"] = "aborted"
+    for each in made:
+        if each["key"] == "eval_accuracy":
+            each["value"] += 0.05
+    (results / "result_4.txt").write_text(text(made))
+    review = mlperf.review(results, RULESET, strict=True)
+    assert review.verdict == "pass"
+    assert not any(finding.rule.startswith("mlperf-strict") for finding in review.all_findings)
+    find(made, "lora_rank")["value"] = 4
+    (results / "result_4.txt").write_text(text(made))
+    assert mlperf.review(results, RULESET).verdict == "pass"  # as the official package checker has it
+    review = mlperf.review(results, RULESET, strict=True)
+    assert review.verdict == "fail"
+    assert [finding.rule for finding in review.findings if finding.severity == "fail"] == ["mlperf-strict/excused"]

@@ -1,0 +1,61 @@
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from suite import config
+from suite.record.system import KEYS
+from suite.submit.__main__ import main
+from tasks import image_classification
+from tests.rules import evidence_maker
+from tests.rules.evidence_maker import BENCHMARK, isolate, write_run
+
+ORG = "someone"  # the submitter that write_run logs
+TOLD = {key: "as a person says" for key in KEYS if not key.startswith("accelerator")}
+PLACE = "results/cpu_torch/image_classification-small"
+
+
+@pytest.fixture
+def runs(tmp_path, tmp_path_factory, monkeypatch):
+    """Three runs, as many as it asks for, of a benchmark that can be submitted, with the data of `mini`."""
+    small = BENCHMARK.model_copy(update={"scale": "small", "runs": 3})
+    prepare = image_classification.prepare
+    monkeypatch.setattr(image_classification, "prepare", lambda scale, files: prepare("mini", files))
+    monkeypatch.setenv("SUITE_DATA", str(tmp_path_factory.mktemp("data")))
+    monkeypatch.setattr(evidence_maker, "BENCHMARK", small)
+    isolate(monkeypatch, tmp_path_factory.mktemp("points"))
+    monkeypatch.setattr(config, "benchmark", lambda task, scale: small)
+    made = [write_run(tmp_path / "runs" / f"run_{index}", index, runs=3) for index in range(1, 4)]
+    for each in made:
+        each.edit_system(lambda values: values.update(git={"revision": head(), "dirty": False}))
+    return tmp_path / "runs"
+
+
+def head():
+    call = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    return subprocess.run(call, capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.fixture
+def told(tmp_path):
+    """A file with what only a person knows of the machine: the fields that a run leaves empty."""
+    described = evidence_maker.described("cpu", evidence_maker.CPU_ONLY)["description"]
+    path = tmp_path / "machine.yaml"
+    path.write_text(yaml.safe_dump({key: text for key, text in TOLD.items() if not described[key]}))
+    return path
+
+
+@pytest.fixture
+def submit(tmp_path, runs):
+    """Submit the runs with these further words; the folder of the submission."""
+
+    def submitted(*words, org=ORG):
+        return main([f"org={org}", "category=available", f"runs={runs}", f"out={tmp_path / 'out'}", *words])
+
+    submitted.folder = tmp_path / "out" / ORG
+    return submitted
+
+
+def files(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

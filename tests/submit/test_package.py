@@ -1,0 +1,152 @@
+"""What a submission holds: MLPerf's layout, the code that was run, and one submitter's results."""
+
+# ruff: noqa: F811 (the fixtures of tests/rules)
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from mlperf_logging.package_checker.package_checker import check_training_package
+from mlperf_logging.system_desc_checker import system_desc_checker
+
+from suite.errors import UserError
+from suite.mlperf import packages
+from suite.record.system import KEYS, STATUSES
+from suite.review.model import report
+from suite.rules.seals import SEAL
+from suite.submit.__main__ import main
+from tests.conftest import is_here
+from tests.rules.conftest import run, sound_run  # noqa: F401
+from tests.rules.evidence_maker import Evidence, write_run
+from tests.submit.conftest import ORG, PLACE, files, head
+
+
+def test_layout_is_mlperf_s(submit, told, tmp_path, caplog):
+    submit(f"description={told}")
+    (group,) = packages.survey(tmp_path / "out", "mlperf-6.1").groups
+    assert (group.org, group.system, group.label) == (ORG, "cpu_torch", f"{ORG}/{PLACE}")
+    assert group.logs == ["result_0.txt", "result_1.txt", "result_2.txt"]
+    described = submit.folder / "systems" / "cpu_torch.json"
+    assert list(json.loads(described.read_text())) == list(KEYS)
+    valid, name, *_ = system_desc_checker.check_system_desc(str(described), "training", "5.1.0")
+    assert (valid, name) == (True, "cpu_torch")
+    check_training_package(
+        str(submit.folder), "training", "5.1.0", False, False, False, False, False, str(tmp_path / "log")
+    )
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+    for index in range(3):
+        log = submit.folder / PLACE / f"run_{index + 1}" / "log.txt"
+        assert log.read_bytes() == (submit.folder / PLACE / f"result_{index}.txt").read_bytes()
+
+
+def test_code_is_that_of_the_revision_that_was_run(submit, told):
+    submit(f"description={told}")
+    folder = submit.folder / "benchmarks" / "image_classification-small" / "implementations" / head()[:12]
+    names = set(files(folder))
+    assert {"reference_impls/image_classification/torch.py", "conf/task/image_classification.yaml"} <= names
+    assert "reference_impls/memory.py" in names
+    assert {name.split("/")[1] for name in names if name.count("/") > 1} == {"image_classification", "task"}
+    call = ["git", "-C", str(Path(__file__).parent), "show", f"{head()}:tasks/image_classification/__init__.py"]
+    committed = subprocess.run(call, capture_output=True, check=True).stdout
+    assert (folder / "tasks/image_classification/__init__.py").read_bytes() == committed
+
+
+@pytest.mark.parametrize(
+    ("git", "said"),
+    [
+        ({"revision": None, "dirty": None}, "names no git revision"),
+        ({"revision": "a" * 40, "dirty": False}, "revision aaaaaaaaaaaa is not in this repository"),
+        ({"revision": "--output=x", "dirty": False}, "names no git revision"),
+    ],
+)
+def test_code_that_cannot_be_had_is_missing(git, said, submit, runs, told, capsys):
+    for index in (1, 2, 3):
+        Evidence(runs / f"run_{index}").edit_system(lambda values: values.update(git=git))
+    assert submit(f"description={told}") == 1
+    assert said in capsys.readouterr().out
+    assert submit(f"description={told}", "partial=true") == 0
+    packed = submit.folder / "benchmarks" / "image_classification-small" / "implementations"
+    assert (next(packed.iterdir()) / "reference_impls" / "image_classification" / "torch.py").exists()
+
+
+def test_log_and_command_name_one_submitter_division_and_category(submit, runs, told, capsys):
+    assert submit(f"description={told}", org="another") == 1
+    assert "its log says someone, the command org=another" in capsys.readouterr().out
+    assert submit(f"description={told}", "division=open") == 1
+    assert "its log says closed, the command division=open" in capsys.readouterr().out
+    for index in (1, 2, 3):
+        each = Evidence(runs / f"run_{index}")
+        each.edit("submission_status", lambda record: record.update(value="cloud"))
+        each.edit_config(lambda values: values.update(status="cloud"))
+        each.edit_system(lambda values: values["description"].update(status="cloud"))
+    assert submit(f"description={told}") == 1
+    assert "its log says cloud, the command category=available" in capsys.readouterr().out
+
+
+def test_log_without_a_submitter_may_be_submitted_and_it_is_said(submit, runs, told, capsys):
+    for index in (1, 2, 3):
+        each = Evidence(runs / f"run_{index}")
+        each.edit_config(lambda values: values.update(submitter="unknown"))
+        each.edit("submission_org", lambda record: record.update(value="unknown"))
+        each.edit_system(lambda values: values["description"].update(submitter="unknown"))
+    assert submit(f"description={told}") == 0
+    assert "names no submitter; run with submitter=someone" in capsys.readouterr().out
+    assert report(submit.folder).verdict == "pass"
+
+
+def test_one_result_of_a_benchmark_on_a_system(submit, tmp_path):
+    write_run(tmp_path / "more" / "run_1", seed=900)
+    with pytest.raises(UserError, match=r"two results of image_classification/small on cpu_torch.*runs\.9"):
+        submit(str(tmp_path / "more"))
+
+
+@pytest.mark.parametrize("category", STATUSES)
+def test_categories_are_spelled_as_mlcommons_does(category, runs, told, tmp_path):
+    words = [f"org={ORG}", f"category={category}", f"runs={runs}", f"out={tmp_path / 'out'}", f"description={told}"]
+    assert main(words) == 0
+    described = str(tmp_path / "out" / ORG / "systems" / "cpu_torch.json")
+    assert system_desc_checker.check_system_desc(described, "training", "6.1.0")[0]
+
+
+def test_waivers_go_with_the_evidence(submit, runs, told):
+    waiver = {"rule": "timing.2", "reason": "slow disk", "reviewer": "me", "date": "2026-01-01"}
+    (runs / "run_2" / "waivers.yaml").write_text(yaml.safe_dump({"waivers": [waiver]}))
+    assert submit(f"description={told}") == 0
+    assert (submit.folder / PLACE / "run_2" / "waivers.yaml").exists()
+
+
+SUBMISSIONS = Path(__file__).resolve().parents[2] / "submissions"
+
+
+OURS = sorted(path.parent for path in SUBMISSIONS.glob("*/submission.json"))
+
+
+@pytest.mark.parametrize("folder", OURS, ids=[folder.name for folder in OURS])
+def test_submission_of_this_repository_holds(folder):
+    """Without a benchmark's data its predictions cannot be scored again, and nothing else may be found."""
+    assert main([f"verify={folder}"]) == 0
+    found = [finding for finding in report(folder).findings if finding.severity != "note"]
+    assert {(finding.rule, finding.severity) for finding in found} <= {("quality.6", "error")}
+    if all(is_here(each["benchmark"]) for each in json.loads((folder / SEAL).read_text())["results"]):
+        assert found == []
+
+
+def test_evidence_that_cannot_be_named_is_refused(run, tmp_path):
+    run.edit("submission_benchmark", lambda record: record.update(value="../../x"))
+    with pytest.raises(UserError, match="no complete evidence"):
+        main([f"org={ORG}", "category=cloud", str(run.folder), f"out={tmp_path / 'out'}"])
+
+
+def test_system_of_a_hostile_name_leads_nowhere(run, tmp_path):
+    run.edit("submission_platform", lambda record: record.update(value="../../x"))
+    with pytest.raises(UserError, match="is no name"):
+        main([f"org={ORG}", "category=cloud", str(run.folder), f"out={tmp_path / 'out'}"])
+
+
+def test_description_may_speak_of_one_system_alone(submit, told):
+    values = yaml.safe_load(told.read_text())
+    told.write_text(yaml.safe_dump({**values, "cpu_torch": {"cooling": "water"}}))
+    assert submit(f"description={told}") == 0
+    assert json.loads((submit.folder / "systems" / "cpu_torch.json").read_text())["cooling"] == "water"
