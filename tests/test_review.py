@@ -173,7 +173,7 @@ def test_a_folder_without_evidence_is_a_mistake(tmp_path):
 
 
 def test_mlperf_ruleset_reviews_by_mlperf_s_rules(tmp_path, monkeypatch, capsys):
-    finding = Finding("mlperf-5.1/seed", "fail", "a/result_0.txt", 3, "one seed", "none", "log it")
+    finding = Finding("a/result_0.txt", 3, "one seed", "none", "log it", rule="mlperf-5.1/seed")
     log = mlperf.reviewing.LogReview("a/result_0.txt", "fail", [finding], "fail", minutes=2.5)
     provenance = mlperf.Provenance("mlperf-5.1", True, "mlperf-logging", "1.0", {"closed.yaml": "ab" * 32})
     given = []

@@ -31,7 +31,7 @@ def _copies(runs: list[LogReview]) -> Iterator[Finding]:
             copies.add(second.path)
             mend = "submit runs that were each made on their own"
             expected = f"a run other than {first.path}"
-            yield Finding("mlperf-strict/copy", "fail", second.path, None, expected, alike, mend)
+            yield Finding(second.path, None, expected, alike, mend, rule="mlperf-strict/copy")
 
 
 def _alike(a: Traits, b: Traits) -> str | None:
@@ -58,7 +58,7 @@ def _organisation(group: Group, runs: list[LogReview]) -> Iterator[Finding]:
             expected = f"submission_org {shown(' or '.join(dict.fromkeys(names)))}"
             line = run.traits.org_line
             mend = "log the organisation that submits"
-            yield Finding("mlperf-strict/organisation", "fail", run.path, line, expected, run.org, mend)
+            yield Finding(run.path, line, expected, run.org, mend, rule="mlperf-strict/organisation")
 
 
 def _plain(name: str) -> str:
@@ -76,4 +76,4 @@ def _excused(runs: list[LogReview]) -> Iterator[Finding]:
             expected = "a log that complies, or one that only missed the target"
             found = f"{len(reasons)} findings, the first against {reasons[0].rule}"
             mend = "submit a run that complies in its place"
-            yield Finding("mlperf-strict/excused", "fail", run.path, where, expected, found, mend)
+            yield Finding(run.path, where, expected, found, mend, rule="mlperf-strict/excused")

@@ -40,12 +40,12 @@ def of_lines(log: Log, ruleset: str, path: str) -> list[Finding]:
     """The findings about lines that are not well-formed, or missing altogether."""
     rule, expected = f"{ruleset}/line", "a well-formed log line"
     made = [
-        Finding(rule, "fail", path, log.number(problem.lineno), expected, shown(problem.what), _MEND_LINE)
+        Finding(path, log.number(problem.lineno), expected, shown(problem.what), _MEND_LINE, rule=rule)
         for problem in log.problems[:MAX_FINDINGS]
     ]
     if not log.count:
         expected = f"lines that begin with {log.token.strip()}"
-        made.append(Finding(rule, "fail", path, None, expected, "none", "submit the log of the run"))
+        made.append(Finding(path, None, expected, "none", "submit the log of the run", rule=rule))
     return made
 
 
@@ -191,7 +191,7 @@ class _Check:
         if len(where) < MAX_FINDINGS:
             line = self.log.number(lineno)
             rule = f"{self.ruleset.name}/{rule}"
-            where.append(Finding(rule, severity, self.path, line, shown(expected), shown(found), mend))
+            where.append(Finding(self.path, line, shown(expected), shown(found), mend, severity, rule=rule))
 
 
 def _holds(test: Test, s: dict[str, Any], line: LogLine | None, v: Any) -> bool:

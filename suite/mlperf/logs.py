@@ -59,7 +59,7 @@ def review_log(path: Path, label: str, ruleset: str, strict_too: bool) -> LogRev
     except RecursionError:
         found = "holds values that are nested too deeply"
     expected = f"a plain file of at most {MAX_BYTES >> 20} MiB"
-    unread = Finding(f"{ruleset}/file", "error", label, None, expected, shown(found), "submit the log itself")
+    unread = Finding(label, None, expected, shown(found), "submit the log itself", "error", rule=f"{ruleset}/file")
     return LogReview(label, "error", [unread], "error")
 
 

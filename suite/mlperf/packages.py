@@ -101,7 +101,9 @@ def survey(path: Path, ruleset: str) -> Package:
             if (here / name).is_symlink() and len(findings) < MAX_FINDINGS:
                 label = shown(str((here / name).relative_to(root)))
                 mend = "submit the file itself"
-                findings.append(Finding(f"{ruleset}/file", "error", label, None, "no links", "a symbolic link", mend))
+                findings.append(
+                    Finding(label, None, "no links", "a symbolic link", mend, "error", rule=f"{ruleset}/file")
+                )
         folders[:] = sorted(name for name in folders if name != _POWER and not (here / name).is_symlink())
         logs = sorted(name for name in files if fnmatchcase(name, LOG_NAMES) and not (here / name).is_symlink())
         if logs:

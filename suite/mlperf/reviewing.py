@@ -155,7 +155,7 @@ def _joined(package: Package, logs: list[LogReview], provenance: Provenance) -> 
 def _unruled() -> Finding:
     rule, expected = f"{WITHOUT_RULES}/rules", "rules of the round"
     found = f"none in {rulefiles.WHEEL}: the lines were read and timed, no more"
-    return Finding(rule, "note", "", None, expected, found, "check the run by the rules of v0.5 yourself")
+    return Finding("", None, expected, found, "check the run by the rules of v0.5 yourself", "note", rule=rule)
 
 
 def _counted(made: Score, ruleset: str) -> list[Finding]:
@@ -163,7 +163,7 @@ def _counted(made: Score, ruleset: str) -> list[Finding]:
         return []
     mend = f"submit {made.needed} logs, each named {LOG_NAMES}"
     expected = f"{made.needed} runs of {made.benchmark}"
-    return [Finding(f"{ruleset}/runs", "note", made.path, None, expected, str(made.logs), mend)]
+    return [Finding(made.path, None, expected, str(made.logs), mend, "note", rule=f"{ruleset}/runs")]
 
 
 def _dropped(made: Score, failed: list[LogReview], ruleset: str) -> Finding:
@@ -171,7 +171,7 @@ def _dropped(made: Score, failed: list[LogReview], ruleset: str) -> Finding:
     found = f"{len(failed)} of {made.logs} do not: {', '.join(Path(run.path).name for run in failed)}"
     expected = "every log complies"
     mend = "nothing, if they only missed the target: they count as the dropped slowest runs"
-    return Finding(f"{ruleset}/dropped", "note", made.path, None, expected, shown(found), mend)
+    return Finding(made.path, None, expected, shown(found), mend, "note", rule=f"{ruleset}/dropped")
 
 
 def _by_benchmark(logs: list[LogReview]) -> list[list[LogReview]]:

@@ -85,7 +85,7 @@ def scaling_factor(group: Group, ruleset: str) -> tuple[float | None, list[Findi
     if not isinstance(found, int | float) or isinstance(found, bool) or not 0 < found <= sys.float_info.max:
         said = shown(found if isinstance(found, int | float | str) else f"a {type(found).__name__}")
         expected, mend = "a finite scaling_factor above 0", "submit the file as the review committee made it"
-        return None, [Finding(rule, "fail", file, None, expected, said, mend)]
+        return None, [Finding(file, None, expected, said, mend, rule=rule)]
     mend = "nothing, if the review committee set it"
-    noted = Finding(rule, "note", file, None, "scaling_factor 1", shown(found), mend)
+    noted = Finding(file, None, "scaling_factor 1", shown(found), mend, "note", rule=rule)
     return float(found), [noted] if found != 1 else []

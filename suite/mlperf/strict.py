@@ -65,7 +65,7 @@ def findings(
         second,
     )
     return [
-        Finding(f"mlperf-strict/{rule}", "fail", label, log.number(line.lineno), shown(expected), shown(found), mend)
+        Finding(label, log.number(line.lineno), shown(expected), shown(found), mend, rule=f"mlperf-strict/{rule}")
         for rule, check, mend in _CHECKS
         for line, expected, found in islice(check(subject), MAX_FINDINGS)
     ]

@@ -52,7 +52,7 @@ def findings(group: Group, ruleset: str) -> list[Finding]:
     file = shown(str(group.description.relative_to(group.root)))
 
     def finding(expected: str, found: str, mend: str, how: Severity, line: int | None = None) -> Finding:
-        return Finding(f"{ruleset}/system", how, file, line, expected, shown(found), mend)
+        return Finding(file, line, expected, shown(found), mend, how, rule=f"{ruleset}/system")
 
     try:
         described = _read(group)

@@ -12,23 +12,23 @@ from suite.config.logkeys import DATASET
 from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.record.parsing import differences, same, without_none
 from suite.record.system import DIVISIONS, STATUSES
-from suite.rules.finding import Breach
+from suite.rules.finding import Finding
 from suite.rules.reading import RUN, Evidence
 
 NOT_YOURS = "run the benchmark as conf/task/ has it: without overriding task values"
 
 
 @RUN.rule("division.1")
-def known_benchmark(run: Evidence) -> Iterator[Breach]:
+def known_benchmark(run: Evidence) -> Iterator[Finding]:
     """The benchmark is one of the suite's."""
     line = run.line(keys.SUBMISSION_BENCHMARK)
     if line and run.benchmark is None:
         known = [f"{task}/{scale}" for task in suite_config.names("task") for scale in suite_config.scales(task)]
-        yield Breach(LOG, line.number, f"one of {', '.join(known)}", line.value, "name one of the suite's benchmarks")
+        yield Finding(LOG, line.number, f"one of {', '.join(known)}", line.value, "name one of the suite's benchmarks")
 
 
 @RUN.rule("division.2")
-def unchanged_benchmark(run: Evidence) -> Iterator[Breach]:
+def unchanged_benchmark(run: Evidence) -> Iterator[Finding]:
     """The configuration holds the benchmark as the suite defines it; its hyperparameters have their own rules.
 
     Where the data was brought from is free: its content has sums. A field that is not there is a field that is None:
@@ -39,7 +39,7 @@ def unchanged_benchmark(run: Evidence) -> Iterator[Breach]:
     expected = _comparable(run.benchmark.model_dump(mode="json"))
     for path, right, wrong in differences(expected, _comparable(run.configured("benchmark"))):
         line = run.config_line("benchmark", *path)
-        yield Breach(CONFIG, line, f"benchmark.{'.'.join(map(str, path))}: {right}", wrong, NOT_YOURS)
+        yield Finding(CONFIG, line, f"benchmark.{'.'.join(map(str, path))}: {right}", wrong, NOT_YOURS)
 
 
 def _comparable(benchmark: Any) -> Any:
@@ -53,7 +53,7 @@ def _comparable(benchmark: Any) -> Any:
 
 
 @RUN.rule("division.3")
-def division(run: Evidence) -> Iterator[Breach]:
+def division(run: Evidence) -> Iterator[Finding]:
     """Division, status and submitter are allowed ones, and the same wherever they stand."""
     for key, name, allowed in (
         (keys.SUBMISSION_DIVISION, "division", DIVISIONS),
@@ -65,34 +65,34 @@ def division(run: Evidence) -> Iterator[Breach]:
             continue
         if line.value not in (allowed or (line.value,)) or not isinstance(line.value, str):
             expected = f"one of {', '.join(allowed)}" if allowed else "a name"
-            yield Breach(LOG, line.number, expected, line.value, f"log an allowed {key}")
+            yield Finding(LOG, line.number, expected, line.value, f"log an allowed {key}")
         described = run.described("description", name)
         if described is not None and not same(line.value, described):
             expected = f"{name} {line.value}, as in log line {line.number}"
             mend = f"name one {name} everywhere"
-            yield Breach(SYSTEM, run.json_line(SYSTEM, name), expected, described, mend)
+            yield Finding(SYSTEM, run.json_line(SYSTEM, name), expected, described, mend)
         configured = run.configured(name)
         older = configured is None and key != keys.SUBMISSION_ORG  # whose configuration named the submitter alone
         if run.parsed(CONFIG) and not older and not same(line.value, configured):
             expected = f"{name} {line.value}, as in log line {line.number}"
-            yield Breach(CONFIG, run.config_line(name), expected, configured, f"name one {name} everywhere")
+            yield Finding(CONFIG, run.config_line(name), expected, configured, f"name one {name} everywhere")
 
 
 @RUN.rule("data.1")
-def right_data(run: Evidence) -> Iterator[Breach]:
+def right_data(run: Evidence) -> Iterator[Finding]:
     """The prepared arrays that were trained and evaluated on have the sums that the suite declares."""
     line, benchmark = run.line(DATASET), run.benchmark
     if line is None or benchmark is None:
         return
     mend = "get the dataset anew: python -m suite.data verify, then fetch"
     if line.value != benchmark.dataset.name:
-        yield Breach(LOG, line.number, f"dataset {benchmark.dataset.name}", line.value, mend)
+        yield Finding(LOG, line.number, f"dataset {benchmark.dataset.name}", line.value, mend)
     for path, right, wrong in differences(benchmark.dataset.arrays, line.metadata.get("arrays")):
-        yield Breach(LOG, line.number, f"sha256 of {'.'.join(map(str, path)) or 'each array'}: {right}", wrong, mend)
+        yield Finding(LOG, line.number, f"sha256 of {'.'.join(map(str, path)) or 'each array'}: {right}", wrong, mend)
 
 
 @RUN.rule("data.2")
-def right_sizes(run: Evidence) -> Iterator[Breach]:
+def right_sizes(run: Evidence) -> Iterator[Finding]:
     """The splits have their sizes."""
     if run.benchmark is None:
         return
@@ -100,4 +100,4 @@ def right_sizes(run: Evidence) -> Iterator[Breach]:
     for key, expected in ((keys.TRAIN_SAMPLES, dataset.train_samples), (keys.EVAL_SAMPLES, dataset.eval_samples)):
         line = run.line(key)
         if line and not same(expected, line.value):
-            yield Breach(LOG, line.number, f"{key} {expected}", line.value, NOT_YOURS)
+            yield Finding(LOG, line.number, f"{key} {expected}", line.value, NOT_YOURS)

@@ -12,7 +12,7 @@ from mlperf_logging.mllog import constants as keys
 from suite.record.evidence import LOG
 from suite.record.parsing import MalformedError, json_object, same
 from suite.record.system import KEYS, STATUSES
-from suite.rules.finding import Breach, Checks
+from suite.rules.finding import Checks, Finding
 from suite.rules.reading import Evidence
 from suite.rules.seals import SEAL, Seal
 from suite.store.disk import UnsafeFile, read_safely
@@ -58,16 +58,16 @@ def fitting(org: str, division: str, category: str) -> dict[str, tuple[str | Non
 
 
 @SEALED.rule("package.7")
-def true_to_its_runs(package: Sealed) -> Iterator[Breach]:
+def true_to_its_runs(package: Sealed) -> Iterator[Finding]:
     """What the package says of its runs is what these say themselves."""
     seal, results = package.seal, package.results
     if seal.category not in STATUSES:
-        yield Breach(SEAL, None, f"category: one of {', '.join(STATUSES)}", seal.category, _AS_WRITTEN)
+        yield Finding(SEAL, None, f"category: one of {', '.join(STATUSES)}", seal.category, _AS_WRITTEN)
     said = {each["path"] for each in seal.results}
     for path in sorted(results.keys() - said):
-        yield Breach(path, None, f"a result that {SEAL} names", "another one", _AS_WRITTEN)
+        yield Finding(path, None, f"a result that {SEAL} names", "another one", _AS_WRITTEN)
     for path in sorted(said - results.keys()):
-        yield Breach(SEAL, None, f"the evidence of {path}", "none", _AS_WRITTEN)
+        yield Finding(SEAL, None, f"the evidence of {path}", "none", _AS_WRITTEN)
     for claimed in seal.results:
         if runs := results.get(claimed["path"]):
             yield from _result(claimed, runs)
@@ -75,7 +75,7 @@ def true_to_its_runs(package: Sealed) -> Iterator[Breach]:
             yield from _described(package, claimed["path"].split("/")[1], runs[0])
 
 
-def _result(claimed: Mapping[str, Any], runs: Sequence[Evidence]) -> Iterator[Breach]:
+def _result(claimed: Mapping[str, Any], runs: Sequence[Evidence]) -> Iterator[Finding]:
     """Where an entry of the seal, or the name of its folder, is not of these runs."""
     _, system, folder = claimed["path"].split("/")
     benchmark, revision = runs[0].value(keys.SUBMISSION_BENCHMARK), runs[0].described("git", "revision")
@@ -90,22 +90,22 @@ def _result(claimed: Mapping[str, Any], runs: Sequence[Evidence]) -> Iterator[Br
     for name, fact in facts.items():
         if not same(fact, claimed.get(name)):
             expected = f"{name} {fact} of {claimed['path']}"
-            yield Breach(SEAL, None, expected, claimed.get(name), _AS_WRITTEN)
+            yield Finding(SEAL, None, expected, claimed.get(name), _AS_WRITTEN)
     if isinstance(benchmark, str) and folder != folder_of(benchmark):
-        yield Breach(claimed["path"], None, f"a folder {folder_of(benchmark)}", folder, _AS_WRITTEN)
+        yield Finding(claimed["path"], None, f"a folder {folder_of(benchmark)}", folder, _AS_WRITTEN)
 
 
-def _declared(seal: Seal, path: str, run: Evidence) -> Iterator[Breach]:
+def _declared(seal: Seal, path: str, run: Evidence) -> Iterator[Finding]:
     """Where a log is of another submitter, division or category than the seal."""
     logged = {"org": keys.SUBMISSION_ORG, "division": keys.SUBMISSION_DIVISION, "category": keys.SUBMISSION_STATUS}
     for name, fits in fitting(seal.org, seal.division, seal.category).items():
         line = run.line(logged[name])
         if line and line.value not in fits:
             expected = f"a log of {name} {getattr(seal, name)}, as {SEAL} has it"
-            yield Breach(f"{path}/{run.label}/{LOG}", line.number, expected, line.value, _AS_WRITTEN)
+            yield Finding(f"{path}/{run.label}/{LOG}", line.number, expected, line.value, _AS_WRITTEN)
 
 
-def _described(package: Sealed, system: str, run: Evidence) -> Iterator[Breach]:
+def _described(package: Sealed, system: str, run: Evidence) -> Iterator[Finding]:
     """Where the description of a system lacks a key, or is not what was declared and found out."""
     path = f"systems/{system}.json"
     try:
@@ -113,10 +113,10 @@ def _described(package: Sealed, system: str, run: Evidence) -> Iterator[Breach]:
             raise UnsafeFile("lies behind a symbolic link")
         values = json_object(read_safely(package.folder / path, MAX_DESCRIPTION))
     except (MalformedError, UnsafeFile) as error:
-        yield Breach(path, getattr(error, "line", None), "a system description", str(error), _AS_WRITTEN)
+        yield Finding(path, getattr(error, "line", None), "a system description", str(error), _AS_WRITTEN)
         return
     except OSError as error:
-        yield Breach(path, None, "a system description", error.strerror or "cannot be read", _AS_WRITTEN)
+        yield Finding(path, None, "a system description", error.strerror or "cannot be read", _AS_WRITTEN)
         return
     seal = package.seal
     declared = {
@@ -129,6 +129,6 @@ def _described(package: Sealed, system: str, run: Evidence) -> Iterator[Breach]:
         text, found = values.get(key), run.described("description", key)
         wanted = declared.get(key) or (found.strip() if isinstance(found, str) else "")
         if not isinstance(text, str):
-            yield Breach(path, None, f"{key} as text", text, "leave it empty if it is not known")
+            yield Finding(path, None, f"{key} as text", text, "leave it empty if it is not known")
         elif wanted and text.strip() != wanted:
-            yield Breach(path, None, f"{key}: {wanted}", text or "nothing", _AS_WRITTEN)
+            yield Finding(path, None, f"{key}: {wanted}", text or "nothing", _AS_WRITTEN)

@@ -24,7 +24,7 @@ from suite.record.mllog import samples_of
 from suite.record.parsing import number
 from suite.record.scoring import olympic_mean
 from suite.rules import reference
-from suite.rules.finding import Breach
+from suite.rules.finding import Finding
 from suite.rules.hyperparameters import batch_size
 from suite.rules.quality import converged
 from suite.rules.reading import RESULT, RUN, Evidence
@@ -187,16 +187,16 @@ def of_point(point: Point, every: int) -> Population:
 
 
 @RUN.rule("convergence.1")
-def target_reached(run: Evidence) -> Iterator[Breach]:
+def target_reached(run: Evidence) -> Iterator[Finding]:
     """A run that did not converge is a result, and says so."""
     stop = run.timeline.run_stop
     if stop and stop.metadata.get(keys.STATUS) == keys.ABORTED:
         found = f"ended by {stop.metadata.get('reason')}: it did not converge"
-        yield Breach(LOG, stop.number, "the target", found, "none: at most one such run may stand in a result", "note")
+        yield Finding(LOG, stop.number, "the target", found, "none: at most one such run may stand in a result", "note")
 
 
 @RESULT.rule("convergence.2")
-def no_faster_than_the_reference(runs: Sequence[Evidence]) -> Iterator[Breach]:
+def no_faster_than_the_reference(runs: Sequence[Evidence]) -> Iterator[Finding]:
     """A result does not converge in fewer samples than the reference. Its score is normalised if it seems to."""
     made = convergence(runs)
     if made is None or made.reference is None or made.minimum is None or made.interval is None:
@@ -208,14 +208,16 @@ def no_faster_than_the_reference(runs: Sequence[Evidence]) -> Iterator[Breach]:
     )
     found = f"{_needed(made)}, p = {made.p_value:.3g}, 90 % interval {low:,.0f} to {high:,.0f}"
     if made.outcome == "fail":
-        yield Breach(".", None, expected, found, "train as the reference does, or show that it does as well: suite.rcp")
+        yield Finding(
+            ".", None, expected, found, "train as the reference does, or show that it does as well: suite.rcp"
+        )
     elif made.normalisation > 1:
         mend = f"none: the score is multiplied by {made.normalisation:.4f}, for the reference's number of samples"
-        yield Breach(".", None, expected, found, mend, "note")
+        yield Finding(".", None, expected, found, mend, "note")
 
 
 @RESULT.rule("convergence.4")
-def has_a_reference(runs: Sequence[Evidence]) -> Iterator[Breach]:
+def has_a_reference(runs: Sequence[Evidence]) -> Iterator[Finding]:
     """The batch size has a point to be held to. What the suite has no points for yet is not the submitter's breach."""
     made, benchmark = convergence(runs), runs[0].benchmark
     if made is None or benchmark is None or made.outcome != "missing":
@@ -224,7 +226,7 @@ def has_a_reference(runs: Sequence[Evidence]) -> Iterator[Breach]:
     if others or benchmark.scale != "mini":
         expected = f"reference convergence points of {benchmark.name} up to batch size {made.batch_size}"
         mend = "run the reference at that batch size and add its runs: python -m suite.rcp FOLDER"
-        yield Breach(".", None, expected, f"none; not tested: {_needed(made)}", mend, "fail" if others else "note")
+        yield Finding(".", None, expected, f"none; not tested: {_needed(made)}", mend, "fail" if others else "note")
 
 
 def _needed(made: Convergence) -> str:

@@ -21,7 +21,7 @@ from suite.config.logkeys import TRACKED
 from suite.record.evidence import LOG, PREDICTIONS
 from suite.record.mllog import samples_of
 from suite.record.parsing import number
-from suite.rules.finding import Breach
+from suite.rules.finding import Finding
 from suite.rules.reading import PACKAGE, Evidence
 from suite.rules.runs import path_of
 from suite.rules.timeline import IN_RUN
@@ -93,7 +93,7 @@ KINDS = (
 
 
 @PACKAGE.rule("runs.8")
-def no_copies(runs: Sequence[Evidence]) -> Iterator[Breach]:
+def no_copies(runs: Sequence[Evidence]) -> Iterator[Finding]:
     """No two logs of a submission are near-copies of each other."""
     series = [[kind.of(run) for kind in KINDS] for run in runs]
     seeds = [run.value(keys.SEED) for run in runs]
@@ -109,7 +109,7 @@ def no_copies(runs: Sequence[Evidence]) -> Iterator[Breach]:
             if alike:
                 found = f"the {', '.join(alike)} of {path_of(runs[early], LOG)}"
                 mend = "submit runs that were each made, with a seed of its own"
-                yield Breach(path_of(runs[late], LOG), None, "a log of a run of its own", found, mend)
+                yield Finding(path_of(runs[late], LOG), None, "a log of a run of its own", found, mend)
                 break
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Generic, Literal, TypeVar
 
@@ -17,32 +17,22 @@ _MAX_SHOWN = 200  # characters
 
 
 @dataclass(frozen=True)
-class Breach:
-    """What a check yields. `expected` and `found` may be any values of a submission; `mend` is our own text.
+class Finding:
+    """One breach of a rule, or what a reviewer should know: `severity` is `fail`, `error` or `note`.
 
-    `line` counts from 1 and is None when no line is at fault. Severity `fail` breaks the rule, `error` means that it
-    could not be checked, `note` informs.
+    `fail` breaks the rule, `error` means that it could not be checked. `line` counts from 1 and is None when no line is
+    at fault. As a check yields it, `file` is relative to the check's subject, `expected` and `found` may be any values
+    of a submission, and `rule` is the registry's to fill in; as a review has it, `file` is relative to what was
+    reviewed and all are short plain text, safe to print. `mend` is our own text.
     """
 
+    rule: str = field(default="", kw_only=True)
     file: str
     line: int | None
     expected: Any
     found: Any
     mend: str
     severity: Severity = "fail"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A breach of a rule, in plain short text that is safe to print. `file` is relative to what was reviewed."""
-
-    rule: str
-    severity: Severity
-    file: str
-    line: int | None
-    expected: str
-    found: str
-    mend: str
 
 
 def shown(value: Any) -> str:
@@ -54,7 +44,7 @@ def shown(value: Any) -> str:
 
 
 Subject = TypeVar("Subject")
-Check = Callable[[Subject], Iterable[Breach]]
+Check = Callable[[Subject], Iterable[Finding]]
 
 
 class Checks(Generic[Subject]):
@@ -77,14 +67,14 @@ class Checks(Generic[Subject]):
         """All findings in `subject`, whose files lie in the folder `label` of what is reviewed."""
         return [
             Finding(
-                rule,
-                breach.severity,
-                shown(f"{label}/{breach.file}" if label else breach.file),
-                breach.line,
-                shown(breach.expected),
-                shown(breach.found),
-                breach.mend,
+                shown(f"{label}/{finding.file}" if label else finding.file),
+                finding.line,
+                shown(finding.expected),
+                shown(finding.found),
+                finding.mend,
+                finding.severity,
+                rule=rule,
             )
             for rule, check in self.by_rule.items()
-            for breach in islice(check(subject), MAX_FINDINGS)
+            for finding in islice(check(subject), MAX_FINDINGS)
         ]

@@ -15,7 +15,7 @@ from suite.config.models import Benchmark, Formula, Range
 from suite.record.evidence import CONFIG, LOG
 from suite.record.parsing import differences, number, same, whole
 from suite.rules.benchmark import NOT_YOURS
-from suite.rules.finding import Breach
+from suite.rules.finding import Finding
 from suite.rules.reading import RUN, Evidence
 
 _ABSURD = 1e18  # beyond any hyperparameter; a formula of it might overflow
@@ -31,7 +31,7 @@ def batch_size(run: Evidence, benchmark: Benchmark) -> int:
 
 
 @RUN.rule("hyperparameters.1")
-def fixed(run: Evidence) -> Iterator[Breach]:
+def fixed(run: Evidence) -> Iterator[Finding]:
     """Every fixed hyperparameter has the reference's value; log and configuration agree on each of the others.
 
     The open division has none that is fixed, and may have others.
@@ -45,21 +45,21 @@ def fixed(run: Evidence) -> Iterator[Breach]:
     for name, reference in values.items() if isinstance(values, dict) else ():
         lines, free = run.lines_of.get(name, []), in_open or name in benchmark.free
         if not lines and run.readable:
-            yield Breach(LOG, None, f"a line {name}", "none", NOT_YOURS)
+            yield Finding(LOG, None, f"a line {name}", "none", NOT_YOURS)
         for line in lines:
             wanted = lines[0].value if free else reference
             if not same(wanted, line.value):
-                yield Breach(LOG, line.number, f"{name} {wanted}", line.value, NOT_YOURS)
+                yield Finding(LOG, line.number, f"{name} {wanted}", line.value, NOT_YOURS)
         expected[name] = lines[0].value if free and lines else reference
     if not run.parsed(CONFIG):
         return
     for path, right, wrong in differences(expected, run.configured("benchmark", "hyperparameters")):
         where = run.config_line("benchmark", "hyperparameters", *path)
-        yield Breach(CONFIG, where, f"{'.'.join(map(str, path)) or 'hyperparameters'}: {right}", wrong, NOT_YOURS)
+        yield Finding(CONFIG, where, f"{'.'.join(map(str, path)) or 'hyperparameters'}: {right}", wrong, NOT_YOURS)
 
 
 @RUN.rule("hyperparameters.2")
-def within_range(run: Evidence) -> Iterator[Breach]:
+def within_range(run: Evidence) -> Iterator[Finding]:
     """A free hyperparameter is a number of its range, whole where the reference's is."""
     for name, reference, free, line, value in _free(run):
         if isinstance(free, Range):
@@ -67,11 +67,11 @@ def within_range(run: Evidence) -> Iterator[Breach]:
             fits = value is not None and free.low <= value <= free.high
             if not fits or (isinstance(reference, int) and not isinstance(value, int)):
                 expected = f"{name}: {kind} from {free.low:g} to {free.high:g}"
-                yield Breach(LOG, line.number, expected, line.value, f"choose {name} within its range")
+                yield Finding(LOG, line.number, expected, line.value, f"choose {name} within its range")
 
 
 @RUN.rule("hyperparameters.3")
-def by_formula(run: Evidence) -> Iterator[Breach]:
+def by_formula(run: Evidence) -> Iterator[Finding]:
     """A hyperparameter that is bound to another one is what its formula gives, within the formula's tolerance."""
     for name, reference, free, line, value in _free(run):
         if not isinstance(free, Formula):
@@ -87,7 +87,7 @@ def by_formula(run: Evidence) -> Iterator[Breach]:
                 f" ^ {free.power:g}" if free.power != 1 else ""
             )
             expected = f"{name} {right:g} within {free.tolerance:.2%}: {formula}"
-            yield Breach(LOG, line.number, expected, line.value, f"set {name} by its formula")
+            yield Finding(LOG, line.number, expected, line.value, f"set {name} by its formula")
 
 
 def _held(run: Evidence) -> Benchmark | None:

@@ -14,7 +14,7 @@ from suite.record.evidence import LOG
 from suite.record.mllog import Line, samples_of
 from suite.record.parsing import number
 from suite.rules.chain import broken_lines
-from suite.rules.finding import Breach
+from suite.rules.finding import Finding
 from suite.rules.hyperparameters import batch_size
 from suite.rules.reading import RUN, Evidence
 from suite.rules.timeline import IN_RUN, ONCE
@@ -28,43 +28,43 @@ _TRAINED = (TRACKED, keys.BLOCK_STOP)  # where samples may be more than at the l
 
 
 @RUN.rule("log.1")
-def well_formed(run: Evidence) -> Iterator[Breach]:
+def well_formed(run: Evidence) -> Iterator[Finding]:
     """Each line is one MLLOG record."""
     for line in run.lines:
         if line.problem:
-            yield Breach(LOG, line.number, "a well-formed MLLOG line", line.problem, _AS_WRITTEN)
+            yield Finding(LOG, line.number, "a well-formed MLLOG line", line.problem, _AS_WRITTEN)
     if LOG in run.contents and not run.lines:
-        yield Breach(LOG, None, "MLLOG lines", "an empty file", _AS_WRITTEN)
+        yield Finding(LOG, None, "MLLOG lines", "an empty file", _AS_WRITTEN)
 
 
 @RUN.rule("log.2")
-def chained(run: Evidence) -> Iterator[Breach]:
+def chained(run: Evidence) -> Iterator[Finding]:
     """Each line carries the hash of the line before it, and the manifest that of the last."""
     for at in broken_lines(run):
-        yield Breach(LOG, at, "the line that the hash chain holds", "another line", _AS_WRITTEN)
+        yield Finding(LOG, at, "the line that the hash chain holds", "another line", _AS_WRITTEN)
 
 
 @RUN.rule("log.3")
-def ordered(run: Evidence) -> Iterator[Breach]:
+def ordered(run: Evidence) -> Iterator[Finding]:
     """Events come in the order of a run."""
-    yield from run.timeline.breaches
+    yield from run.timeline.findings
 
 
 @RUN.rule("log.4")
-def complete(run: Evidence) -> Iterator[Breach]:
+def complete(run: Evidence) -> Iterator[Finding]:
     """What describes a run is logged once."""
     if not run.readable:
         return
     for key in ONCE:
         lines = run.lines_of.get(key, [])
         if not lines:
-            yield Breach(LOG, None, f"a line {key}", "none", _AS_WRITTEN)
+            yield Finding(LOG, None, f"a line {key}", "none", _AS_WRITTEN)
         for line in lines[1:]:
-            yield Breach(LOG, line.number, f"{key} once", f"again, after line {lines[0].number}", _AS_WRITTEN)
+            yield Finding(LOG, line.number, f"{key} once", f"again, after line {lines[0].number}", _AS_WRITTEN)
 
 
 @RUN.rule("log.5")
-def counted(run: Evidence) -> Iterator[Breach]:
+def counted(run: Evidence) -> Iterator[Finding]:
     """Training samples are counted in whole steps, as a block trains them, and only a restart goes back."""
     behind: int | None = 0  # None: not known
     step, most = _steps(run)
@@ -75,18 +75,18 @@ def counted(run: Evidence) -> Iterator[Breach]:
         if samples is None:
             if not line.problem:
                 found = line.metadata.get(keys.SAMPLES_COUNT)
-                yield Breach(LOG, line.number, "samples_count, a whole number", found, _AS_WRITTEN)
+                yield Finding(LOG, line.number, "samples_count, a whole number", found, _AS_WRITTEN)
         elif behind is None:
             pass
         elif line.key == RESTART and samples > behind:
-            yield Breach(LOG, line.number, f"a restart from at most {behind} samples", samples, _AS_WRITTEN)
+            yield Finding(LOG, line.number, f"a restart from at most {behind} samples", samples, _AS_WRITTEN)
         elif line.key in _TRAINED and not behind <= samples <= behind + most:
             expected = f"samples_count from {behind} to {behind + most}"
-            yield Breach(LOG, line.number, expected, samples, _AS_WRITTEN)
+            yield Finding(LOG, line.number, expected, samples, _AS_WRITTEN)
         elif line.key not in (*_TRAINED, RESTART) and samples != behind:
-            yield Breach(LOG, line.number, f"samples_count {behind}, as at the line before", samples, _AS_WRITTEN)
+            yield Finding(LOG, line.number, f"samples_count {behind}, as at the line before", samples, _AS_WRITTEN)
         elif samples % step:
-            yield Breach(LOG, line.number, f"samples_count in whole steps of {step}", samples, _AS_WRITTEN)
+            yield Finding(LOG, line.number, f"samples_count in whole steps of {step}", samples, _AS_WRITTEN)
         behind = samples
 
 
@@ -100,29 +100,29 @@ def _steps(run: Evidence) -> tuple[int, int]:
 
 
 @RUN.rule("timing.1")
-def clock_forward(run: Evidence) -> Iterator[Breach]:
+def clock_forward(run: Evidence) -> Iterator[Finding]:
     """The clock never runs backwards."""
     latest = 0
     for line in run.lines:
         if not line.problem:
             if line.time_ms < latest:
-                yield Breach(LOG, line.number, f"time_ms of at least {latest}", line.time_ms, _AS_WRITTEN)
+                yield Finding(LOG, line.number, f"time_ms of at least {latest}", line.time_ms, _AS_WRITTEN)
             latest = max(latest, line.time_ms)
 
 
 @RUN.rule("timing.2")
-def short_initialisation(run: Evidence) -> Iterator[Breach]:
+def short_initialisation(run: Evidence) -> Iterator[Finding]:
     """Initialisation, and whatever else comes before the run, keeps within its division's limit."""
     start, stop, division = run.line(keys.INIT_START), run.timeline.run_start, run.value(keys.SUBMISSION_DIVISION)
     limit = INIT_LIMITS_MIN[keys.OPEN if division == keys.OPEN else keys.CLOSED]
     if start and stop and stop.time_ms - start.time_ms > limit * 60_000:
         expected = f"at most {limit} minutes from {keys.INIT_START} to {keys.RUN_START}"
         found = f"{(stop.time_ms - start.time_ms) / 60_000:.3f} minutes"
-        yield Breach(LOG, stop.number, expected, found, "build the model faster")
+        yield Finding(LOG, stop.number, expected, found, "build the model faster")
 
 
 @RUN.rule("timing.5")
-def clock_keeps_up(run: Evidence) -> Iterator[Breach]:
+def clock_keeps_up(run: Evidence) -> Iterator[Finding]:
     """No line speaks of more time than has passed on the clock since the line that it counts from."""
     before: Line | None = None  # the last line that counts samples
     for last, line in pairwise(run.lines):
@@ -136,7 +136,7 @@ def clock_keeps_up(run: Evidence) -> Iterator[Breach]:
         passed = line.time_ms - since.time_ms
         if told is not None and not since.problem and (1 - _SLACK) * told - _SLACK_MS > passed:
             expected = f"at least {told:.0f} ms since line {since.number}"
-            yield Breach(LOG, line.number, expected, f"{passed} ms", _AS_WRITTEN)
+            yield Finding(LOG, line.number, expected, f"{passed} ms", _AS_WRITTEN)
         before = line if counts else None if line.problem else before
 
 
@@ -150,8 +150,8 @@ def _told_ms(before: Line, line: Line) -> float | None:
 
 
 @RUN.rule("log.6")
-def cache_cleared(run: Evidence) -> Iterator[Breach]:
+def cache_cleared(run: Evidence) -> Iterator[Finding]:
     """The cache was cleared, and not only spoken of."""
     for line in run.lines_of.get(keys.CACHE_CLEAR, []):
         if line.value is not True:
-            yield Breach(LOG, line.number, f"{keys.CACHE_CLEAR} true", line.value, "clear the caches before each run")
+            yield Finding(LOG, line.number, f"{keys.CACHE_CLEAR} true", line.value, "clear the caches before each run")

@@ -12,7 +12,7 @@ from suite.measure.energy import energy
 from suite.measure.noise import judge
 from suite.record.evidence import CONFIG, LOG, POWER, SYSTEM
 from suite.record.parsing import differences, number, same, whole
-from suite.rules.finding import Breach
+from suite.rules.finding import Finding
 from suite.rules.reading import RUN, Evidence
 
 TOLERANCE = 1e-6  # relative, between a logged figure and the same figure derived again
@@ -26,7 +26,7 @@ _AS_WRITTEN = "submit the figures that the suite logged"
 
 
 @RUN.rule("measurement.1")
-def energy_holds(run: Evidence) -> Iterator[Breach]:
+def energy_holds(run: Evidence) -> Iterator[Finding]:
     """The energy is that of the samples between run_start and run_stop, and an estimate is labelled as one."""
     line, start, stop = run.line(ENERGY), run.timeline.run_start, run.timeline.run_stop
     if not (line and start and stop and run.samples is not None and run.intact(POWER, CONFIG, SYSTEM)):
@@ -34,33 +34,33 @@ def energy_holds(run: Evidence) -> Iterator[Breach]:
     for name in CEILINGS:
         value = run.configured("system", name)
         if value is not None and not (number(value) or 0) > 0:
-            yield Breach(CONFIG, run.config_line("system", name), f"{name}, a number above 0", value, _AS_WRITTEN)
+            yield Finding(CONFIG, run.config_line("system", name), f"{name}, a number above 0", value, _AS_WRITTEN)
     used = energy(run.samples, start.time_ms, stop.time_ms, _power_ceiling(run))
     claims = {"joules": line.value, **line.metadata}
     for name in ("joules", "source", "coverage", "interval_s", "mean_w"):
         derived = getattr(used, name)
         if not _close(derived, claims.get(name)):
             expected = f"{name} {derived}, derived from {POWER}"
-            yield Breach(LOG, line.number, expected, claims.get(name), _AS_WRITTEN)
+            yield Finding(LOG, line.number, expected, claims.get(name), _AS_WRITTEN)
     if (covers := claims.get("covers")) is not None and not same(list(used.covers), covers):
         expected = f"covers {list(used.covers)}, derived from {POWER}"
-        yield Breach(LOG, line.number, expected, covers, _AS_WRITTEN)
+        yield Finding(LOG, line.number, expected, covers, _AS_WRITTEN)
 
 
 @RUN.rule("measurement.2")
-def energy_covers(run: Evidence) -> Iterator[Breach]:
+def energy_covers(run: Evidence) -> Iterator[Finding]:
     """An energy that was measured for a part of the run only says so."""
     line = run.line(ENERGY)
     coverage = number(line.metadata.get("coverage")) if line else None
     if line and line.value is None:
-        yield Breach(LOG, line.number, "an energy", "not known", "give the system a power ceiling or counters", "note")
+        yield Finding(LOG, line.number, "an energy", "not known", "give the system a power ceiling or counters", "note")
     elif line and coverage is not None and coverage < MIN_COVERAGE:
         expected = f"an energy of at least {MIN_COVERAGE:.0%} of the run"
-        yield Breach(LOG, line.number, expected, f"of {coverage:.0%}", "none: read the energy as that part's", "note")
+        yield Finding(LOG, line.number, expected, f"of {coverage:.0%}", "none: read the energy as that part's", "note")
 
 
 @RUN.rule("measurement.6")
-def energy_sampled(run: Evidence) -> Iterator[Breach]:
+def energy_sampled(run: Evidence) -> Iterator[Finding]:
     """An energy is made of samples that follow each other closely."""
     line, start, stop = run.line(ENERGY), run.timeline.run_start, run.timeline.run_stop
     if not (line and line.value is not None and start and stop and run.samples and run.intact(POWER, CONFIG, SYSTEM)):
@@ -70,11 +70,11 @@ def energy_sampled(run: Evidence) -> Iterator[Breach]:
         expected = f"a power sample at least every {MAX_INTERVAL_S:g} s (median)"
         mend = "run it again where the sampler gets its turn, or submit no energy"
         short = stop.time_ms - start.time_ms < SHORT_MS
-        yield Breach(LOG, line.number, expected, f"every {interval_s:.3g} s", mend, "note" if short else "fail")
+        yield Finding(LOG, line.number, expected, f"every {interval_s:.3g} s", mend, "note" if short else "fail")
 
 
 @RUN.rule("measurement.3")
-def cost_holds(run: Evidence) -> Iterator[Breach]:
+def cost_holds(run: Evidence) -> Iterator[Finding]:
     """The cost is the configured price times the time from run_start to run_stop, and says whose price it is."""
     line, start, stop = run.line(COST), run.timeline.run_start, run.timeline.run_stop
     if not (line and start and stop and run.intact(CONFIG, SYSTEM)):
@@ -83,20 +83,20 @@ def cost_holds(run: Evidence) -> Iterator[Breach]:
     price = _price_per_hour(run)
     if not _close(price, line.metadata.get("price_per_hour")):
         expected = f"price_per_hour {price}, as configured"
-        yield Breach(LOG, line.number, expected, line.metadata.get("price_per_hour"), _AS_WRITTEN)
+        yield Finding(LOG, line.number, expected, line.metadata.get("price_per_hour"), _AS_WRITTEN)
     hours = (stop.time_ms - start.time_ms) / 3_600_000
     cost = None if price is None else price * hours
     if not _close(cost, line.value):
-        yield Breach(LOG, line.number, f"{cost}: {price} an hour for {hours:.6g} hours", line.value, _AS_WRITTEN)
+        yield Finding(LOG, line.number, f"{cost}: {price} an hour for {hours:.6g} hours", line.value, _AS_WRITTEN)
     source = run.configured("system", "price")
     for name, value in source.items() if isinstance(source, dict) else ():
         if not same(value, line.metadata.get(name)):
             expected = f"{name} {value} of the price, as configured"
-            yield Breach(LOG, line.number, expected, line.metadata.get(name), _AS_WRITTEN)
+            yield Finding(LOG, line.number, expected, line.metadata.get(name), _AS_WRITTEN)
 
 
 @RUN.rule("measurement.4")
-def own_price(run: Evidence) -> Iterator[Breach]:
+def own_price(run: Evidence) -> Iterator[Finding]:
     """A price that is not the suite's is shown as the submitter's own."""
     name = run.configured("system", "name")
     if name not in suite_config.names("hw"):
@@ -106,33 +106,33 @@ def own_price(run: Evidence) -> Iterator[Breach]:
     for path, right, wrong in differences(listed, own):
         where = run.config_line("system", *path)
         expected = f"{'.'.join(map(str, path))} {right} of conf/hw/{name}.yaml"
-        yield Breach(CONFIG, where, expected, f"{wrong}, the submitter's own", "none", "note")
+        yield Finding(CONFIG, where, expected, f"{wrong}, the submitter's own", "none", "note")
 
 
 @RUN.rule("measurement.5")
-def quiet(run: Evidence) -> Iterator[Breach]:
+def quiet(run: Evidence) -> Iterator[Finding]:
     """A run is marked where the machine was not quiet, by its log or by its samples, or where nobody looked."""
     lines, mend = run.lines_of.get(ENVIRONMENT, []), "repeat the run with nothing else on the machine"
     for when in ("before", "during"):
         if run.readable and when not in [line.metadata.get("when") for line in lines]:
-            yield Breach(LOG, None, f"a line {ENVIRONMENT} {when} the run", "none", mend, "note")
+            yield Finding(LOG, None, f"a line {ENVIRONMENT} {when} the run", "none", mend, "note")
     if all(line.value == "quiet" for line in lines) and run.samples:
         for reason in judge(run.samples, {}, 1.0).reasons:
-            yield Breach(POWER, None, "a quiet machine", reason, mend, "note")
+            yield Finding(POWER, None, "a quiet machine", reason, mend, "note")
     for line in lines:
         if line.value != "quiet":
             reasons = line.metadata.get("reasons")
             found = f"{line.value}: {'; '.join(map(str, reasons)) if isinstance(reasons, list) else reasons}"
-            yield Breach(LOG, line.number, "a quiet machine", found, mend, "note")
+            yield Finding(LOG, line.number, "a quiet machine", found, mend, "note")
 
 
-def _improper_price(run: Evidence) -> Iterator[Breach]:
+def _improper_price(run: Evidence) -> Iterator[Finding]:
     """Where a configured price is none that could be paid, or says too little of where it comes from."""
     for name in PRICES:
         value = run.configured("system", name)
         figure = number(value)
         if value is not None and (figure is None or figure < 0):
-            yield Breach(CONFIG, run.config_line("system", name), f"{name}, a number from 0", value, _AS_WRITTEN)
+            yield Finding(CONFIG, run.config_line("system", name), f"{name}, a number from 0", value, _AS_WRITTEN)
     if _price_per_hour(run) is None:
         return
     for name in Price.model_fields:
@@ -140,7 +140,7 @@ def _improper_price(run: Evidence) -> Iterator[Breach]:
         if not isinstance(text, str) or (name in ("provider", "source") and not text.strip()):
             where = run.config_line("system", "price", name)
             mend = "say where the price comes from; hw.price_per_hour= alone says that it was set by hand"
-            yield Breach(CONFIG, where, f"{name} of the price, as text", text or "nothing", mend)
+            yield Finding(CONFIG, where, f"{name} of the price, as text", text or "nothing", mend)
 
 
 def _power_ceiling(run: Evidence) -> float | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from suite.record.evidence import CONFIG, LOG, MANIFEST, POWER, PREDICTIONS, SYSTEM
 from suite.record.mllog import line_hash
 from suite.rules.chain import broken_lines
-from suite.rules.finding import Breach
+from suite.rules.finding import Finding
 from suite.rules.reading import RUN, Evidence
 
 _ALWAYS = (LOG, CONFIG, SYSTEM, POWER, MANIFEST)
@@ -15,29 +15,29 @@ _AS_WRITTEN = "submit the folder as the suite wrote it"
 
 
 @RUN.rule("package.1")
-def plain_files(run: Evidence) -> Iterator[Breach]:
+def plain_files(run: Evidence) -> Iterator[Finding]:
     """No link, no special file, nothing of an unreasonable size."""
     yield from run.unsafe
 
 
 @RUN.rule("package.2")
-def complete(run: Evidence) -> Iterator[Breach]:
+def complete(run: Evidence) -> Iterator[Finding]:
     """Every file of an evidence folder is there; predictions.jsonl only if the run came to an evaluation."""
     predicted = run.timeline.evaluations or PREDICTIONS in (run.sealed or {})
-    refused = {breach.file for breach in run.unsafe}
+    refused = {finding.file for finding in run.unsafe}
     for name in (*_ALWAYS, PREDICTIONS) if predicted else _ALWAYS:
         if not {name, "."} & (run.contents.keys() | refused):
-            yield Breach(name, None, "a file of this name", "no such file", _AS_WRITTEN)
+            yield Finding(name, None, "a file of this name", "no such file", _AS_WRITTEN)
 
 
 @RUN.rule("package.3")
-def well_formed(run: Evidence) -> Iterator[Breach]:
+def well_formed(run: Evidence) -> Iterator[Finding]:
     """Each file is what its format asks for; the log has its own rule."""
     yield from run.malformed
 
 
 @RUN.rule("package.4")
-def sealed(run: Evidence) -> Iterator[Breach]:
+def sealed(run: Evidence) -> Iterator[Finding]:
     """Each file is the one that the manifest seals. A broken chain already names the changed lines of the log."""
     if run.sealed is None:
         return
@@ -45,15 +45,15 @@ def sealed(run: Evidence) -> Iterator[Breach]:
         if name == MANIFEST:
             continue
         if name not in run.sealed:
-            yield Breach(MANIFEST, None, f"a seal of {name}", "none", _AS_WRITTEN)
+            yield Finding(MANIFEST, None, f"a seal of {name}", "none", _AS_WRITTEN)
         elif name in run.changed and not (name == LOG and broken_lines(run)):
             expected = f"sha256 {run.sealed[name].sha256}"
             line = run.sealed[name].changed_line(content)
-            yield Breach(name, line, expected, f"sha256 {line_hash(content)}", f"restore {name} as it was sealed")
+            yield Finding(name, line, expected, f"sha256 {line_hash(content)}", f"restore {name} as it was sealed")
 
 
 @RUN.rule("package.5")
-def nothing_else(run: Evidence) -> Iterator[Breach]:
+def nothing_else(run: Evidence) -> Iterator[Finding]:
     """What is not evidence is not looked at."""
     for path in run.others:
-        yield Breach(path, None, "only evidence", "another entry, not reviewed", "leave it out", "note")
+        yield Finding(path, None, "only evidence", "another entry, not reviewed", "leave it out", "note")

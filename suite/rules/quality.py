@@ -14,7 +14,7 @@ from suite.errors import BadPrediction, UserError
 from suite.record.evidence import LOG, PREDICTIONS
 from suite.record.mllog import Line, samples_of
 from suite.record.parsing import number
-from suite.rules.finding import Breach
+from suite.rules.finding import Finding
 from suite.rules.hyperparameters import batch_size
 from suite.rules.reading import RUN, Evidence
 from suite.store import files
@@ -46,7 +46,7 @@ def converged(run: Evidence) -> bool:
 
 
 @RUN.rule("quality.1")
-def status_holds(run: Evidence) -> Iterator[Breach]:
+def status_holds(run: Evidence) -> Iterator[Finding]:
     """A run that ends with success ends at an evaluation that meets the target; another one does not."""
     stop, benchmark, evaluations = run.timeline.run_stop, run.benchmark, run.timeline.evaluations
     if stop is None:
@@ -54,7 +54,7 @@ def status_holds(run: Evidence) -> Iterator[Breach]:
     status, reason = stop.metadata.get(keys.STATUS), stop.metadata.get("reason")
     if not isinstance(reason, str) or REASONS.get(reason) != status:
         expected = "; ".join(f"status {s} with reason {r}" for r, s in REASONS.items())
-        yield Breach(LOG, stop.number, expected, f"status {status} with reason {reason}", _AS_WRITTEN)
+        yield Finding(LOG, stop.number, expected, f"status {status} with reason {reason}", _AS_WRITTEN)
     if benchmark is None or not run.readable:
         return
     met = bool(evaluations) and reached(benchmark, evaluations[-1])
@@ -64,27 +64,27 @@ def status_holds(run: Evidence) -> Iterator[Breach]:
         expected = f"{benchmark.metric} {bound} {benchmark.target}"
         if status == keys.SUCCESS:
             at = evaluations[-1].number if evaluations else stop.number
-            yield Breach(LOG, at, f"{expected} at the evaluation that stops the run", found, "train to the target")
+            yield Finding(LOG, at, f"{expected} at the evaluation that stops the run", found, "train to the target")
         else:
-            yield Breach(LOG, stop.number, f"status {keys.SUCCESS}: {found} meets the target", status, _AS_WRITTEN)
+            yield Finding(LOG, stop.number, f"status {keys.SUCCESS}: {found} meets the target", status, _AS_WRITTEN)
     if status == keys.SUCCESS and evaluations and samples_of(stop) != samples_of(evaluations[-1]):
         expected = f"samples_count {samples_of(evaluations[-1])}, as at the last evaluation"
-        yield Breach(LOG, stop.number, expected, samples_of(stop), _AS_WRITTEN)
+        yield Finding(LOG, stop.number, expected, samples_of(stop), _AS_WRITTEN)
 
 
 @RUN.rule("quality.2")
-def stopped_at_once(run: Evidence) -> Iterator[Breach]:
+def stopped_at_once(run: Evidence) -> Iterator[Finding]:
     """No evaluation before the last one meets the target."""
     for evaluation in run.timeline.evaluations[:-1]:
         if run.benchmark and reached(run.benchmark, evaluation):
             expected = f"the run to stop at {run.benchmark.metric} {run.benchmark.target}"
             found = f"{evaluation.value}, and training went on"
-            yield Breach(LOG, evaluation.number, expected, found, "stop at the first evaluation that meets the target")
+            yield Finding(LOG, evaluation.number, expected, found, "stop at the first evaluation that meets the target")
             return
 
 
 @RUN.rule("quality.3")
-def on_schedule(run: Evidence) -> Iterator[Breach]:
+def on_schedule(run: Evidence) -> Iterator[Finding]:
     """Evaluations come at the first whole step at or after each due point, and at no other time."""
     benchmark, stop = run.benchmark, run.timeline.run_stop
     if benchmark is None or not run.readable:
@@ -98,16 +98,16 @@ def on_schedule(run: Evidence) -> Iterator[Breach]:
         at = benchmark.next_evaluation(behind)
         if line.key == keys.EVAL_ACCURACY and not at <= samples < at + batch:
             expected = f"an evaluation at {at} to {at + batch - 1} samples"
-            yield Breach(LOG, line.number, expected, samples, "evaluate when the benchmark says")
+            yield Finding(LOG, line.number, expected, samples, "evaluate when the benchmark says")
         behind = samples
     at, ended = benchmark.next_evaluation(behind), samples_of(stop) if stop else None
     if stop and ended is not None and at > behind and ended >= at + batch:
         expected = f"an evaluation at {at} to {at + batch - 1} samples"
-        yield Breach(LOG, stop.number, expected, f"none before the end at {ended}", "evaluate when the benchmark says")
+        yield Finding(LOG, stop.number, expected, f"none before the end at {ended}", "evaluate when the benchmark says")
 
 
 @RUN.rule("quality.4")
-def within_budget(run: Evidence) -> Iterator[Breach]:
+def within_budget(run: Evidence) -> Iterator[Finding]:
     """A run ends at the first whole step at or after its budget."""
     stop, benchmark = run.timeline.run_stop, run.benchmark
     samples = samples_of(stop) if stop else None
@@ -115,14 +115,14 @@ def within_budget(run: Evidence) -> Iterator[Breach]:
         return
     limit = benchmark.budget_samples + batch_size(run, benchmark) - 1
     if samples > limit:
-        yield Breach(LOG, stop.number, f"at most {limit} samples", samples, "stop when the budget ends")
+        yield Finding(LOG, stop.number, f"at most {limit} samples", samples, "stop when the budget ends")
     if stop.metadata.get("reason") == "budget" and samples < benchmark.budget_samples:
         expected = f"{benchmark.budget_samples} samples at the end of the budget"
-        yield Breach(LOG, stop.number, expected, samples, _AS_WRITTEN)
+        yield Finding(LOG, stop.number, expected, samples, _AS_WRITTEN)
 
 
 @RUN.rule("quality.5")
-def same_predictions(run: Evidence) -> Iterator[Breach]:
+def same_predictions(run: Evidence) -> Iterator[Finding]:
     """The predictions are those of the last evaluation. Changed after the sealing, they are so by another rule."""
     last = _predicted(run)
     if last is None or PREDICTIONS not in run.contents or PREDICTIONS in run.changed:
@@ -131,11 +131,11 @@ def same_predictions(run: Evidence) -> Iterator[Breach]:
     found = hashlib.sha256(run.contents[PREDICTIONS]).hexdigest()
     if expected != found:
         mend = "submit the predictions of the last evaluation"
-        yield Breach(PREDICTIONS, None, f"sha256 {expected} of log line {last.number}", found, mend)
+        yield Finding(PREDICTIONS, None, f"sha256 {expected} of log line {last.number}", found, mend)
 
 
 @RUN.rule("quality.6")
-def same_quality(run: Evidence) -> Iterator[Breach]:
+def same_quality(run: Evidence) -> Iterator[Finding]:
     """The task's metric gives the logged quality again. Predictions changed after the sealing are not scored."""
     last, benchmark = _predicted(run), run.benchmark
     if last is None or benchmark is None or run.predictions is None or PREDICTIONS in run.changed:
@@ -149,19 +149,19 @@ def same_quality(run: Evidence) -> Iterator[Breach]:
         data = prepared(benchmark, task, run.data_dir)
     except UserError as error:
         mend = f"python -m suite.data fetch {benchmark.name}, or name the folder that has it with data_dir=FOLDER"
-        yield Breach(PREDICTIONS, None, f"the dataset of {benchmark.name}, to score with", str(error), mend, "error")
+        yield Finding(PREDICTIONS, None, f"the dataset of {benchmark.name}, to score with", str(error), mend, "error")
         return
     mend = "submit the predictions that the suite wrote"
     try:
         metrics = task.score(run.predictions, data)
     except BadPrediction as error:
-        yield Breach(PREDICTIONS, error.line or None, "predictions that the task can score", str(error), mend)
+        yield Finding(PREDICTIONS, error.line or None, "predictions that the task can score", str(error), mend)
         return
     except UserError as error:
-        yield Breach(PREDICTIONS, None, "a machine that can score them", str(error), "mend that and repeat", "error")
+        yield Finding(PREDICTIONS, None, "a machine that can score them", str(error), "mend that and repeat", "error")
         return
     except Exception as error:  # a task's metric met values that it did not foresee: the submission's fault
-        yield Breach(PREDICTIONS, None, "predictions that the task can score", type(error).__name__, mend)
+        yield Finding(PREDICTIONS, None, "predictions that the task can score", type(error).__name__, mend)
         return
     logged = last.metadata.get("metrics")
     claims = {f"{benchmark.metric} in value": last.value}
@@ -170,7 +170,7 @@ def same_quality(run: Evidence) -> Iterator[Breach]:
     for claim, value in claims.items():
         scored = metrics[claim.split(" in ")[0]]
         if not _close(scored, value):
-            yield Breach(LOG, last.number, f"{claim}: {scored:.9g}, as the predictions score", value, mend)
+            yield Finding(LOG, last.number, f"{claim}: {scored:.9g}, as the predictions score", value, mend)
 
 
 def _predicted(run: Evidence) -> Line | None:

@@ -1,4 +1,4 @@
-"""A run's evidence as values, read from a stranger's folder: what is wrong with it is a breach, no exception."""
+"""A run's evidence as values, read from a stranger's folder: what is wrong with it is a finding, no exception."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from suite.record import mllog
 from suite.record.evidence import CONFIG, LOG, MANIFEST, POWER, PREDICTIONS, SEALED, SYSTEM, Digest, digest
 from suite.record.mllog import Line
 from suite.record.parsing import KeyPath, MalformedError, decoded, json_object, json_value, yaml_mapping
-from suite.rules.finding import MAX_FINDINGS, Breach, Checks
+from suite.rules.finding import MAX_FINDINGS, Checks, Finding
 from suite.rules.timeline import Timeline, timeline
 from suite.store.disk import UnsafeFile, read_safely
 
@@ -53,8 +53,8 @@ class Evidence:
     package: str = ""
     contents: dict[str, bytes] = field(default_factory=dict)
     others: list[str] = field(default_factory=list)
-    unsafe: list[Breach] = field(default_factory=list)
-    malformed: list[Breach] = field(default_factory=list)
+    unsafe: list[Finding] = field(default_factory=list)
+    malformed: list[Finding] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
     config: dict[str, Any] = field(default_factory=dict)
     config_lines: dict[KeyPath, int] = field(default_factory=dict)
@@ -116,7 +116,7 @@ class Evidence:
                 self.others.append(path)
 
     def _malformed(self, name: str, error: MalformedError) -> None:
-        self.malformed.append(Breach(name, error.line, "a well-formed file", str(error), _RESEND))
+        self.malformed.append(Finding(name, error.line, "a well-formed file", str(error), _RESEND))
 
     def _parse_log(self, content: bytes) -> None:
         parts = content.split(b"\n")
@@ -164,7 +164,7 @@ class Evidence:
 
     def parsed(self, *names: str) -> bool:
         """Whether these files are there and well-formed."""
-        return not {breach.file for breach in self.malformed} & set(names) and self.contents.keys() >= set(names)
+        return not {finding.file for finding in self.malformed} & set(names) and self.contents.keys() >= set(names)
 
     def intact(self, *names: str) -> bool:
         """Whether these files are well-formed, and still those that were sealed: so that they can be held to others."""
@@ -261,9 +261,9 @@ def entries(folder: Path) -> Iterator[tuple[str, str]]:
             continue
 
 
-def _unsafe(name: str, found: str) -> Breach:
+def _unsafe(name: str, found: str) -> Finding:
     mend = "submit the folder as the suite wrote it"
-    return Breach(name, None, "plain files of moderate size, no links", found, mend)
+    return Finding(name, None, "plain files of moderate size, no links", found, mend)
 
 
 def _matches(pattern: re.Pattern[str], value: Any) -> bool:

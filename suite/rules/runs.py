@@ -14,7 +14,7 @@ from suite.harness.seeds import LIMIT
 from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.record.mllog import Line, line_hash
 from suite.record.parsing import differences, same, whole
-from suite.rules.finding import Breach
+from suite.rules.finding import Finding
 from suite.rules.quality import converged
 from suite.rules.reading import PACKAGE, RESULT, RUN, Evidence
 
@@ -25,49 +25,49 @@ _AS_WRITTEN = "submit the folder as the suite wrote it"
 
 
 @RUN.rule("runs.1")
-def same_configuration(run: Evidence) -> Iterator[Breach]:
+def same_configuration(run: Evidence) -> Iterator[Finding]:
     """The log names the configuration by its sum, and both name the run alike. A changed file has its own rule."""
     line = run.line(LOGGED_CONFIG)
     if line is None:
         return
     for name in IDENTITY:
         if line.metadata.get(name) is None:
-            yield Breach(LOG, line.number, f"{name} of the run", "none", _AS_WRITTEN)
+            yield Finding(LOG, line.number, f"{name} of the run", "none", _AS_WRITTEN)
     if not run.intact(CONFIG):
         return
     found = line_hash(run.contents[CONFIG])
     if line.value != found:
-        yield Breach(CONFIG, None, f"sha256 {line.value} of log line {line.number}", found, _AS_WRITTEN)
+        yield Finding(CONFIG, None, f"sha256 {line.value} of log line {line.number}", found, _AS_WRITTEN)
     for name in IDENTITY:
         if not same(line.metadata.get(name), run.configured(name)):
             expected = f"{name} {line.metadata.get(name)}, as in log line {line.number}"
-            yield Breach(CONFIG, run.config_line(name), expected, run.configured(name), _AS_WRITTEN)
+            yield Finding(CONFIG, run.config_line(name), expected, run.configured(name), _AS_WRITTEN)
     named = f"{run.configured('task')}/{run.configured('scale')}"
     benchmark = run.line(keys.SUBMISSION_BENCHMARK)
     if benchmark and benchmark.value != named:
-        yield Breach(CONFIG, run.config_line("task"), f"{benchmark.value}, as in the log", named, _AS_WRITTEN)
+        yield Finding(CONFIG, run.config_line("task"), f"{benchmark.value}, as in the log", named, _AS_WRITTEN)
     framework = run.configured("framework")
     if framework not in suite_config.names("framework"):
         expected = f"one of {', '.join(suite_config.names('framework'))}"
-        yield Breach(CONFIG, run.config_line("framework"), expected, framework, "name one of the suite's frameworks")
+        yield Finding(CONFIG, run.config_line("framework"), expected, framework, "name one of the suite's frameworks")
 
 
 @RUN.rule("runs.2")
-def seeded(run: Evidence) -> Iterator[Breach]:
+def seeded(run: Evidence) -> Iterator[Finding]:
     """The seed is a number in its range, and the configuration's."""
     line = run.line(keys.SEED)
     if line is None:
         return
     seed = whole(line.value)
     if seed is None or seed >= LIMIT:
-        yield Breach(LOG, line.number, f"a seed from 0 to {LIMIT - 1}", line.value, "let the suite draw the seed")
+        yield Finding(LOG, line.number, f"a seed from 0 to {LIMIT - 1}", line.value, "let the suite draw the seed")
     elif run.intact(CONFIG) and not same(seed, run.configured("seed")):
         expected = f"seed {seed}, as in log line {line.number}"
-        yield Breach(CONFIG, run.config_line("seed"), expected, run.configured("seed"), _AS_WRITTEN)
+        yield Finding(CONFIG, run.config_line("seed"), expected, run.configured("seed"), _AS_WRITTEN)
 
 
 @RESULT.rule("runs.3")
-def all_runs(runs: Sequence[Evidence]) -> Iterator[Breach]:
+def all_runs(runs: Sequence[Evidence]) -> Iterator[Finding]:
     """A result holds each of the runs that its command planned. What they were, each configuration says."""
     for run in runs:
         if not run.parsed(CONFIG):
@@ -75,11 +75,11 @@ def all_runs(runs: Sequence[Evidence]) -> Iterator[Breach]:
         for name in ("runs", "run_index"):
             if not whole(value := run.configured(name)):
                 expected = f"{name}, a whole number from 1"
-                yield Breach(path_of(run, CONFIG), run.config_line(name), expected, value, _AS_WRITTEN)
+                yield Finding(path_of(run, CONFIG), run.config_line(name), expected, value, _AS_WRITTEN)
         index = whole(run.configured("run_index"))
         if index and run.label and run.label.rpartition("/")[2] != f"run_{index}":
             where = run.config_line("run_index")
-            yield Breach(path_of(run, CONFIG), where, f"the index that {run.label} has", index, _AS_WRITTEN)
+            yield Finding(path_of(run, CONFIG), where, f"the index that {run.label} has", index, _AS_WRITTEN)
     planned = whole(runs[0].configured("runs"))
     if not planned:
         return
@@ -87,17 +87,17 @@ def all_runs(runs: Sequence[Evidence]) -> Iterator[Breach]:
         if planned > 1:
             mend = "review the folder that holds all runs of the result"
             where = runs[0].config_line("runs")
-            yield Breach(CONFIG, where, f"{planned} runs of one result", "one of them", mend, "note")
+            yield Finding(CONFIG, where, f"{planned} runs of one result", "one of them", mend, "note")
         return
     there = [run.label.rpartition("/")[2] for run in runs]
     if len(runs) != planned or set(there) != {f"run_{index}" for index in range(1, len(runs) + 1)}:
         expected = f"run_1 to run_{planned}, each of the runs that were planned"
         mend = "submit every run, also one that did not converge, and no other"
-        yield Breach(".", None, expected, ", ".join(there), mend)
+        yield Finding(".", None, expected, ", ".join(there), mend)
 
 
 @RESULT.rule("runs.4")
-def distinct_seeds(runs: Sequence[Evidence]) -> Iterator[Breach]:
+def distinct_seeds(runs: Sequence[Evidence]) -> Iterator[Finding]:
     """No two runs of a result share a seed, however it is written, or the identity of a run."""
     for what, key, metadata in (("seed", keys.SEED, None), ("run_id", LOGGED_CONFIG, "run_id")):
         first: dict[str, str] = {}
@@ -108,11 +108,11 @@ def distinct_seeds(runs: Sequence[Evidence]) -> Iterator[Breach]:
                 continue
             if (before := first.setdefault(_identity(value), run.label)) != run.label:
                 mend = "submit runs of the suite, each with its own seed"
-                yield Breach(path_of(run, LOG), line.number, f"a {what} of its own", f"{value}, as in {before}", mend)
+                yield Finding(path_of(run, LOG), line.number, f"a {what} of its own", f"{value}, as in {before}", mend)
 
 
 @RESULT.rule("runs.5")
-def one_configuration(runs: Sequence[Evidence]) -> Iterator[Breach]:
+def one_configuration(runs: Sequence[Evidence]) -> Iterator[Finding]:
     """The runs of a result share their configuration but for seed and identity."""
     common = _common(runs[0])
     for run in runs[1:]:
@@ -122,11 +122,11 @@ def one_configuration(runs: Sequence[Evidence]) -> Iterator[Breach]:
             name = ".".join(map(str, path))
             mend = "submit runs of one command: python -m suite.run runs=N"
             where = run.config_line(*path)
-            yield Breach(path_of(run, CONFIG), where, f"{name}: {expected}, as in {runs[0].label}", found, mend)
+            yield Finding(path_of(run, CONFIG), where, f"{name}: {expected}, as in {runs[0].label}", found, mend)
 
 
 @RESULT.rule("system.5")
-def one_machine(runs: Sequence[Evidence]) -> Iterator[Breach]:
+def one_machine(runs: Sequence[Evidence]) -> Iterator[Finding]:
     """The runs of a result were made on one machine with one software."""
     first = runs[0]
     for run in runs[1:]:
@@ -139,42 +139,42 @@ def one_machine(runs: Sequence[Evidence]) -> Iterator[Breach]:
                 where = run.json_line(SYSTEM, str(path[-1]) if path else part)
                 name = ".".join(map(str, path)) or part
                 mend = "submit runs of one command on one machine: python -m suite.run runs=N"
-                yield Breach(path_of(run, SYSTEM), where, f"{name}: {expected}, as in {first.label}", found, mend)
+                yield Finding(path_of(run, SYSTEM), where, f"{name}: {expected}, as in {first.label}", found, mend)
 
 
 @RESULT.rule("runs.6")
-def enough_runs(runs: Sequence[Evidence]) -> Iterator[Breach]:
+def enough_runs(runs: Sequence[Evidence]) -> Iterator[Finding]:
     """A result for submission has the benchmark's number of runs."""
     benchmark = runs[0].benchmark
     if benchmark and len(runs) < benchmark.runs:
         expected = f"{benchmark.runs} runs of {benchmark.name}"
         mend = f"run it with runs={benchmark.runs}"
-        yield Breach(".", None, expected, f"{len(runs)}: not submittable", mend, "note")
+        yield Finding(".", None, expected, f"{len(runs)}: not submittable", mend, "note")
 
 
 @RESULT.rule("runs.7")
-def scored(runs: Sequence[Evidence]) -> Iterator[Breach]:
+def scored(runs: Sequence[Evidence]) -> Iterator[Finding]:
     """A result without an olympic mean, for too many of its runs did not converge, says so and breaks no rule."""
     lost = sum(not converged(run) for run in runs)
     most = 1 if len(runs) >= 3 else 0
     if len(runs) > 1 and lost > most:
         expected = f"a score, for which at most {most} of {len(runs)} runs may end before the target"
         mend = "none: it is a result without a score; for one with a score repeat all runs"
-        yield Breach(".", None, expected, f"{lost} did", mend, "note")
+        yield Finding(".", None, expected, f"{lost} did", mend, "note")
 
 
 @RESULT.rule("division.4")
-def submittable(runs: Sequence[Evidence]) -> Iterator[Breach]:
+def submittable(runs: Sequence[Evidence]) -> Iterator[Finding]:
     """`mini` is for trying."""
     line, benchmark = runs[0].line(keys.SUBMISSION_BENCHMARK), runs[0].benchmark
     if line and benchmark and benchmark.scale == "mini":
         mend = "submit runs of scale=small or scale=full"
         found = "mini: not submittable"
-        yield Breach(path_of(runs[0], LOG), line.number, "scale small or full", found, mend, "note")
+        yield Finding(path_of(runs[0], LOG), line.number, "scale small or full", found, mend, "note")
 
 
 @PACKAGE.rule("division.6")
-def one_submitter(runs: Sequence[Evidence]) -> Iterator[Breach]:
+def one_submitter(runs: Sequence[Evidence]) -> Iterator[Finding]:
     """All runs of a submission are of one submitter, and in one division."""
     for key in (keys.SUBMISSION_ORG, keys.SUBMISSION_DIVISION):
         firsts: dict[str, tuple[Evidence, Line]] = {}
@@ -184,7 +184,9 @@ def one_submitter(runs: Sequence[Evidence]) -> Iterator[Breach]:
             first, wanted = firsts.setdefault(run.package, (run, line))
             if not same(wanted.value, line.value):
                 expected = f"{key} {wanted.value}, as in {path_of(first, LOG)}"
-                yield Breach(path_of(run, LOG), line.number, expected, line.value, "submit each submitter's runs apart")
+                yield Finding(
+                    path_of(run, LOG), line.number, expected, line.value, "submit each submitter's runs apart"
+                )
 
 
 def _identity(value: Any) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 
 from suite.record.evidence import LOG
 from suite.record.parsing import MalformedError, json_object
-from suite.rules.finding import Breach
+from suite.rules.finding import Finding
 from suite.rules.reading import LIMITS
 from suite.store.disk import UnsafeFile, read_safely
 
@@ -74,45 +74,45 @@ def _is_result(value: Any) -> bool:
     return head == "results" and len(names) == 2 and all(map(NAME.match, names))
 
 
-def breaches(folder: Path) -> Iterator[Breach]:
+def findings(folder: Path) -> Iterator[Finding]:
     """What in the submission in `folder` is not as its seal says; paths are relative to it."""
     try:
         seal = Seal.read(folder)
     except (MalformedError, UnsafeFile) as error:
-        yield Breach(SEAL, getattr(error, "line", None), "a seal of version 1", str(error), _AS_WRITTEN)
+        yield Finding(SEAL, getattr(error, "line", None), "a seal of version 1", str(error), _AS_WRITTEN)
         return
     except OSError as error:
-        yield Breach(SEAL, None, "a seal of version 1", error.strerror or "cannot be read", _AS_WRITTEN)
+        yield Finding(SEAL, None, "a seal of version 1", error.strerror or "cannot be read", _AS_WRITTEN)
         return
     there = set(islice(_files(folder), MAX_FILES + 1))
     if len(there) > MAX_FILES:
-        yield Breach(".", None, f"at most {MAX_FILES} files", "more", _AS_WRITTEN)
+        yield Finding(".", None, f"at most {MAX_FILES} files", "more", _AS_WRITTEN)
         return
     for path in sorted(seal.files.keys() - there):
-        yield Breach(path, None, f"sha256 {seal.files[path]}, as {SEAL} has it", "no such file", _AS_WRITTEN)
+        yield Finding(path, None, f"sha256 {seal.files[path]}, as {SEAL} has it", "no such file", _AS_WRITTEN)
     for path in sorted(there - seal.files.keys()):
-        yield Breach(path, None, f"only files that {SEAL} names", "another file", _AS_WRITTEN)
+        yield Finding(path, None, f"only files that {SEAL} names", "another file", _AS_WRITTEN)
     for path in sorted(seal.files.keys() & there):
         found = _sha256(folder / path)
         if found != seal.files[path]:
-            yield Breach(path, None, f"sha256 {seal.files[path]}, as {SEAL} has it", found, _AS_WRITTEN)
+            yield Finding(path, None, f"sha256 {seal.files[path]}, as {SEAL} has it", found, _AS_WRITTEN)
     yield from _copies(seal.files)
 
 
-def _copies(files: Mapping[str, str]) -> Iterator[Breach]:
+def _copies(files: Mapping[str, str]) -> Iterator[Finding]:
     """Where a log under MLPerf's name, `result_<i>.txt`, is not that of `run_<i + 1>`, or is not there."""
     for path, sha256 in sorted(files.items()):
         folder, _, name = path.rpartition("/")
         if match := RESULT.match(name):
             log = f"{folder}/run_{int(match[1]) + 1}/{LOG}"
             if files.get(log) != sha256:
-                yield Breach(path, None, f"the bytes of {log}", "others", _AS_WRITTEN)
+                yield Finding(path, None, f"the bytes of {log}", "others", _AS_WRITTEN)
         elif folder.startswith("results/") and name.startswith("result_"):
-            yield Breach(path, None, "a name result_<i>.txt, for the log of run_<i+1>", "another name", _AS_WRITTEN)
+            yield Finding(path, None, "a name result_<i>.txt, for the log of run_<i+1>", "another name", _AS_WRITTEN)
         elif match := _LOG.match(path):
             again = f"{match[1]}/result_{int(match[2]) - 1}.txt"
             if again not in files:
-                yield Breach(again, None, f"the bytes of {path}", "no such file", _AS_WRITTEN)
+                yield Finding(again, None, f"the bytes of {path}", "no such file", _AS_WRITTEN)
 
 
 def _files(folder: Path) -> Iterator[str]:

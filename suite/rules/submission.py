@@ -10,7 +10,7 @@ from pathlib import Path
 
 from suite.errors import UserError
 from suite.rules import seals
-from suite.rules.finding import Breach, Checks
+from suite.rules.finding import Checks, Finding
 from suite.rules.reading import LIMITS, WAIVERS, entries, odd
 
 MAX_DEPTH = 8  # of folders below the one that is reviewed
@@ -58,27 +58,27 @@ FOLDERS: Checks[Submission] = Checks()
 
 
 @FOLDERS.rule("package.1")
-def plain_files(submission: Submission) -> Iterator[Breach]:
+def plain_files(submission: Submission) -> Iterator[Finding]:
     """A link between the results is not followed: what it leads to is not in the package."""
     for path, found in submission.unsafe.items():
-        yield Breach(
+        yield Finding(
             path, None, "plain files and folders, no links", found, "submit what it stands for, or leave it out"
         )
 
 
 @FOLDERS.rule("package.5")
-def nothing_else(submission: Submission) -> Iterator[Breach]:
+def nothing_else(submission: Submission) -> Iterator[Finding]:
     """What lies beside the runs of a result is not looked at."""
     for path in submission.others:
-        yield Breach(path, None, "only runs", "another entry, not reviewed", "leave it out", "note")
+        yield Finding(path, None, "only runs", "another entry, not reviewed", "leave it out", "note")
 
 
 @FOLDERS.rule("package.6")
-def as_sealed(submission: Submission) -> Iterator[Breach]:
+def as_sealed(submission: Submission) -> Iterator[Finding]:
     """What a submission.json lies above is what it seals."""
     for folder in submission.sealed:
-        for breach in seals.breaches(submission.root / folder):
-            yield replace(breach, file=join(folder, breach.file))
+        for finding in seals.findings(submission.root / folder):
+            yield replace(finding, file=join(folder, finding.file))
 
 
 def join(folder: str, name: str) -> str:

@@ -15,7 +15,7 @@ from suite.measure.machine import AUTO
 from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.record.parsing import differences, number, whole
 from suite.record.system import KEYS, framework_text, memory_text
-from suite.rules.finding import Breach
+from suite.rules.finding import Finding
 from suite.rules.reading import RUN, Evidence
 
 # What the suite finds out on any machine; the rest of the description only a person may know.
@@ -40,26 +40,26 @@ _AS_WRITTEN = "submit the file as the suite wrote it"
 
 
 @RUN.rule("system.1")
-def described(run: Evidence) -> Iterator[Breach]:
+def described(run: Evidence) -> Iterator[Finding]:
     """The description has MLPerf's keys, as text, and those that the suite can find out are filled."""
     if not run.parsed(SYSTEM):
         return
     description = run.described("description")
     if not isinstance(description, dict):
-        yield Breach(SYSTEM, 1, "a description", description, _AS_WRITTEN)
+        yield Finding(SYSTEM, 1, "a description", description, _AS_WRITTEN)
         return
     accelerated = description.get("accelerators_per_node") not in ("", "0", None)
     needed = {*FILLED, *(FILLED_WITH_ACCELERATORS if accelerated else ())}
     for key in KEYS:
         value, line = description.get(key), run.json_line(SYSTEM, key)
         if not isinstance(value, str):
-            yield Breach(SYSTEM, line, f"{key} as text", value, f"fill in {key}; leave it empty if it is not known")
+            yield Finding(SYSTEM, line, f"{key} as text", value, f"fill in {key}; leave it empty if it is not known")
         elif key in needed and not value.strip():
-            yield Breach(SYSTEM, line, f"{key}, filled in", "nothing", f"fill in {key}")
+            yield Finding(SYSTEM, line, f"{key}, filled in", "nothing", f"fill in {key}")
 
 
 @RUN.rule("system.2")
-def named_alike(run: Evidence) -> Iterator[Breach]:
+def named_alike(run: Evidence) -> Iterator[Finding]:
     """Log, configuration and system description name one system; the description names the framework that ran."""
     yield from _framework(run)
     platform, config_line = run.line(keys.SUBMISSION_PLATFORM), run.line(LOGGED_CONFIG)
@@ -75,10 +75,10 @@ def named_alike(run: Evidence) -> Iterator[Breach]:
     for file, line, name in names:
         if name != platform.value:
             expected = f"system {platform.value}, as in log line {platform.number}"
-            yield Breach(file, line, expected, name, "name one system everywhere")
+            yield Finding(file, line, expected, name, "name one system everywhere")
 
 
-def _framework(run: Evidence) -> Iterator[Breach]:
+def _framework(run: Evidence) -> Iterator[Finding]:
     """Where the framework described is not the configured one, in the version that is installed. Empty has its rule."""
     name, text = run.configured("framework"), run.described("description", "framework")
     if name not in suite_config.names("framework") or not isinstance(text, str) or not text.strip():
@@ -87,11 +87,11 @@ def _framework(run: Evidence) -> Iterator[Breach]:
     version = run.described("software", framework.module)
     expected = framework_text(framework, version if isinstance(version, str) else None)
     if text.strip() != expected:
-        yield Breach(SYSTEM, run.json_line(SYSTEM, "framework"), expected, text, "describe the framework that ran")
+        yield Finding(SYSTEM, run.json_line(SYSTEM, "framework"), expected, text, "describe the framework that ran")
 
 
 @RUN.rule("system.3")
-def known_system(run: Evidence) -> Iterator[Breach]:
+def known_system(run: Evidence) -> Iterator[Finding]:
     """The system is one of the suite's, with the figures that the suite gives it; price and default scale are free."""
     if not run.parsed(CONFIG):
         return
@@ -99,23 +99,23 @@ def known_system(run: Evidence) -> Iterator[Breach]:
     if system is None:
         expected = f"one of {', '.join(suite_config.names('hw'))}"
         mend = "run on a system of conf/hw/, or add yours there"
-        yield Breach(CONFIG, where, expected, run.configured("system", "name"), mend)
+        yield Finding(CONFIG, where, expected, run.configured("system", "name"), mend)
     else:
         free = FREE
         if system.name == AUTO:
             free = FREE | FOUND
             found = "a machine of no known figures"
-            yield Breach(CONFIG, where, "a system of conf/hw/", found, "add it to conf/hw/", "note")
+            yield Finding(CONFIG, where, "a system of conf/hw/", found, "add it to conf/hw/", "note")
         listed = system.model_dump(mode="json", exclude=free)
         configured = {name: value for name, value in run.configured("system").items() if name not in free}
         for path, right, wrong in differences(listed, configured):
             name = ".".join(map(str, path))
             mend = f"leave every figure as conf/hw/{system.name}.yaml has it; add a system of your own there"
-            yield Breach(CONFIG, run.config_line("system", *path), f"system.{name}: {right}", wrong, mend)
+            yield Finding(CONFIG, run.config_line("system", *path), f"system.{name}: {right}", wrong, mend)
 
 
 @RUN.rule("system.4")
-def detected(run: Evidence) -> Iterator[Breach]:
+def detected(run: Evidence) -> Iterator[Finding]:
     """What was found on the machine is what is described, and the accelerators are those of the system."""
     if not run.parsed(SYSTEM):
         return
@@ -124,7 +124,7 @@ def detected(run: Evidence) -> Iterator[Breach]:
     cpus = run.described("detected", "logical_cpus")
     if not whole(cpus):
         line = run.json_line(SYSTEM, "logical_cpus")
-        yield Breach(SYSTEM, line, "logical_cpus, a whole number from 1", cpus, _AS_WRITTEN)
+        yield Finding(SYSTEM, line, "logical_cpus, a whole number from 1", cpus, _AS_WRITTEN)
     memory_gb = number(run.described("detected", "memory_gb"))
     facts = {
         "host_processor_model_name": run.described("detected", "cpu_model"),
@@ -140,7 +140,7 @@ def detected(run: Evidence) -> Iterator[Breach]:
     for name, fact in facts.items():
         text = run.described("description", name)
         if isinstance(text, str) and text.strip() and text.strip() != str(fact).strip():
-            yield Breach(SYSTEM, run.json_line(SYSTEM, name), f"{name} {fact}, as detected", text, _AS_WRITTEN)
+            yield Finding(SYSTEM, run.json_line(SYSTEM, name), f"{name} {fact}, as detected", text, _AS_WRITTEN)
     system = _listed(run)
     if system is None or system.accelerator is None:
         return
@@ -148,17 +148,17 @@ def detected(run: Evidence) -> Iterator[Breach]:
     if not len(matching) == len(names) == system.accelerators_per_node:
         expected = f"{system.accelerators_per_node} accelerators matching {system.accelerator}, for hw={system.name}"
         line = run.json_line(SYSTEM, "accelerators")
-        yield Breach(SYSTEM, line, expected, names or "none", "name the system that the run was made on")
+        yield Finding(SYSTEM, line, expected, names or "none", "name the system that the run was made on")
 
 
 @RUN.rule("model.3")
-def known_code(run: Evidence) -> Iterator[Breach]:
+def known_code(run: Evidence) -> Iterator[Finding]:
     """A run of code that no revision has says so."""
     revision, dirty = run.described("git", "revision"), run.described("git", "dirty")
     if run.parsed(SYSTEM) and not (isinstance(revision, str) and dirty is False):
         found = f"revision {revision} with changes" if isinstance(revision, str) else "code of no known revision"
         mend = "run it from a clean checkout, so that a reviewer can read what ran"
-        yield Breach(SYSTEM, run.json_line(SYSTEM, "git"), "code of a git revision", found, mend, "note")
+        yield Finding(SYSTEM, run.json_line(SYSTEM, "git"), "code of a git revision", found, mend, "note")
 
 
 def _listed(run: Evidence) -> System | None:

@@ -11,7 +11,7 @@ from suite.config.logkeys import COST, ENERGY, HEAD, RESTART, TRACKED
 from suite.record.evidence import LOG
 from suite.record.mllog import Line, evaluations
 from suite.record.parsing import number
-from suite.rules.finding import Breach
+from suite.rules.finding import Finding
 
 POINT, START, END = keys.POINT_IN_TIME, keys.INTERVAL_START, keys.INTERVAL_END
 
@@ -43,13 +43,13 @@ _AS_WRITTEN = "submit the log as the suite wrote it"
 class Timeline:
     """The order of a log. `evaluations` are the eval_accuracy lines that count: no restart fell back behind them.
 
-    `breaches` are the departures from the order, one for each hole.
+    `findings` are the departures from the order, one for each hole.
     """
 
     run_start: Line | None = None
     run_stop: Line | None = None
     evaluations: list[Line] = field(default_factory=list)
-    breaches: list[Breach] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
 
 
 def timeline(lines: Sequence[Line], hyperparameters: Collection[str] = ()) -> Timeline:
@@ -65,11 +65,11 @@ def timeline(lines: Sequence[Line], hyperparameters: Collection[str] = ()) -> Ti
             continue
         allowed, after = ((HEAD_STATE,), state) if line.key in hyperparameters else _place(line.key, state)
         if state is not None and state not in allowed:
-            made.breaches.append(_out_of_order(line, state))
+            made.findings.append(_out_of_order(line, state))
         if line.key in STEPS and line.event_type != STEPS[line.key][2]:
-            made.breaches.append(_wrong_type(line))
+            made.findings.append(_wrong_type(line))
         if line.key == TRACKED and not _tracks(line):
-            made.breaches.append(Breach(LOG, line.number, "throughput and loss", line.value, _AS_WRITTEN))
+            made.findings.append(Finding(LOG, line.number, "throughput and loss", line.value, _AS_WRITTEN))
         if line.key == keys.RUN_START and made.run_start is None:
             made.run_start = line
         elif line.key == keys.RUN_STOP:
@@ -77,7 +77,7 @@ def timeline(lines: Sequence[Line], hyperparameters: Collection[str] = ()) -> Ti
         state = after
     if state not in ("stopped", None) and lines:
         mend = "submit complete runs: go on with an interrupted one by python -m suite.run resume=FOLDER"
-        made.breaches.append(Breach(LOG, lines[-1].number, _expected(state), "the end of the log", mend))
+        made.findings.append(Finding(LOG, lines[-1].number, _expected(state), "the end of the log", mend))
     return made
 
 
@@ -107,10 +107,10 @@ def _expected(state: str) -> str:
     return " or ".join(key for key, step in STEPS.items() if state in (step[0], ALSO.get(key))) or "no further step"
 
 
-def _out_of_order(line: Line, state: str) -> Breach:
-    return Breach(LOG, line.number, f"{_expected(state)} (the run is {state})", line.key, _AS_WRITTEN)
+def _out_of_order(line: Line, state: str) -> Finding:
+    return Finding(LOG, line.number, f"{_expected(state)} (the run is {state})", line.key, _AS_WRITTEN)
 
 
-def _wrong_type(line: Line) -> Breach:
+def _wrong_type(line: Line) -> Finding:
     expected = f"{line.key} as {STEPS[line.key][2]}"
-    return Breach(LOG, line.number, expected, line.event_type, _AS_WRITTEN)
+    return Finding(LOG, line.number, expected, line.event_type, _AS_WRITTEN)

@@ -1,7 +1,7 @@
 """Waivers: breaches that a reviewer excuses, as data. A waived finding stays visible and fails nothing.
 
 Only a file that the reviewer names (`--waivers`) is applied. One that lies in the submission is the submitter's
-request: shown, never applied, for nobody excuses his own breaches.
+request: shown, never applied, for nobody excuses his own findings.
 
     waivers:
       - rule: timing.2
@@ -23,7 +23,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from suite.record.parsing import MalformedError, decoded
-from suite.rules.finding import Breach, Checks, Finding, Severity, shown
+from suite.rules.finding import Checks, Finding, Severity, shown
 from suite.store.disk import UnsafeFile, read_safely
 
 MAX_BYTES = 64 << 10
@@ -119,30 +119,30 @@ WAIVERS: Checks[WaiverFile] = Checks()
 
 
 @WAIVERS.rule("review.1")
-def well_formed(file: WaiverFile) -> Iterator[Breach]:
+def well_formed(file: WaiverFile) -> Iterator[Finding]:
     """Each entry is complete and names a rule that can be waived. The reviewer's own mistake is an error."""
     severity: Severity = "error" if file.applied else "fail"
     for line, problem in file.malformed:
-        yield Breach(file.name, line, "a well-formed waiver", problem, _MEND, severity)
+        yield Finding(file.name, line, "a well-formed waiver", problem, _MEND, severity)
     for line, waiver in file.waivers:
         if not waivable(waiver.rule):
             mend = "leave it out: without this rule nothing else in the submission can be believed"
-            yield Breach(file.name, line, "a rule that can be waived", waiver.rule, mend, severity)
+            yield Finding(file.name, line, "a rule that can be waived", waiver.rule, mend, severity)
         elif file.rules is not None and waiver.rule not in file.rules:
-            yield Breach(
+            yield Finding(
                 file.name, line, "the id of a rule", waiver.rule, "name a rule by its id, as rules.md", severity
             )
 
 
 @WAIVERS.rule("review.2")
-def requested(file: WaiverFile) -> Iterator[Breach]:
+def requested(file: WaiverFile) -> Iterator[Finding]:
     """A waiver that the submission brings is a request."""
     if file.applied:
         return
     for line, waiver in file.waivers:
         found = f"{waiver.rule}, asked for by {waiver.reviewer}: {waiver.reason}"
         mend = "none; a reviewer who agrees puts it into a file of his own: --waivers FILE"
-        yield Breach(file.name, line, "waivers from the reviewer only", found, mend, "note")
+        yield Finding(file.name, line, "waivers from the reviewer only", found, mend, "note")
 
 
 def waived(findings: Iterable[Finding], file: WaiverFile) -> dict[Finding, Waiver]:
@@ -160,7 +160,7 @@ def idle(findings: Iterable[Finding], file: WaiverFile) -> list[Finding]:
     failing = [finding for finding in findings if finding.severity != "note"]
     mend = "leave it out, or name rule and file as the finding does"
     return [
-        Finding("review.2", "note", shown(file.name), line, shown(waiver.sought), "none", mend)
+        Finding(shown(file.name), line, shown(waiver.sought), "none", mend, "note", rule="review.2")
         for line, waiver in file.waivers
         if file.applied and not any(waiver.covers(finding) for finding in failing)
     ]

@@ -13,7 +13,7 @@ from suite.record.parsing import MalformedError
 from suite.record.system import DIVISIONS, STATUSES
 from suite.review.terminal import score
 from suite.rules.finding import shown
-from suite.rules.seals import NAME, SIGNATURE, breaches
+from suite.rules.seals import NAME, SIGNATURE, findings
 from suite.submit import describing, signing
 from suite.submit.checking import Checked, check
 from suite.submit.collecting import collect
@@ -118,9 +118,9 @@ def _options(argv: Sequence[str]) -> tuple[dict[str, str], list[Path]]:
 def _verify(folder: Path, signers: str | None) -> int:
     if not folder.is_dir():
         raise UserError(f"verify={folder}: no such folder")
-    found = list(breaches(folder))
-    for breach in found[:MAX_LISTED]:
-        print(f"{shown(breach.file)}: expected {shown(breach.expected)}, found {shown(breach.found)}")
+    found = list(findings(folder))
+    for finding in found[:MAX_LISTED]:
+        print(f"{shown(finding.file)}: expected {shown(finding.expected)}, found {shown(finding.found)}")
     if found:
         print(f"{folder}: NOT what was sealed, {len(found)} differences")
         return NOT_WRITTEN

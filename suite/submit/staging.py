@@ -16,7 +16,7 @@ from suite.record.evidence import LOG
 from suite.record.parsing import MalformedError, json_object
 from suite.rules.claims import MAX_DESCRIPTION
 from suite.rules.reading import WAIVERS
-from suite.rules.seals import SEAL, Seal, breaches
+from suite.rules.seals import SEAL, Seal, findings
 from suite.store.disk import UnsafeFile, read_safely
 from suite.submit.code import Code, code
 from suite.submit.collecting import Collected
@@ -39,8 +39,8 @@ def stored(target: Path, declared: Declared) -> Seal | None:
     """The seal of what stands at `target`; None if nothing does. Raises UserError for what is not as it was sealed."""
     if not (target / SEAL).exists():
         return None
-    for breach in breaches(target):
-        raise UserError(f"{target / breach.file} is not as {SEAL} has it: {breach.found}; restore it")
+    for finding in findings(target):
+        raise UserError(f"{target / finding.file} is not as {SEAL} has it: {finding.found}; restore it")
     seal = Seal.read(target)
     for name in ("org", "division", "category"):
         if getattr(seal, name) != getattr(declared, name):

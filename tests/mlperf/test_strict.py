@@ -15,7 +15,7 @@ from tests.mlperf import maker, official
 from tests.mlperf.maker import RULESET, Entry, entries, entry, find, text
 
 
-def breaches(path: Path) -> list[tuple[str, str, int | None]]:
+def strict_findings(path: Path) -> list[tuple[str, str, int | None]]:
     return [
         (finding.rule.removeprefix("mlperf-strict/"), Path(finding.file).name, finding.line)
         for finding in mlperf.review(path, RULESET, strict=True).all_findings
@@ -120,7 +120,7 @@ def test_a_breach_in_a_log(tmp_path: Path, rule: str, change: Callable[[list[Ent
     assert official.verdict(log, RULESET) == "PASS"
     assert mlperf.review(log, RULESET).verdict == "pass"
     line = 2 * next(at for at, each in enumerate(made) if each is at_fault) + 2
-    assert breaches(log) == [(rule, log.name, line)]
+    assert strict_findings(log) == [(rule, log.name, line)]
     assert f"mlperf-strict/{rule}" in strict.RULES
 
 
@@ -137,7 +137,7 @@ def test_a_clock_that_is_cut(tmp_path: Path) -> None:
         minutes = review.logs[0].minutes
         assert minutes is not None
         assert minutes < 0.1
-        assert {rule for rule, _, _ in breaches(log)} == {"timed-run", "outside-run"}
+        assert {rule for rule, _, _ in strict_findings(log)} == {"timed-run", "outside-run"}
 
 
 PREFIXES: dict[str, Callable[[int], str]] = {
@@ -159,12 +159,12 @@ def test_a_prefix_does_not_hide_that_time_runs_back(tmp_path: Path, prefix: Call
 
     made = entries()
     write(made)
-    assert breaches(log) == []
+    assert strict_findings(log) == []
     first = made.index(find(made, "eval_start"))
     for each in made[first : first + 6]:
         each["time_ms"] -= 90_000
     write(made)
-    assert breaches(log) == [("clock", log.name, first + 1)]
+    assert strict_findings(log) == [("clock", log.name, first + 1)]
 
 
 def test_lines_without_a_time_do_not_hide_that_time_runs_back(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_lines_without_a_time_do_not_hide_that_time_runs_back(tmp_path: Path) ->
     made.insert(at, entry(float("nan"), "eval_start", samples_count=0))
     log = tmp_path / "result_0.txt"
     log.write_text(text(made))
-    assert breaches(log)[0] == ("clock", log.name, 2 * at + 2)
+    assert strict_findings(log)[0] == ("clock", log.name, 2 * at + 2)
 
 
 def test_ranks_may_each_log_the_run_s_start_and_stop(tmp_path: Path) -> None:
@@ -182,12 +182,12 @@ def test_ranks_may_each_log_the_run_s_start_and_stop(tmp_path: Path) -> None:
     for key in ("run_start", "run_stop"):
         logged_again(key, 900)(made)
     log.write_text(text(made))
-    assert breaches(log) == []
+    assert strict_findings(log) == []
 
 
 def test_a_compliant_package_passes(tmp_path: Path) -> None:
     maker.package(tmp_path)
-    assert breaches(tmp_path / maker.ORG) == []
+    assert strict_findings(tmp_path / maker.ORG) == []
 
 
 def test_values_written_as_text_and_settings_of_the_open_division(tmp_path: Path) -> None:
@@ -195,11 +195,11 @@ def test_values_written_as_text_and_settings_of_the_open_division(tmp_path: Path
     made = entries()
     find(made, "opt_gradient_clip_norm")["value"] = "0.3"
     log.write_text(text(made))
-    assert breaches(log) == []
+    assert strict_findings(log) == []
     find(made, "opt_gradient_clip_norm")["value"] = 1.0
     find(made, "submission_division")["value"] = "open"
     log.write_text(text(made))
-    assert breaches(log) == []
+    assert strict_findings(log) == []
 
 
 def test_ranks_that_share_a_file_may_jitter(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_ranks_that_share_a_file_may_jitter(tmp_path: Path) -> None:
     made = entries()
     made[3:3] = [entry(made[2]["time_ms"] - 400, "weights_initialization")]
     log.write_text(text(made))
-    assert breaches(log) == []
+    assert strict_findings(log) == []
 
 
 @pytest.mark.parametrize("disguise", ["none", "seed", "shift", "one time"])
@@ -223,7 +223,7 @@ def test_copies(tmp_path: Path, disguise: str) -> None:
         [each for each in made if each["key"] == "eval_start"][1]["time_ms"] += 3
     (results / "result_7.txt").write_text(text(made))
     assert mlperf.review(tmp_path / maker.ORG, RULESET).verdict == "pass"
-    assert breaches(tmp_path / maker.ORG) == [("copy", "result_7.txt", None)]
+    assert strict_findings(tmp_path / maker.ORG) == [("copy", "result_7.txt", None)]
 
 
 def test_the_organisation_is_the_submitter(tmp_path: Path) -> None:
@@ -231,15 +231,15 @@ def test_the_organisation_is_the_submitter(tmp_path: Path) -> None:
     made = entries(seed=3)
     find(made, "submission_org")["value"] = "EXAMPLE"  # spelt otherwise, the same
     (results / "result_2.txt").write_text(text(made))
-    assert breaches(tmp_path / maker.ORG) == []
+    assert strict_findings(tmp_path / maker.ORG) == []
     find(made, "submission_org")["value"] = "SUBMISSION_ORG_PLACEHOLDER"
     (results / "result_2.txt").write_text(text(made))
     line = 2 * made.index(find(made, "submission_org")) + 2
-    assert breaches(tmp_path / maker.ORG) == [("organisation", "result_2.txt", line)]
-    assert breaches(tmp_path) == [("organisation", "result_2.txt", line)]
-    assert breaches(results) == [("organisation", "result_2.txt", line)]  # where the other logs tell who submits
+    assert strict_findings(tmp_path / maker.ORG) == [("organisation", "result_2.txt", line)]
+    assert strict_findings(tmp_path) == [("organisation", "result_2.txt", line)]
+    assert strict_findings(results) == [("organisation", "result_2.txt", line)]  # where the other logs tell who submits
     (results.parents[2] / "systems" / f"{maker.SYSTEM}.json").write_text(json.dumps(maker.description(submitter="A")))
-    assert {rule for rule, _, _ in breaches(tmp_path / maker.ORG)} == {"organisation"}
+    assert {rule for rule, _, _ in strict_findings(tmp_path / maker.ORG)} == {"organisation"}
 
 
 def test_only_a_run_that_missed_the_target_is_excused(tmp_path: Path) -> None:

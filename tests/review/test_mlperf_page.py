@@ -23,7 +23,7 @@ def stand_in(monkeypatch, findings):
 def test_findings_of_another_ruleset_are_text_as_well(tmp_path, monkeypatch, capsys):
     evil = HOSTILE[0]
     (tmp_path / "log.txt").write_text("one\n:::MLLOG {}\n")
-    stand_in(monkeypatch, [Finding("mlperf-5.1/seed", "fail", "log.txt", 2, evil, evil, "mend it")])
+    stand_in(monkeypatch, [Finding("log.txt", 2, evil, evil, "mend it", rule="mlperf-5.1/seed")])
     page = page_of(tmp_path / "log.txt", tmp_path, "--ruleset", "mlperf-5.1")
     sound(page)
     assert page.text.count(evil) == 2
@@ -33,8 +33,8 @@ def test_findings_of_another_ruleset_are_text_as_well(tmp_path, monkeypatch, cap
 
 
 def test_page_that_is_bounded_shows_every_rule(tmp_path, monkeypatch):
-    findings = [Finding("flood", "fail", "log.txt", at, "a", "b", "c") for at in range(1, 3001)]
-    findings += [Finding("rare", "fail", "log.txt", at, "a", "b", "c") for at in (7, 8)]
+    findings = [Finding("log.txt", at, "a", "b", "c", rule="flood") for at in range(1, 3001)]
+    findings += [Finding("log.txt", at, "a", "b", "c", rule="rare") for at in (7, 8)]
     stand_in(monkeypatch, findings)
     (tmp_path / "log.txt").write_text("")
     page = page_of(tmp_path / "log.txt", tmp_path, "--ruleset", "mlperf-5.1")

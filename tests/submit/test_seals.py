@@ -1,4 +1,4 @@
-"""A stranger's submission.json: whatever it holds, what is wrong is a breach, and nothing outside is read."""
+"""A stranger's submission.json: whatever it holds, what is wrong is a finding, and nothing outside is read."""
 
 import hashlib
 import json
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.rules.seals import SEAL, breaches
+from suite.rules.seals import SEAL, findings
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
@@ -36,23 +36,23 @@ def sum_of(text):
 
 def test_sound_seal_has_no_breach(folder):
     seal(folder, files={"file": sum_of("content")})
-    assert list(breaches(folder)) == []
+    assert list(findings(folder)) == []
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_breach(tmp_path_factory, content):
     folder = tmp_path_factory.mktemp("package")
     (folder / SEAL).write_bytes(content)
-    assert [breach.file for breach in breaches(folder)] == [SEAL]
+    assert [finding.file for finding in findings(folder)] == [SEAL]
 
 
 @given(st.sampled_from(sorted(SOUND)), VALUES)
 def test_any_value_is_read_or_is_a_breach(tmp_path_factory, name, value):
     folder = tmp_path_factory.mktemp("package")
     seal(folder, **{name: value})
-    for breach in breaches(folder):
-        assert breach.severity == "fail"
-        assert breach.mend
+    for finding in findings(folder):
+        assert finding.severity == "fail"
+        assert finding.mend
 
 
 @pytest.mark.parametrize(
@@ -61,9 +61,9 @@ def test_any_value_is_read_or_is_a_breach(tmp_path_factory, name, value):
 def test_no_path_leads_out(folder, path):
     (folder.parent / "secret").write_text("content")
     seal(folder, files={"file": sum_of("content"), path: sum_of("content")})
-    (breach,) = breaches(folder)
-    assert (breach.file, breach.line) == (SEAL, None)
-    assert "is no path within the submission" in breach.found
+    (finding,) = findings(folder)
+    assert (finding.file, finding.line) == (SEAL, None)
+    assert "is no path within the submission" in finding.found
 
 
 def test_link_is_not_followed(folder):
@@ -71,7 +71,7 @@ def test_link_is_not_followed(folder):
     (folder / "link").symlink_to("../secret")
     (folder / "folder").symlink_to("..")
     seal(folder, files={"file": sum_of("content"), "link": sum_of("content"), "folder/secret": sum_of("content")})
-    assert {breach.file: breach.found for breach in breaches(folder)} == {
+    assert {finding.file: finding.found for finding in findings(folder)} == {
         "link": "no such file",
         "folder/secret": "no such file",
     }
@@ -79,20 +79,20 @@ def test_link_is_not_followed(folder):
 
 def test_link_for_a_seal_is_not_followed(folder):
     (folder / SEAL).symlink_to("file")
-    assert [(breach.file, breach.found) for breach in breaches(folder)] == [(SEAL, "is a symbolic link")]
+    assert [(finding.file, finding.found) for finding in findings(folder)] == [(SEAL, "is a symbolic link")]
 
 
 def test_pipe_does_not_stall(folder):
     os.mkfifo(folder / "pipe")
     seal(folder, files={"file": sum_of("content"), "pipe": sum_of("")})
-    assert [(breach.file, breach.found) for breach in breaches(folder)] == [("pipe", "is not a plain file")]
+    assert [(finding.file, finding.found) for finding in findings(folder)] == [("pipe", "is not a plain file")]
 
 
 def test_every_file_is_named_and_no_other(folder):
     (folder / "more").mkdir()
     (folder / "more" / "file").write_text("")
     seal(folder, files={"file": sum_of("other"), "gone": sum_of("")})
-    found = {breach.file: breach.found for breach in breaches(folder)}
+    found = {finding.file: finding.found for finding in findings(folder)}
     assert found == {"file": sum_of("content"), "gone": "no such file", "more/file": "another file"}
 
 
@@ -101,4 +101,4 @@ def test_files_without_end_are_not_read(folder, monkeypatch):
     for name in "abc":
         (folder / name).write_text("")
     seal(folder, files={})
-    assert [(breach.file, breach.expected) for breach in breaches(folder)] == [(".", "at most 3 files")]
+    assert [(finding.file, finding.expected) for finding in findings(folder)] == [(".", "at most 3 files")]
