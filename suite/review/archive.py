@@ -10,44 +10,29 @@ import stat
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import Any
 
 from suite.errors import UserError
-
-ZIP = (".zip",)
-TAR = {
-    ".tar": None,
-    ".tar.gz": gzip.open,
-    ".tgz": gzip.open,
-    ".tar.bz2": bz2.open,
-    ".tbz2": bz2.open,
-    ".tar.xz": None,
-    ".txz": None,
-}
-SUFFIXES = (*ZIP, *TAR)
 
 MAX_BYTES = 4 << 30  # unpacked
 FREE_BYTES = 64 << 20  # unpacked, whatever the archive's size
 MAX_RATIO = 100  # unpacked to packed, beyond that
-MAX_ENTRIES = 50_000
+MAX_MEMBERS = 20_000
+MAX_FOLDERS = 5_000  # with those that stand in a path only
 MAX_DEPTH = 20
-MAX_NAME_BYTES = 255
-_MAX_HEADER_BYTES = 64 << 10  # of one extended tar header
-_MAX_DIRECTORY_BYTES = 16 << 20  # of a zip's table of contents
-_MAX_XZ_MEMORY = 256 << 20
-_CHUNK = 1 << 20
-
-
-class UnsafeArchive(Exception):
-    """An archive that must not be unpacked, and why."""
+MAX_NAME = 255  # characters between two slashes
+MAX_HEADER_BYTES = 32 << 10  # in a tar, between two members
+MEAN_HEADER_BYTES = 4 << 10
+MAX_TABLE_BYTES = 4 << 20  # of a zip's table of contents
+MAX_XZ_MEMORY = 256 << 20
 
 
 def is_archive(path: Path) -> bool:
     """Whether `path` is a file that bears the name of an archive."""
-    return path.name.lower().endswith(SUFFIXES) and path.is_file()
+    return path.name.lower().endswith((".zip", *_TAR)) and path.is_file()
 
 
 @contextmanager
@@ -60,160 +45,114 @@ def unpacked(path: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="suite-review-") as name:
         folder = Path(name)
         try:
-            _unpack(path, folder)
-        except UnsafeArchive as error:
+            (_unzip if path.name.lower().endswith(".zip") else _untar)(path, folder)
+        except UserError as error:
             raise UserError(f"{path.name} was not unpacked: {error}; give a folder, or an archive of it") from error
         except OSError as error:
             raise UserError(f"cannot unpack {path.name}: {error}") from error
         except Exception as error:  # a library's parser met bytes that it did not foresee
             found = str(error) or type(error).__name__
-            raise UserError(f"{path.name} is damaged, or not the archive that its name says: {found}") from error
+            raise UserError(f"{path.name} is damaged, or not the archive that its name says: {found:.200}") from error
         yield folder
 
 
-def _unpack(path: Path, folder: Path) -> None:
-    bound = min(MAX_BYTES, max(FREE_BYTES, MAX_RATIO * path.stat().st_size))
-    entries, written = 0, 0
-    seen: set[PurePosixPath] = set()
-    for name, content in _members(path, bound):
-        entries += 1
-        if entries > MAX_ENTRIES:
-            raise UnsafeArchive(f"it has more than {MAX_ENTRIES} entries")
-        member = _inside(name)
-        target = folder / member
-        if content is None:
-            target.mkdir(parents=True, exist_ok=True)
-            continue
-        if member in seen:
-            raise UnsafeArchive(f"two files are called {name!r:.100}")
-        seen.add(member)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("xb") as file:
-            while chunk := content.read(_CHUNK):
-                written += len(chunk)
-                if written > bound:
-                    raise _too_large(bound)
-                file.write(chunk)
+def _unzip(path: Path, folder: Path) -> None:
+    with _Zip(path) as file, zipfile.ZipFile(file) as zipped:
+        for info in zipped.infolist():
+            plain = stat.S_IFMT(info.external_attr >> 16) in (0, stat.S_IFREG, stat.S_IFDIR)
+            usual = info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+            if not plain or not usual or info.flag_bits & 1:
+                raise UserError(f"{info.filename!r:.100} is a link, a device, encrypted or of a rare compression")
+        # zipfile reads no more of a file than its stated size
+        _check(path, ((info.filename, info.file_size, info.is_dir()) for info in zipped.infolist()))
+        zipped.extractall(folder)
 
 
-def _inside(name: str) -> PurePosixPath:
-    """The name of a member as a path that cannot leave the folder it is joined to. Raises UnsafeArchive."""
-    path = PurePosixPath(name)
-    long = any(len(part.encode(errors="surrogateescape")) > MAX_NAME_BYTES for part in path.parts)
-    if path.is_absolute() or ".." in path.parts or "\0" in name or "\\" in name:
-        raise UnsafeArchive(f"the name {name!r:.100} could lead out of the folder")
-    if long or len(path.parts) > MAX_DEPTH:
-        raise UnsafeArchive(f"the name {name!r:.100} is too long or too deep")
-    return path
+def _untar(path: Path, folder: Path) -> None:
+    _check(path, ((member.name, member.size, member.isdir()) for _, member in _tar_members(path)))
+    for tar, member in _tar_members(path):
+        tar.extract(member, folder, set_attrs=False, filter="data")
 
 
-def _members(path: Path, bound: int) -> Iterator[tuple[str, IO[bytes] | None]]:
-    """Each member's name and content, None for a folder. Raises UnsafeArchive for what is neither file nor folder."""
-    if path.name.lower().endswith(ZIP):
-        _check_directory(path)
-        with zipfile.ZipFile(path) as zipped:
-            for info in zipped.infolist():
-                kind = stat.S_IFMT(info.external_attr >> 16)
-                usual = kind in (0, stat.S_IFREG, stat.S_IFDIR)
-                if (
-                    not usual
-                    or info.flag_bits & 1
-                    or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-                ):
-                    raise UnsafeArchive(
-                        f"{info.filename!r:.100} is a link, a device, encrypted or of a rare compression"
-                    )
-                if info.is_dir():
-                    yield info.filename, None
-                else:
-                    with zipped.open(info) as content:
-                        yield info.filename, content
-        return
-    with path.open("rb") as packed, _decompressed(path, packed) as stream:
-        source: Any = _Bounded(stream, bound)
-        with tarfile.open(fileobj=source, mode="r|", tarinfo=_Header) as tar:
+def _check(archive: Path, members: Iterable[tuple[str, int, bool]]) -> None:
+    """Raise UserError, with the reason only, if members of these names and sizes, folders or not, exceed a bound."""
+    most = left = min(MAX_BYTES, max(FREE_BYTES, MAX_RATIO * archive.stat().st_size))
+    files, folders = set[PurePosixPath](), set[PurePosixPath]()
+    for count, (name, size, is_folder) in enumerate(members, 1):
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts or "\\" in name:
+            raise UserError(f"the name {name!r:.100} could lead out of the folder")
+        if len(path.parts) > MAX_DEPTH or any(len(part) > MAX_NAME for part in path.parts):
+            raise UserError(f"the name {name!r:.100} is too long or too deep")
+        if path in files:
+            raise UserError(f"two files are called {name!r:.100}")
+        (folders if is_folder else files).add(path)
+        folders.update(path.parents)
+        left -= size
+        if count > MAX_MEMBERS or len(folders) > MAX_FOLDERS:
+            raise UserError(f"it has more than {MAX_MEMBERS} members or {MAX_FOLDERS} folders")
+        if size < 0 or left < 0:
+            raise UserError(f"it unpacks to more than {most >> 20} MiB, the most for an archive of its size")
+
+
+def _tar_members(path: Path) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
+    """Each plain file and folder, as far as its header has been read. Raises UserError at anything else."""
+    opened = next(opened for suffix, opened in _TAR.items() if path.name.lower().endswith(suffix))
+    with opened(path) as file:
+        stream: Any = _Stream(file)
+        with tarfile.open(fileobj=stream, mode="r|") as tar:
             for member in tar:
-                if member.isdir():
-                    yield member.name, None
-                elif member.isreg() and not member.issparse() and (plain := tar.extractfile(member)):
-                    yield member.name, plain
-                else:
-                    raise UnsafeArchive(f"{member.name!r:.100} is a link, a device or a sparse file")
+                if not (member.isreg() or member.isdir()) or member.issparse():
+                    raise UserError(f"{member.name!r:.100} is a link, a device or a sparse file")
+                if tar.pax_headers.keys() - {"comment"}:  # `git archive` writes a comment; each member gets a copy
+                    raise UserError("it has attributes of all members")
+                stream.left = min(stream.left + MEAN_HEADER_BYTES, MAX_HEADER_BYTES)
+                stream.left += member.size if member.isreg() else 0
+                yield tar, member
+                tar.members.clear()  # type: ignore[attr-defined]  # else it keeps every header
 
 
-def _check_directory(path: Path) -> None:
-    """Raise UnsafeArchive where a zip's table of contents is too large to be read at once."""
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - (1 << 16) - 42))
-        tail = file.read()
-    end = tail.rfind(b"PK\x05\x06")
-    if end < 0 or len(tail) - end < 22:
-        raise zipfile.BadZipFile("no table of contents")
-    if int.from_bytes(tail[end + 12 : end + 16], "little") > _MAX_DIRECTORY_BYTES or b"PK\x06\x07" in tail[:end][-20:]:
-        raise UnsafeArchive("its table of contents is too large")
+class _Zip(io.FileIO):
+    """A zip whose table of contents, all of which zipfile reads at once, is small."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        if size is not None and size > MAX_TABLE_BYTES:
+            raise UserError("its table of contents is too large")
+        return super().read(size)
 
 
-def _decompressed(path: Path, packed: IO[bytes]) -> IO[bytes]:
-    suffix = next(suffix for suffix in TAR if path.name.lower().endswith(suffix))
-    if suffix in (".tar.xz", ".txz"):
-        return io.BufferedReader(_Xz(packed))
-    reader: Any = TAR[suffix]
-    return reader(packed) if reader else packed
+class _Stream:
+    """A tar of which `left` more bytes may be read: tarfile reads headers of any size and number for a member."""
 
-
-class _Header(tarfile.TarInfo):
-    """A tar header; one that announces a long name or attribute list of many bytes, all read at once, is refused."""
-
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _Header:
-        header = super().frombuf(buf, encoding, errors)
-        if not (header.isreg() or header.isdir()) and header.size > _MAX_HEADER_BYTES:
-            raise UnsafeArchive("a header is too large")
-        return header
-
-
-class _Bounded:
-    """A stream of which at most `bound` bytes, headers included, are read."""
-
-    def __init__(self, stream: IO[bytes], bound: int) -> None:
-        self._stream, self._bound = stream, bound
-        self._left = bound + (MAX_ENTRIES << 12)
+    def __init__(self, file: Any) -> None:
+        self._file, self.left = file, MAX_HEADER_BYTES
 
     def read(self, size: int) -> bytes:
-        content = self._stream.read(size)
-        self._left -= len(content)
-        if self._left < 0:
-            raise _too_large(self._bound)
+        content: bytes = self._file.read(size)
+        self.left -= len(content)
+        if self.left < 0:
+            raise UserError("its headers are too large")
         return content
 
 
-class _Xz(io.RawIOBase):
-    """Decompressed xz with bounded memory: the dictionary's size stands in the stranger's file."""
+class _Xz(io.FileIO):
+    """The content of an xz file, read in bounded memory: its dictionary has any size, and lzma.open takes no limit."""
 
-    def __init__(self, packed: IO[bytes]) -> None:
-        self._packed, self._decoder = packed, self._fresh()
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._decoder = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MAX_XZ_MEMORY)
 
-    @staticmethod
-    def _fresh() -> lzma.LZMADecompressor:
-        return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MAX_XZ_MEMORY)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while True:
-            packed = b""
-            if self._decoder.eof:
-                packed = self._decoder.unused_data or self._packed.read(_CHUNK)
-                if not packed.strip(b"\0"):
-                    return 0
-                self._decoder = self._fresh()
-            elif self._decoder.needs_input and not (packed := self._packed.read(_CHUNK)):
+    def read(self, size: int | None = -1) -> bytes:
+        content = b""
+        while not content and not self._decoder.eof:
+            packed = super().read(size) if self._decoder.needs_input else b""
+            if not packed and self._decoder.needs_input:
                 raise EOFError("it ends too early")
-            if content := self._decoder.decompress(packed, len(buffer)):
-                buffer[: len(content)] = content
-                return len(content)
+            content = self._decoder.decompress(packed, -1 if size is None else size)
+        if not content and (self._decoder.unused_data or super().read(1)):
+            raise UserError("it is more than one xz stream")
+        return content
 
 
-def _too_large(bound: int) -> UnsafeArchive:
-    return UnsafeArchive(f"it unpacks to more than {bound >> 20} MiB, the most for an archive of its size")
+_TAR: dict[str, Callable[[Path], Any]] = {".tar": io.FileIO, ".tar.xz": _Xz, ".txz": _Xz}
+_TAR |= dict.fromkeys((".tar.gz", ".tgz"), gzip.open) | dict.fromkeys((".tar.bz2", ".tbz2"), bz2.open)

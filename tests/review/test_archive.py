@@ -1,6 +1,7 @@
 """A submission as an archive: reviewed as its folder is, or refused in one line; nothing of it escapes or stays."""
 
 import contextlib
+import gzip
 import io
 import json
 import lzma
@@ -132,7 +133,7 @@ def test_modes_are_not_taken_over(run, tmp_path):
 @pytest.fixture
 def small_bounds(monkeypatch):
     monkeypatch.setattr(archive, "FREE_BYTES", 1 << 20)
-    monkeypatch.setattr(archive, "MAX_ENTRIES", 100)
+    monkeypatch.setattr(archive, "MAX_MEMBERS", 100)
 
 
 @pytest.mark.parametrize("name", ["given.zip", "given.tar.gz", "given.tar.bz2", "given.tar.xz"])
@@ -144,7 +145,7 @@ def test_bomb_is_not_unpacked(small_bounds, tmp_path, name):
 
 
 def test_many_files_are_not_unpacked(small_bounds, tmp_path):
-    refused(of_members(tmp_path / "given.tar", *(member(f"f{i}") for i in range(101))), "more than 100 entries")
+    refused(of_members(tmp_path / "given.tar", *(member(f"f{i}") for i in range(101))), "more than 100 members")
 
 
 def test_sparse_member_is_not_unpacked(tmp_path):
@@ -158,20 +159,93 @@ def test_sparse_member_is_not_unpacked(tmp_path):
     refused(tmp_path / "given.tar", "sparse")
 
 
-def test_huge_header_is_not_read(tmp_path):
-    header = member("x", tarfile.XHDTYPE, size=1 << 30).tobuf(tarfile.GNU_FORMAT)
-    (tmp_path / "given.tar").write_bytes(header + b"0" * 4096)
-    refused(tmp_path / "given.tar", "header is too large")
+@pytest.fixture
+def folders_made(monkeypatch):
+    """The paths of the folders that were made."""
+    made = []
+    mkdir = os.mkdir
+
+    def noted(path, *args, **kwargs):
+        mkdir(path, *args, **kwargs)
+        made.append(path)
+
+    monkeypatch.setattr(os, "mkdir", noted)
+    return made
+
+
+@pytest.mark.parametrize("name", ["given.tar.gz", "given.zip"])
+@pytest.mark.parametrize("kind", [tarfile.DIRTYPE, tarfile.REGTYPE], ids=["explicit", "implied"])
+def test_many_folders_are_not_made(tmp_path, folders_made, name, kind):
+    names = [f"{i}/" + "d/" * (archive.MAX_DEPTH - 2) + "d" for i in range(3000)]
+    if name.endswith(".zip"):
+        with zipfile.ZipFile(tmp_path / name, "w") as zipped:
+            for each in names:
+                zipped.writestr(each + "/" * (kind == tarfile.DIRTYPE), "")
+    else:
+        with tarfile.open(tmp_path / name, "w:gz") as tar:
+            for each in names:
+                tar.addfile(member(each, kind))
+    refused(tmp_path / name, "folders")
+    (made,) = folders_made  # the temporary one
+    assert not os.path.exists(made)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        member("log.txt", pax_headers={"comment": "n" * (4 << 20)}).tobuf(tarfile.PAX_FORMAT),
+        tarfile.TarInfo.create_pax_global_header({"comment": "n" * (4 << 20)}),
+        tarfile.TarInfo.create_pax_global_header({"comment": "n"}) * 100,
+        member("n" * (4 << 20)).tobuf(tarfile.GNU_FORMAT),
+        member("log.txt", size=4 << 20, pax_headers={"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}).tobuf(
+            tarfile.PAX_FORMAT
+        )
+        + b"999999999\n"
+        + b"0\n" * (2 << 20),
+    ],
+    ids=["attribute", "attribute of all members", "many", "name", "sparse pieces"],
+)
+@pytest.mark.parametrize("before", [0, 1], ids=["first", "second"])
+def test_long_headers_are_not_read(tmp_path, headers, before):
+    with gzip.open(tmp_path / "given.tar.gz", "wb") as file:
+        file.write(member("before.txt").tobuf() * before + headers + member("log.txt").tobuf() + bytes(1024))
+    refused(tmp_path / "given.tar.gz", "headers are too large")
+
+
+def test_many_long_headers_are_not_read(tmp_path):
+    long = (member(f"log_{i}.txt", pax_headers={"comment": "n" * (16 << 10)}) for i in range(4))
+    refused(of_members(tmp_path / "given.tar", *long), "headers are too large")
+
+
+def test_attributes_of_all_members_refuse_the_archive_but_for_a_comment(tmp_path):
+    for key in ("comment", "path"):
+        with tarfile.open(tmp_path / f"{key}.tar", "w", pax_headers={key: "text"}) as tar:
+            tar.addfile(member("log.txt"))
+    with archive.unpacked(tmp_path / "comment.tar") as folder:
+        assert os.listdir(folder) == ["log.txt"]
+    refused(tmp_path / "path.tar", "attributes of all members")
 
 
 def test_huge_table_of_contents_is_not_read(tmp_path):
-    packed_ = tmp_path / "given.zip"
-    with zipfile.ZipFile(packed_, "w") as zipped:
-        zipped.writestr("log.txt", "")
-    content = bytearray(packed_.read_bytes())
-    content[-10:-6] = (1 << 30).to_bytes(4, "little")
-    packed_.write_bytes(content)
-    refused(packed_, "table of contents")
+    with zipfile.ZipFile(tmp_path / "given.zip", "w") as zipped:
+        for i in range(archive.MAX_TABLE_BYTES // 0xFFFF + 1):
+            info = zipfile.ZipInfo(f"log_{i}.txt")
+            info.comment = b"c" * 0xFFFF
+            zipped.writestr(info, "")
+    refused(tmp_path / "given.zip", "table of contents")
+
+
+def test_encrypted_member_refuses_the_archive(tmp_path):
+    with zipfile.ZipFile(tmp_path / "given.zip", "w") as zipped:
+        zipped.writestr("log.txt", "text")
+        zipped.infolist()[0].flag_bits |= 1
+    refused(tmp_path / "given.zip", "encrypted")
+
+
+def test_xz_in_two_streams_is_refused(tmp_path):
+    content = of_members(tmp_path / "given.tar", member("log.txt"), content=b"text" * 4096).read_bytes()
+    (tmp_path / "given.tar.xz").write_bytes(lzma.compress(content[:4096]) + lzma.compress(content[4096:]))
+    refused(tmp_path / "given.tar.xz", "more than one xz stream")
 
 
 def test_xz_that_asks_for_much_memory_is_refused(tmp_path):
