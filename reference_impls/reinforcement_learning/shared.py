@@ -25,17 +25,17 @@ class Hyperparameters:
     """The fixed recipe; names follow MLPerf's log keys where there is one."""
 
     global_batch_size: int  # environment steps of an iteration, over all environments
-    environments: int
-    epochs: int  # passes over the steps of an iteration
+    num_envs: int
+    update_epochs: int  # passes over the steps of an iteration
     minibatch_size: int
-    hidden: tuple[int, ...]  # widths of the hidden layers, of policy and value alike
-    discount: float
-    trace_decay: float  # lambda of generalised advantage estimation
+    hidden_sizes: tuple[int, ...]  # widths of the hidden layers, of policy and value alike
+    gamma: float  # discount
+    gae_lambda: float  # of generalised advantage estimation
     reward_scale: float
-    clip: float  # of the ratio of new to old probability
-    entropy_weight: float
-    value_weight: float
-    gradient_norm: float  # upper bound
+    clip_coef: float  # of the ratio of new to old probability
+    ent_coef: float  # weight of the entropy in the loss
+    vf_coef: float  # weight of the value's error in the loss
+    max_grad_norm: float
     opt_base_learning_rate: float
     opt_end_learning_rate: float  # as a fraction of the first
     opt_learning_rate_decay_samples: int
@@ -52,7 +52,7 @@ class Hyperparameters:
     @property
     def updates(self) -> int:
         """Gradient steps of an iteration."""
-        return self.epochs * (self.global_batch_size // self.minibatch_size)
+        return self.update_epochs * (self.global_batch_size // self.minibatch_size)
 
     def learning_rates(self, iteration: int) -> np.ndarray:
         """Adam's step sizes float32 [updates] of an iteration, corrected for moments that began at zero.
@@ -71,7 +71,7 @@ def shapes(hyper: Hyperparameters, observation_size: int, actions: int) -> list[
     """The shapes of all parameters in order: weight [out, in] and bias of each layer, policy, then value."""
     found: list[tuple[int, ...]] = []
     for outputs in (actions, 1):
-        widths = (observation_size, *hyper.hidden, outputs)
+        widths = (observation_size, *hyper.hidden_sizes, outputs)
         for fan_in, fan_out in pairwise(widths):
             found += [(fan_out, fan_in), (fan_out,)]
     return found
@@ -112,9 +112,9 @@ class Rollout:
 
         An episode that the time limit cut goes on in the value of its last observation.
         """
-        future = hyper.discount * np.where(self.terminated, 0, successor_values)
+        future = hyper.gamma * np.where(self.terminated, 0, successor_values)
         errors = hyper.reward_scale * self.rewards + future - values
-        decay = hyper.discount * hyper.trace_decay * ~self.over
+        decay = hyper.gamma * hyper.gae_lambda * ~self.over
         found, after = np.empty(errors.shape, np.float32), np.zeros(errors.shape[1])
         for t in reversed(range(len(errors))):
             found[t] = after = errors[t] + decay[t] * after
@@ -189,7 +189,7 @@ class Environments:
 def orders(seed: int, iteration: int, hyper: Hyperparameters) -> np.ndarray:
     """The steps of each minibatch of an iteration, int64 [updates, minibatch_size]."""
     random = np.random.default_rng([seed, _ORDER_STREAM, iteration])
-    epochs = [random.permutation(hyper.global_batch_size) for _ in range(hyper.epochs)]
+    epochs = [random.permutation(hyper.global_batch_size) for _ in range(hyper.update_epochs)]
     return np.concatenate(epochs).reshape(-1, hyper.minibatch_size)
 
 

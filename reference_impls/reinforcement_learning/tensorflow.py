@@ -37,7 +37,7 @@ class TensorFlowAgent:
         self.hyper, self.seed = hyper, seed
         self.device = "/GPU:0" if device.kind == "gpu" else "/CPU:0"
         environment = str(data["environment"])
-        self.environments = Environments(environment, hyper.environments, seed)
+        self.environments = Environments(environment, hyper.num_envs, seed)
         self.evaluation = Evaluation(environment, data["evaluation_seeds"])
         first = self.environments.episodes[0]
         self.layout = shapes(hyper, first.observation_size, first.action_count)
@@ -127,16 +127,16 @@ class TensorFlowAgent:
         logs = tf.nn.log_softmax(network(policy, observations))
         ratio = tf.exp(tf.gather(logs, actions, batch_dims=1) - before)
         advantage = (advantage - tf.reduce_mean(advantage)) / (tf.math.reduce_std(advantage) + 1e-8)
-        clipped = tf.clip_by_value(ratio, 1 - self.hyper.clip, 1 + self.hyper.clip)
+        clipped = tf.clip_by_value(ratio, 1 - self.hyper.clip_coef, 1 + self.hyper.clip_coef)
         surrogate = tf.reduce_mean(tf.minimum(ratio * advantage, clipped * advantage))
         error = tf.reduce_mean((network(value, observations)[:, 0] - target) ** 2)
         entropy = -tf.reduce_mean(tf.reduce_sum(tf.exp(logs) * logs, 1))
-        return self.hyper.value_weight * error - surrogate - self.hyper.entropy_weight * entropy
+        return self.hyper.vf_coef * error - surrogate - self.hyper.ent_coef * entropy
 
     def step(self, gradient: tf.Tensor, rate: tf.Tensor) -> None:
-        """One step of Adam (Kingma and Ba 2015) on the gradient, shortened to `gradient_norm`."""
+        """One step of Adam (Kingma and Ba 2015) on the gradient, shortened to `max_grad_norm`."""
         hyper = self.hyper
-        gradient *= tf.minimum(hyper.gradient_norm / (tf.norm(gradient) + 1e-6), 1.0)
+        gradient *= tf.minimum(hyper.max_grad_norm / (tf.norm(gradient) + 1e-6), 1.0)
         self.mean.assign_add((1 - hyper.opt_adam_beta_1) * (gradient - self.mean))
         self.square.assign_add((1 - hyper.opt_adam_beta_2) * (gradient * gradient - self.square))
         self.parameters.assign_sub(rate * self.mean / (tf.sqrt(self.square) + hyper.opt_adam_epsilon))
@@ -165,7 +165,7 @@ def build(
     """The implementation, traced, compiled and warmed up with made-up steps; its state is that of the seed."""
     made = TensorFlowAgent(Hyperparameters.of(hyperparameters), data, seed, device)
     initial = made.state_dict()
-    for count in (made.hyper.environments, len(data["evaluation_seeds"])):
+    for count in (made.hyper.num_envs, len(data["evaluation_seeds"])):
         made.act(np.zeros((count, made.layout[0][1]), np.float32))
     made.update(made.environments.imagined(made.hyper))
     made.load_state_dict(initial)

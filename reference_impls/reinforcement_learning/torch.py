@@ -38,7 +38,7 @@ class TorchAgent:
         self.hyper, self.seed = hyper, seed
         self.device = torch.device("cuda" if device.kind == "gpu" else "cpu")
         environment = str(data["environment"])
-        self.environments = Environments(environment, hyper.environments, seed)
+        self.environments = Environments(environment, hyper.num_envs, seed)
         self.evaluation = Evaluation(environment, data["evaluation_seeds"])
         first = self.environments.episodes[0]
         self.layout = shapes(hyper, first.observation_size, first.action_count)
@@ -115,17 +115,17 @@ class TorchAgent:
         logs = network(policy, observations).log_softmax(1)
         ratio = (logs.gather(1, actions[:, None])[:, 0] - before).exp()
         advantage = (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-8)
-        clipped = ratio.clamp(1 - self.hyper.clip, 1 + self.hyper.clip)
+        clipped = ratio.clamp(1 - self.hyper.clip_coef, 1 + self.hyper.clip_coef)
         surrogate = torch.minimum(ratio * advantage, clipped * advantage).mean()
         error = F.mse_loss(network(value, observations)[:, 0], target)
         entropy = -(logs.exp() * logs).sum(1).mean()
-        return self.hyper.value_weight * error - surrogate - self.hyper.entropy_weight * entropy
+        return self.hyper.vf_coef * error - surrogate - self.hyper.ent_coef * entropy
 
     @torch.no_grad()
     def step(self, gradient: torch.Tensor, rate: float) -> None:
-        """One step of Adam (Kingma and Ba 2015) on the gradient, shortened to `gradient_norm`."""
+        """One step of Adam (Kingma and Ba 2015) on the gradient, shortened to `max_grad_norm`."""
         hyper = self.hyper
-        gradient = gradient * (hyper.gradient_norm / (gradient.norm() + 1e-6)).clamp(max=1.0)
+        gradient = gradient * (hyper.max_grad_norm / (gradient.norm() + 1e-6)).clamp(max=1.0)
         self.mean.lerp_(gradient, 1 - hyper.opt_adam_beta_1)
         self.square.lerp_(gradient * gradient, 1 - hyper.opt_adam_beta_2)
         self.parameters.sub_(rate * self.mean / (self.square.sqrt() + hyper.opt_adam_epsilon))
@@ -150,7 +150,7 @@ def build(hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], se
     """The implementation, warmed up with made-up steps; its state is that of the seed."""
     made = TorchAgent(Hyperparameters.of(hyperparameters), data, seed, device)
     initial = made.state_dict()
-    for count in (made.hyper.environments, len(data["evaluation_seeds"])):
+    for count in (made.hyper.num_envs, len(data["evaluation_seeds"])):
         made.act(np.zeros((count, made.layout[0][1]), np.float32))
     made.update(made.environments.imagined(made.hyper))
     made.load_state_dict(initial)

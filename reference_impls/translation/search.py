@@ -18,14 +18,14 @@ class Step(Protocol):
     """Reads one more subword in each row of a decoder's cache."""
 
     def __call__(self, subwords: np.ndarray, parents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Log probabilities of the `beam` + 1 likeliest next subwords, best first, and these; each [rows, beam + 1].
+        """Log probabilities of the K = `beam_size` + 1 likeliest next subwords, best first, and these; each [rows, K].
 
         Row i continues the row `parents[i]` of the step before with `subwords[i]`.
         """
         ...
 
 
-Begin = Callable[[np.ndarray], Step]  # from the source sentences int32 [B, S]; a sentence has `beam` rows, neighbours
+Begin = Callable[[np.ndarray], Step]  # from sentences int32 [B, S]; each has `beam_size` rows, neighbours
 
 
 def translate(begin: Begin, data: Mapping[str, np.ndarray], hyper: Hyperparameters) -> list[str]:
@@ -48,7 +48,7 @@ def search(step: Step, batch: int, source_length: int, hyper: Hyperparameters) -
     A hypothesis is scored by log probability / length ** `length_penalty`, END counted. A sentence is done when the
     best finished hypothesis scores no less than its live ones do, or at twice the source's length + 10.
     """
-    beam = hyper.beam
+    beam = hyper.beam_size
     live = np.where(np.arange(beam) == 0, 0.0, -1e9) + np.zeros((batch, 1))  # at first all rows are one
     history = np.full((batch, beam, 1), BEGIN)
     parents = np.tile(np.arange(beam), (batch, 1))

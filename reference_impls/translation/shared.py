@@ -25,9 +25,9 @@ class Hyperparameters:
     global_batch_size: int  # sentence pairs
     epochs: float  # of the schedule, warm-up included; the learning rates reach zero at its end
     warmup_steps: int
-    width: int
+    d_model: int  # width of embeddings and layers
     heads: int
-    feedforward: int
+    d_ff: int  # width of the feed-forward sublayers
     encoder_layers: int
     decoder_layers: int
     dropout: float  # of embeddings and of each sublayer's output
@@ -39,7 +39,7 @@ class Hyperparameters:
     opt_adam_beta_1: float
     opt_adam_beta_2: float
     opt_weight_decay: float  # decoupled, of the matrices; relative to the learning rate
-    beam: int
+    beam_size: int
     length_penalty: float  # hypotheses compare by log probability / length ** length_penalty
 
     @classmethod
@@ -63,10 +63,10 @@ def vocabulary(data: Mapping[str, np.ndarray]) -> int:
 def initial_parameters(hyper: Hyperparameters, subwords: int, seed: int) -> dict[str, np.ndarray]:
     """Parameters float32 by name; matrices are [out, in], those of one input stacked as [n, out, in].
 
-    Matrices are uniform with deviation 1 / sqrt(in), embeddings normal with deviation 1 / sqrt(width), the gains one.
+    Matrices are uniform with deviation 1 / sqrt(in), embeddings normal with deviation 1 / sqrt(d_model), the gains one.
     """
     random = np.random.default_rng([seed, _INIT_STREAM])
-    d, f = hyper.width, hyper.feedforward
+    d, f = hyper.d_model, hyper.d_ff
     shapes: dict[str, tuple[int, ...]] = {}
     for stack, layers in (("encoder", hyper.encoder_layers), ("decoder", hyper.decoder_layers)):
         for i in range(layers):
@@ -115,8 +115,8 @@ def padded(rows: list[np.ndarray]) -> np.ndarray:
 class Batch:
     """Subwords int32: `source` [B, S]; `inputs` [B, T], which begin with BEGIN; `labels` [B, T], which end with END.
 
-    `noise` is the source of the dropout masks: uint8 [sites, B, S, width] of the encoder, [sites, B, T, width] of the
-    decoder. A value is dropped where it is less than 256 * dropout.
+    `noise` is the source of the dropout masks: uint8 [sites, B, S, d_model] of the encoder, [sites, B, T, d_model] of
+    the decoder. A value is dropped where it is less than 256 * dropout.
     """
 
     source: np.ndarray
@@ -132,8 +132,8 @@ def make_batch(hyper: Hyperparameters, rows: list[np.ndarray], targets: list[np.
     random = np.random.SFC64(seed)
 
     def noise(sites: int, length: int) -> np.ndarray:
-        words = random.random_raw(sites * len(rows) * length * hyper.width // 8)
-        return words.view(np.uint8).reshape(sites, len(rows), length, hyper.width)
+        words = random.random_raw(sites * len(rows) * length * hyper.d_model // 8)
+        return words.view(np.uint8).reshape(sites, len(rows), length, hyper.d_model)
 
     encoder, decoder = 1 + 2 * hyper.encoder_layers, 1 + 3 * hyper.decoder_layers
     return Batch(source, inputs, labels, (noise(encoder, source.shape[1]), noise(decoder, labels.shape[1])))

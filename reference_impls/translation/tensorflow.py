@@ -94,7 +94,7 @@ class TensorFlowTranslator:
         self.steps_per_epoch = 0
         initial = initial_parameters(hyper, vocabulary(data), seed)
         with tf.device(self.device):
-            self.positions = tf.constant(positions(POSITIONS, hyper.width))
+            self.positions = tf.constant(positions(POSITIONS, hyper.d_model))
             self.p = {name: tf.Variable(value, name=name) for name, value in initial.items()}
             self.moments = {
                 moment: tf.Variable(tf.zeros_like(value), name=moment)
@@ -103,10 +103,10 @@ class TensorFlowTranslator:
             }
         pairs, scalar = tf.TensorSpec((None, None), tf.int32), tf.TensorSpec((), tf.float32)
         noise = tuple(
-            tf.TensorSpec((1 + sublayers, None, None, hyper.width), tf.uint8)
+            tf.TensorSpec((1 + sublayers, None, None, hyper.d_model), tf.uint8)
             for sublayers in (2 * hyper.encoder_layers, 3 * hyper.decoder_layers)
         )
-        cached = [[tf.TensorSpec((None, None, hyper.width), self.dtype)] * 2] * hyper.decoder_layers
+        cached = [[tf.TensorSpec((None, None, hyper.d_model), self.dtype)] * 2] * hyper.decoder_layers
         vector, mask = tf.TensorSpec((None,), tf.int32), tf.TensorSpec((None, 1, 1, None), self.dtype)
         self.graph_step = tf.function(self._graph_step, (pairs, pairs, pairs, noise, scalar, scalar))
         self.graph_logits = tf.function(self._graph_logits, (pairs, pairs))
@@ -179,7 +179,7 @@ class TensorFlowTranslator:
         """The one-token step for translating `source` [B, S], with a cache of keys and values."""
         with tf.device(self.device):
             memory = self.graph_begin(tf.constant(source))
-            empty = tf.zeros((len(source) * self.hyper.beam, 0, self.hyper.width), self.dtype)
+            empty = tf.zeros((len(source) * self.hyper.beam_size, 0, self.hyper.d_model), self.dtype)
         cache: Cache = [[empty, empty]] * self.hyper.decoder_layers
 
         def step(subwords: np.ndarray, parents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -200,7 +200,7 @@ class TensorFlowTranslator:
         past = [[tf.gather(x, rows) for x in kv] for kv in cache]
         whole, present = decode(self.cast(), inputs[:, None], memory, self.hyper, Dropout(None, 0), past)
         logits = tf.cast(whole[:, 0], tf.float32)
-        scores, found = tf.math.top_k(logits, self.hyper.beam + 1)
+        scores, found = tf.math.top_k(logits, self.hyper.beam_size + 1)
         return scores - tf.reduce_logsumexp(logits, 1, keepdims=True), found, present
 
     def predict(self) -> Sequence[Any]:
@@ -236,6 +236,6 @@ def build(
     initial = made.state_dict()
     rows = [np.full(16, 5)] * hyper.global_batch_size
     made.train_step(make_batch(hyper, rows, rows, [0]), 0.0)
-    made.begin(np.full((8, 16), 5, np.int32))(np.full(8 * hyper.beam, 5), np.arange(8 * hyper.beam))
+    made.begin(np.full((8, 16), 5, np.int32))(np.full(8 * hyper.beam_size, 5), np.arange(8 * hyper.beam_size))
     made.load_state_dict(initial)
     return made

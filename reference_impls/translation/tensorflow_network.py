@@ -112,7 +112,7 @@ def decode(
         present.append([tf.concat(pair, 1) for pair in zip(past[i], kv, strict=True)] if past else kv)
         x += drop(linear(attend(q, present[i], future, hyper.heads), p[f"decoder{i}_self_out"]))
         q = linear(norm(x, p[f"decoder{i}_cross_gain"]), p[f"decoder{i}_cross_q"])
-        together = tf.reshape(q, (tf.shape(mask)[0], -1, hyper.width))
+        together = tf.reshape(q, (tf.shape(mask)[0], -1, hyper.d_model))
         attended = tf.reshape(attend(together, crossed[i], mask, hyper.heads), tf.shape(x))
         x += drop(linear(attended, p[f"decoder{i}_cross_out"]))
         x += drop(feed(p, f"decoder{i}_feed", x))

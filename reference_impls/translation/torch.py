@@ -90,7 +90,7 @@ class TorchTranslator:
         self.hyper, self.data, self.seed = hyper, data, seed
         self.device = torch.device("cuda" if device.kind == "gpu" else "cpu")
         self.dtype, self.scale = DTYPES[device.precision], LOSS_SCALE[device.precision]
-        self.positions = torch.from_numpy(positions(POSITIONS, hyper.width)).to(self.device)
+        self.positions = torch.from_numpy(positions(POSITIONS, hyper.d_model)).to(self.device)
         self.batches: Iterator[Batch] | None = None
         self.steps_per_epoch = 0
         self.p: Parameters = {}
@@ -144,9 +144,9 @@ class TorchTranslator:
     @torch.no_grad()
     def begin(self, source: np.ndarray) -> Step:
         """The one-token step for translating `source` [B, S], with a cache of keys and values."""
-        p, keep, beam = self.cast(), Dropout(None, 0), self.hyper.beam
+        p, keep, beam = self.cast(), Dropout(None, 0), self.hyper.beam_size
         memory = encode(p, torch.from_numpy(source).to(self.device), self.hyper, keep)
-        empty = torch.zeros(len(source) * beam, 0, self.hyper.width, dtype=self.dtype, device=self.device)
+        empty = torch.zeros(len(source) * beam, 0, self.hyper.d_model, dtype=self.dtype, device=self.device)
         cache: Cache = [[empty, empty]] * self.hyper.decoder_layers
 
         @torch.no_grad()
@@ -203,6 +203,6 @@ def build(
     initial = made.state_dict()
     rows = [np.full(16, 5)] * hyper.global_batch_size
     made.train_step(make_batch(hyper, rows, rows, [0]), 0.0)
-    made.begin(np.full((8, 16), 5, np.int32))(np.full(8 * hyper.beam, 5), np.arange(8 * hyper.beam))
+    made.begin(np.full((8, 16), 5, np.int32))(np.full(8 * hyper.beam_size, 5), np.arange(8 * hyper.beam_size))
     made.load_state_dict(initial)
     return made

@@ -106,7 +106,7 @@ def decode(
         present.append([torch.cat(pair, 1) for pair in zip(past[i], kv, strict=True)] if past else kv)
         x = x + drop(F.linear(attend(q, present[i], future, hyper.heads), p[f"decoder{i}_self_out"]))
         q = F.linear(norm(x, p[f"decoder{i}_cross_gain"]), p[f"decoder{i}_cross_q"])
-        attended = attend(q.reshape(len(mask), -1, hyper.width), crossed[i], mask, hyper.heads).view(x.shape)
+        attended = attend(q.reshape(len(mask), -1, hyper.d_model), crossed[i], mask, hyper.heads).view(x.shape)
         x = x + drop(F.linear(attended, p[f"decoder{i}_cross_out"]))
         x = x + drop(feed(p, f"decoder{i}_feed", x))
     return F.linear(norm(x, p["decoder_gain"]), p["output"]), present

@@ -22,7 +22,7 @@ from tasks.reinforcement_learning import FIRST_EVALUATION_SEED
 TASK = load_task("reinforcement_learning")
 SCALES = ["mini", "small"]
 FRAMEWORKS = ["torch", "tensorflow"]
-SHORT = {"global_batch_size": 512, "minibatch_size": 128, "environments": 4, "epochs": 2}
+SHORT = {"global_batch_size": 512, "minibatch_size": 128, "num_envs": 4, "update_epochs": 2}
 
 
 def recipe(scale: str, **changes) -> Hyperparameters:
@@ -118,7 +118,7 @@ def test_trains_on_a_gpu(framework):
 
 
 def test_weights_start_orthogonal():
-    layout = shapes(recipe("small", hidden=[64, 32]), 8, 4)
+    layout = shapes(recipe("small", hidden_sizes=[64, 32]), 8, 4)
     assert layout[:6] == [(64, 8), (64,), (32, 64), (32,), (4, 32), (4,)]
     assert layout[-2:] == [(1, 32), (1,)]
     sizes = np.cumsum([int(np.prod(shape)) for shape in layout])
@@ -155,7 +155,7 @@ def test_actions_are_drawn_from_their_probabilities():
 
 
 def test_an_episode_cut_by_the_time_limit_goes_on_in_the_value_of_its_end():
-    hyper = recipe("mini", discount=0.5, trace_decay=0.5, reward_scale=2.0)
+    hyper = recipe("mini", gamma=0.5, gae_lambda=0.5, reward_scale=2.0)
     flags = np.array([[False], [False], [True], [False]])
     rollout = {
         "observations": np.zeros((4, 1, 4)),
@@ -193,5 +193,5 @@ def test_every_pass_takes_every_step_once():
     hyper = recipe("mini", **SHORT)
     rows = orders(1, 0, hyper)
     assert rows.shape == (hyper.updates, hyper.minibatch_size)
-    assert all(sorted(epoch) == list(range(512)) for epoch in rows.reshape(hyper.epochs, -1).tolist())
+    assert all(sorted(epoch) == list(range(512)) for epoch in rows.reshape(hyper.update_epochs, -1).tolist())
     assert not np.array_equal(rows, orders(1, 1, hyper))

@@ -16,12 +16,12 @@ from tasks.translation import BEGIN, PAD
 FRAMEWORKS = ["torch", "tensorflow"]
 TINY = {
     "global_batch_size": 20,
-    "width": 32,
-    "feedforward": 64,
+    "d_model": 32,
+    "d_ff": 64,
     "heads": 4,
     "warmup_steps": 2,
     "dropout": 0.1,
-    "beam": 2,
+    "beam_size": 2,
 }
 
 

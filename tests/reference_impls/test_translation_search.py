@@ -34,7 +34,7 @@ def test_a_beam_finds_what_greed_misses():
     table[5, END] = 1
     found = {}
     for beam in (1, 2):
-        hyper = hyperparameters(length_penalty=0.0, beam=beam)
+        hyper = hyperparameters(length_penalty=0.0, beam_size=beam)
         found[beam] = search(table_step(table, beam), 2, 3, hyper)
     assert found == {1: [[4], [4]], 2: [[5], [5]]}
 
@@ -42,7 +42,7 @@ def test_a_beam_finds_what_greed_misses():
 def test_a_sentence_without_an_end_is_cut():
     table = np.full((8, 8), 1e-9)
     table[:, 4] = 1
-    found = search(table_step(table, 1), 1, 3, hyperparameters(beam=1))
+    found = search(table_step(table, 1), 1, 3, hyperparameters(beam_size=1))
     assert found == [[4] * 16]
 
 
@@ -68,4 +68,4 @@ def test_translations_come_in_the_order_of_the_sentences():
     data = {"subword_model": arrays["subword_model"], "test_source": np.concatenate(source)}
     model = sentencepiece.SentencePieceProcessor(model_proto=data["subword_model"].tobytes())
     expected = [model.decode(row.tolist()) for row in source]
-    assert translate(begin, data, hyperparameters(beam=2)) == expected
+    assert translate(begin, data, hyperparameters(beam_size=2)) == expected
