@@ -7,19 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+
+from reference_impls.recipe import Recipe
 
 CENTRE, SPREAD = 128.0, 64.0  # of bytes; a fixed affine map, not a statistic of the training data
 PRIOR = 0.1  # the heat that every cell starts with (CenterNet)
 GAUSSIAN = 0.54  # radius of an object's heat as a fraction of its half side (TTFNet's alpha and beta)
 VISIBLE = 0.25  # of an object's area; with less left in the picture it is no object any more
+FP16_LOSS_SCALE = 128.0
 _INIT_STREAM = 1_000_001  # a random stream apart from those of the epochs
 
 
 @dataclass(frozen=True)
-class Hyperparameters:
+class Hyperparameters(Recipe):
     """The fixed recipe; names follow MLPerf's log keys where there is one."""
 
     global_batch_size: int
@@ -44,12 +46,6 @@ class Hyperparameters:
     brightness: float  # up to this change of each channel's offset, and of its contrast, as a fraction
     nms_iou: float  # of two boxes of a class that overlap more the one with the lower score goes
     max_detections: int  # per image
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Hyperparameters:
-        """From the plain values of the configuration."""
-        frozen: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
-        return cls(**frozen)
 
     def learning_rate(self, samples: int) -> float:
         """The learning rate after `samples`: a linear rise, then linear decay to the end, which holds from there on."""

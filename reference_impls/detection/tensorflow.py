@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from reference_impls.detection.decoding import records
 from reference_impls.detection.shared import (
+    FP16_LOSS_SCALE,
     Batch,
     Batches,
     Hyperparameters,
@@ -19,10 +20,10 @@ from reference_impls.detection.shared import (
     patches,
     targets,
 )
+from reference_impls.precision import loss_scale
+from reference_impls.tensorflow_shared import DTYPES, device_name, from_torch, to_torch, unscaled
 from suite.harness.implementation import Device, TrainStats
 
-DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
-LOSS_SCALE = {"fp32": 1.0, "bf16": 1.0, "fp16": 128.0}
 ACCELERATORS = 1
 EPSILON = 1e-5
 ADAM_EPSILON = 1e-8
@@ -123,8 +124,8 @@ class TensorFlowDetector:
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
-        self.device = "/GPU:0" if device.kind == "gpu" else "/CPU:0"
-        self.dtype, self.scale = DTYPES[device.precision], LOSS_SCALE[device.precision]
+        self.device = device_name(device)
+        self.dtype, self.scale = DTYPES[device.precision], loss_scale(device.precision, FP16_LOSS_SCALE)
         self.batches: Iterator[Batch] | None = None
         self.p: Parameters = {}
         self.moments: Parameters = {}
@@ -168,10 +169,7 @@ class TensorFlowDetector:
             heat, sides = network(self.p, tf.cast(cells, self.dtype), self.hyper, training=True)
             loss = loss_of(heat, sides, goal, self.hyper)
             scaled = loss * self.scale
-        gradients = tape.gradient(scaled, trained)
-        if self.scale != 1.0:
-            gradients = {name: g / self.scale for name, g in gradients.items()}
-            gradients = {n: tf.where(tf.math.is_finite(g), g, tf.zeros_like(g)) for n, g in gradients.items()}
+        gradients = unscaled(tape.gradient(scaled, trained), self.scale)
         update(self.p, self.moments, gradients, self.hyper, factors)
         return loss
 
@@ -207,16 +205,6 @@ class TensorFlowDetector:
             variable.assign(from_torch(state.get(name, np.zeros_like(state[name.partition("/")[2]]))))
         self.step = int(state["step"])
         self.batches = None
-
-
-def from_torch(value: np.ndarray) -> np.ndarray:
-    """Convolution weights [out, in, height, width] to [height, width, in, out]; anything else as it is."""
-    return value.transpose(2, 3, 1, 0) if value.ndim == 4 else value
-
-
-def to_torch(value: np.ndarray) -> np.ndarray:
-    """The inverse of `from_torch`."""
-    return value.transpose(3, 2, 0, 1) if value.ndim == 4 else value
 
 
 def build(

@@ -12,6 +12,7 @@ from torchvision.ops import generalized_box_iou_loss
 
 from reference_impls.detection.decoding import records
 from reference_impls.detection.shared import (
+    FP16_LOSS_SCALE,
     Batch,
     Batches,
     Hyperparameters,
@@ -23,10 +24,10 @@ from reference_impls.detection.shared import (
     targets,
 )
 from reference_impls.memory import keep_freed_memory
+from reference_impls.precision import loss_scale
+from reference_impls.torch_shared import DTYPES, to_numpy, torch_device, unscaled
 from suite.harness.implementation import Device, TrainStats
 
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-LOSS_SCALE = {"fp32": 1.0, "bf16": 1.0, "fp16": 128.0}
 ACCELERATORS = 1
 EPSILON = 1e-5
 ADAM_EPSILON = 1e-8
@@ -102,8 +103,8 @@ class TorchDetector:
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
-        self.device = torch.device("cuda" if device.kind == "gpu" else "cpu")
-        self.dtype, self.scale = DTYPES[device.precision], LOSS_SCALE[device.precision]
+        self.device = torch_device(device)
+        self.dtype, self.scale = DTYPES[device.precision], loss_scale(device.precision, FP16_LOSS_SCALE)
         self.batches: Iterator[Batch] | None = None
         self.p: Parameters = {}
         self.moments: Parameters = {}
@@ -124,9 +125,7 @@ class TorchDetector:
         loss = loss_of(heat, sides, batch.targets, self.hyper)
         trained = [name for name in self.p if is_trained(name)]
         computed = torch.autograd.grad(loss * self.scale, [self.p[name] for name in trained])
-        gradients = dict(zip(trained, computed, strict=True))
-        if self.scale != 1.0:
-            gradients = {name: torch.nan_to_num(g / self.scale, 0.0, 0.0, 0.0) for name, g in gradients.items()}
+        gradients = unscaled(dict(zip(trained, computed, strict=True)), self.scale)
         update(self.p, self.moments, gradients, self.hyper, self.step)
         self.step += 1
         return loss.detach()
@@ -148,8 +147,7 @@ class TorchDetector:
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, statistics, moments and the step."""
-        tensors = {**self.p, **self.moments}
-        return {name: t.detach().cpu().numpy().copy() for name, t in tensors.items()} | {"step": np.array(self.step)}
+        return {**to_numpy(self.p), **to_numpy(self.moments), "step": np.array(self.step)}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework; without moments they start at zero."""

@@ -5,19 +5,21 @@ Everything is a function of the seed and of the step, so a checkpoint needs no r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from reference_impls.recipe import Recipe
+
 CENTRE, SPREAD = 120.0, 64.0  # of CIFAR-10's bytes; a fixed affine map, not a statistic of the training data
 WHITEN_IMAGES = 5000
+FP16_LOSS_SCALE = 128.0
 _INIT_STREAM, _FLIP_STREAM = 1_000_001, 1_000_002  # random streams apart from those of the epochs
 
 
 @dataclass(frozen=True)
-class Hyperparameters:
+class Hyperparameters(Recipe):
     """The fixed recipe; names follow MLPerf's log keys where there is one."""
 
     global_batch_size: int
@@ -38,12 +40,6 @@ class Hyperparameters:
     whiten_bias_epochs: int
     norm_momentum: float
     eval_shift_fraction: float  # of the test images, the least certain, that are also seen shifted by one pixel
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Hyperparameters:
-        """From the plain values of the configuration."""
-        frozen: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
-        return cls(**frozen)
 
     def learning_rate(self, epoch: float) -> float:
         """The factor on the learning rates: linear to `opt_end_learning_rate` over the epochs of `epoch_sizes`."""

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from reference_impls.image_classification.shared import (
+    FP16_LOSS_SCALE,
     Batch,
     Batches,
     Hyperparameters,
@@ -17,10 +18,10 @@ from reference_impls.image_classification.shared import (
     normalise,
     whitening,
 )
+from reference_impls.precision import loss_scale
+from reference_impls.tensorflow_shared import DTYPES, device_name, from_torch, orthogonalise, to_torch, unscaled
 from suite.harness.implementation import Device, TrainStats
 
-DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
-LOSS_SCALE = {"fp32": 1.0, "bf16": 1.0, "fp16": 128.0}
 ACCELERATORS = 1
 EPSILON = 1e-5
 EVAL_BATCH = 1000
@@ -55,17 +56,6 @@ def network(p: Parameters, images: tf.Tensor, training: bool, momentum: float) -
     x = tf.reduce_max(x, (1, 2))
     head = tf.cast(p["head_weight"], dtype)
     return tf.cast(tf.matmul(x, head, transpose_b=True), tf.float32) / float(x.shape[1])
-
-
-def orthogonalise(matrix: tf.Tensor, steps: int, dtype: tf.DType) -> tf.Tensor:
-    """The nearest semi-orthogonal matrix, roughly, by Newton-Schulz iteration (Jordan et al. 2024, Muon)."""
-    tall = matrix.shape[0] > matrix.shape[1]
-    wide = tf.transpose(matrix) if tall else matrix
-    x = tf.cast(wide / (tf.norm(wide) + 1e-7), dtype)
-    for _ in range(steps):
-        gram = tf.matmul(x, x, transpose_b=True)
-        x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
-    return tf.cast(tf.transpose(x) if tall else x, tf.float32)
 
 
 def update(
@@ -103,8 +93,8 @@ class TensorFlowImageClassifier:
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
-        self.device = "/GPU:0" if device.kind == "gpu" else "/CPU:0"
-        self.dtype, self.scale = DTYPES[device.precision], LOSS_SCALE[device.precision]
+        self.device = device_name(device)
+        self.dtype, self.scale = DTYPES[device.precision], loss_scale(device.precision, FP16_LOSS_SCALE)
         channels, classes = data["train_images"].shape[-1], 10
         initial = initial_parameters(hyper, channels, classes, seed)
         self.batches: Iterator[Batch] | None = None
@@ -149,10 +139,7 @@ class TensorFlowImageClassifier:
             targets = tf.one_hot(labels, classes) * (1 - smooth) + smooth / classes
             loss = tf.reduce_sum(tf.nn.softmax_cross_entropy_with_logits(targets, logits))
             scaled = loss * self.scale
-        gradients = tape.gradient(scaled, trained)
-        if self.scale != 1.0:
-            gradients = {name: gradient / self.scale for name, gradient in gradients.items()}
-            gradients = {n: tf.where(tf.math.is_finite(g), g, tf.zeros_like(g)) for n, g in gradients.items()}
+        gradients = unscaled(tape.gradient(scaled, trained), self.scale)
         update(self.p, self.momenta, gradients, self.hyper, rates, self.dtype)
         return loss
 
@@ -190,16 +177,6 @@ class TensorFlowImageClassifier:
             variable.assign(from_torch(state.get(f"momentum/{name}", np.zeros_like(state[name]))))
         self.step = int(state["step"])
         self.batches = None
-
-
-def from_torch(value: np.ndarray) -> np.ndarray:
-    """Convolution weights [out, in, height, width] to [height, width, in, out]; anything else as it is."""
-    return value.transpose(2, 3, 1, 0) if value.ndim == 4 else value
-
-
-def to_torch(value: np.ndarray) -> np.ndarray:
-    """The inverse of `from_torch`."""
-    return value.transpose(3, 2, 0, 1) if value.ndim == 4 else value
 
 
 def build(

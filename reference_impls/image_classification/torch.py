@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from reference_impls.image_classification.shared import (
+    FP16_LOSS_SCALE,
     Batch,
     Batches,
     Hyperparameters,
@@ -19,10 +20,10 @@ from reference_impls.image_classification.shared import (
     whitening,
 )
 from reference_impls.memory import keep_freed_memory
+from reference_impls.precision import loss_scale
+from reference_impls.torch_shared import DTYPES, orthogonalise, to_numpy, torch_device, unscaled
 from suite.harness.implementation import Device, TrainStats
 
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-LOSS_SCALE = {"fp32": 1.0, "bf16": 1.0, "fp16": 128.0}
 ACCELERATORS = 1
 EPSILON = 1e-5
 EVAL_BATCH = 1000
@@ -44,17 +45,6 @@ def network(p: Parameters, images: torch.Tensor, training: bool, momentum: float
     x = x.amax((2, 3))
     logits: torch.Tensor = F.linear(x, p["head_weight"].to(dtype)).float() / x.shape[1]
     return logits
-
-
-def orthogonalise(matrix: torch.Tensor, steps: int, dtype: torch.dtype) -> torch.Tensor:
-    """The nearest semi-orthogonal matrix, roughly, by Newton-Schulz iteration (Jordan et al. 2024, Muon)."""
-    wide = matrix.T if matrix.shape[0] > matrix.shape[1] else matrix
-    x = (wide / (wide.norm() + 1e-7)).to(dtype)
-    for _ in range(steps):
-        gram = x @ x.T
-        x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
-    result: torch.Tensor = (x.T if matrix.shape[0] > matrix.shape[1] else x).float()
-    return result
 
 
 @torch.no_grad()
@@ -90,8 +80,8 @@ class TorchImageClassifier:
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
-        self.device = torch.device("cuda" if device.kind == "gpu" else "cpu")
-        self.dtype, self.scale = DTYPES[device.precision], LOSS_SCALE[device.precision]
+        self.device = torch_device(device)
+        self.dtype, self.scale = DTYPES[device.precision], loss_scale(device.precision, FP16_LOSS_SCALE)
         channels, classes = data["train_images"].shape[-1], 10
         initial = initial_parameters(hyper, channels, classes, seed)
         self.batches: Iterator[Batch] | None = None
@@ -121,9 +111,7 @@ class TorchImageClassifier:
         loss = F.cross_entropy(logits, targets, label_smoothing=self.hyper.label_smoothing, reduction="sum")
         names = list(self.momenta)
         computed = torch.autograd.grad(loss * self.scale, [self.p[name] for name in names])
-        gradients = dict(zip(names, computed, strict=True))
-        if self.scale != 1.0:
-            gradients = {name: torch.nan_to_num(g / self.scale, 0.0, 0.0, 0.0) for name, g in gradients.items()}
+        gradients = unscaled(dict(zip(names, computed, strict=True)), self.scale)
         update(self.p, self.momenta, gradients, self.hyper, epoch, self.dtype)
         return loss.detach()
 
@@ -145,9 +133,8 @@ class TorchImageClassifier:
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, statistics, momenta and the step."""
-        state = {name: value.detach().cpu().numpy().copy() for name, value in self.p.items()}
-        momenta = {f"momentum/{name}": value.cpu().numpy().copy() for name, value in self.momenta.items()}
-        return {**state, **momenta, "step": np.array(self.step)}
+        momenta = {f"momentum/{name}": value for name, value in self.momenta.items()}
+        return {**to_numpy(self.p), **to_numpy(momenta), "step": np.array(self.step)}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework; without momenta they start at zero."""

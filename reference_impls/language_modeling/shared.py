@@ -7,19 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from reference_impls.recipe import Recipe
 from tasks.language_modeling import CHUNK, EOS
 
 EVAL_SEGMENT = 4096  # words of the test text that the network reads at once
 DECIMALS = 4  # of a predicted log-probability
+FP16_LOSS_SCALE = 1024.0
 _INIT_STREAM, _DROPOUT_STREAM = 1_000_001, 1_000_002  # random streams apart from those of the epochs
 
 
 @dataclass(frozen=True)
-class Hyperparameters:
+class Hyperparameters(Recipe):
     """The fixed recipe; names follow MLPerf's log keys where there is one. A sample is one word."""
 
     global_batch_size: int  # words in one step
@@ -38,12 +39,6 @@ class Hyperparameters:
     opt_adam_beta_1: float
     opt_adam_beta_2: float
     opt_adam_epsilon: float
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Hyperparameters:
-        """From the plain values of the configuration."""
-        frozen: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
-        return cls(**frozen)
 
     @property
     def streams(self) -> int:

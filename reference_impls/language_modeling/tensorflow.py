@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from reference_impls.language_modeling.shared import (
     EVAL_SEGMENT,
+    FP16_LOSS_SCALE,
     Batch,
     Batches,
     Hyperparameters,
@@ -26,22 +27,11 @@ from reference_impls.language_modeling.tensorflow_network import (
     network,
     pointer,
 )
+from reference_impls.precision import loss_scale
+from reference_impls.tensorflow_shared import DTYPES, device_name, orthogonalise, unscaled
 from suite.harness.implementation import Device, TrainStats
 
-DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
-LOSS_SCALE = {"fp32": 1.0, "bf16": 1.0, "fp16": 1024.0}
 ACCELERATORS = 1
-
-
-def orthogonalise(matrix: tf.Tensor, steps: int, dtype: tf.DType) -> tf.Tensor:
-    """The nearest semi-orthogonal matrix, roughly, by Newton-Schulz iteration (Jordan et al. 2024, Muon)."""
-    tall = matrix.shape[0] > matrix.shape[1]
-    wide = tf.transpose(matrix) if tall else matrix
-    x = tf.cast(wide / (tf.norm(wide) + 1e-7), dtype)
-    for _ in range(steps):
-        gram = tf.matmul(x, x, transpose_b=True)
-        x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
-    return tf.cast(tf.transpose(x) if tall else x, tf.float32)
 
 
 def update(
@@ -61,7 +51,7 @@ def update(
     first, second = hyper.opt_adam_beta_1, hyper.opt_adam_beta_2
     size = hyper.adam_learning_rate * rate / (1 - first**step)
     for name, momentum in momenta.items():
-        parameter, gradient = p[name], tf.convert_to_tensor(gradients[name])
+        parameter, gradient = p[name], gradients[name]
         if is_matrix(name):
             momentum.assign(hyper.muon_momentum * momentum + gradient)
             direction = gradient + hyper.muon_momentum * momentum
@@ -80,8 +70,8 @@ class TensorFlowLanguageModel:
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
-        self.device = "/GPU:0" if device.kind == "gpu" else "/CPU:0"
-        self.dtype, self.scale = DTYPES[device.precision], LOSS_SCALE[device.precision]
+        self.device = device_name(device)
+        self.dtype, self.scale = DTYPES[device.precision], loss_scale(device.precision, FP16_LOSS_SCALE)
         self.batches: Iterator[Batch] | None = None
         self.step = 0
         initial = initial_parameters(hyper, len(data["vocabulary"]), seed)
@@ -123,10 +113,8 @@ class TensorFlowLanguageModel:
             pointed = pointer(self.p, x, words, self.carry, self.hyper, self.dtype)
             loss = -tf.reduce_mean(log_probabilities(self.p, x, targets, pointed, self.hyper, self.dtype))
             scaled = loss * self.scale
-        gradients = tape.gradient(scaled, self.p, unconnected_gradients=tf.UnconnectedGradients.ZERO)
-        if self.scale != 1.0:
-            gradients = {name: tf.convert_to_tensor(gradient) / self.scale for name, gradient in gradients.items()}
-            gradients = {n: tf.where(tf.math.is_finite(g), g, tf.zeros_like(g)) for n, g in gradients.items()}
+        computed = tape.gradient(scaled, self.p, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        gradients = unscaled(computed, self.scale)
         for name, value in carry.items():
             self.carry[name].assign(value)
         update(self.p, self.momenta, self.squares, gradients, self.hyper, rate, step, self.dtype)

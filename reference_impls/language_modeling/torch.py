@@ -10,6 +10,7 @@ import torch
 from torch.optim.adam import adam
 
 from reference_impls.language_modeling.shared import (
+    FP16_LOSS_SCALE,
     Batch,
     Batches,
     Hyperparameters,
@@ -26,22 +27,11 @@ from reference_impls.language_modeling.torch_network import (
     pointer,
 )
 from reference_impls.memory import keep_freed_memory
+from reference_impls.precision import loss_scale
+from reference_impls.torch_shared import DTYPES, orthogonalise, to_numpy, torch_device, unscaled
 from suite.harness.implementation import Device, TrainStats
 
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-LOSS_SCALE = {"fp32": 1.0, "bf16": 1.0, "fp16": 1024.0}
 ACCELERATORS = 1
-
-
-def orthogonalise(matrix: torch.Tensor, steps: int, dtype: torch.dtype) -> torch.Tensor:
-    """The nearest semi-orthogonal matrix, roughly, by Newton-Schulz iteration (Jordan et al. 2024, Muon)."""
-    wide = matrix.T if matrix.shape[0] > matrix.shape[1] else matrix
-    x = (wide / (wide.norm() + 1e-7)).to(dtype)
-    for _ in range(steps):
-        gram = x @ x.T
-        x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
-    result: torch.Tensor = (x.T if matrix.shape[0] > matrix.shape[1] else x).float()
-    return result
 
 
 @torch.no_grad()
@@ -88,8 +78,8 @@ class TorchLanguageModel:
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
-        self.device = torch.device("cuda" if device.kind == "gpu" else "cpu")
-        self.dtype, self.scale = DTYPES[device.precision], LOSS_SCALE[device.precision]
+        self.device = torch_device(device)
+        self.dtype, self.scale = DTYPES[device.precision], loss_scale(device.precision, FP16_LOSS_SCALE)
         self.batches: Iterator[Batch] | None = None
         self.p: Parameters = {}
         self.momenta: Parameters = {}
@@ -118,9 +108,7 @@ class TorchLanguageModel:
         loss = -log_probabilities(self.p, x, targets, pointed, self.hyper, self.dtype).mean()
         self.carry = carry
         computed = torch.autograd.grad(loss * self.scale, list(self.p.values()))
-        gradients = dict(zip(self.p, computed, strict=True))
-        if self.scale != 1.0:
-            gradients = {name: torch.nan_to_num(g / self.scale, 0.0, 0.0, 0.0) for name, g in gradients.items()}
+        gradients = unscaled(dict(zip(self.p, computed, strict=True)), self.scale)
         update(self.p, self.momenta, self.squares, gradients, self.hyper, self.step, self.dtype)
         self.step += 1
         return loss.detach()
@@ -151,7 +139,7 @@ class TorchLanguageModel:
             **{f"square/{name}": value for name, value in self.squares.items()},
             **{f"carry/{name}": value for name, value in self.carry.items()},
         }
-        return {**{k: v.detach().cpu().numpy().copy() for k, v in named.items()}, "step": np.array(self.step)}
+        return {**to_numpy(named), "step": np.array(self.step)}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework; without moments and carry they start at zero."""

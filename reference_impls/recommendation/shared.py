@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from reference_impls.recipe import Recipe
+
 CUTOFF = 10  # of the metric: how many candidates a ranking must list
 NEVER = 32767  # the position at which an item counts as taken when it is not in the history
+FP16_LOSS_SCALE = 1024.0
 _INIT_STREAM, _DROPOUT_STREAM = 1_000_001, 1_000_002  # random streams apart from those of the epochs
 
 
 @dataclass(frozen=True)
-class Hyperparameters:
+class Hyperparameters(Recipe):
     """The fixed recipe; names follow MLPerf's log keys where there is one."""
 
     global_batch_size: int  # windows of histories, which are the samples
@@ -34,12 +36,6 @@ class Hyperparameters:
     opt_adamw_epsilon: float
     opt_adamw_weight_decay: float
     epochs: int  # over which the learning rate falls
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Hyperparameters:
-        """From the plain values of the configuration."""
-        frozen: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
-        return cls(**frozen)
 
     def learning_rate(self, step: int, steps_per_epoch: int) -> float:
         """That of the step, from 0: linear warm-up, then linear to `opt_end_learning_rate` of the base."""

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from reference_impls.precision import loss_scale
 from reference_impls.recommendation.shared import (
+    FP16_LOSS_SCALE,
     Batch,
     Histories,
     Hyperparameters,
@@ -16,10 +18,9 @@ from reference_impls.recommendation.shared import (
     made_up_batches,
     rank,
 )
+from reference_impls.tensorflow_shared import DTYPES, device_name, unscaled
 from suite.harness.implementation import Device, TrainStats
 
-DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
-LOSS_SCALE = {"fp32": 1.0, "bf16": 1.0, "fp16": 1024.0}
 ACCELERATORS = 1
 Parameters = dict[str, tf.Variable]
 
@@ -83,7 +84,7 @@ def adamw(
     """Step `step`, from 1 (Loshchilov and Hutter 2019); vectors do not decay."""
     first, second = hyper.opt_adamw_beta_1, hyper.opt_adamw_beta_2
     for name, parameter in p.items():
-        gradient = tf.convert_to_tensor(gradients[name])
+        gradient = gradients[name]
         mean, square = moments[f"mean/{name}"], moments[f"square/{name}"]
         mean.assign(mean + (1 - first) * (gradient - mean))
         square.assign(square + (1 - second) * (gradient * gradient - square))
@@ -97,8 +98,8 @@ class TensorFlowRecommender:
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
-        self.device = "/GPU:0" if device.kind == "gpu" else "/CPU:0"
-        self.dtype, self.scale = DTYPES[device.precision], LOSS_SCALE[device.precision]
+        self.device = device_name(device)
+        self.dtype, self.scale = DTYPES[device.precision], loss_scale(device.precision, FP16_LOSS_SCALE)
         self.histories: Histories | None = None
         self.batches: Iterator[Batch] | None = None
         initial = initial_parameters(hyper, len(data["item_ids"]), seed)
@@ -141,10 +142,7 @@ class TensorFlowRecommender:
         with tf.GradientTape() as tape:
             loss = mean_loss(self.p, batch, self.hyper, self.dtype)
             scaled = loss * self.scale
-        gradients = tape.gradient(scaled, self.p)
-        if self.scale != 1.0:
-            gradients = {name: tf.convert_to_tensor(g) / self.scale for name, g in gradients.items()}
-            gradients = {n: tf.where(tf.math.is_finite(g), g, tf.zeros_like(g)) for n, g in gradients.items()}
+        gradients = unscaled(tape.gradient(scaled, self.p), self.scale)
         adamw(self.p, self.moments, gradients, self.hyper, rate, step)
         return loss
 

@@ -10,7 +10,9 @@ import torch
 import torch.nn.functional as F
 
 from reference_impls.memory import keep_freed_memory
+from reference_impls.precision import loss_scale
 from reference_impls.recommendation.shared import (
+    FP16_LOSS_SCALE,
     Batch,
     Histories,
     Hyperparameters,
@@ -18,10 +20,9 @@ from reference_impls.recommendation.shared import (
     made_up_batches,
     rank,
 )
+from reference_impls.torch_shared import DTYPES, to_numpy, torch_device, unscaled
 from suite.harness.implementation import Device, TrainStats
 
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-LOSS_SCALE = {"fp32": 1.0, "bf16": 1.0, "fp16": 1024.0}
 ACCELERATORS = 1
 Parameters = dict[str, torch.Tensor]
 
@@ -77,14 +78,15 @@ def mean_loss(
 def adamw(
     p: Parameters,
     moments: Parameters,
-    gradients: Sequence[torch.Tensor],
+    gradients: Parameters,
     hyper: Hyperparameters,
     rate: float,
     step: int,
 ) -> None:
     """Step `step`, from 1 (Loshchilov and Hutter 2019); vectors do not decay."""
     first, second = hyper.opt_adamw_beta_1, hyper.opt_adamw_beta_2
-    for (name, parameter), gradient in zip(p.items(), gradients, strict=True):
+    for name, parameter in p.items():
+        gradient = gradients[name]
         mean, square = moments[f"mean/{name}"], moments[f"square/{name}"]
         mean.lerp_(gradient, 1 - first)
         square.lerp_(gradient * gradient, 1 - second)
@@ -99,8 +101,8 @@ class TorchRecommender:
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
-        self.device = torch.device("cuda" if device.kind == "gpu" else "cpu")
-        self.dtype, self.scale = DTYPES[device.precision], LOSS_SCALE[device.precision]
+        self.device = torch_device(device)
+        self.dtype, self.scale = DTYPES[device.precision], loss_scale(device.precision, FP16_LOSS_SCALE)
         self.histories: Histories | None = None
         self.batches: Iterator[Batch] | None = None
         self.p: Parameters = {}
@@ -129,9 +131,8 @@ class TorchRecommender:
         arrays = {name: torch.from_numpy(array).to(self.device) for name, array in vars(batch).items()}
         arrays["targets"] = arrays["targets"].long()
         loss = mean_loss(self.p, arrays, self.hyper, self.dtype)
-        gradients: Sequence[torch.Tensor] = torch.autograd.grad(loss * self.scale, list(self.p.values()))
-        if self.scale != 1.0:
-            gradients = [torch.nan_to_num(g / self.scale, 0.0, 0.0, 0.0) for g in gradients]
+        computed = torch.autograd.grad(loss * self.scale, list(self.p.values()))
+        gradients = unscaled(dict(zip(self.p, computed, strict=True)), self.scale)
         self.step += 1
         adamw(self.p, self.moments, gradients, self.hyper, rate, self.step)
         return loss.detach()
@@ -151,8 +152,7 @@ class TorchRecommender:
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, AdamW's moments and the step."""
-        tensors = {**self.p, **self.moments}
-        return {n: t.detach().cpu().numpy().copy() for n, t in tensors.items()} | {"step": np.array(self.step)}
+        return {**to_numpy(self.p), **to_numpy(self.moments), "step": np.array(self.step)}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework; without moments they start at zero."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from reference_impls.recipe import Recipe
 from tasks.reinforcement_learning import FIRST_EVALUATION_SEED
 from tasks.reinforcement_learning.episode import Episode
 
@@ -21,7 +22,7 @@ Act = Callable[[np.ndarray], np.ndarray]  # observations float32 [N, D] -> proba
 
 
 @dataclass(frozen=True)
-class Hyperparameters:
+class Hyperparameters(Recipe):
     """The fixed recipe; names follow MLPerf's log keys where there is one."""
 
     global_batch_size: int  # environment steps of an iteration, over all environments
@@ -42,12 +43,6 @@ class Hyperparameters:
     opt_adam_beta_1: float
     opt_adam_beta_2: float
     opt_adam_epsilon: float
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Hyperparameters:
-        """From the plain values of the configuration."""
-        frozen: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
-        return cls(**frozen)
 
     @property
     def updates(self) -> int:

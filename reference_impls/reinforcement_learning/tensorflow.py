@@ -18,6 +18,7 @@ from reference_impls.reinforcement_learning.shared import (
     orders,
     shapes,
 )
+from reference_impls.tensorflow_shared import device_name
 from suite.harness.implementation import Device, TrainStats
 
 ACCELERATORS = 1
@@ -35,7 +36,7 @@ class TensorFlowAgent:
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.seed = hyper, seed
-        self.device = "/GPU:0" if device.kind == "gpu" else "/CPU:0"
+        self.device = device_name(device)
         environment = str(data["environment"])
         self.environments = Environments(environment, hyper.num_envs, seed)
         self.evaluation = Evaluation(environment, data["evaluation_seeds"])

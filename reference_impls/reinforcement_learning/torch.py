@@ -19,6 +19,7 @@ from reference_impls.reinforcement_learning.shared import (
     orders,
     shapes,
 )
+from reference_impls.torch_shared import to_numpy, torch_device
 from suite.harness.implementation import Device, TrainStats
 
 ACCELERATORS = 1
@@ -36,7 +37,7 @@ class TorchAgent:
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.seed = hyper, seed
-        self.device = torch.device("cuda" if device.kind == "gpu" else "cpu")
+        self.device = torch_device(device)
         environment = str(data["environment"])
         self.environments = Environments(environment, hyper.num_envs, seed)
         self.evaluation = Evaluation(environment, data["evaluation_seeds"])
@@ -137,8 +138,7 @@ class TorchAgent:
     def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, Adam's moments, the iteration and the running episodes."""
         vectors = {"parameters": self.parameters, "adam_mean": self.mean, "adam_square": self.square}
-        arrays = {name: vector.detach().cpu().numpy().copy() for name, vector in vectors.items()}
-        return {**arrays, "iteration": np.array(self.iteration), **self.environments.state_dict()}
+        return {**to_numpy(vectors), "iteration": np.array(self.iteration), **self.environments.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework."""

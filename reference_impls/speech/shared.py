@@ -8,18 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
+from reference_impls.recipe import Recipe
+
 SPREAD = 25.0  # of the features' levels, roughly, once each recording's mean spectrum is taken off
 SUBSAMPLING = 8  # frames of features to one frame of output
+FP16_LOSS_SCALE = 128.0
 _INIT_STREAM = 1_000_001  # a random stream apart from those of the epochs
 _WARPS = 9  # frequency warps from 1 - frequency_warp to 1 + frequency_warp
 
 
 @dataclass(frozen=True)
-class Hyperparameters:
+class Hyperparameters(Recipe):
     """The fixed recipe; names follow MLPerf's log keys where there is one."""
 
     global_batch_size: int
@@ -41,12 +43,6 @@ class Hyperparameters:
     frequency_mask_mels: int
     time_masks_per_second: float
     time_mask_frames: int
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Hyperparameters:
-        """From the plain values of the configuration."""
-        frozen: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
-        return cls(**frozen)
 
     def learning_rate(self, epoch: float) -> float:
         """Linear from 0 over the warm-up, then a half cosine to 0 at the end of `epochs`."""

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from reference_impls.precision import loss_scale
 from reference_impls.speech.shared import (
+    FP16_LOSS_SCALE,
     SUBSAMPLING,
     Batch,
     Batches,
@@ -19,10 +21,9 @@ from reference_impls.speech.shared import (
     initial_parameters,
     warmup_batches,
 )
+from reference_impls.tensorflow_shared import DTYPES, device_name
 from suite.harness.implementation import Device, TrainStats
 
-DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
-LOSS_SCALE = {"fp32": 1.0, "bf16": 1.0, "fp16": 128.0}
 ACCELERATORS = 1
 EPSILON = 1e-5  # of layer norm, PyTorch's
 EVAL_BATCH = 50
@@ -86,8 +87,8 @@ class TensorFlowSpeech:
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
-        self.device = "/GPU:0" if device.kind == "gpu" else "/CPU:0"
-        self.dtype, self.scale = DTYPES[device.precision], LOSS_SCALE[device.precision]
+        self.device = device_name(device)
+        self.dtype, self.scale = DTYPES[device.precision], loss_scale(device.precision, FP16_LOSS_SCALE)
         self.units = bytes(data["units"]).decode("ascii").split("\n")
         mels = data["test_features"].shape[1]
         initial = initial_parameters(hyper, mels, len(self.units) + 1, seed)

@@ -10,7 +10,9 @@ import torch
 import torch.nn.functional as F
 
 from reference_impls.memory import keep_freed_memory
+from reference_impls.precision import loss_scale
 from reference_impls.speech.shared import (
+    FP16_LOSS_SCALE,
     SUBSAMPLING,
     Batch,
     Batches,
@@ -21,10 +23,9 @@ from reference_impls.speech.shared import (
     initial_parameters,
     warmup_batches,
 )
+from reference_impls.torch_shared import DTYPES, to_numpy, torch_device
 from suite.harness.implementation import Device, TrainStats
 
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-LOSS_SCALE = {"fp32": 1.0, "bf16": 1.0, "fp16": 128.0}
 ACCELERATORS = 1
 EVAL_BATCH = 50
 Parameters = dict[str, torch.Tensor]
@@ -81,8 +82,8 @@ class TorchSpeech:
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
-        self.device = torch.device("cuda" if device.kind == "gpu" else "cpu")
-        self.dtype, self.scale = DTYPES[device.precision], LOSS_SCALE[device.precision]
+        self.device = torch_device(device)
+        self.dtype, self.scale = DTYPES[device.precision], loss_scale(device.precision, FP16_LOSS_SCALE)
         self.units = bytes(data["units"]).decode("ascii").split("\n")
         initial = initial_parameters(hyper, data["test_features"].shape[1], len(self.units) + 1, seed)
         self.shapes = {name: value.shape for name, value in initial.items()}
@@ -157,11 +158,11 @@ class TorchSpeech:
         """Parameters, moments and the step."""
         vectors = {"": self.flat, "moment1/": self.moment1, "moment2/": self.moment2}
         parts = {
-            prefix + name: part.cpu().numpy().copy()
+            prefix + name: part
             for prefix, vector in vectors.items()
-            for name, part in named(vector.detach(), self.shapes).items()
+            for name, part in named(vector, self.shapes).items()
         }
-        return {**parts, "step": np.array(self.step)}
+        return {**to_numpy(parts), "step": np.array(self.step)}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework; without moments they start at zero."""

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from reference_impls.recipe import Recipe
 from tasks.translation import BEGIN, END, PAD
 
+FP16_LOSS_SCALE = 1024.0
 _INIT_STREAM, _DROPOUT_STREAM = 1_000_001, 1_000_002  # random streams apart from those of the epochs
 POSITIONS = 512  # the longest sequence that is embedded
 _ROUND = 2  # lengths of batches are multiples of this, for fewer shapes
 
 
 @dataclass(frozen=True)
-class Hyperparameters:
+class Hyperparameters(Recipe):
     """The fixed recipe; names follow MLPerf's log keys where there is one."""
 
     global_batch_size: int  # sentence pairs
@@ -41,11 +42,6 @@ class Hyperparameters:
     opt_weight_decay: float  # decoupled, of the matrices; relative to the learning rate
     beam_size: int
     length_penalty: float  # hypotheses compare by log probability / length ** length_penalty
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Hyperparameters:
-        """From the plain values of the configuration."""
-        return cls(**values)
 
     def learning_rate(self, step: int, steps_per_epoch: int) -> float:
         """The factor on the learning rates: linear up over `warmup_steps`, then linear to zero."""

@@ -9,8 +9,11 @@ import numpy as np
 import tensorflow as tf
 
 from reference_impls.memory import keep_freed_memory
+from reference_impls.precision import loss_scale
+from reference_impls.tensorflow_shared import DTYPES, device_name, unscaled
 from reference_impls.translation.search import Step, translate
 from reference_impls.translation.shared import (
+    FP16_LOSS_SCALE,
     POSITIONS,
     Batch,
     Batches,
@@ -25,8 +28,6 @@ from reference_impls.translation.tensorflow_network import Cache, Dropout, Memor
 from suite.harness.implementation import Device, TrainStats
 from tasks.translation import PAD
 
-DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
-LOSS_SCALE = {"fp32": 1.0, "bf16": 1.0, "fp16": 1024.0}
 ACCELERATORS = 1
 
 
@@ -88,8 +89,8 @@ class TensorFlowTranslator:
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
-        self.device = "/GPU:0" if device.kind == "gpu" else "/CPU:0"
-        self.dtype, self.scale = DTYPES[device.precision], LOSS_SCALE[device.precision]
+        self.device = device_name(device)
+        self.dtype, self.scale = DTYPES[device.precision], loss_scale(device.precision, FP16_LOSS_SCALE)
         self.batches: Iterator[Batch] | None = None
         self.steps_per_epoch = 0
         initial = initial_parameters(hyper, vocabulary(data), seed)
@@ -146,10 +147,7 @@ class TensorFlowTranslator:
         with tf.GradientTape() as tape:
             loss = self.loss(source, inputs, labels, noise)
             scaled = loss * self.scale
-        computed = tape.gradient(scaled, self.p)
-        gradients = {name: tf.convert_to_tensor(g) / self.scale for name, g in computed.items()}
-        if self.scale != 1.0:
-            gradients = {n: tf.where(tf.math.is_finite(g), g, tf.zeros_like(g)) for n, g in gradients.items()}
+        gradients = unscaled(tape.gradient(scaled, self.p), self.scale)
         update(self.p, self.moments, gradients, self.hyper, step, factor, self.dtype)
         return loss
 

@@ -10,8 +10,11 @@ import torch
 import torch.nn.functional as F
 
 from reference_impls.memory import keep_freed_memory
+from reference_impls.precision import loss_scale
+from reference_impls.torch_shared import DTYPES, to_numpy, torch_device, unscaled
 from reference_impls.translation.search import Step, translate
 from reference_impls.translation.shared import (
+    FP16_LOSS_SCALE,
     POSITIONS,
     Batch,
     Batches,
@@ -26,8 +29,6 @@ from reference_impls.translation.torch_network import Cache, Dropout, Parameters
 from suite.harness.implementation import Device, TrainStats
 from tasks.translation import PAD
 
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-LOSS_SCALE = {"fp32": 1.0, "bf16": 1.0, "fp16": 1024.0}
 ACCELERATORS = 1
 
 
@@ -88,8 +89,8 @@ class TorchTranslator:
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
-        self.device = torch.device("cuda" if device.kind == "gpu" else "cpu")
-        self.dtype, self.scale = DTYPES[device.precision], LOSS_SCALE[device.precision]
+        self.device = torch_device(device)
+        self.dtype, self.scale = DTYPES[device.precision], loss_scale(device.precision, FP16_LOSS_SCALE)
         self.positions = torch.from_numpy(positions(POSITIONS, hyper.d_model)).to(self.device)
         self.batches: Iterator[Batch] | None = None
         self.steps_per_epoch = 0
@@ -114,9 +115,7 @@ class TorchTranslator:
         """One step at `factor` times the learning rates; the loss, a mean over the target's subwords."""
         loss = self.loss(batch)
         computed = torch.autograd.grad(loss * self.scale, list(self.p.values()))
-        gradients = dict(zip(self.p, computed, strict=True))
-        if self.scale != 1.0:
-            gradients = {name: torch.nan_to_num(g / self.scale, 0.0, 0.0, 0.0) for name, g in gradients.items()}
+        gradients = unscaled(dict(zip(self.p, computed, strict=True)), self.scale)
         update(self.p, self.moments, gradients, self.hyper, self.step, factor, self.dtype)
         return loss.detach()
 
@@ -173,8 +172,7 @@ class TorchTranslator:
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, the optimizers' moments and the step."""
-        tensors = {**self.p, **self.moments}
-        return {name: t.detach().cpu().numpy().copy() for name, t in tensors.items()} | {"step": np.array(self.step)}
+        return {**to_numpy(self.p), **to_numpy(self.moments), "step": np.array(self.step)}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework; without moments they start at zero."""

@@ -3,6 +3,7 @@
 # ruff: noqa: F811 (the fixtures of tests/rules)
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -46,7 +47,10 @@ def test_code_is_that_of_the_revision_that_was_run(submit, told):
     folder = submit.folder / "benchmarks" / "image_classification-small" / "implementations" / head()[:12]
     names = set(files(folder))
     assert {"reference_impls/image_classification/torch.py", "conf/task/image_classification.yaml"} <= names
-    assert "reference_impls/memory.py" in names
+    code = "".join((folder / name).read_text() for name in names if name.startswith("reference_impls/"))
+    imported = set(re.findall(r"^from (reference_impls\.[\w.]+) import", code, re.MULTILINE))
+    assert "reference_impls.torch_shared" in imported
+    assert {f"{module.replace('.', '/')}.py" for module in imported} <= names
     assert {name.split("/")[1] for name in names if name.count("/") > 1} == {"image_classification", "task"}
     call = ["git", "-C", str(Path(__file__).parent), "show", f"{head()}:tasks/image_classification/__init__.py"]
     committed = subprocess.run(call, capture_output=True, check=True).stdout
