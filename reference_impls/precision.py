@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from suite.config import Precision
 
-
-def loss_scale(precision: Precision, fp16: float) -> float:
+def loss_scale(precision: str, fp16: float) -> float:
     """What the loss is multiplied by in `precision`: by `fp16` in fp16, by 1 in fp32 and bf16, whose range is wider."""
     return fp16 if precision == "fp16" else 1.0
