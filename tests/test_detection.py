@@ -1,4 +1,4 @@
-"""Object detection: what the data is, what bad data gets, what a prediction may be, and the task from end to end."""
+"""Object detection: what the data is, what a prediction may be, and the task from end to end."""
 
 import json
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from suite import config
-from suite.errors import BadPrediction, UserError
+from suite.errors import BadPrediction
 from suite.store.arrays import prepared
 from suite.store.task import load_task
 from tasks.detection import cells
@@ -22,7 +22,7 @@ TWO_IMAGES = {
     "answer_classes": np.int8([[0, 1], [0, -1]]),
 }
 VOC = """<annotation><size><width>640</width><height>480</height><depth>3</depth></size>
-<object><name>{name}</name><bndbox><xmin>{xmin}</xmin><ymin>20</ymin><xmax>{xmax}</xmax><ymax>60</ymax></bndbox></object>
+<object><name>RBC</name><bndbox><xmin>10</xmin><ymin>20</ymin><xmax>{xmax}</xmax><ymax>60</ymax></bndbox></object>
 </annotation>"""
 
 
@@ -168,59 +168,18 @@ def test_bccd_is_what_its_card_says():
     assert counts[1].tolist() == [805, 71, 69]
 
 
-def write_voc(folder, name="RBC", xmin="10", xmax="50", size=(640, 480)):
+def write_voc(folder, xmax):
     for part in ("ImageSets/Main", "Annotations", "JPEGImages"):
         (folder / part).mkdir(parents=True)
     (folder / "ImageSets/Main/train.txt").write_text("a\n")
-    (folder / "Annotations/a.xml").write_text(VOC.format(name=name, xmin=xmin, xmax=xmax))
-    Image.new("RGB", size, (200, 100, 0)).save(folder / "JPEGImages/a.jpg")
+    (folder / "Annotations/a.xml").write_text(VOC.format(xmax=xmax))
+    Image.new("RGB", (640, 480), (200, 100, 0)).save(folder / "JPEGImages/a.jpg")
     return folder
 
 
 def test_reads_voc_at_half_size_and_drops_boxes_without_area(tmp_path):
-    images, boxes, classes = cells.split(write_voc(tmp_path / "good"), "train")
+    images, boxes, classes = cells.split(write_voc(tmp_path / "good", xmax=50), "train")
     assert images[0].shape == (240, 320, 3)
     assert boxes[0].tolist() == [[5, 10, 25, 30]]
     assert classes[0].tolist() == [0]
-    assert len(cells.split(write_voc(tmp_path / "flat", xmax="10"), "train")[1][0]) == 0
-
-
-@pytest.mark.parametrize(
-    ("change", "file", "said"),
-    [
-        ({"name": "Mast"}, "a.xml", "'Mast', expected one of RBC, WBC, Platelets"),
-        ({"xmax": "641"}, "a.xml", "[10, 20, 641, 60], expected it within 640x480"),
-        ({"xmin": "-1"}, "a.xml", "[-1, 20, 50, 60]"),
-        ({"xmin": "51"}, "a.xml", "[51, 20, 50, 60]"),
-        ({"xmin": "ten"}, "a.xml", "not a VOC annotation"),
-        ({"size": (480, 640)}, "a.jpg", "480x640 pixels, expected 640x480"),
-    ],
-)
-def test_bad_annotations_get_one_line_that_names_the_file(tmp_path, change, file, said):
-    write_voc(tmp_path, **change)
-    with pytest.raises(UserError) as caught:
-        cells.split(tmp_path, "train")
-    assert file in str(caught.value)
-    assert said in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("file", "content"),
-    [
-        ("Annotations/a.xml", b"<annotation><size>"),
-        ("Annotations/a.xml", b"<annotation/>"),
-        ("Annotations/a.xml", b"\xff\xfe\x00"),
-        ("Annotations/a.xml", b'<!DOCTYPE a [<!ENTITY b "bbbb">]><a>&b;</a>'),
-        ("JPEGImages/a.jpg", b""),
-        ("JPEGImages/a.jpg", b"GIF89a, or not"),
-        ("JPEGImages/a.jpg", None),
-    ],
-)
-def test_unreadable_files_get_one_line_that_names_them(tmp_path, file, content):
-    path = write_voc(tmp_path) / file
-    path.write_bytes(path.read_bytes()[:900] if content is None else content)  # None: a JPEG that is cut short
-    with pytest.raises(UserError) as caught:
-        cells.split(tmp_path, "train")
-    assert str(path) in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert len(cells.split(write_voc(tmp_path / "flat", xmax=10), "train")[1][0]) == 0

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suite import config
-from suite.errors import BadPrediction, UserError
+from suite.errors import BadPrediction
 from suite.store.arrays import prepared
 from suite.store.task import load_task
 from tasks.language_modeling import AUDITED, CHUNK, grammar
@@ -107,24 +107,6 @@ def test_lines_end_in_eos_and_frequent_words_come_first(folder):
     data = TASK.prepare("small", folder)
     assert data["vocabulary"].tolist() == ["<eos>", "a", "b", "c"]
     assert data["test_tokens"].tolist() == [3, 2, 0] * 10
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "said"),
-    [
-        ("wiki.train.tokens", b"a b\n\xff\xfe\n", "wiki.train.tokens, line 2: not UTF-8"),
-        ("wiki.test.tokens", b"\n\n", "wiki.test.tokens: holds no words"),
-        ("wiki.train.tokens", b"", "wiki.train.tokens: holds no words"),
-        ("wiki.test.tokens", b"a lobster\n", "wiki.test.tokens, line 1: 'lobster' is no word of wiki.train.tokens"),
-        ("wiki.test.tokens", None, "wiki.test.tokens: cannot be read"),
-    ],
-)
-def test_a_bad_file_is_named_in_one_line(folder, name, content, said):
-    path = folder / "wikitext-2" / name
-    path.unlink() if content is None else path.write_bytes(content)
-    with pytest.raises(UserError, match=said) as caught:
-        TASK.prepare("small", folder)
-    assert "\n" not in str(caught.value)
 
 
 SCORED = {

@@ -16,7 +16,6 @@ class Task(Protocol):
         """All arrays of a benchmark, made from the dataset's verified files in the folder `files`.
 
         Names that start with `answer_` are given to `score` only.
-        Raises UserError that names the file and the line of data it cannot read.
         """
         ...
 

@@ -29,10 +29,7 @@ def class_names(scale: str) -> tuple[str, ...]:
 
 
 def prepare(scale: str, files: Path) -> dict[str, np.ndarray]:
-    """The arrays of `mini` (scenes of UCI digits, 64x64x1) or `small` (BCCD, 320x240x3).
-
-    Raises UserError that names the image or annotation that cannot be used.
-    """
+    """The arrays of `mini` (scenes of UCI digits, 64x64x1) or `small` (BCCD, 320x240x3)."""
     if scale == "mini":
         train, test = scenes.splits()
     else:
