@@ -1,0 +1,66 @@
+"""The documents say what is so: links lead somewhere, commands exist, messages are the program's own."""
+
+import ast
+import re
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "tasks").glob("*/*.md")),
+    ROOT / "submissions" / "README.md",
+]
+NAMES = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_links_lead_somewhere(name):
+    path = ROOT / name
+    links = re.findall(r"\]\(([^)\s]+)\)", path.read_text())
+    local = [link.partition("#")[0] for link in links if not re.match(r"[a-z]+:|#", link)]
+    assert [link for link in local if not (path.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_commands_exist(name):
+    modules = set(re.findall(r"python -m ((?:suite|tests|tasks)[\w.]*\w)", (ROOT / name).read_text()))
+    missing = [module for module in modules - {"suite.X"} if "TASK" not in module and find_spec(module) is None]
+    assert missing == []
+
+
+def test_readme_is_short():
+    assert len((ROOT / "README.md").read_bytes()) < 10_000
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("docs/")])
+def test_every_page_is_listed_in_the_readme(name):
+    assert f"({name})" in (ROOT / "README.md").read_text()
+
+
+MESSAGES = re.findall(r"^\| `([^`]+)` \|", (ROOT / "docs" / "troubleshooting.md").read_text(), re.MULTILINE)
+
+
+@cache
+def texts() -> list[list[str]]:
+    """The fixed parts of every text in suite/, those of one f-string together."""
+    found = []
+    for path in (ROOT / "suite").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                found.append([part.value for part in node.values if isinstance(part, ast.Constant)])
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append([node.value])
+    return found
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+def test_messages_are_the_programs_own(message):
+    """Its longest fixed part stands in a text of suite/, and the others with it."""
+    parts = [part.strip() for part in re.split(r"\.\.\.", message) if len(part.strip()) > 2]
+    assert parts, "a message of nothing but dots"
+    assert any(all(any(part in text for text in fixed) for part in parts) for fixed in texts()), parts
