@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from dataclasses import asdict
 
@@ -36,8 +35,6 @@ def main(argv: list[str]) -> int:
         prog="python -m suite.compare",
         description="Compare two results.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("words", nargs="+", metavar="A B", help="two results; also data_dir=FOLDER")
     parser.add_argument("--data-dir", metavar="FOLDER", help="the data folder")

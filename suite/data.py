@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 
 from rich.console import Console
@@ -36,26 +35,20 @@ def main(argv: list[str]) -> int:
         prog="python -m suite.data",
         description="Where the datasets lie, getting them, and verifying them.",
         epilog=HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("command", help="ls, fetch, verify or path")
     parser.add_argument("words", nargs="*", metavar="BENCHMARK", help="what to act on; also data_dir=FOLDER")
     parser.add_argument("--data-dir", metavar="FOLDER", help="the data folder")
-    args = parser.parse_intermixed_args(argv)
+    args = parser.parse_words(argv, ("task", "scale"))
     if args.command not in COMMANDS:
         raise unknown("command", args.command, COMMANDS)
-    names = [word for word in args.words if "=" not in word]
-    options = dict(word.split("=", 1) for word in args.words if "=" in word)
-    for option in options:
-        if option not in ("task", "scale", "data_dir"):
-            raise unknown("option", option, ("task", "scale", "data_dir"))
-    if "task" in options:
-        names.append(options["task"])
-    if "scale" in options and not names:
+    names, scale = args.words, args.options.get("scale", "")
+    if "task" in args.options:
+        names.append(args.options["task"])
+    if "scale" in args.options and not names:
         raise UserError("scale= needs a task: task=TASK scale=SCALE.")
-    selected = [benchmark for name in names for benchmark in _benchmarks(name, options.get("scale", ""))]
-    return COMMANDS[args.command](selected, args.data_dir or options.get("data_dir"))
+    selected = [benchmark for name in names for benchmark in _benchmarks(name, scale)]
+    return COMMANDS[args.command](selected, args.data_dir)
 
 
 def _benchmarks(name: str, scale: str = "") -> list[Benchmark]:

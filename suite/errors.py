@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import json
+import os
 import sys
-from collections.abc import Callable, Iterable
-from typing import NoReturn
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, NoReturn
 
 USER_ERROR = 2
+_MAX_SHOWN = 200  # characters
 
 
 class UserError(Exception):
@@ -39,12 +42,52 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
+def shown(value: Any) -> str:
+    """`value` in one short line without control characters: text as it is, everything else as JSON."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return printable(text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "...")
+
+
 class OneLineParser(argparse.ArgumentParser):
     """argparse, but a mistake is a UserError and so one line. `prog` is the command as its user types it."""
+
+    def __init__(self, prog: str, description: str | None = None, epilog: str | None = None) -> None:
+        layout = argparse.RawDescriptionHelpFormatter
+        super().__init__(prog, None, description, epilog, formatter_class=layout, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
         """Raise UserError."""
         raise UserError(f"{message}. See {self.prog} --help.")
+
+    def parse_words(self, argv: list[str], also: Iterable[str] = ()) -> argparse.Namespace:
+        """Parse `argv`; what of `words` is written name=value goes to `options`, data_dir= to `data_dir`.
+
+        Raises UserError for a mistake, and for a name that is neither data_dir nor one of `also`.
+        """
+        args = self.parse_intermixed_args(argv)
+        args.options, args.words = split_options(args.words, ("data_dir", *also))
+        args.data_dir = args.data_dir or args.options.pop("data_dir", None)
+        return args
+
+
+def split_options(words: Iterable[str], allowed: Collection[str]) -> tuple[dict[str, str], list[str]]:
+    """The words name=value by their names, and the others: also one that is no option's but a file or folder.
+
+    Raises UserError for a name that is not one of `allowed`, or is given twice.
+    """
+    options: dict[str, str] = {}
+    others = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or (name not in allowed and os.path.exists(word)):
+            others.append(word)
+        elif name not in allowed:
+            raise unknown("option", name, allowed)
+        elif name in options:
+            raise UserError(f"{name}= is given twice")
+        else:
+            options[name] = value
+    return options, others
 
 
 def complain(error: Exception) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 from collections.abc import Mapping
@@ -13,13 +12,13 @@ import yaml
 from mlperf_logging.mllog import constants as keys
 
 from suite.config.models import Benchmark
-from suite.errors import OneLineParser, UserError, command, unknown
+from suite.errors import OneLineParser, UserError, command
 from suite.rules import convergence, reference
 from suite.rules.hyperparameters import batch_size
 from suite.rules.reading import Evidence
 from suite.rules.reference import Point, Reference, ReferenceRun
 from suite.rules.verdict import review
-from suite.store.disk import write_atomically
+from suite.store.disk import write_text
 
 EPILOG = """\
 FOLDER is the out= folder of python -m suite.run: evidence of the reference implementation, of one run or of several.
@@ -35,21 +34,14 @@ def main(argv: list[str]) -> int:
         prog="python -m suite.rcp",
         description="Make, or add to, reference convergence points from evidence.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("words", nargs="+", metavar="FOLDER", help="evidence of reference runs; also data_dir=FOLDER")
     parser.add_argument("--data-dir", metavar="FOLDER", help="the data folder")
-    args = parser.parse_intermixed_args(argv)
-    folders = [word for word in args.words if "=" not in word or Path(word).exists()]
-    options = dict(word.split("=", 1) for word in args.words if word not in folders)
-    for option in options:
-        if option != "data_dir":
-            raise unknown("option", option, ("data_dir",))
+    args = parser.parse_words(argv)
     given: dict[str, list[tuple[int, ReferenceRun]]] = {}
     benchmarks: dict[str, Benchmark] = {}
-    for folder in folders:
-        for benchmark, batch, run in _runs(Path(folder), args.data_dir or options.get("data_dir")):
+    for folder in args.words:
+        for benchmark, batch, run in _runs(Path(folder), args.data_dir):
             benchmarks[benchmark.name] = benchmark
             given.setdefault(benchmark.name, []).append((batch, run))
     for name, runs in given.items():
@@ -136,15 +128,10 @@ def _with(stored: Reference, batch: int, run: ReferenceRun) -> Reference:
 
 
 def _write(benchmark: Benchmark, stored: Reference) -> None:
-    path = reference.path(benchmark)
     values = json.loads(stored.model_dump_json())
     text = yaml.safe_dump(values, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
     head = "# Reference convergence points, made by python -m suite.rcp; not to be edited.\n"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, (head + text).encode())
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror}") from error
+    write_text(reference.path(benchmark), head + text)
 
 
 def _print(benchmark: Benchmark, stored: Reference) -> None:

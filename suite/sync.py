@@ -22,8 +22,8 @@ def main(argv: list[str]) -> int:
     """Run the command line `argv`: 0 when MLflow has everything, 1 when it could not be reached."""
     parser = OneLineParser(
         "python -m suite.sync",
-        description="Bring evidence into MLflow: at MLFLOW_TRACKING_URI, or "
-        "else into mlflow.db in the working folder. Nothing is ever brought in twice.",
+        "Bring evidence into MLflow: at MLFLOW_TRACKING_URI, or else into mlflow.db in\n"
+        "the working folder. Nothing is ever brought in twice.",
     )
     parser.add_argument("folder", type=Path, help="an evidence folder, or a folder that holds run_1, run_2, ...")
     parser.add_argument("--follow", action="store_true", help="keep up with a run until it has ended")

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from suite.store.disk import read_safely
+from suite.store.disk import read_safely, reason
 
 MAX_BYTES = 32 << 20  # some eight days at one row a second
 MAX_INTERVAL_MS = 10_000  # a longer pause means that nobody measured: the process was dead, or hung
@@ -149,7 +149,7 @@ def read_samples(path: Path) -> list[Sample]:
     try:
         content = read_safely(path, MAX_BYTES)
     except (OSError, ValueError) as error:
-        raise SamplesError(0, f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        raise SamplesError(0, f"cannot be read: {reason(error)}") from error
     lines = content.split(b"\n")[:-1]
     if not lines or lines[0] != HEADER.encode():
         raise SamplesError(1, f"is not the header {HEADER!r}")

@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import combinations
 
+from suite.errors import shown
 from suite.mlperf import systems
 from suite.mlperf.logs import LogReview
 from suite.mlperf.packages import Group
 from suite.mlperf.scores import droppable
 from suite.mlperf.strict import Traits
-from suite.rules.finding import Finding, shown
+from suite.rules.finding import Finding
 
 _ALIKE = 0.9  # share of equal events from which on two runs are copies
 _MOST = 200  # runs of a folder that are compared

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from suite.errors import shown
 from suite.mlperf.compiling import KeyRule, RuleFile, Ruleset, Test
 from suite.mlperf.lines import Log, LogLine
-from suite.rules.finding import MAX_FINDINGS, Finding, Severity, shown
+from suite.rules.finding import MAX_FINDINGS, Finding, Severity
 
 _REMEMBERED = re.compile(r"s\['(\w+)'\]")
 _MEND_LINE = "submit the log as mlperf_logging.mllog wrote it"

@@ -105,6 +105,11 @@ class Log:
         return ["", *(piece[piece.rfind("\n") + 1 :] for piece in self.pieces[:-1])]
 
 
+def second(ruleset: str) -> float:
+    """One second in the unit of a round's times: the first two log seconds, later ones milliseconds."""
+    return 1.0 if ruleset in ("mlperf-0.5", "mlperf-0.6") else 1000.0
+
+
 def read(content: bytes, ruleset: str, keys: Container[str]) -> Log:
     """The log of `ruleset` in a file's `content`; its well-formed lines are kept if their key is one of `keys`.
 

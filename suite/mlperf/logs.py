@@ -5,20 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
+from suite.errors import shown
 from suite.mlperf import engine, lines, strict
 from suite.mlperf.compiling import compiled
 from suite.mlperf.engine import Outcome
 from suite.mlperf.lines import TOKEN_05, Log
 from suite.mlperf.rulefiles import WITHOUT_RULES
-from suite.rules.finding import MAX_FINDINGS, Finding, shown
-from suite.store.disk import UnsafeFile, read_safely
-
-Verdict = Literal["pass", "fail", "error"]
+from suite.rules.finding import MAX_FINDINGS, Finding, Verdict, verdict_of
+from suite.store.disk import UnsafeFile, read_safely, reason
 
 MAX_BYTES = 128 << 20
-SECOND = {WITHOUT_RULES: 1.0, "mlperf-0.6": 1.0}  # in the unit of the log's times; later rounds: milliseconds
 _KEYS = frozenset({"submission_benchmark", "submission_division", "submission_org", "run_start", "run_stop"})
 
 
@@ -41,21 +38,13 @@ class LogReview:
     traits: strict.Traits = field(default_factory=strict.Traits)
 
 
-def verdict(findings: list[Finding]) -> Verdict:
-    """What follows from findings: notes alone pass."""
-    severities = {finding.severity for finding in findings}
-    return "fail" if "fail" in severities else "error" if "error" in severities else "pass"
-
-
 def review_log(path: Path, label: str, ruleset: str, strict_too: bool) -> LogReview:
     """The review of the log at `path`, which stands as `label` in what is reviewed. Nothing it holds raises."""
     label = shown(label)
     try:
         return _reviewed(read_safely(path, MAX_BYTES), label, ruleset, strict_too)
-    except UnsafeFile as error:
-        found = str(error)
-    except OSError as error:
-        found = error.strerror or "cannot be read"
+    except (UnsafeFile, OSError) as error:
+        found = reason(error)
     except RecursionError:
         found = "holds values that are nested too deeply"
     expected = f"a plain file of at most {MAX_BYTES >> 20} MiB"
@@ -71,8 +60,8 @@ def _reviewed(content: bytes, label: str, ruleset: str, strict_too: bool) -> Log
         rules = compiled(ruleset)
         log = lines.read(content, ruleset, lines.ALL if strict_too else rules.keys | _KEYS)
         outcome = engine.check(rules, log, label)
-    second = SECOND.get(ruleset, 1000.0)
-    official = verdict(outcome.findings)
+    second = lines.second(ruleset)
+    official = verdict_of(outcome.findings)
     values = _first_values(log)
     findings, traits = outcome.findings, strict.Traits()
     if strict_too:
@@ -80,7 +69,7 @@ def _reviewed(content: bytes, label: str, ruleset: str, strict_too: bool) -> Log
         traits = strict.traits(log, outcome)
     return LogReview(
         label,
-        verdict(findings),
+        verdict_of(findings),
         findings[: 2 * MAX_FINDINGS],
         official,
         values.get("submission_benchmark"),

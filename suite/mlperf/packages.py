@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from suite.errors import UserError
-from suite.rules.finding import MAX_FINDINGS, Finding, shown
+from suite.errors import UserError, shown
+from suite.rules.finding import MAX_FINDINGS, Finding
 
 LOG_NAMES = "result_*.txt"
 SCALING = "scaling.json"

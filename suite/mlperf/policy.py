@@ -13,12 +13,12 @@ import yaml
 from pydantic import BaseModel, ConfigDict
 
 from suite.mlperf.lines import LogLine
+from suite.record.parsing import TOLERANCE, close
 
 Departure = tuple[LogLine, str, Any]
 """A line, what was expected, what was found."""
 
 _DATA = Path(__file__).with_name("policy.yaml")
-_TOLERANCE = 1e-6  # relative
 
 
 class Evaluation(BaseModel):
@@ -29,7 +29,7 @@ class Evaluation(BaseModel):
     every: int | None = None
     skip: tuple[float, float] | None = None
     epochs: float | None = None
-    within: float = _TOLERANCE
+    within: float = TOLERANCE
 
 
 class Policy(BaseModel):
@@ -62,12 +62,12 @@ def hyperparameters(policy: Policy, lines: list[LogLine]) -> Iterator[Departure]
         value = line.value["value"]
         if line.key in policy.fixed:
             expected = policy.fixed[line.key]
-            if not _close(number(value), expected):
+            if not close(number(value), expected):
                 yield line, f"{line.key} {expected:g}", value
         elif line.key in policy.scaled:
             factor, other = policy.scaled[line.key]
             base = values.get(other)
-            if base is not None and not _close(number(value), factor * base):
+            if base is not None and not close(number(value), factor * base):
                 yield line, f"{line.key} {factor * base:g}, which is {factor:g} times {other}", value
 
 
@@ -89,7 +89,7 @@ def schedule(policy: Policy, lines: list[LogLine]) -> Iterator[Departure]:
         skip = evaluation.skip
         skipped = math.floor(skip[0] * batch + skip[1]) if skip else 0
         first, slack = (skipped + 1) * step, batch if skip else math.inf
-    if places and abs(places[0][1] - first) > slack * (1 + _TOLERANCE):
+    if places and abs(places[0][1] - first) > slack * (1 + TOLERANCE):
         yield places[0][0], f"the first evaluation at {unit} {first:g}", f"{unit} {places[0][1]:g}"
     for (_, before), (line, place) in pairwise(places):
         if not math.isclose(place - before, step, rel_tol=evaluation.within) and place != before:
@@ -110,7 +110,3 @@ def number(value: Any) -> float | None:
 def _metadata_number(line: LogLine, key: str) -> float | None:
     metadata = line.value["metadata"]
     return number(metadata.get(key)) if isinstance(metadata, dict) else None
-
-
-def _close(found: float | None, expected: float) -> bool:
-    return found is not None and math.isclose(found, expected, rel_tol=_TOLERANCE, abs_tol=1e-12)

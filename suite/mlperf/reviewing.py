@@ -6,23 +6,20 @@ import gc
 import multiprocessing
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from suite.errors import shown
 from suite.mlperf import comparing, packages, rulefiles, systems
 from suite.mlperf.compiling import compiled
-from suite.mlperf.logs import LogReview, Verdict, review_log, verdict
+from suite.mlperf.logs import LogReview, review_log
 from suite.mlperf.packages import LOG_NAMES, Package
 from suite.mlperf.rulefiles import WITHOUT_RULES
 from suite.mlperf.scores import Score, droppable, scaling_factor, score
 from suite.mlperf.strict import RULES
-from suite.rules.finding import Finding, shown
-
-Progress = Callable[[int, int], None]
-"""Told after each log: how many are done, how many there are."""
+from suite.rules.finding import Finding, Progress, Verdict, verdict_of
 
 _PARALLEL_FROM = 16  # logs; below it other processes cost more than they bring
 _CHUNK = 8
@@ -53,32 +50,13 @@ class Review:
     provenance: Provenance
     counting: list[Finding]
 
-    def as_json(self) -> dict[str, Any]:
-        """The object that `--json` prints; its findings are all, those of the logs as well."""
-        return {
-            "verdict": self.verdict,
-            "findings": [asdict(finding) for finding in self.all_findings],
-            "logs": [
-                {
-                    "path": log.path,
-                    "verdict": log.verdict,
-                    "benchmark": log.benchmark,
-                    "minutes": log.minutes,
-                    "findings": [asdict(finding) for finding in log.findings],
-                }
-                for log in self.logs
-            ],
-            "scores": [asdict(each) for each in self.scores],
-            "provenance": asdict(self.provenance),
-        }
-
     @property
     def all_findings(self) -> list[Finding]:
         """The findings of the package, then those of its logs."""
         return [*self.findings, *(finding for log in self.logs for finding in log.findings)]
 
 
-def review(path: Path, ruleset: str, strict: bool = False, progress: Progress | None = None) -> Review:
+def review(path: Path, ruleset: str, strict: bool = False, progress: Progress = lambda done, of: None) -> Review:
     """Review the log or the folder at `path` by `ruleset` (`rulefiles.rulesets`); `strict`: also by our own checks.
 
     Logs of a folder are reviewed by as many processes as there are cores; each holds one log at a time.
@@ -97,8 +75,7 @@ def review(path: Path, ruleset: str, strict: bool = False, progress: Progress | 
     logs: list[LogReview] = []
     for log in _reviewed(tasks, ruleset):
         logs.append(log)
-        if progress:
-            progress(len(logs), len(tasks))
+        progress(len(logs), len(tasks))
     return _joined(package, logs, provenance)
 
 
@@ -149,7 +126,7 @@ def _joined(package: Package, logs: list[LogReview], provenance: Provenance) -> 
             for run in runs:
                 refused += (each for each in run.findings if run not in failed or each.rule in RULES)
     counting = [*findings, *refused]
-    return Review(verdict(counting), findings, logs, scores, provenance, counting)
+    return Review(verdict_of(counting), findings, logs, scores, provenance, counting)
 
 
 def _unruled() -> Finding:

@@ -58,11 +58,7 @@ def known(ruleset: str) -> str:
 @cache
 def wheel_version() -> str:
     """The version of the installed wheel. Raises UserError unless it is the pinned one."""
-    pinned = _table()[0]
-    try:
-        found = metadata.version(WHEEL)
-    except metadata.PackageNotFoundError:
-        found = "none"
+    pinned, found = _table()[0], metadata.version(WHEEL)
     if found != pinned:
         raise UserError(
             f"{WHEEL} {pinned} holds the rules of MLPerf, installed is {found}: pip install {WHEEL}=={pinned}"

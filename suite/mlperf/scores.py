@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from mlperf_logging.benchmark_meta import get_result_file_counts
 
+from suite.errors import shown
 from suite.mlperf.logs import LogReview
 from suite.mlperf.packages import SCALING, Group
-from suite.rules.finding import Finding, shown
+from suite.rules.finding import Finding
 from suite.store.disk import UnsafeFile, read_safely
 
 _RUNS: dict[str, int] = get_result_file_counts("training")

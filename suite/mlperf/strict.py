@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from suite.errors import shown
 from suite.mlperf import policy
 from suite.mlperf.engine import Outcome
 from suite.mlperf.lines import Log, LogLine
-from suite.rules.finding import MAX_FINDINGS, Finding, shown
+from suite.rules.finding import MAX_FINDINGS, Finding
 
 RULES = {
     "mlperf-strict/hyperparameter": "A hyperparameter that the policy fixes has its value.",

@@ -5,19 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from suite.errors import shown
 from suite.mlperf.packages import Group
 from suite.record.system import KEYS
-from suite.rules.finding import Finding, Severity, shown
+from suite.rules.claims import SPELLED
+from suite.rules.finding import Finding, Severity
 from suite.store.disk import UnsafeFile, read_safely
 
 MAX_BYTES = 1 << 20
 UNCHECKED = ("mlperf-0.5", "mlperf-0.6", "mlperf-0.7")
-STATUSES = (
-    "Available on-premise",
-    "Available cloud",
-    "Research, Development, or Internal (RDI)",
-    "Preview",
-)
 
 
 def description(group: Group) -> dict[str, Any]:
@@ -65,7 +61,7 @@ def findings(group: Group, ruleset: str) -> list[Finding]:
     except (OSError, ValueError) as error:
         return [finding("one JSON object", str(error), "describe the system in JSON", severity)]
     made = [finding(f"the field {key}", "none", f"add {key}", severity) for key in KEYS if key not in described]
-    if ruleset not in UNCHECKED and "status" in described and described["status"] not in STATUSES:
-        expected = f"a status of {'; '.join(STATUSES)}"
+    if ruleset not in UNCHECKED and "status" in described and described["status"] not in SPELLED.values():
+        expected = f"a status of {'; '.join(SPELLED.values())}"
         made.append(finding(expected, shown(described["status"]), "spell the status so", "note"))
     return made

@@ -5,9 +5,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Sequence
+from typing import Any
 
 import jinja2
 from markupsafe import Markup
+
+from suite import __version__
+from suite.plots import charts
+from suite.record.summary import format_cost, format_count, format_energy, format_seconds
 
 _JOINTS = re.compile(r"(?<=[^\W_][-_/+,:;=@])(?=\w)")
 POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'"
@@ -23,6 +29,24 @@ def environment(*packages: str) -> jinja2.Environment:
     )
     made.filters["jointed"] = jointed
     return made
+
+
+def page(name: str, packages: Sequence[str], css: Sequence[str], js: Sequence[str], **values: Any) -> str:
+    """A page of the template `name`, with its style and script, and with what every page can show."""
+    templates = environment(*packages)
+    style, script = source(templates, *css), source(templates, *js)
+    return templates.get_template(name).render(
+        css=style,
+        js=script,
+        policy=policy(style, script),
+        version=__version__,
+        format_seconds=format_seconds,
+        format_cost=format_cost,
+        format_count=format_count,
+        format_energy=format_energy,
+        **charts.FRAME,
+        **values,
+    )
 
 
 def jointed(text: str) -> Markup:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import importlib
 import logging
 import os
 import re
@@ -19,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from suite.errors import UserError
 from suite.record.scoring import olympic_mean
@@ -150,20 +149,22 @@ class Mirror:
         self._run = run
 
     def _send_params(self, client: MlflowClient, run: Run) -> None:
-        entities = _entities()
-        missing = [entities.Param(k, v) for k, v in self.view.params.items() if k not in run.data.params]
+        from mlflow.entities import Param
+
+        missing = [Param(k, v) for k, v in self.view.params.items() if k not in run.data.params]
         for at in range(0, len(missing), _PARAMS_PER_REQUEST):
             client.log_batch(run.info.run_id, params=missing[at : at + _PARAMS_PER_REQUEST])
 
     def _send(self, client: MlflowClient) -> None:
         assert self._run is not None
-        entities = _entities()
-        tags = [entities.RunTag(k, v) for k, v in self.view.tags.items() if self._tags.get(k) != v]
+        from mlflow.entities import Metric, RunTag
+
+        tags = [RunTag(k, v) for k, v in self.view.tags.items() if self._tags.get(k) != v]
         fresh = {(p.key, p.time_ms, p.step): p for p in self._points}
         missing = [point for identity, point in fresh.items() if identity not in self._present]
         for at in range(0, max(len(missing), bool(tags)), _METRICS_PER_REQUEST):
             batch = missing[at : at + _METRICS_PER_REQUEST]
-            metrics = [entities.Metric(p.key, p.value, p.time_ms, p.step) for p in batch]
+            metrics = [Metric(p.key, p.value, p.time_ms, p.step) for p in batch]
             client.log_batch(self._run.info.run_id, metrics=metrics, tags=tags if at == 0 else [])
             self.sent += len(batch)
         self._present |= fresh.keys()
@@ -204,20 +205,14 @@ class Mirror:
         client.set_terminated(parent_id, "FINISHED", max(ends))
 
 
-def _entities() -> Any:
-    return importlib.import_module("mlflow.entities")
-
-
 def _connect() -> MlflowClient:
-    """MLflow's client, with MLflow's own output and telemetry off. Raises UserError when MLflow is not installed."""
+    """MLflow's client, with MLflow's own output and telemetry off."""
     os.environ |= _SETTINGS
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")  # an attempt that failed is repeated as a whole
     for name in ("mlflow", "alembic", "urllib3"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    try:
-        from mlflow import MlflowClient
-    except ModuleNotFoundError as error:
-        raise UserError(f"MLflow cannot be imported ({error}): pip install -c constraints.txt mlflow") from error
+    from mlflow import MlflowClient  # slow to import
+
     return MlflowClient(tracking_uri())
 
 

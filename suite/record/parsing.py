@@ -8,7 +8,10 @@ from typing import Any, NoReturn
 
 import yaml
 
+from suite.errors import shown
+
 MAX_DEPTH = 50
+TOLERANCE = 1e-6  # relative, between a figure and the same figure derived again
 _MAX_INT = 2**63
 
 KeyPath = tuple[str | int, ...]
@@ -141,6 +144,11 @@ def number(value: Any) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
+def text(value: Any) -> str | None:
+    """`value` as short plain text if it is text, else None."""
+    return shown(value) if isinstance(value, str) else None
+
+
 def whole(value: Any) -> int | None:
     """`value` if it is a whole number from 0, else None."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
@@ -153,6 +161,12 @@ def same(a: Any, b: Any) -> bool:
     if isinstance(a, list) and isinstance(b, list):
         return len(a) == len(b) and all(map(same, a, b))
     return isinstance(a, bool) == isinstance(b, bool) and bool(a == b)
+
+
+def close(a: Any, b: Any) -> bool:
+    """Whether two values are numbers that differ by no more than rounding."""
+    a, b = number(a), number(b)
+    return a is not None and b is not None and math.isclose(a, b, rel_tol=TOLERANCE, abs_tol=1e-12)
 
 
 def differences(expected: Any, found: Any, path: KeyPath = ()) -> list[tuple[KeyPath, Any, Any]]:

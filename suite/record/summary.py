@@ -9,7 +9,9 @@ from typing import Any
 from mlperf_logging.mllog import constants as keys
 
 from suite.config.logkeys import COST, ENERGY, ENVIRONMENT, RESTART
-from suite.record.mllog import Line, evaluations
+from suite.errors import shown
+from suite.record.mllog import Line, evaluations, samples_of
+from suite.record.parsing import number, text
 
 
 @dataclass(frozen=True)
@@ -19,17 +21,17 @@ class Summary:
     `seconds` runs from run_start to run_stop; `cost` is in `currency`; `energy_source` is `estimated` for an estimate.
     """
 
-    status: str | None
-    reason: str | None
-    quality: float | None
-    samples: int | None
-    seconds: float | None
-    cost: float | None
-    currency: str | None
-    joules: float | None
-    energy_source: str | None
-    noise: tuple[str, ...]
-    restarts: int
+    status: str | None = None
+    reason: str | None = None
+    quality: float | None = None
+    samples: int | None = None
+    seconds: float | None = None
+    cost: float | None = None
+    currency: str | None = None
+    joules: float | None = None
+    energy_source: str | None = None
+    noise: tuple[str, ...] = ()
+    restarts: int = 0
 
     @property
     def converged(self) -> bool:
@@ -38,25 +40,32 @@ class Summary:
 
 
 def summarise(lines: Sequence[Line]) -> Summary:
-    """The summary of a log's lines, complete or not."""
-    last: dict[str, Line] = {line.key: line for line in lines}
-    noise: list[Any] = [r for line in lines if line.key == ENVIRONMENT for r in line.metadata.get("reasons", [])]
-    start = next((line for line in lines if line.key == keys.RUN_START), None)
-    stop, counting = last.get(keys.RUN_STOP), evaluations(lines)
-    cost, energy = last.get(COST), last.get(ENERGY)
+    """The summary of a log's lines, complete or not. A stranger's log raises nothing: a value of a wrong type is None.
+
+    `noise` has the reasons of each environment line that is not quiet.
+    """
+    first = {line.key: line for line in reversed(lines)}
+    last = {line.key: line for line in lines}
+    start, stop, counting = first.get(keys.RUN_START), last.get(keys.RUN_STOP), evaluations(lines)
+    cost, energy = first.get(COST), first.get(ENERGY)
+    noisy = [line for line in lines if line.key == ENVIRONMENT and line.value != "quiet"]
     return Summary(
-        status=stop.metadata.get(keys.STATUS) if stop else None,
-        reason=stop.metadata.get("reason") if stop else None,
-        quality=counting[-1].value if counting else None,
-        samples=stop.metadata.get(keys.SAMPLES_COUNT) if stop else None,
+        status=text(stop.metadata.get(keys.STATUS)) if stop else None,
+        reason=text(stop.metadata.get("reason")) if stop else None,
+        quality=number(counting[-1].value) if counting else None,
+        samples=samples_of(stop) if stop else None,
         seconds=(stop.time_ms - start.time_ms) / 1000 if start and stop else None,
-        cost=cost.value if cost else None,
-        currency=cost.metadata.get("currency") if cost else None,
-        joules=energy.value if energy else None,
-        energy_source=energy.metadata.get("source") if energy else None,
-        noise=tuple(dict.fromkeys(str(reason) for reason in noise)),
+        cost=number(cost.value) if cost else None,
+        currency=text(cost.metadata.get("currency")) if cost else None,
+        joules=number(energy.value) if energy else None,
+        energy_source=text(energy.metadata.get("source")) if energy else None,
+        noise=tuple(shown(_reasons(line.metadata.get("reasons"))) for line in noisy),
         restarts=sum(line.key == RESTART for line in lines),
     )
+
+
+def _reasons(value: Any) -> str:
+    return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def format_seconds(seconds: float | None) -> str:

@@ -108,18 +108,18 @@ def versions() -> dict[str, str]:
 def git() -> dict[str, Any]:
     """The project's git revision and whether its code differs from it; both None outside its own repository."""
     try:
-        top, revision = _git("rev-parse", "--show-toplevel", "HEAD").splitlines()
+        top, revision = git_output("rev-parse", "--show-toplevel", "HEAD").decode().splitlines()
         if Path(top).resolve() == ROOT:
-            changes = _git("status", "--porcelain", "--untracked-files=all", "--", *CODE)
+            changes = git_output("status", "--porcelain", "--untracked-files=all", "--", *CODE)
             return {"revision": revision, "dirty": bool(changes)}
     except (OSError, ValueError, subprocess.SubprocessError):
         pass
     return {"revision": None, "dirty": None}
 
 
-def _git(*words: str) -> str:
-    call = ["git", "-C", str(ROOT), *words]
-    return subprocess.run(call, capture_output=True, text=True, timeout=60, check=True).stdout
+def git_output(*words: str) -> bytes:
+    """What a git command says of the project. Raises OSError or SubprocessError where it cannot."""
+    return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, timeout=60, check=True).stdout
 
 
 def _host(machine: Machine) -> dict[str, Any]:

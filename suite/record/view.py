@@ -19,6 +19,7 @@ from mlperf_logging.mllog import constants as keys
 from suite.config import logkeys
 from suite.measure.energy import Sample, SamplesError, read_samples
 from suite.record import evidence, mllog
+from suite.record.parsing import number
 from suite.store.disk import read_safely
 
 MAX_PARAMS = 1000
@@ -125,7 +126,7 @@ class View:
     def _points(self, line: mllog.Line) -> Iterator[Point]:
         if not 0 <= line.time_ms <= _INT64:
             return
-        metadata, value = line.metadata, _number(line.value)
+        metadata, value = line.metadata, number(line.value)
         samples = metadata.get(keys.SAMPLES_COUNT)
         if isinstance(samples, int) and 0 <= samples <= _INT64:
             self._samples = samples
@@ -152,8 +153,8 @@ class View:
                 self.started_ms = line.time_ms
                 self._tag("status", "running")
             case logkeys.TRACKED if isinstance(line.value, dict):
-                yield from at_samples("samples_per_second", _number(line.value.get("throughput")))
-                yield from at_samples("train_loss", _number(line.value.get("loss")))
+                yield from at_samples("samples_per_second", number(line.value.get("throughput")))
+                yield from at_samples("train_loss", number(line.value.get("loss")))
             case keys.EVAL_ACCURACY:
                 yield from at_samples(self._metric, value)
                 if value is not None and self.started_ms is not None:
@@ -161,7 +162,7 @@ class View:
                 metrics = metadata.get("metrics")
                 for name, other in islice(metrics.items() if isinstance(metrics, dict) else (), MAX_METRICS):
                     if _plain(name) != self._metric:
-                        yield from at_samples(_plain(name), _number(other))
+                        yield from at_samples(_plain(name), number(other))
             case keys.RUN_STOP if self.started_ms is not None and self.ended_ms is None:
                 self.ended_ms = line.time_ms
                 self._tag("status", metadata.get(keys.STATUS))
@@ -206,13 +207,6 @@ class View:
 def _plain(name: str) -> str:
     """A key that every MLflow store takes."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:100] or "_"
-
-
-def _number(value: Any) -> float | None:
-    """A JSON number as a finite float; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e300:
-        return None
-    return float(value)
 
 
 def _resolved(path: Path) -> tuple[dict[str, Any], dict[str, str]]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from suite.errors import OneLineParser, UserError, command, unknown
+from suite.errors import OneLineParser, UserError, command, shown, unknown
 from suite.plots.curves import svg
 from suite.record.summary import format_count
 from suite.results import page
@@ -20,8 +20,7 @@ from suite.review.drawn import groups
 from suite.review.excerpt import excerpts
 from suite.review.page import html as review_page
 from suite.review.progress import bar
-from suite.rules.finding import shown
-from suite.store.disk import write_atomically
+from suite.store.disk import write_text
 
 EPILOG = """\
 FOLDER is the out= folder of python -m suite.run, a submission, or a folder that holds several of these; a folder of
@@ -53,7 +52,7 @@ def main(argv: list[str]) -> int:
     if args.html:
         _page(args.html, found, entries, _reference(args.reference, entries))
     if args.curves:
-        _write(args.curves, svg(figures(entries)))
+        write_text(args.curves, svg(figures(entries)))
     if args.markdown or not (args.curves or args.html):
         print(markdown(entries), end="")
     return 0
@@ -86,10 +85,10 @@ def _page(path: Path, found: Sequence[Read], entries: Sequence[Entry], reference
     for at, each in enumerate(found, 1):
         root, made = each.source.folder, each.report
         reviews[str(root), each.source.ruleset] = folder / f"{at}.html"
-        _write(folder / f"{at}.html", review_page(made, excerpts(root, made.findings), groups(made, root)))
-    _write(path.with_suffix(".csv"), as_csv(entries, path))
-    _write(path.with_suffix(".json"), as_json(entries, path))
-    _write(path, page.html(entries, path, reviews, reference))
+        write_text(folder / f"{at}.html", review_page(made, excerpts(root, made.findings), groups(made, root)))
+    write_text(path.with_suffix(".csv"), as_csv(entries, path))
+    write_text(path.with_suffix(".json"), as_json(entries, path))
+    write_text(path, page.html(entries, path, reviews, reference))
     count = format_count(len(entries), "result")
     print(f"{path}: {count}; beside it {path.stem}.csv, {path.stem}.json and {folder.name}/")
 
@@ -108,8 +107,6 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
         prog="python -m suite.results",
         description="Show results side by side.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("words", nargs="+", metavar="FOLDER", help="results; also mlperf-X.Y=FOLDER, data_dir=FOLDER")
     parser.add_argument("--markdown", action="store_true", help="print tables in Markdown (the default)")
@@ -124,14 +121,6 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     if args.reference and not args.html:
         raise UserError("--reference is for the page: give --html with it")
     return args
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, text.encode(errors="replace"))
-    except OSError as error:
-        raise UserError(f"cannot write {shown(str(path))}: {error.strerror}") from error
 
 
 if __name__ == "__main__":

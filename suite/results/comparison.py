@@ -11,7 +11,8 @@ from scipy.stats import bootstrap
 
 from suite.errors import UserError
 from suite.record.summary import format_cost, format_energy, format_seconds
-from suite.results.entry import ESTIMATED, Entry, Run, remarks, values
+from suite.results.entry import ESTIMATED, Entry, remarks, values
+from suite.rules.verdict import RunReview
 
 CONFIDENCE = 0.95
 LEAST_RUNS = 3  # of a side; fewer leave no spread to speak of
@@ -130,17 +131,17 @@ def _grouped(entries: Sequence[Entry], names: Sequence[str]) -> dict[tuple[str, 
 
 def _compared(benchmark: str, a: Sequence[Entry], b: Sequence[Entry]) -> Comparison:
     runs = [[run for entry in side for run in entry.runs] for side in (a, b)]
-    currencies = {run.currency for side in runs for run in side}
+    currencies = {run.summary.currency for side in runs for run in side}
     currency = currencies.pop() if len(currencies) == 1 else None
     sources = [_source(side) for side in runs]
     figures = [
-        _figure("time to quality", runs, lambda run: run.seconds, [format_seconds] * 2),
-        _figure("samples to quality", runs, lambda run: run.samples, [lambda value: f"{value:,.0f}"] * 2),
-        _figure("energy", runs, lambda run: run.joules, [_energy(source) for source in sources]),
+        _figure("time to quality", runs, lambda run: run.summary.seconds, [format_seconds] * 2),
+        _figure("samples to quality", runs, lambda run: run.summary.samples, [lambda value: f"{value:,.0f}"] * 2),
+        _figure("energy", runs, lambda run: run.summary.joules, [_energy(source) for source in sources]),
         _figure(
             "cost",
             runs,
-            lambda run: run.cost if currency else None,
+            lambda run: run.summary.cost if currency else None,
             [lambda value: format_cost(value, currency)] * 2,
         ),
     ]
@@ -149,12 +150,12 @@ def _compared(benchmark: str, a: Sequence[Entry], b: Sequence[Entry]) -> Compari
 
 def _figure(
     name: str,
-    runs: Sequence[Sequence[Run]],
-    of: Callable[[Run], float | None],
+    runs: Sequence[Sequence[RunReview]],
+    of: Callable[[RunReview], float | None],
     shown: Sequence[Callable[[float], str]],
 ) -> Figure:
     found = [values(side, of) for side in runs]
-    whole = [len(each) == sum(run.reached for run in side) for each, side in zip(found, runs, strict=True)]
+    whole = [len(each) == sum(run.converged for run in side) for each, side in zip(found, runs, strict=True)]
     a, b = (float(np.mean(each)) if each and all_ else None for each, all_ in zip(found, whole, strict=True))
     texts = ["not known" if mean is None else text(mean) for mean, text in zip((a, b), shown, strict=True)]
     if a is None or b is None or a <= 0:
@@ -166,11 +167,11 @@ def _side(entries: Sequence[Entry]) -> Side:
     systems = sorted({f"{entry.system}, {entry.framework}" for entry in entries})
     runs = [run for entry in entries for run in entry.runs]
     said = dict.fromkeys(text for entry in entries for text in remarks(entry))
-    return Side("; ".join(systems), len(runs), sum(run.reached for run in runs), tuple(said))
+    return Side("; ".join(systems), len(runs), sum(run.converged for run in runs), tuple(said))
 
 
-def _source(runs: Sequence[Run]) -> str:
-    found = sorted({run.energy_source for run in runs if run.energy_source})
+def _source(runs: Sequence[RunReview]) -> str:
+    found = sorted({run.summary.energy_source for run in runs if run.summary.energy_source})
     return ESTIMATED if ESTIMATED in found else ", ".join(found)
 
 

@@ -23,8 +23,10 @@ def figures(entries: Sequence[Entry]) -> list[Figure]:
 
 def _figure(benchmark: str, entries: Sequence[Entry]) -> Figure:
     names = sorted({entry.framework for entry in entries})
-    runs = [(entry.framework, run) for entry in entries for run in entry.runs if run.history.points]
-    group = Group(benchmark, entries[0].metric, entries[0].target, [(name, run.history) for name, run in runs])
+    runs = [(entry, run) for entry in entries for run in entry.runs if run.history.points]
+    group = Group(
+        benchmark, entries[0].metric, entries[0].target, [(entry.framework, run.history) for entry, run in runs]
+    )
     drawn = []
     for axis in AXES:
         chart = charts.chart(group, axis)
@@ -32,8 +34,8 @@ def _figure(benchmark: str, entries: Sequence[Entry]) -> Figure:
             kinds = [names.index(curve.name) % charts.KINDS for curve in chart.curves]
             curves = [replace(curve, kind=kind) for curve, kind in zip(chart.curves, kinds, strict=True)]
             drawn.append(replace(chart, curves=curves))
-    ends = ["cross" if not run.reached else "ring" if run.noise else "dot" for _, run in runs]
-    lost = Counter(f"{run.lost} (cross)" for _, run in runs if not run.reached)
+    ends = ["cross" if not run.converged else "ring" if run.summary.noise else "dot" for _, run in runs]
+    lost = Counter(f"{entry.lost} (cross)" for entry, run in runs if not run.converged)
     lost["NOISY (ring)"] = ends.count("ring")
     remarks = ", ".join(f"{count} of {len(runs)} {word}" for word, count in lost.items() if count)
     return Figure(benchmark, drawn, names, ends, remarks)

@@ -19,30 +19,19 @@ COLUMNS = (
     *("ruleset", "verdict", "findings", "runs", "runs_needed", "reached", "noisy", "seconds", "normalisation"),
     *("seconds_min", "seconds_max", "cost", "currency", "joules", "energy_source", "remarks", "evidence"),
 )
+FIGURES = ("quality", "samples", "seconds", "cost", "currency", "joules", "energy_source", "noise")  # of a run
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for one
 
 
 def row(number: int, entry: Entry, page: Path) -> dict[str, Any]:
     """A result's figures by `COLUMNS`; what is not known is None. The evidence is where it lies, seen from the page."""
     times = entry.times
-    return {
+    made = dict.fromkeys(COLUMNS) | {name: getattr(entry, name) for name in COLUMNS if hasattr(entry, name)}
+    return made | {
         "number": number,
-        **{name: getattr(entry, name) for name in COLUMNS[1:9]},
-        "ruleset": entry.ruleset,
-        "verdict": entry.verdict,
-        "findings": entry.findings,
         "runs": len(entry.runs),
-        "runs_needed": entry.runs_needed,
-        "reached": entry.reached,
-        "noisy": entry.noisy,
-        "seconds": entry.seconds,
-        "normalisation": entry.normalisation,
         "seconds_min": times[0] if times else None,
         "seconds_max": times[-1] if times else None,
-        "cost": entry.cost,
-        "currency": entry.currency,
-        "joules": entry.joules,
-        "energy_source": entry.energy_source,
         "remarks": remarks(entry),
         "evidence": place(page, Path(entry.source), entry.path),
     }
@@ -65,12 +54,18 @@ def as_json(entries: Sequence[Entry], page: Path) -> str:
 
 
 def _runs(entry: Entry) -> list[dict[str, Any]]:
-    made = []
-    for run in entry.runs:
-        values = asdict(run)
-        points = values.pop("history")["points"]
-        made.append({**values, "evaluations": points})
-    return made
+    return [
+        {
+            "path": run.path,
+            "verdict": run.verdict,
+            "reached": run.converged,
+            "seed": run.seed,
+            **{name: getattr(run.summary, name) for name in FIGURES},
+            "lost": entry.lost,
+            "evaluations": [asdict(point) for point in run.history.points],
+        }
+        for run in entry.runs
+    ]
 
 
 def _cell(value: Any) -> Any:

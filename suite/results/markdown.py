@@ -10,8 +10,9 @@ from itertools import groupby
 
 from suite.record.scoring import olympic_mean
 from suite.record.summary import format_cost, format_energy, format_seconds
-from suite.results.entry import ESTIMATED, Entry, Run, normalised, remarks, score, values
+from suite.results.entry import ESTIMATED, Entry, normalised, remarks, score, values
 from suite.review.model import SUITE
+from suite.rules.verdict import RunReview
 
 _SPECIAL = re.compile(r"([\\`*{}\[\]<>#|~&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
 NONE = "not known"
@@ -47,18 +48,20 @@ def _runs(entries: Sequence[Entry]) -> Iterator[str]:
     yield from _head((*head, "cost", "machine was", "review"))
     for entry in entries:
         for run in sorted(entry.runs, key=lambda run: (run.seed is None, run.seed)):
-            samples = _count(run.samples)
+            samples = _count(run.summary.samples)
             quiet = "quiet" if entry.ruleset == SUITE else NONE
             yield _row(
                 text(entry.framework),
                 NONE if run.seed is None else str(run.seed),
-                "yes" if run.reached else f"**{run.lost}**",
-                format_seconds(run.seconds) if run.reached else f"none; ended after {format_seconds(run.seconds)}",
-                samples if run.reached else f"none; ended after {samples}",
-                NONE if run.quality is None else f"{run.quality:.5g}",
-                energy(run.joules, run.energy_source),
-                text(format_cost(run.cost, run.currency)),
-                text("NOISY: " + "; ".join(run.noise)) if run.noise else quiet,
+                "yes" if run.converged else f"**{entry.lost}**",
+                format_seconds(run.summary.seconds)
+                if run.converged
+                else f"none; ended after {format_seconds(run.summary.seconds)}",
+                samples if run.converged else f"none; ended after {samples}",
+                NONE if run.summary.quality is None else f"{run.summary.quality:.5g}",
+                energy(run.summary.joules, run.summary.energy_source),
+                text(format_cost(run.summary.cost, run.summary.currency)),
+                text("NOISY: " + "; ".join(run.summary.noise)) if run.summary.noise else quiet,
                 "pass" if run.verdict == "pass" else f"**{run.verdict}**",
             )
 
@@ -73,9 +76,9 @@ def _frameworks(entries: Sequence[Entry]) -> Iterator[str]:
             text(framework),
             f"{made.reached} of {len(made.runs)}",
             "no score" if made.seconds is None else format_seconds(made.seconds) + (f" ({factor})" if factor else ""),
-            _spread(made.runs, lambda run: run.seconds, format_seconds),
+            _spread(made.runs, lambda run: run.summary.seconds, format_seconds),
             _mean_samples(made.runs),
-            _spread(made.runs, lambda run: run.samples, lambda value: f"{value:,.0f}"),
+            _spread(made.runs, lambda run: run.summary.samples, lambda value: f"{value:,.0f}"),
             energy(made.joules, made.energy_source),
             text(format_cost(made.cost, made.currency)),
             "; ".join(f"**{remark}**" for remark in remarks(made)) or "none",
@@ -97,19 +100,19 @@ def energy(joules: float | None, source: str | None) -> str:
     return f"~ {made}" if joules is not None and ESTIMATED in (source or "") else made
 
 
-def _spread(runs: Sequence[Run], of: Callable[[Run], float | None], shown: Callable[[float], str]) -> str:
+def _spread(runs: Sequence[RunReview], of: Callable[[RunReview], float | None], shown: Callable[[float], str]) -> str:
     """The median and the range of a figure over the runs that reached the target."""
     found = values(runs, of)
     if not found:
-        return NONE if any(run.reached for run in runs) else "none"
+        return NONE if any(run.converged for run in runs) else "none"
     spread = f" ({shown(min(found))} to {shown(max(found))})" if len(found) > 1 else ""
     return shown(statistics.median(found)) + spread
 
 
-def _mean_samples(runs: Sequence[Run]) -> str:
-    if any(run.reached and run.samples is None for run in runs):
+def _mean_samples(runs: Sequence[RunReview]) -> str:
+    if any(run.converged and run.summary.samples is None for run in runs):
         return NONE
-    mean = olympic_mean([run.samples if run.reached else None for run in runs])
+    mean = olympic_mean([run.summary.samples if run.converged else None for run in runs])
     return "no score" if mean is None else f"{mean:,.0f}"
 
 

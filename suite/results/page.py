@@ -7,15 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
-from suite import __version__
-from suite.plots import charts
+from suite.plots import charts, templates
 from suite.plots.charts import Group
 from suite.plots.scatter import TOP
-from suite.plots.templates import environment, policy, source
-from suite.record.summary import format_cost, format_count, format_energy, format_seconds
-from suite.results.entry import Entry, Run, normalised, remarks
+from suite.results.entry import Entry, normalised, remarks
 from suite.results.places import link
 from suite.results.scatters import scatters
+from suite.rules.verdict import RunReview
 
 MAX_RUNS = 20  # whose curves are drawn, of one result
 MAX_POINTS = 40  # of a drawn curve
@@ -29,10 +27,12 @@ def html(
 
     `reviews` gives the review of each source by a ruleset. `reference` is the system that times are held to at first.
     """
-    templates = environment("suite.results", "suite.plots")
-    css, js = source(templates, "page.css", "board.css"), source(templates, "page.js", "board.js")
     systems = sorted({system_of(entry) for entry in entries})
-    return templates.get_template("board.html").render(
+    return templates.page(
+        "board.html",
+        ("suite.results", "suite.plots"),
+        css=("page.css", "board.css"),
+        js=("page.js", "board.js"),
         entries=list(enumerate(entries, 1)),
         filters=[(name, sorted({getattr(entry, name) for entry in entries})) for name in FILTERS],
         systems=systems,
@@ -49,15 +49,6 @@ def html(
         review=lambda entry: link(page, at) if (at := reviews.get((entry.source, entry.ruleset))) else None,
         beside=page.with_suffix("").name,
         quote=quote,
-        format_seconds=format_seconds,
-        format_cost=format_cost,
-        format_count=format_count,
-        format_energy=format_energy,
-        version=__version__,
-        css=css,
-        js=js,
-        policy=policy(css, js),
-        **charts.FRAME,
     )
 
 
@@ -80,24 +71,24 @@ def ratios(entries: Sequence[Entry], reference: str | None) -> list[float | None
 
 def drawings(entry: Entry) -> list[charts.Chart]:
     """Quality over samples and over time, a curve for each run."""
-    runs = [(_name(run), thinned(run)) for run in entry.runs[:MAX_RUNS]]
+    runs = [(_name(entry, run), thinned(run)) for run in entry.runs[:MAX_RUNS]]
     group = Group("", entry.metric, entry.target, [(name, run.history) for name, run in runs])
     axes: tuple[charts.Axis, ...] = ("samples", "seconds")
     return [chart for axis in axes if (chart := charts.chart(group, axis))]
 
 
-def thinned(run: Run) -> Run:
+def thinned(run: RunReview) -> RunReview:
     """A run with at most `MAX_POINTS` of its evaluations, the last among them."""
     points = run.history.points
     step = -(-len(points) // MAX_POINTS) or 1
     return replace(run, history=replace(run.history, points=points[::-1][::step][::-1]))
 
 
-def run_name(run: Run) -> str:
+def run_name(run: RunReview) -> str:
     """What a run is called beside the others of its result: its folder, or of MLPerf's its log."""
     folder, _, log = run.path.rpartition("/")
     return (folder.rpartition("/")[2] or run.path) if run.seed is not None else log
 
 
-def _name(run: Run) -> str:
-    return run_name(run) + ("" if run.reached else f", {run.lost}") + (", NOISY" if run.noise else "")
+def _name(entry: Entry, run: RunReview) -> str:
+    return run_name(run) + ("" if run.converged else f", {entry.lost}") + (", NOISY" if run.summary.noise else "")

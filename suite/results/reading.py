@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from suite.errors import UserError, unknown
+from suite.errors import UserError, shown, split_options
 from suite.mlperf import packages, systems
 from suite.mlperf.scores import Score
 from suite.record.parsing import MalformedError, number, whole
-from suite.results.entry import Entry, Run
+from suite.record.summary import Summary
+from suite.results.entry import Entry
 from suite.review.drawn import history_of
 from suite.review.model import SUITE, Report, report
 from suite.rules.claims import SPELLED, UNDECIDED, UNNAMED
-from suite.rules.finding import Finding, shown
+from suite.rules.finding import Finding, Progress, verdict_of
 from suite.rules.seals import NAME, SEAL, Seal
-from suite.rules.verdict import Progress, ResultReview, verdict_of
+from suite.rules.verdict import ResultReview, RunReview
 from suite.store.disk import UnsafeFile
 
 UNKNOWN = "not known"
@@ -43,18 +44,12 @@ class Source:
 
 def sources(words: Sequence[str], data_dir: str | None) -> tuple[list[Source], str | None]:
     """The folders and the data folder that a command line names. Raises UserError for an unknown option."""
-    found, options = [], {"data_dir": data_dir}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals or name.startswith("mlperf-") or Path(word).exists():
-            found.append(Source.of_word(word))
-        elif name not in options:
-            raise unknown("option", name, options)
-        else:
-            options[name] = data_dir or value
+    theirs = [word for word in words if word.startswith("mlperf-")]
+    options, ours = split_options([word for word in words if word not in theirs], ("data_dir",))
+    found = [Source.of_word(word) for word in words if word in (*theirs, *ours)]
     if not found:
         raise UserError("no results are named: give a FOLDER")
-    return found, options["data_dir"]
+    return found, data_dir or options.get("data_dir")
 
 
 @dataclass(frozen=True)
@@ -85,24 +80,6 @@ def _of_suite(result: ResultReview, source: Source, made: Report) -> Entry:
         and finding not in made.waived
         and (_within(finding, result.path) or (finding.rule in SEALED and any(_within(finding, at) for at in seals)))
     ]
-    runs = tuple(
-        Run(
-            path=run.path,
-            verdict=run.verdict,
-            reached=run.converged and bounded(run.summary.seconds) is not None,
-            seed=run.seed,
-            quality=run.summary.quality,
-            samples=run.summary.samples,
-            seconds=bounded(run.summary.seconds),
-            cost=bounded(run.summary.cost),
-            currency=run.summary.currency,
-            joules=bounded(run.summary.joules),
-            energy_source=run.summary.energy_source,
-            noise=run.summary.noise,
-            history=run.history,
-        )
-        for run in result.runs
-    )
     return Entry(
         source=str(source.folder),
         path=result.path or ".",
@@ -122,8 +99,16 @@ def _of_suite(result: ResultReview, source: Source, made: Report) -> Entry:
         seconds=bounded(result.score_s),
         normalisation=result.convergence.normalisation if result.convergence else 1.0,
         runs_needed=benchmark.runs if benchmark else None,
-        runs=runs,
+        runs=tuple(map(_bounded, result.runs)),
     )
+
+
+def _bounded(run: RunReview) -> RunReview:
+    """A run without the figures that cannot be; one without a time has not reached its target."""
+    claims = run.summary
+    seconds, cost, joules = map(bounded, (claims.seconds, claims.cost, claims.joules))
+    summary = replace(claims, seconds=seconds, cost=cost, joules=joules)
+    return replace(run, converged=run.converged and seconds is not None, summary=summary)
 
 
 def _declared(root: Path, result: ResultReview) -> dict[str, str]:
@@ -169,21 +154,16 @@ def _of_mlperf(source: Source, made: Report) -> list[Entry]:
             last = history.points[-1] if history.points else None
             seconds = _seconds(log.facts["minutes"])
             runs.append(
-                Run(
+                RunReview(
                     path=log.path,
                     verdict=log.verdict,
-                    reached=log.verdict == "pass" and seconds is not None,
+                    converged=log.verdict == "pass" and seconds is not None,
+                    findings=log.findings,
+                    summary=Summary(
+                        quality=last.quality if last else None, samples=last.samples if last else None, seconds=seconds
+                    ),
                     seed=None,
-                    quality=last.quality if last else None,
-                    samples=last.samples if last else None,
-                    seconds=seconds,
-                    cost=None,
-                    currency=None,
-                    joules=None,
-                    energy_source=None,
-                    noise=(),
                     history=history,
-                    lost="NOT COMPLIANT",
                 )
             )
         description = _texts(systems.description(groups[score.path]))

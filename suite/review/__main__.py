@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rich.console import Console
 
-from suite.errors import OneLineParser, UserError, command, unknown
+from suite.errors import OneLineParser, UserError, command
 from suite.review import archive
 from suite.review.drawn import groups
 from suite.review.excerpt import excerpts
@@ -20,7 +19,7 @@ from suite.review.page import html
 from suite.review.progress import bar
 from suite.review.sarif import sarif
 from suite.review.terminal import show
-from suite.store.disk import write_atomically
+from suite.store.disk import write_text
 
 EXIT_CODES = {"pass": 0, "fail": 1, "error": 2}
 
@@ -58,7 +57,7 @@ def main(argv: list[str]) -> int:
 
 def _review(args: argparse.Namespace) -> Report:
     """The report, written to the files that `args` name."""
-    path = Path(args.path)
+    path = Path(args.words[0])
     with _opened(path) as root, bar(args.json) as progress:
         made = report(
             root,
@@ -70,9 +69,9 @@ def _review(args: argparse.Namespace) -> Report:
             progress=progress,
         )
         if args.html:
-            _write(args.html, html(made, excerpts(root, made.findings), groups(made, root)))
+            write_text(args.html, html(made, excerpts(root, made.findings), groups(made, root)))
     if args.sarif:
-        _write(args.sarif, json.dumps(sarif(made), indent=1))
+        write_text(args.sarif, json.dumps(sarif(made), indent=1))
     return made
 
 
@@ -81,8 +80,6 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
         prog="python -m suite.review",
         description="Review the evidence of a run, of a result, or of a whole submission.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("words", nargs="+", metavar="PATH", help="what to review; also data_dir=FOLDER")
     parser.add_argument("--data-dir", metavar="FOLDER", help="the data folder")
@@ -94,15 +91,9 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--strict", action="store_true", help="with mlperf-X.Y: also what the official files let through"
     )
-    args = parser.parse_intermixed_args(argv)
-    paths = [word for word in args.words if "=" not in word or os.path.exists(word)]
-    options = dict(word.split("=", 1) for word in args.words if word not in paths)
-    for option in options:
-        if option != "data_dir":
-            raise unknown("option", option, ("data_dir",))
-    if len(paths) != 1:
-        raise UserError(f"{len(paths)} folders given: name one. See python -m suite.review --help.")
-    args.path, args.data_dir = paths[0], args.data_dir or options.get("data_dir")
+    args = parser.parse_words(argv)
+    if len(args.words) != 1:
+        raise UserError(f"{len(args.words)} folders given: name one. See python -m suite.review --help.")
     return args
 
 
@@ -119,14 +110,6 @@ def _opened(path: Path) -> Iterator[Path]:
             yield folder
     else:
         yield path
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, text.encode())
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}") from error
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ from suite.store.disk import UnsafeFile, read_safely
 MAX_GROUPS = 20  # on the page, those that fail first
 MAX_RUNS = 20  # of a group
 MAX_BYTES = 64 << 20
-IN_SECONDS = ("mlperf-0.5", "mlperf-0.6")  # rounds that log seconds, later ones milliseconds
 
 
 def groups(report: Report, root: Path) -> list[Group]:
@@ -69,11 +68,10 @@ def history_of(log: Log, root: Path, ruleset: str) -> History:
         found = lines.read(read_safely(path, MAX_BYTES), ruleset, READ).lines
     except (OSError, UnsafeFile):
         return History()
-    unit = 1.0 if ruleset in IN_SECONDS else 1000.0
     events = []
     for line in found:
         entry = line.value if isinstance(line.value, dict) else {}  # of 0.6, where a line's value may be anything
         metadata = entry.get("metadata")
         samples = whole(metadata.get(keys.SAMPLES_COUNT)) if isinstance(metadata, dict) else None
-        events.append(Event(line.timestamp / unit, line.key, entry.get("value"), samples))
+        events.append(Event(line.timestamp / lines.second(ruleset), line.key, entry.get("value"), samples))
     return history(events)

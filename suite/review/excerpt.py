@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Collection, Iterable
+from io import BytesIO
 from pathlib import Path
 
 from suite.errors import printable
 from suite.rules.finding import Finding
+from suite.store.disk import UnsafeFile, read_safely
 
 MAX_SHOWN = 400  # characters
-MAX_BYTES = 64 << 20  # read of one file
-_PIECE = 1 << 16
+MAX_BYTES = 128 << 20  # of a file
 
 Place = tuple[str, int]
 
@@ -35,22 +34,11 @@ def excerpts(root: Path, findings: Iterable[Finding]) -> dict[Place, str]:
 
 
 def _lines(path: Path, numbers: Collection[int]) -> dict[int, str]:
-    found: dict[int, str] = {}
-    number, begins, left = 1, True, MAX_BYTES
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                return found
-            while number <= max(numbers) and left > 0 and (piece := file.readline(_PIECE)):
-                left -= len(piece)
-                if begins and number in numbers:
-                    found[number] = _short(piece)
-                begins = piece.endswith(b"\n")
-                number += begins
-    except OSError:
-        return found
-    return found
+        content = read_safely(path, MAX_BYTES)
+    except (OSError, UnsafeFile):
+        return {}
+    return {number: _short(line) for number, line in enumerate(BytesIO(content), 1) if number in numbers}
 
 
 def _short(line: bytes) -> str:

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from suite import mlperf
-from suite.errors import UserError
+from suite.errors import UserError, shown
 from suite.rules import verdict
-from suite.rules.finding import Finding, shown
+from suite.rules.finding import Finding, Progress, Verdict, verdict_of
 from suite.rules.reading import PACKAGE, RESULT, RUN
 from suite.rules.reading import WAIVERS as WAIVERS_FILE
 from suite.rules.submission import join, survey
-from suite.rules.verdict import Progress, ResultReview, Verdict, verdict_of
+from suite.rules.verdict import ResultReview
 from suite.rules.waivers import WAIVERS, Waiver, WaiverFile, idle, waived
 
 SUITE = "suite"  # the ruleset of rules.md

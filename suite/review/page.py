@@ -8,15 +8,13 @@ from typing import Any
 
 from markupsafe import Markup
 
-from suite import __version__
 from suite.plots import charts
 from suite.plots.charts import Group
-from suite.plots.templates import environment, jointed, policy, source
-from suite.record.summary import format_cost, format_energy, format_seconds
+from suite.plots.templates import jointed, page
 from suite.review.excerpt import Place
 from suite.review.model import Report
 from suite.review.rulebook import rule_texts
-from suite.review.terminal import said
+from suite.review.terminal import plain, said
 from suite.rules.finding import Finding
 
 MAX_FINDINGS = 2000  # on the page
@@ -29,12 +27,14 @@ def html(report: Report, lines: Mapping[Place, str], groups: Sequence[Group]) ->
 
     Scripts and styles run only by their hashes, and nothing is loaded: the page's policy says so.
     """
-    templates = environment("suite.review", "suite.plots")
-    css, js = source(templates, "page.css"), source(templates, "page.js")
     findings = sorted(report.findings, key=lambda f: (f in report.waived, _ORDER.index(f.severity)))
     chosen = _chosen(findings)
     texts, by_rule = rule_texts(), Counter(finding.rule for finding in findings)
-    return templates.get_template("page.html").render(
+    return page(
+        "page.html",
+        ("suite.review", "suite.plots"),
+        css=("page.css",),
+        js=("page.js",),
         report=report,
         said=said(report),
         shown=chosen,
@@ -50,14 +50,6 @@ def html(report: Report, lines: Mapping[Place, str], groups: Sequence[Group]) ->
         groups=[(group, [charts.chart(group, "seconds"), charts.chart(group, "samples")]) for group in groups],
         bars=charts.bars,
         cell=_cell,
-        format_seconds=format_seconds,
-        format_cost=format_cost,
-        format_energy=format_energy,
-        version=__version__,
-        css=css,
-        js=js,
-        policy=policy(css, js),
-        **charts.FRAME,
     )
 
 
@@ -74,13 +66,7 @@ def _chosen(findings: Sequence[Finding]) -> list[Finding]:
 def _cell(value: Any) -> Markup:
     """A table cell with a plain value; what is not known is empty."""
     if isinstance(value, list | tuple):
-        return Markup('<td class="words">{}</td>').format(" ".join(_text(item) for item in value))
+        return Markup('<td class="words">{}</td>').format(" ".join(plain(item) for item in value))
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return Markup('<td class="number" data-sort="{}">{}</td>').format(value, _text(value))
-    return Markup('<td class="path">{}</td>').format(jointed(_text(value)))
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return "" if value is None else str(value)
+        return Markup('<td class="number" data-sort="{}">{}</td>').format(value, plain(value))
+    return Markup('<td class="path">{}</td>').format(jointed(plain(value)))

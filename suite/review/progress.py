@@ -6,17 +6,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
+from rich.progress import MofNCompleteColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
 
-from suite.rules import verdict
+from suite.rules.finding import Progress
 
 
 @contextmanager
-def bar(quiet: bool = False) -> Iterator[verdict.Progress]:
+def bar(quiet: bool = False) -> Iterator[Progress]:
     """A bar on standard error for people, from the second log on."""
     console = Console(stderr=True)
-    shown = Progress(
-        *Progress.get_default_columns()[:2],
+    shown = Bar(
+        *Bar.get_default_columns()[:2],
         MofNCompleteColumn(),
         TimeRemainingColumn(),
         console=console,

@@ -10,7 +10,8 @@ from rich.text import Text
 
 from suite.record.summary import format_cost, format_count, format_energy, format_seconds
 from suite.review.model import SUITE, Report
-from suite.rules.verdict import ResultReview, RunReview, Verdict
+from suite.rules.finding import Verdict
+from suite.rules.verdict import ResultReview, RunReview
 
 STYLES = {"pass": "green", "fail": "red", "error": "magenta", "note": "cyan", "waived": "yellow"}
 MAX_ROWS = 20  # of one rule in the table
@@ -110,7 +111,7 @@ def _others(console: Console, report: Report) -> None:
     """The scores and logs of another ruleset."""
     for score in report.scores[:MAX_LINES]:
         facts = ((name, value) for name, value in score.items() if name != "path" and not isinstance(value, list))
-        said = ", ".join(f"{name} {_text(value)}" for name, value in facts if value is not None)
+        said = ", ".join(f"{name} {plain(value)}" for name, value in facts if value is not None)
         console.print(Text(f"{score['path']}  {said}"), soft_wrap=True)
     if len(report.scores) > MAX_LINES:
         console.print(f"{len(report.scores) - MAX_LINES} more results: --json lists all")
@@ -119,5 +120,8 @@ def _others(console: Console, report: Report) -> None:
     console.print(f"{len(report.logs)} logs: {words}", soft_wrap=True)
 
 
-def _text(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+def plain(value: object) -> str:
+    """A value in a table; one that is not known is empty."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "" if value is None else str(value)

@@ -15,7 +15,7 @@ from suite.record.system import KEYS, STATUSES
 from suite.rules.finding import Checks, Finding
 from suite.rules.reading import Evidence
 from suite.rules.seals import SEAL, Seal
-from suite.store.disk import UnsafeFile, read_safely
+from suite.store.disk import UnsafeFile, read_safely, reason
 
 UNNAMED = "unknown"  # the submitter of a run that was made without submitter=
 UNDECIDED = keys.RESEARCH  # the status of a run that was made without category=
@@ -23,8 +23,8 @@ UNDECIDED = keys.RESEARCH  # the status of a run that was made without category=
 SPELLED = {
     "available": "Available on-premise",
     "cloud": "Available cloud",
-    "preview": "Preview",
     "research": "Research, Development, or Internal (RDI)",
+    "preview": "Preview",
 }
 MAX_DESCRIPTION = 1 << 20
 
@@ -112,11 +112,8 @@ def _described(package: Sealed, system: str, run: Evidence) -> Iterator[Finding]
         if (package.folder / "systems").is_symlink():
             raise UnsafeFile("lies behind a symbolic link")
         values = json_object(read_safely(package.folder / path, MAX_DESCRIPTION))
-    except (MalformedError, UnsafeFile) as error:
-        yield Finding(path, getattr(error, "line", None), "a system description", str(error), _AS_WRITTEN)
-        return
-    except OSError as error:
-        yield Finding(path, None, "a system description", error.strerror or "cannot be read", _AS_WRITTEN)
+    except (MalformedError, UnsafeFile, OSError) as error:
+        yield Finding(path, getattr(error, "line", None), "a system description", reason(error), _AS_WRITTEN)
         return
     seal = package.seal
     declared = {

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Generic, Literal, TypeVar
 
-from suite.errors import printable
+from suite.errors import shown
 
 Severity = Literal["fail", "error", "note"]
+Verdict = Literal["pass", "fail", "error"]
+Progress = Callable[[int, int], None]  # logs reviewed so far, logs in all
 
 MAX_FINDINGS = 1000  # of one rule in one run
-_MAX_SHOWN = 200  # characters
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,10 @@ class Finding:
     severity: Severity = "fail"
 
 
-def shown(value: Any) -> str:
-    """`value` in one short line without control characters: text as it is, everything else as JSON."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    if len(text) > _MAX_SHOWN:
-        text = text[:_MAX_SHOWN] + "..."
-    return printable(text)
+def verdict_of(findings: Iterable[Finding]) -> Verdict:
+    """What follows from findings: notes alone pass."""
+    severities = {finding.severity for finding in findings}
+    return "fail" if "fail" in severities else "error" if "error" in severities else "pass"
 
 
 Subject = TypeVar("Subject")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from suite import config as suite_config
@@ -11,11 +10,10 @@ from suite.config.models import Price
 from suite.measure.energy import energy
 from suite.measure.noise import judge
 from suite.record.evidence import CONFIG, LOG, POWER, SYSTEM
-from suite.record.parsing import differences, number, same, whole
+from suite.record.parsing import close, differences, number, same, whole
 from suite.rules.finding import Finding
 from suite.rules.reading import RUN, Evidence
 
-TOLERANCE = 1e-6  # relative, between a logged figure and the same figure derived again
 MIN_COVERAGE = 0.95  # of the run's time, for an energy without remark
 MAX_INTERVAL_S = 2.0  # the median between two samples; the suite samples once a second, as MLPerf asks for
 SHORT_MS = 20_000  # a run in which one pause, of at most ten seconds to be counted, can decide that median
@@ -39,7 +37,7 @@ def energy_holds(run: Evidence) -> Iterator[Finding]:
     claims = {"joules": line.value, **line.metadata}
     for name in ("joules", "source", "coverage", "interval_s", "mean_w"):
         derived = getattr(used, name)
-        if not _close(derived, claims.get(name)):
+        if not _agree(derived, claims.get(name)):
             expected = f"{name} {derived}, derived from {POWER}"
             yield Finding(LOG, line.number, expected, claims.get(name), _AS_WRITTEN)
     if (covers := claims.get("covers")) is not None and not same(list(used.covers), covers):
@@ -81,12 +79,12 @@ def cost_holds(run: Evidence) -> Iterator[Finding]:
         return
     yield from _improper_price(run)
     price = _price_per_hour(run)
-    if not _close(price, line.metadata.get("price_per_hour")):
+    if not _agree(price, line.metadata.get("price_per_hour")):
         expected = f"price_per_hour {price}, as configured"
         yield Finding(LOG, line.number, expected, line.metadata.get("price_per_hour"), _AS_WRITTEN)
     hours = (stop.time_ms - start.time_ms) / 3_600_000
     cost = None if price is None else price * hours
-    if not _close(cost, line.value):
+    if not _agree(cost, line.value):
         yield Finding(LOG, line.number, f"{cost}: {price} an hour for {hours:.6g} hours", line.value, _AS_WRITTEN)
     source = run.configured("system", "price")
     for name, value in source.items() if isinstance(source, dict) else ():
@@ -160,8 +158,5 @@ def _of_system(run: Evidence, total: str, per_cpu: str) -> float | None:
     return None if each is None or cpus is None else each * cpus
 
 
-def _close(derived: object, logged: object) -> bool:
-    a, b = number(derived), number(logged)
-    if a is None or b is None:
-        return same(derived, logged)
-    return math.isclose(a, b, rel_tol=TOLERANCE, abs_tol=1e-9)
+def _agree(derived: object, logged: object) -> bool:
+    return close(derived, logged) or same(derived, logged)

@@ -13,7 +13,7 @@ from suite.config.models import Benchmark
 from suite.errors import BadPrediction, UserError
 from suite.record.evidence import LOG, PREDICTIONS
 from suite.record.mllog import Line, samples_of
-from suite.record.parsing import number
+from suite.record.parsing import close, number
 from suite.rules.finding import Finding
 from suite.rules.hyperparameters import batch_size
 from suite.rules.reading import RUN, Evidence
@@ -22,7 +22,6 @@ from suite.store.arrays import prepared
 from suite.store.task import load_task
 
 REASONS = {"target": keys.SUCCESS, "budget": keys.ABORTED, "diverged": keys.ABORTED, "interrupt": keys.ABORTED}
-TOLERANCE = 1e-6  # between a quality logged and scored again, relative
 
 _AS_WRITTEN = "submit the log as the suite wrote it"
 
@@ -169,7 +168,7 @@ def same_quality(run: Evidence) -> Iterator[Finding]:
         claims[f"{name} in metrics"] = logged.get(name) if isinstance(logged, dict) else None
     for claim, value in claims.items():
         scored = metrics[claim.split(" in ")[0]]
-        if not _close(scored, value):
+        if not (close(scored, value) or (value is None and not math.isfinite(scored))):
             yield Finding(LOG, last.number, f"{claim}: {scored:.9g}, as the predictions score", value, mend)
 
 
@@ -179,10 +178,3 @@ def _predicted(run: Evidence) -> Line | None:
     if stop is not None and stop.metadata.get(keys.STATUS) == keys.SUCCESS and counting:
         return counting[-1]
     return next(reversed(run.lines_of.get(keys.EVAL_ACCURACY, [])), None)
-
-
-def _close(scored: float, logged: object) -> bool:
-    claimed = number(logged)
-    if claimed is None:
-        return logged is None and not math.isfinite(scored)
-    return math.isclose(scored, claimed, rel_tol=TOLERANCE, abs_tol=1e-12)

@@ -21,7 +21,7 @@ from suite.record.mllog import Line
 from suite.record.parsing import KeyPath, MalformedError, decoded, json_object, json_value, yaml_mapping
 from suite.rules.finding import MAX_FINDINGS, Checks, Finding
 from suite.rules.timeline import Timeline, timeline
-from suite.store.disk import UnsafeFile, read_safely
+from suite.store.disk import UnsafeFile, read_safely, reason
 
 # The largest file of each name that is read: bytes, lines.
 LIMITS = {
@@ -80,12 +80,9 @@ class Evidence:
                 made.contents[name] = content
             except FileNotFoundError:
                 continue
-            except UnsafeFile as error:
-                if (folder / name).is_symlink():
-                    continue  # the survey has it
-                made.unsafe.append(_unsafe(name, str(error)))
-            except OSError as error:
-                made.unsafe.append(_unsafe(name, error.strerror or "cannot be read"))
+            except (UnsafeFile, OSError) as error:
+                if not (folder / name).is_symlink():  # which the survey has
+                    made.unsafe.append(_unsafe(name, reason(error)))
         for name, parse in (
             (LOG, made._parse_log),
             (CONFIG, made._parse_config),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from decimal import Decimal
 from typing import Any
 
 from mlperf_logging.mllog import constants as keys
@@ -98,7 +97,7 @@ def all_runs(runs: Sequence[Evidence]) -> Iterator[Finding]:
 
 @RESULT.rule("runs.4")
 def distinct_seeds(runs: Sequence[Evidence]) -> Iterator[Finding]:
-    """No two runs of a result share a seed, however it is written, or the identity of a run."""
+    """No two runs of a result share a seed, or the identity of a run."""
     for what, key, metadata in (("seed", keys.SEED, None), ("run_id", LOGGED_CONFIG, "run_id")):
         first: dict[str, str] = {}
         for run in runs:
@@ -106,7 +105,7 @@ def distinct_seeds(runs: Sequence[Evidence]) -> Iterator[Finding]:
             value = line.metadata.get(metadata) if line and metadata else line.value if line else None
             if line is None or value is None:
                 continue
-            if (before := first.setdefault(_identity(value), run.label)) != run.label:
+            if (before := first.setdefault(str(value), run.label)) != run.label:
                 mend = "submit runs of the suite, each with its own seed"
                 yield Finding(path_of(run, LOG), line.number, f"a {what} of its own", f"{value}, as in {before}", mend)
 
@@ -187,14 +186,6 @@ def one_submitter(runs: Sequence[Evidence]) -> Iterator[Finding]:
                 yield Finding(
                     path_of(run, LOG), line.number, expected, line.value, "submit each submitter's runs apart"
                 )
-
-
-def _identity(value: Any) -> str:
-    """A text that two values share if they are one number: 1, 1.0, "1" and "01" are; other text is as it is."""
-    try:
-        return str(Decimal(str(value).strip()).normalize())
-    except ArithmeticError:  # not a number, or one beyond all bounds
-        return str(value)
 
 
 def _common(run: Evidence) -> dict[str, Any]:

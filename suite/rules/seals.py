@@ -19,7 +19,7 @@ from suite.record.evidence import LOG
 from suite.record.parsing import MalformedError, json_object
 from suite.rules.finding import Finding
 from suite.rules.reading import LIMITS
-from suite.store.disk import UnsafeFile, read_safely
+from suite.store.disk import UnsafeFile, read_safely, reason
 
 SEAL = "submission.json"
 SIGNATURE = "submission.json.sig"  # of the seal, by `ssh-keygen -Y sign`
@@ -78,11 +78,8 @@ def findings(folder: Path) -> Iterator[Finding]:
     """What in the submission in `folder` is not as its seal says; paths are relative to it."""
     try:
         seal = Seal.read(folder)
-    except (MalformedError, UnsafeFile) as error:
-        yield Finding(SEAL, getattr(error, "line", None), "a seal of version 1", str(error), _AS_WRITTEN)
-        return
-    except OSError as error:
-        yield Finding(SEAL, None, "a seal of version 1", error.strerror or "cannot be read", _AS_WRITTEN)
+    except (MalformedError, UnsafeFile, OSError) as error:
+        yield Finding(SEAL, getattr(error, "line", None), "a seal of version 1", reason(error), _AS_WRITTEN)
         return
     there = set(islice(_files(folder), MAX_FILES + 1))
     if len(there) > MAX_FILES:
@@ -128,10 +125,8 @@ def _files(folder: Path) -> Iterator[str]:
 def _sha256(path: Path) -> str:
     try:
         return hashlib.sha256(read_safely(path, MAX_FILE_BYTES)).hexdigest()
-    except UnsafeFile as error:
-        return str(error)
-    except OSError as error:
-        return error.strerror or "cannot be read"
+    except (UnsafeFile, OSError) as error:
+        return reason(error)
 
 
 def _inside(path: str) -> bool:

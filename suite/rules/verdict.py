@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Literal
 
 from mlperf_logging.mllog import constants as keys
 
-from suite.config.logkeys import COST, ENERGY, ENVIRONMENT, RESTART
 from suite.config.models import Benchmark
+from suite.errors import shown
 from suite.record.evidence import LOG
 from suite.record.history import History, of_lines
-from suite.record.mllog import samples_of
-from suite.record.parsing import MalformedError, number
+from suite.record.parsing import MalformedError, text
 from suite.record.scoring import olympic_mean
-from suite.record.summary import Summary
+from suite.record.summary import Summary, summarise
 from suite.record.system import KEYS
 from suite.rules import benchmark, copies, hyperparameters, log, measurement, package, quality, runs, system
 from suite.rules.claims import SEALED, Sealed
 from suite.rules.convergence import Convergence, convergence
-from suite.rules.finding import Finding, shown
+from suite.rules.finding import Finding, Progress, Verdict, verdict_of
 from suite.rules.reading import PACKAGE, RESULT, RUN, Evidence
 from suite.rules.seals import Seal
 from suite.rules.submission import FOLDERS, Result, check_size, join, survey
@@ -29,9 +27,6 @@ from suite.store.disk import UnsafeFile
 
 # Imported, each registers its checks.
 CHAPTERS = (package, log, benchmark, hyperparameters, system, runs, copies, quality, measurement)
-
-Verdict = Literal["pass", "fail", "error"]
-Progress = Callable[[int, int], None]  # logs reviewed so far, logs in all
 
 
 @dataclass(frozen=True)
@@ -134,12 +129,6 @@ def review(path: Path, data_dir: str | None = None, progress: Progress = lambda 
     return Review(verdict_of(findings), findings, results)
 
 
-def verdict_of(findings: Iterable[Finding]) -> Verdict:
-    """What follows from findings."""
-    severities = {finding.severity for finding in findings}
-    return "fail" if "fail" in severities else "error" if "error" in severities else "pass"
-
-
 def _claims(root: Path, folder: str, runs_of: Mapping[str, Sequence[Evidence]]) -> list[Finding]:
     """What is found where the package in `folder` is held to its runs. A seal that cannot be read has its own rule."""
     try:
@@ -156,67 +145,35 @@ def _claims(root: Path, folder: str, runs_of: Mapping[str, Sequence[Evidence]]) 
 
 def _result(result: Result, evidence: list[Evidence], reviewed: list[RunReview]) -> ResultReview:
     first = evidence[0]
-    described = {key: _text(first.described("description", key)) for key in KEYS}
+    described = {key: text(first.described("description", key)) for key in KEYS}
     return ResultReview(
         path=shown(result.path),
         benchmark=first.benchmark,
-        system=_text(first.value(keys.SUBMISSION_PLATFORM)),
-        framework=_text(first.configured("framework")),
+        system=text(first.value(keys.SUBMISSION_PLATFORM)),
+        framework=text(first.configured("framework")),
         findings=[
             *RESULT.findings(evidence, result.path),
             *(finding for run in reviewed for finding in run.findings),
         ],
         runs=reviewed,
         convergence=convergence(evidence),
-        submitter=_text(first.value(keys.SUBMISSION_ORG)),
-        division=_text(first.value(keys.SUBMISSION_DIVISION)),
-        status=_text(first.value(keys.SUBMISSION_STATUS)),
-        description={key: text for key, text in described.items() if text},
+        submitter=text(first.value(keys.SUBMISSION_ORG)),
+        division=text(first.value(keys.SUBMISSION_DIVISION)),
+        status=text(first.value(keys.SUBMISSION_STATUS)),
+        description={key: value for key, value in described.items() if value},
     )
 
 
 def _reviewed(evidence: Evidence, result: Result) -> RunReview:
     folder = join(result.path, evidence.label)
     findings = RUN.findings(evidence, folder)
-    summary = _summary(evidence)
     seed = evidence.value(keys.SEED)
-    benchmark, evaluations = evidence.benchmark, evidence.timeline.evaluations
-    met = benchmark is not None and bool(evaluations) and quality.reached(benchmark, evaluations[-1])
     return RunReview(
         path=shown(join(folder, LOG)),
         verdict=verdict_of(findings),
-        converged=summary.converged and met,
+        converged=quality.converged(evidence),
         findings=findings,
-        summary=summary,
+        summary=summarise(evidence.lines),
         seed=seed if isinstance(seed, int) else None,
         history=of_lines(evidence.lines),
     )
-
-
-def _summary(run: Evidence) -> Summary:
-    """A stranger's claims: as `suite.record.summary.summarise` has them, but nothing of a wrong type."""
-    start, stop, evaluations = run.timeline.run_start, run.timeline.run_stop, run.timeline.evaluations
-    cost, energy = run.line(COST), run.line(ENERGY)
-    environments = run.lines_of.get(ENVIRONMENT, [])
-    noise = [_reasons(line.metadata.get("reasons")) for line in environments if line.value != "quiet"]
-    return Summary(
-        status=_text(stop.metadata.get(keys.STATUS)) if stop else None,
-        reason=_text(stop.metadata.get("reason")) if stop else None,
-        quality=number(evaluations[-1].value) if evaluations else None,
-        samples=samples_of(stop) if stop else None,
-        seconds=(stop.time_ms - start.time_ms) / 1000 if start and stop else None,
-        cost=number(cost.value) if cost else None,
-        currency=_text(cost.metadata.get("currency")) if cost else None,
-        joules=number(energy.value) if energy else None,
-        energy_source=_text(energy.metadata.get("source")) if energy else None,
-        noise=tuple(shown(reason) for reason in noise),
-        restarts=len(run.lines_of.get(RESTART, [])),
-    )
-
-
-def _reasons(value: object) -> str:
-    return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def _text(value: object) -> str | None:
-    return shown(value) if isinstance(value, str) else None

@@ -22,9 +22,10 @@ from posixpath import normpath
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from suite.errors import shown
 from suite.record.parsing import MalformedError, decoded
-from suite.rules.finding import Checks, Finding, Severity, shown
-from suite.store.disk import UnsafeFile, read_safely
+from suite.rules.finding import Checks, Finding, Severity
+from suite.store.disk import UnsafeFile, read_safely, reason
 
 MAX_BYTES = 64 << 10
 # Without these nothing else that a review says of the submission holds.
@@ -99,14 +100,10 @@ class WaiverFile:
                 except ValidationError as error:
                     first = error.errors()[0]
                     made.malformed.append((line, f"{'.'.join(map(str, first['loc']))}: {first['msg']}"))
-        except MalformedError as error:
-            made.malformed.append((error.line, str(error)))
-        except UnsafeFile as error:
-            made.malformed.append((None, str(error)))
-        except OSError as error:
-            if applied:
+        except (MalformedError, UnsafeFile, OSError) as error:
+            if applied and isinstance(error, OSError):
                 raise
-            made.malformed.append((None, error.strerror or "cannot be read"))
+            made.malformed.append((getattr(error, "line", None), reason(error)))
         return made
 
 

@@ -6,6 +6,8 @@ import os
 import stat
 from pathlib import Path
 
+from suite.errors import UserError
+
 MAX_FILE_BYTES = 1 << 30
 
 
@@ -13,11 +15,25 @@ class UnsafeFile(ValueError):
     """A file of a submission that must not be read: a link, not a plain file, or too large."""
 
 
+def reason(error: Exception) -> str:
+    """Why a file cannot be read, in words: what the system says without the path, else the error's text."""
+    return (error.strerror or "cannot be read") if isinstance(error, OSError) else str(error)
+
+
 def write_atomically(path: Path, content: bytes) -> None:
     """Write `content` so that a reader, or a restart after a kill, sees the old file or the new one, never a part."""
     part = partial(path)
     part.write_bytes(content)
     part.replace(path)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file that the user asked for, and the folders above it. Raises UserError where it cannot be."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, text.encode(errors="replace"))
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from error
 
 
 def partial(path: Path) -> Path:

@@ -8,11 +8,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from suite.errors import UserError, command, unknown
+from suite.errors import UserError, command, shown, split_options, unknown
 from suite.record.parsing import MalformedError
 from suite.record.system import DIVISIONS, STATUSES
 from suite.review.terminal import score
-from suite.rules.finding import shown
 from suite.rules.seals import NAME, SIGNATURE, findings
 from suite.submit import describing, signing
 from suite.submit.checking import Checked, check
@@ -60,10 +59,10 @@ def main(argv: list[str]) -> int:
     if not argv or {"-h", "--help"} & set(argv):
         print(HELP, end="")
         return 0
-    options, folders = _options(argv)
+    options, words = _options(argv)
     if "verify" in options:
         return _verify(Path(options["verify"]), options.get("signers"))
-    folders += [Path(each) for each in options.get("runs", "").split(",") if each]
+    folders = [Path(each) for each in (*words, *options.get("runs", "").split(",")) if each]
     lacking = [f"{name}=" for name in ("org", "category") if not options.get(name)] + ["runs="] * (not folders)
     if lacking:
         raise UserError(f"{' and '.join(lacking)} must be given; python -m suite.submit --help explains them")
@@ -96,22 +95,12 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _options(argv: Sequence[str]) -> tuple[dict[str, str], list[Path]]:
+def _options(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     """The options, and the words that are folders."""
-    options: dict[str, str] = {}
-    folders = []
-    for word in argv:
-        name, equals, value = word.partition("=")
-        if not equals or (name not in OPTIONS and Path(word).exists()):
-            if word.startswith("-"):
-                raise UserError(f"{word}: options are written name=value; see python -m suite.submit --help")
-            folders.append(Path(word))
-        elif name not in OPTIONS:
-            raise unknown("option", name, OPTIONS)
-        elif name in options:
-            raise UserError(f"{name}= is given twice")
-        else:
-            options[name] = value
+    options, folders = split_options(argv, OPTIONS)
+    for word in folders:
+        if word.startswith("-"):
+            raise UserError(f"{word}: options are written name=value; see python -m suite.submit --help")
     return options, folders
 
 

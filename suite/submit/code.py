@@ -6,11 +6,10 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from suite.record.system import ROOT
+from suite.record.system import ROOT, git_output
 from suite.submit.collecting import Collected
 
 SHARED = "reference_impls/"
-_TIMEOUT_S = 60
 
 
 @dataclass(frozen=True)
@@ -31,8 +30,8 @@ def code(result: Collected) -> Code:
     revision = result.revision
     if revision and not result.dirty:
         try:
-            names = _git("ls-tree", "-r", "-z", "--name-only", revision, "--", *paths).decode().split("\0")
-            files = {name: _git("show", f"{revision}:{name}") for name in names if _belongs(name, task)}
+            names = git_output("ls-tree", "-r", "-z", "--name-only", revision, "--", *paths).decode().split("\0")
+            files = {name: git_output("show", f"{revision}:{name}") for name in names if _belongs(name, task)}
             if files:
                 return Code(revision[:12], files)
         except (OSError, ValueError, subprocess.SubprocessError):
@@ -61,8 +60,3 @@ def _as_they_are(paths: Sequence[str], task: str) -> dict[str, bytes]:
             if file.suffix in (".py", ".md", ".yaml", ".txt") and file.is_file() and _belongs(name, task):
                 found[name] = file.read_bytes()
     return found
-
-
-def _git(*words: str) -> bytes:
-    call = ["git", "-C", str(ROOT), *words]
-    return subprocess.run(call, capture_output=True, timeout=_TIMEOUT_S, check=True).stdout

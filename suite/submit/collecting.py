@@ -10,10 +10,10 @@ from typing import Any
 from mlperf_logging.mllog import constants as keys
 
 from suite.config.models import Benchmark
-from suite.errors import UserError
+from suite.errors import UserError, shown
 from suite.record.evidence import CONFIG, LOG, SYSTEM
+from suite.record.parsing import text
 from suite.rules.claims import UNNAMED, folder_of
-from suite.rules.finding import shown
 from suite.rules.reading import Evidence
 from suite.rules.seals import NAME
 from suite.rules.submission import survey
@@ -97,17 +97,13 @@ def _collected(folder: Path, labels: tuple[str, ...], system: str | None) -> Col
         system=name,
         framework=str(framework),
         result_id=str(first.configured("result_id")),
-        org=_text(first.value(keys.SUBMISSION_ORG)),
-        division=_text(first.value(keys.SUBMISSION_DIVISION)),
-        status=_text(first.value(keys.SUBMISSION_STATUS)),
+        org=text(first.value(keys.SUBMISSION_ORG)) or UNNAMED,
+        division=text(first.value(keys.SUBMISSION_DIVISION)) or UNNAMED,
+        status=text(first.value(keys.SUBMISSION_STATUS)) or UNNAMED,
         revision=_revision(first.described("git", "revision")),
         dirty=first.described("git", "dirty") is not False,
         description={k: v for k, v in description.items() if isinstance(v, str)} if description else {},
     )
-
-
-def _text(value: Any) -> str:
-    return shown(value) if isinstance(value, str) else UNNAMED
 
 
 def _revision(value: Any) -> str | None:

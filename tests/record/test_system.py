@@ -66,8 +66,8 @@ def test_git_tells_revision_and_changes(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(system, "ROOT", tmp_path)
     assert system.git() == {"revision": None, "dirty": None}
     identity = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
-    system._git("init", "-q")
-    system._git(*identity, "commit", "-q", "--allow-empty", "-m", "x")
+    system.git_output("init", "-q")
+    system.git_output(*identity, "commit", "-q", "--allow-empty", "-m", "x")
     found = system.git()
     assert len(found["revision"]) == 40
     assert found["dirty"] is False

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from suite.record.history import History, Point
-from suite.results.entry import Entry, Run
+from suite.record.summary import Summary
+from suite.results.entry import Entry
+from suite.rules.verdict import RunReview
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -22,25 +25,22 @@ HOSTILE = [
 ]
 
 
-def run(seconds: float | None = 10.0, **changes: Any) -> Run:
+def run(seconds: float | None = 10.0, reached: bool = True, **changes: Any) -> RunReview:
     """A run that reached its target; `changes` are other values of its fields."""
     points = tuple(Point(float(at), 100 * at, 0.1 * at) for at in range(1, 6))
-    values: dict[str, Any] = {
-        "path": "results/box/run_1/log.txt",
-        "verdict": "pass",
-        "reached": True,
-        "seed": 1,
-        "quality": 0.99,
-        "samples": 500,
-        "seconds": seconds,
-        "cost": None if seconds is None else seconds / 3600,
-        "currency": "USD",
-        "joules": None if seconds is None else 100 * seconds,
-        "energy_source": "nvml",
-        "noise": (),
-        "history": History(points=points),
-    }
-    return Run(**{**values, **changes})
+    summary = Summary(
+        quality=0.99,
+        samples=500,
+        seconds=seconds,
+        cost=None if seconds is None else seconds / 3600,
+        currency="USD",
+        joules=None if seconds is None else 100 * seconds,
+        energy_source="nvml",
+    )
+    made = RunReview("results/box/run_1/log.txt", "pass", reached, [], summary, 1, History(points=points))
+    of_run = {name: value for name, value in changes.items() if hasattr(made, name)}
+    claims = {name: value for name, value in changes.items() if name not in of_run}
+    return replace(made, **of_run, summary=replace(summary, **claims))
 
 
 def entry(seconds: float | None = 10.0, **changes: Any) -> Entry:
