@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from suite.store.arrays import prepared
 from suite.store.task import load_task
 from tasks.speech import an4, digits
 from tasks.speech.espeak import Utterance, speak
-from tasks.speech.recording import HOP_S, MELS, STEP, Recording, log_mel
+from tasks.speech.recording import HOP_S, MELS, STEP, WINDOW_S, Recording, log_mel, mel_energies
 from tests.command import run
 
 TASK = load_task("speech")
@@ -89,10 +88,23 @@ def test_features_show_a_tone_where_it_is_and_its_energy():
     assert not features[2].any()
 
 
-def test_without_torchaudio_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "torchaudio.transforms", None)
-    with pytest.raises(UserError, match=r"pip install .*\[torch\]"):
-        log_mel([Recording(np.zeros(16000, np.int16), 16000, "ONE")])
+@pytest.fixture
+def torch():
+    """PyTorch, in double precision."""
+    library = pytest.importorskip("torch")
+    before = library.get_default_dtype()
+    library.set_default_dtype(library.float64)
+    yield library
+    library.set_default_dtype(before)
+
+
+@pytest.mark.parametrize(("rate", "size"), [(16000, 512), (22050, 1024)])
+def test_energies_are_those_of_torchaudio(torch, rate, size):
+    transforms = pytest.importorskip("torchaudio.transforms")
+    times = {"n_fft": size, "win_length": round(WINDOW_S * rate), "hop_length": round(HOP_S * rate)}
+    theirs = transforms.MelSpectrogram(rate, **times, f_min=20, f_max=8000, n_mels=MELS)
+    signal = np.random.default_rng(0).normal(0, 0.1, rate)
+    np.testing.assert_allclose(mel_energies(signal, rate), theirs(torch.from_numpy(signal)).T.numpy(), rtol=1e-9)
 
 
 @pytest.fixture

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-
-from suite.errors import UserError
+from scipy.signal.windows import hann
 
 MELS = 64
 WINDOW_S, HOP_S = 0.025, 0.010
@@ -24,34 +23,31 @@ class Recording(NamedTuple):
 
 
 def log_mel(recordings: Sequence[Recording]) -> list[np.ndarray]:
-    """Features uint8 [frames, MELS] of recordings of one rate: levels of `STEP` nats above `FLOOR`, every `HOP_S`.
+    """Features uint8 [frames, MELS] of recordings: levels of `STEP` nats above `FLOOR`, every `HOP_S`.
 
-    In double precision, so that no processor's rounding reaches the levels and one sha256 holds for all machines.
-    Raises UserError where torchaudio is missing, whichever framework trains.
+    From double precision, so that no processor's rounding reaches the levels and one sha256 holds for all machines.
     """
-    try:
-        import torch
-        from torchaudio.transforms import MelSpectrogram
-    except ImportError as error:
-        raise UserError(
-            f"preparing speech needs torchaudio ({error}): pip install -c constraints.txt '.[torch]', "
-            "also to train in TensorFlow."
-        ) from error
-    rate = recordings[0].rate
-    precision = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        window = round(WINDOW_S * rate)
-        mel = MelSpectrogram(
-            rate,
-            n_fft=1 << (window - 1).bit_length(),
-            win_length=window,
-            hop_length=round(HOP_S * rate),
-            f_min=_LOWEST_HZ,
-            f_max=_HIGHEST_HZ,
-            n_mels=MELS,
-        )
-        energies = [mel(torch.from_numpy(r.samples / 32768.0)).T.numpy() for r in recordings]
-    finally:
-        torch.set_default_dtype(precision)
+    energies = [mel_energies(each.samples / 32768.0, each.rate) for each in recordings]
     return [np.rint(np.log(np.maximum(e / FLOOR, 1)) / STEP).clip(0, 255).astype(np.uint8) for e in energies]
+
+
+def mel_energies(signal: np.ndarray, rate: int) -> np.ndarray:
+    """Energies float64 [frames, MELS] of a signal float64 [N] at `rate` in Hz, of `WINDOW_S` every `HOP_S`.
+
+    Those of torchaudio's MelSpectrogram: frames centred on their time, the signal mirrored at its ends; the power
+    spectrum under a periodic Hann window; triangles that stand evenly on HTK's mel scale and are not normalised.
+    """
+    window, hop = round(WINDOW_S * rate), round(HOP_S * rate)
+    size = 1 << (window - 1).bit_length()
+    before = (size - window) // 2
+    weights = np.pad(hann(window, sym=False), (before, size - window - before))
+    frames = np.lib.stride_tricks.sliding_window_view(np.pad(signal, size // 2, "reflect"), size)[::hop]
+    power = np.abs(np.fft.rfft(frames * weights)) ** 2
+    return np.asarray(power @ _triangles(np.linspace(0, rate // 2, size // 2 + 1)))
+
+
+def _triangles(frequencies: np.ndarray) -> np.ndarray:
+    """Weights float64 [frequencies, MELS] of frequencies in Hz in each band: 1 at its middle, 0 at its neighbours'."""
+    lowest, highest = 2595 * np.log10(1 + np.array([_LOWEST_HZ, _HIGHEST_HZ]) / 700)
+    middles = 700 * (10 ** (np.linspace(lowest, highest, MELS + 2) / 2595) - 1)
+    return np.stack([np.interp(frequencies, middles[i : i + 3], [0, 1, 0]) for i in range(MELS)], 1)
