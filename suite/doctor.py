@@ -6,19 +6,19 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from suite import config
-from suite.config.models import Dataset
+from suite.config.models import Dataset, Framework
 from suite.errors import command, unknown
+from suite.harness.implementation import written
 from suite.measure import machine
 from suite.measure.machine import Machine
 from suite.measure.sampler import Counters
-from suite.store import files
+from suite.store import files, packages
 
 HELP = """\
 usage: python -m suite.doctor [data_dir=FOLDER]
@@ -46,7 +46,7 @@ def main(argv: list[str]) -> int:
     if not console.is_terminal:
         console = Console(highlight=False, markup=False, width=1000)  # a line for each row, however long
     _show(console, "This machine", ["part", "found"], list(_parts(found, counters, root)))
-    _show(console, "Benchmarks", ["benchmark", "what", "data", *_frameworks()], list(_benchmarks(root)))
+    _show(console, "Benchmarks", ["benchmark", "what", "data", *config.names("framework")], list(_benchmarks(root)))
     missing = list(_missing(root, counters))
     _show(console, "Missing", ["what", "how to get it"], missing or [["nothing", ""]])
     return 0
@@ -71,18 +71,26 @@ def _parts(found: Machine, counters: Sequence[float | None], root: Path) -> Iter
 
 
 def _benchmarks(root: Path) -> Iterator[Row]:
-    installed = ["installed" if is_installed else "missing" for is_installed in _frameworks().values()]
     for task in config.names("task"):
+        states = [_packages(task, framework) for framework in _frameworks()]
         for scale in config.scales(task):
             benchmark = config.benchmark(task, scale)
-            yield benchmark.name, benchmark.title, _data(benchmark.dataset, root), *installed
+            yield benchmark.name, benchmark.title, _data(benchmark.dataset, root), *states
+
+
+def _packages(task: str, framework: Framework) -> str:
+    """Whether what a task in a framework needs is installed; nothing is imported."""
+    if framework.name not in written(task):
+        return "not written"
+    return "missing" if packages.missing(task, framework) else "installed"
 
 
 def _missing(root: Path, counters: Sequence[float | None]) -> Iterator[Row]:
-    for name, is_installed in _frameworks().items():
-        if not is_installed:
-            framework = config.framework(name)
-            yield framework.title, f"pip install -c constraints.txt '.[{framework.extra}]'"
+    for task in config.names("task"):
+        for framework in _frameworks():
+            if framework.name in written(task) and (names := packages.missing(task, framework)):
+                what = f"{task} in {framework.title}: {packages.listed(names)}"
+                yield what, packages.install(task, framework)
     for task in config.names("task"):
         for scale in config.scales(task):
             benchmark = config.benchmark(task, scale)
@@ -92,9 +100,8 @@ def _missing(root: Path, counters: Sequence[float | None]) -> Iterator[Row]:
         yield "leave to read the CPU's energy counters", "sudo chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj"
 
 
-def _frameworks() -> dict[str, bool]:
-    """Each framework, and whether it is installed; none is imported."""
-    return {name: find_spec(config.framework(name).module) is not None for name in config.names("framework")}
+def _frameworks() -> list[Framework]:
+    return [config.framework(name) for name in config.names("framework")]
 
 
 def _data(dataset: Dataset, root: Path) -> str:

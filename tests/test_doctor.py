@@ -1,12 +1,15 @@
 from __future__ import annotations
 
-import importlib.util
+import re
+import shutil
 from pathlib import Path
 
 import pytest
 
 from suite import config, doctor
+from suite.config import folder
 from suite.errors import UserError
+from tests import distributions
 from tests.measure import fakes
 
 
@@ -20,19 +23,39 @@ def _bare(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_names_the_machine_every_benchmark_and_what_is_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = importlib.util.find_spec
-    monkeypatch.setattr(doctor, "find_spec", lambda name: None if name == "torch" else real(name))
+    monkeypatch.syspath_prepend(tmp_path)
+    distributions.install(tmp_path, "time-to-accuracy", torch=["a-torch"], translation=["a-bleu"])
     assert doctor.main([f"data_dir={tmp_path / 'none'}"]) == 0
     shown = capsys.readouterr().out
     assert "hw=cpu" in shown
     assert "accelerators        none" in shown
-    assert "pip install -c constraints.txt '.[torch]'" in shown
+    assert re.search(
+        r"^translation in TensorFlow: a-bleu +pip install .* '\.\[tensorflow,translation\]' *$", shown, re.M
+    )
+    assert re.search(
+        r"^translation in PyTorch: a-torch and a-bleu +pip install .* '\.\[torch,translation\]' *$", shown, re.M
+    )
+    assert re.search(r"^translation/mini .* embedded +missing +missing$", shown, re.M)
     for task in config.names("task"):
         for scale in config.scales(task):
             assert f"{task}/{scale}" in shown
             fetch = f"python -m suite.data fetch {task}/{scale}"
             assert (fetch in shown) == bool(config.benchmark(task, scale).dataset.members)
+            if task != "translation":
+                assert re.search(rf"^{task}/{scale} .* installed +missing$", shown, re.M)
     assert "\x1b" not in shown
+
+
+def test_a_task_is_not_installed_in_a_framework_in_which_it_is_not_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(folder.CONF, tmp_path / "conf")
+    (tmp_path / "conf/framework/json.yaml").write_text("title: JSON\nmodule: json\nextra: json\n")
+    monkeypatch.setattr(folder, "CONF", tmp_path / "conf")
+    assert doctor.main([]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"^speech/mini .* embedded +not written +installed +installed *$", shown, re.M)
+    assert "JSON" not in shown
 
 
 def test_names_accelerators_and_their_counters(

@@ -12,7 +12,8 @@ import numpy as np
 
 from suite import config
 from suite.config.models import Framework, Precision
-from suite.errors import UserError, unknown
+from suite.errors import unknown
+from suite.store import packages
 
 
 @dataclass(frozen=True)
@@ -70,19 +71,18 @@ class ImplementationModule(Protocol):
         ...
 
 
+def written(task: str) -> list[str]:
+    """The names of the frameworks in which `task` is written."""
+    return [name for name in config.names("framework") if find_spec(f"reference_impls.{task}.{name}")]
+
+
 def load_implementation(task: str, framework: Framework) -> ImplementationModule:
     """The reference implementation of `task`.
 
-    Raises UserError that names the frameworks it is written in, or the extra when the framework is not installed.
+    Raises UserError that names the frameworks it is written in, or the packages of task and framework that are missing.
     """
-    written = [name for name in config.names("framework") if find_spec(f"reference_impls.{task}.{name}")]
-    if framework.name not in written:
-        raise unknown(f"framework for {task}", framework.name, written)
-    try:
-        importlib.import_module(framework.module)
-    except ModuleNotFoundError as error:
-        raise UserError(
-            f"{framework.title} cannot be imported ({error}): pip install -c constraints.txt '.[{framework.extra}]'"
-        ) from error
+    if framework.name not in written(task):
+        raise unknown(f"framework for {task}", framework.name, written(task))
+    packages.require(task, framework)
     module: ImplementationModule = cast(Any, importlib.import_module(f"reference_impls.{task}.{framework.name}"))
     return module

@@ -17,7 +17,7 @@ from suite.record.parsing import close, number
 from suite.rules.finding import Finding
 from suite.rules.hyperparameters import batch_size
 from suite.rules.reading import RUN, Evidence
-from suite.store import files
+from suite.store import files, packages
 from suite.store.arrays import prepared
 from suite.store.task import load_task
 
@@ -141,6 +141,10 @@ def same_quality(run: Evidence) -> Iterator[Finding]:
         return
     if last.value is None and not run.predictions:  # a diverged run claims nothing
         return
+    if names := packages.missing(benchmark.task):
+        expected, mend = f"the packages of {benchmark.task}, to score with", packages.install(benchmark.task)
+        yield Finding(PREDICTIONS, None, expected, f"{packages.listed(names)} missing", mend, "error")
+        return
     try:
         task = load_task(benchmark.task)
         if missing := files.faults(benchmark.dataset, files.root(run.data_dir)):
@@ -156,7 +160,7 @@ def same_quality(run: Evidence) -> Iterator[Finding]:
     except BadPrediction as error:
         yield Finding(PREDICTIONS, error.line or None, "predictions that the task can score", str(error), mend)
         return
-    except UserError as error:
+    except (UserError, ImportError) as error:
         yield Finding(PREDICTIONS, None, "a machine that can score them", str(error), "mend that and repeat", "error")
         return
     except Exception as error:  # a task's metric met values that it did not foresee: the submission's fault

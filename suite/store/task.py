@@ -8,6 +8,8 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
+from suite.store import packages
+
 
 class Task(Protocol):
     """A module `tasks.<task>`."""
@@ -25,6 +27,7 @@ class Task(Protocol):
 
 
 def load_task(task: str) -> Task:
-    """The definition of `task`."""
+    """The definition of `task`. Raises UserError that names the packages it needs and that are missing."""
+    packages.require(task)
     definition: Task = cast(Any, importlib.import_module(f"tasks.{task}"))
     return definition

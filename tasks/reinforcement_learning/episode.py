@@ -24,7 +24,8 @@ def make(name: str) -> Any:
 
 def _missing(name: str, error: Exception) -> UserError:
     return UserError(
-        f"the environment {name} cannot be made ({error}): pip install -c constraints.txt 'gymnasium[box2d]'"
+        f"the environment {name} cannot be made ({error}): "
+        "pip install -c constraints.txt -e '.[reinforcement_learning]'"
     )
 
 

@@ -17,6 +17,7 @@ from suite.rules.seals import SEAL
 from suite.rules.submission import FOLDERS
 from suite.rules.verdict import review
 from suite.rules.waivers import WAIVERS
+from tests import distributions
 from tests.rules import evidence_maker
 from tests.rules.evidence_maker import BENCHMARK, CPU_ONLY, WITH_H200, Evidence, write_run
 from tests.rules.mutants import MUTANTS, RESULT_MUTANTS
@@ -51,6 +52,16 @@ def test_sound_result_passes_and_has_a_score(sound_result):
 def test_a_run_of_a_suite_that_lacked_a_field_passes(run):
     run.edit_config(lambda values: values["benchmark"].pop("metric_signature"))
     assert review(run.folder).verdict == "pass"
+
+
+def test_predictions_that_lack_the_packages_to_score_them_are_an_error_with_the_command(run, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    distributions.install(tmp_path, "time-to-accuracy", image_classification=["a-package", "b-package"])
+    made = review(run.folder)
+    (finding,) = (finding for finding in made.findings if finding.rule not in ALWAYS)
+    assert (made.verdict, finding.rule, finding.severity) == ("error", "quality.6", "error")
+    assert finding.found == "a-package and b-package missing"
+    assert finding.mend == "pip install -c constraints.txt -e '.[image_classification]'"
 
 
 def test_sound_run_on_an_accelerator_passes(tmp_path):

@@ -1,0 +1,75 @@
+"""The packages that a task and a framework need beyond the suite's own, and which of them are missing.
+
+They are the extras of pyproject.toml that bear the task's and the framework's name, read from the metadata of the
+installed distribution. A task without an extra of its name needs none; nor is any known where nothing is installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib import metadata
+from importlib.util import find_spec
+
+from packaging.requirements import Requirement
+
+from suite.config.models import Framework
+from suite.errors import UserError
+
+SUITE = "time-to-accuracy"
+
+
+def missing(task: str, framework: Framework | None = None) -> list[str]:
+    """The names of the missing packages of `task` and, if given, of `framework`."""
+    extras = [framework.extra, task] if framework else [task]
+    found = [name for extra in extras for name in _missing(SUITE, extra)]
+    if framework and not find_spec(framework.module) and framework.module not in found:
+        found.insert(0, framework.module)
+    return list(dict.fromkeys(found))
+
+
+def install(task: str, framework: Framework | None = None) -> str:
+    """The command that installs the packages of `task` and, if given, of `framework`."""
+    extras = [framework.extra] if framework else []
+    if any(_requirements(SUITE, task)):
+        extras.append(task)
+    return f"pip install -c constraints.txt -e '.[{','.join(extras)}]'"
+
+
+def require(task: str, framework: Framework | None = None) -> None:
+    """Raises UserError that names the missing packages, and the command that installs them, unless none is missing."""
+    if names := missing(task, framework):
+        raise UserError(f"{task} needs {listed(names)}: {install(task, framework)}")
+
+
+def listed(names: Sequence[str]) -> str:
+    """The names in a sentence: `a, b and c`."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def _missing(distribution: str, extra: str) -> Iterator[str]:
+    """What an extra of an installed distribution asks for and is not there."""
+    for each in _requirements(distribution, extra):
+        if not _is_installed(each.name):
+            yield each.name
+        for further in sorted(each.extras):
+            yield from _missing(each.name, further)
+
+
+def _requirements(distribution: str, extra: str) -> Iterator[Requirement]:
+    """What an extra of an installed distribution asks for on this machine."""
+    try:
+        declared = metadata.requires(distribution) or []
+    except metadata.PackageNotFoundError:
+        return
+    for each in map(Requirement, declared):
+        if each.marker and each.marker.evaluate({"extra": extra}) and not each.marker.evaluate({"extra": ""}):
+            yield each
+
+
+def _is_installed(name: str) -> bool:
+    """Whether there is such a distribution, or a module of its name from another one: `tensorflow-cpu` will do."""
+    try:
+        metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        return find_spec(name.replace("-", "_")) is not None
+    return True

@@ -1,0 +1,80 @@
+"""Which packages of a task and a framework are missing, and the line that says so."""
+
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from suite import config
+from suite.errors import UserError
+from suite.harness.implementation import load_implementation
+from suite.store import packages
+from suite.store.task import load_task
+from tests import distributions
+from tests.command import ENVIRONMENT, PROJECT, run
+
+TORCH = config.framework("torch")
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch) -> Path:
+    """A folder of distributions that goes before all others."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(folder)
+    return folder
+
+
+def test_a_task_and_an_implementation_name_what_is_missing_and_the_command(site):
+    distributions.install(site, "time-to-accuracy", torch=["torch"], translation=["a-bleu", "numpy", "a-piece"])
+    line = r"translation needs a-bleu and a-piece: pip install -c constraints\.txt -e '\.\[%stranslation\]'"
+    with pytest.raises(UserError, match=line % ""):
+        load_task("translation")
+    with pytest.raises(UserError, match=line % "torch,"):
+        load_implementation("translation", TORCH)
+
+
+def test_a_missing_framework_is_named_before_the_task_s_packages(site):
+    distributions.install(site, "time-to-accuracy", torch=["a-torch", "a-vision"], translation=["a-bleu"])
+    assert packages.missing("translation", TORCH) == ["a-torch", "a-vision", "a-bleu"]
+
+
+def test_a_framework_that_cannot_be_found_is_missing_though_no_distribution_asks_for_it(site):
+    distributions.install(site, "time-to-accuracy")
+    ghost = TORCH.model_copy(update={"module": "ghost", "extra": "ghost"})
+    with pytest.raises(UserError, match=r"speech needs ghost: pip install -c constraints\.txt -e '\.\[ghost\]'"):
+        packages.require("speech", ghost)
+
+
+@pytest.mark.parametrize("spelling", ["reinforcement-learning", "reinforcement_learning"])
+def test_extras_of_packages_are_looked_into_and_names_are_normalised(site, spelling):
+    distributions.install(site, "time-to-accuracy", **{spelling: ["gym[box]"]})
+    assert packages.missing("reinforcement_learning") == ["gym"]
+    distributions.install(site, "gym", box=["a-box", 'another-box; python_version < "3"'], other=["an-other"])
+    assert packages.missing("reinforcement_learning") == ["a-box"]
+
+
+def test_a_module_from_a_distribution_of_another_name_will_do(site):
+    distributions.install(site, "time-to-accuracy", tensorflow=["a-flow"])
+    (site / "a_flow.py").touch()
+    flow = TORCH.model_copy(update={"module": "a_flow", "extra": "tensorflow"})
+    assert packages.missing("speech", flow) == []
+
+
+def test_nothing_is_said_where_no_extra_is_declared(site, monkeypatch):
+    distributions.install(site, "time-to-accuracy")
+    assert packages.missing("translation", TORCH) == []
+    monkeypatch.setattr(packages, "SUITE", "no-such-distribution")
+    with pytest.raises(metadata.PackageNotFoundError):
+        metadata.distribution(packages.SUITE)
+    assert packages.missing("translation", TORCH) == []
+
+
+def test_a_run_says_it_in_one_line_before_anything_is_done(site, tmp_path, monkeypatch):
+    distributions.install(site, "time-to-accuracy", translation=["a-bleu", "a-piece", "a-babel"])
+    monkeypatch.setitem(ENVIRONMENT, "PYTHONPATH", f"{site}:{PROJECT}")
+    done = run(tmp_path, "suite.run", "task=translation", "scale=mini", "hw=cpu", "out=evidence")
+    assert done.returncode == 2
+    command = "pip install -c constraints.txt -e '.[torch,translation]'"
+    assert done.stderr == f"error: translation needs a-bleu, a-piece and a-babel: {command}\n"
+    assert not (tmp_path / "evidence").exists()

@@ -1,0 +1,70 @@
+"""pyproject.toml declares what is imported: the suite's own packages, and as extras those of frameworks and tasks."""
+
+import ast
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from suite import config
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+OURS = {"suite", "tasks", "reference_impls"}
+OF_MODULE = packages_distributions()
+
+
+def imported(*paths: str) -> set[str]:
+    """The distributions of other projects that the files below `paths` import, wherever in a file that stands."""
+    return {
+        canonicalize_name(min(OF_MODULE[module], key=lambda name: name != module))  # several share `mlflow`
+        for path in paths
+        for file in ([ROOT / path] if path.endswith(".py") else (ROOT / path).rglob("*.py"))
+        for module in modules(file)
+        if module not in sys.stdlib_module_names | OURS
+    }
+
+
+def modules(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (each.name.split(".")[0] for each in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield str(node.module).split(".")[0]
+
+
+def declared(*extras: str) -> set[str]:
+    wanted = [*PROJECT["dependencies"], *(each for extra in extras for each in EXTRAS[extra])]
+    return {canonicalize_name(Requirement(each).name) for each in wanted}
+
+
+def test_the_core_is_what_the_suite_imports_and_holds_no_package_of_a_task_or_a_framework():
+    assert imported("suite") == declared()
+
+
+@pytest.mark.parametrize("task", config.names("task"))
+def test_an_extra_is_what_its_task_imports_beyond_the_core(task):
+    frameworks = config.names("framework")
+    found = imported(f"tasks/{task}", f"reference_impls/{task}") - declared(*frameworks)
+    assert found == declared(task) - declared()
+
+
+@pytest.mark.parametrize("task", config.names("task"))
+@pytest.mark.parametrize("framework", config.names("framework"))
+def test_one_framework_and_one_task_are_enough(task, framework):
+    others = tuple(name for name in config.names("framework") if name != framework)
+    names = [path.name for path in (ROOT / "reference_impls" / task).glob("*.py")]
+    files = [f"reference_impls/{task}/{name}" for name in names if not name.startswith(others)]
+    assert imported(*files) <= declared(framework, task)
+
+
+def test_all_is_every_framework_and_every_task():
+    named = {extra for each in EXTRAS["all"] for extra in Requirement(each).extras}
+    assert named == {*config.names("framework"), *config.names("task")}
+    assert f"{PROJECT['name']}[all]" in EXTRAS["dev"]
