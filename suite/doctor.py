@@ -14,7 +14,7 @@ from rich.table import Table
 from suite import config
 from suite.config.models import Dataset, Framework
 from suite.errors import command, unknown
-from suite.harness.implementation import written
+from suite.harness.implementation import frameworks
 from suite.measure import machine
 from suite.measure.machine import Machine
 from suite.measure.sampler import Counters
@@ -80,7 +80,7 @@ def _benchmarks(root: Path) -> Iterator[Row]:
 
 def _packages(task: str, framework: Framework) -> str:
     """Whether what a task in a framework needs is installed; nothing is imported."""
-    if framework.name not in written(task):
+    if framework.name not in frameworks(task):
         return "not written"
     return "missing" if packages.missing(task, framework) else "installed"
 
@@ -88,7 +88,7 @@ def _packages(task: str, framework: Framework) -> str:
 def _missing(root: Path, counters: Sequence[float | None]) -> Iterator[Row]:
     for task in config.names("task"):
         for framework in _frameworks():
-            if framework.name in written(task) and (names := packages.missing(task, framework)):
+            if framework.name in frameworks(task) and (names := packages.missing(task, framework)):
                 what = f"{task} in {framework.title}: {packages.listed(names)}"
                 yield what, packages.install(task, framework)
     for task in config.names("task"):

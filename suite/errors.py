@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import inspect
 import json
 import os
 import sys
@@ -16,6 +17,26 @@ _MAX_SHOWN = 200  # characters
 
 class UserError(Exception):
     """A mistake that the user can mend; its text is the one line that the user reads."""
+
+
+class BrokenContract(UserError):
+    """A task or an implementation does not do what the suite asks of it: its author's mistake.
+
+    `found` says what it does; `contract` is the protocol, or the function of one, whose docstring says what was asked.
+    """
+
+    def __init__(self, found: str, contract: object) -> None:
+        super().__init__(f"{found}. The contract: {promised(contract)}")
+        self.found = found
+
+
+def promised(contract: object) -> str:
+    """A contract in one line: its signature if it is a function, and the first paragraph of its docstring."""
+    text = " ".join((inspect.getdoc(contract) or "").split("\n\n")[0].split())
+    if not inspect.isfunction(contract):
+        return f"{contract.__name__}: {text}" if isinstance(contract, type) else text
+    parameters = ", ".join(name for name in inspect.signature(contract).parameters if name != "self")
+    return f"{contract.__name__}({parameters}): {text}"
 
 
 class BadPrediction(ValueError):

@@ -6,12 +6,14 @@ own keys of a log.
 
 from __future__ import annotations
 
+from reprlib import repr as brief  # of values of any depth and length
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from suite.config.folder import load, names
-from suite.config.models import Benchmark, Framework, System, Values
+from suite.config.models import Benchmark, Framework, System, TaskFile, Values, records_at
 from suite.errors import UserError, unknown
 
 __all__ = ["benchmark", "checked", "framework", "load", "names", "scales", "system"]
@@ -24,24 +26,39 @@ def checked(record: type[Record], values: dict[str, Any], where: str) -> Record:
     try:
         return record.model_validate(values)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "extra_forbidden":
-            raise unknown(f"option of {where}", field, record.model_fields) from None
-        raise UserError(f"{where}.{field} is {first['input']!r}: {first['msg']}.") from None
+        found = error.errors()
+        first = next((each for each in found if each["type"] == "extra_forbidden"), found[0])  # before what it misses
+        raise _mistake(record, first, where) from None
+
+
+def _mistake(record: type[Values], error: ErrorDetails, where: str) -> UserError:
+    """One line for what pydantic found: the field, and what is wrong with it or the nearest name."""
+    *path, last = error["loc"] or ("",)
+    holders = records_at(record, path)
+    unions = ("[", *(each.__name__ for each in holders))  # pydantic puts a union's member into the path
+    place = ".".join([where, *(str(part) for part in path if not any(name in str(part) for name in unions))])
+    if error["type"] == "extra_forbidden":
+        return unknown(f"field of {place}", str(last), [name for each in holders for name in each.model_fields])
+    name = f"{place}.{last}".rstrip(".").replace(":.", ": ")
+    if error["type"] == "missing":
+        words = next((field.description for each in holders if (field := each.model_fields.get(str(last)))), None)
+        return UserError(f"{name} is missing: {words or 'it has no default'}")
+    problem = error["msg"].removeprefix("Value error, ")
+    return UserError(f"{name} is {brief(error['input'])}: {problem}.")
 
 
 def scales(task: str) -> list[str]:
-    """The scales that a task offers, smallest first."""
-    return list(load("task", task)["scales"])
+    """The scales that a task offers, smallest first. Raises UserError for a file of the wrong form."""
+    return list(checked(TaskFile, load("task", task), f"conf/task/{task}.yaml:").scales)
 
 
 def benchmark(task: str, scale: str, values: dict[str, Any] | None = None) -> Benchmark:
     """The benchmark `task/scale` from `conf/task/`, or from the already overridden `values` of that file."""
-    values = values or load("task", task)
-    if scale not in values["scales"]:
-        raise unknown(f"scale of {task}", scale, values["scales"])
-    return checked(Benchmark, {"task": task, "scale": scale, **values["scales"][scale]}, "task")
+    file = f"conf/task/{task}.yaml"
+    offered = checked(TaskFile, values or load("task", task), f"{file}:").scales
+    if scale not in offered:
+        raise unknown(f"scale of {task}", scale, offered)
+    return checked(Benchmark, {"task": task, "scale": scale, **offered[scale]}, f"{file}: scales.{scale}")
 
 
 def system(name: str, values: dict[str, Any] | None = None) -> System:

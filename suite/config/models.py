@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 from urllib.parse import quote
 
 from mlperf_logging.mllog.constants import GLOBAL_BATCH_SIZE
@@ -20,29 +21,36 @@ Precision = Literal["fp32", "bf16", "fp16"]
 class Values(BaseModel):
     """An immutable record that refuses unknown fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
 
 class File(Values):
     """One file of a dataset, relative to the data root, and where it can be downloaded by itself, if it can."""
 
     path: str
+    """Where the file lies in the data folder."""
     bytes: int
+    """Its size."""
     sha256: str
+    """Of its content."""
     url: str | None = None
+    """Where it can be downloaded by itself."""
 
 
 class Remote(File):
     """A file that can be downloaded."""
 
     url: str
+    """Where it can be downloaded."""
 
 
 class Mirror(Values):
     """Where a dataset's files can be downloaded one by one: at `url` + the path without its beginning `below`."""
 
     url: str
+    """What the addresses begin with."""
     below: str
+    """The beginning of the paths that the mirror does not have."""
 
 
 class Dataset(Values):
@@ -54,15 +62,25 @@ class Dataset(Values):
     """
 
     name: str
+    """What the dataset is called."""
     licence: str
+    """Its licence."""
     citation: str
+    """Whom to cite."""
     source: str
-    train_samples: int | None = None  # one epoch; None where the data is made while training
+    """Where it comes from: an address, a package, or the code that makes it."""
+    train_samples: int | None = None
+    """The examples of the training split, one epoch. Left out where training makes its data."""
     eval_samples: int
+    """The examples of the evaluation split."""
     files: tuple[File, ...] | str = ()
+    """The files, or NAME for the many of `conf/files/NAME.txt`. Left out where the data is embedded."""
     archive: Remote | None = None
+    """What unpacks, in the data folder, to the files."""
     mirror: Mirror | None = None
+    """Where the files can be downloaded one by one."""
     arrays: dict[str, str]
+    """The sha256 of each array that `prepare` returns. `python -m suite.check task=TASK` prints them."""
 
     @property
     def members(self) -> tuple[File, ...]:
@@ -86,14 +104,18 @@ class Evaluation(Values):
     """The fixed cadence, in training samples: at the first whole step at or after `first`, then every `every`."""
 
     first: int = Field(gt=0)
+    """Training samples before the first evaluation."""
     every: int = Field(gt=0)
+    """Training samples between two evaluations; no batch is larger."""
 
 
 class Range(Values):
     """A hyperparameter that is free from `low` to `high`, both allowed."""
 
     low: float
+    """The least that is allowed."""
     high: float
+    """The most that is allowed."""
 
 
 class Formula(Values):
@@ -103,27 +125,44 @@ class Formula(Values):
     """
 
     proportional_to: str
+    """The other hyperparameter."""
     power: float = 1.0
+    """1 for proportional, 0.5 for the square root, -1 for inversely proportional."""
     tolerance: float = Field(ge=0)
+    """How far, relatively, it may be from what the formula gives."""
 
 
 class Benchmark(Values):
     """A task at a scale: what must be learned, how well, how it is measured, and by which hyperparameters."""
 
     task: str
+    """The file's name; not to be given."""
     scale: str
+    """The name under `scales`; not to be given."""
     title: str
+    """What the benchmark is, in a line."""
     metric: str
-    metric_signature: str | None = None  # which version of the metric it is, where its library has a name for that
+    """The quality that is looked at: one of the task's METRICS."""
+    metric_signature: str | None = None
+    """Which version of the metric it is, where its library has a name for that."""
     target: float
+    """The quality that ends a run."""
     direction: Literal["higher", "lower"]
+    """Which way the metric gets better."""
     evaluation: Evaluation
+    """When the quality is looked at."""
     budget_samples: int = Field(gt=0)
+    """Training samples after which a run ends without success."""
     runs: int = Field(gt=0)
+    """The runs that make a result."""
     dataset: Dataset
-    precision: Precision | None = None  # the reference's on every system; None: the system's
+    """What is learned from."""
+    precision: Precision | None = None
+    """Of the reference on every system. Left out where the system's is taken."""
     hyperparameters: dict[str, Any]
-    free: dict[str, Range | Formula] = Field(default_factory=dict)  # every other hyperparameter is fixed
+    """What `build` is given, by names of your own; `global_batch_size` is what each step counts."""
+    free: dict[str, Range | Formula] = Field(default_factory=dict)
+    """The hyperparameters that a submitter may choose, and how far; every other one is fixed."""
 
     @model_validator(mode="after")
     def _steps_are_short(self) -> Self:
@@ -160,6 +199,15 @@ class Benchmark(Values):
         first, every = self.evaluation.first, self.evaluation.every
         blocks = 0 if samples < first else (samples - first) // every + 1
         return min(first + blocks * every, self.budget_samples)
+
+
+class TaskFile(Values):
+    """What `conf/task/<task>.yaml` holds."""
+
+    title: str
+    """What is learned and how its quality is measured, in a line."""
+    scales: dict[str, dict[str, Any]] = Field(min_length=1)
+    """The benchmarks by the name of their scale, smallest first: `mini` embedded, `small` public and real."""
 
 
 class Price(Values):
@@ -222,3 +270,22 @@ def listed(name: str) -> tuple[File, ...]:
     """The files of `conf/files/<name>.txt`, which has a line `<sha256>  <bytes>  <path>` for each."""
     lines = (folder.CONF / "files" / f"{name}.txt").read_text().splitlines()
     return tuple(File(sha256=sha256, bytes=int(size), path=path) for sha256, size, path in map(str.split, lines))
+
+
+def records_at(record: type[Values], path: Sequence[int | str]) -> list[type[Values]]:
+    """The records that can stand at `path` (of names, indices, and pydantic's names of a union's members) in `record`.
+
+    Where none is found they are those of the nearest place above.
+    """
+    at: list[type[Values]] = [record]
+    for part in path:
+        fields = [each.model_fields[part] for each in at if part in each.model_fields] if isinstance(part, str) else []
+        inner = [each for field in fields for each in _records_in(field.annotation)]
+        at = inner or [each for each in at if each.__name__ == part] or at
+    return at
+
+
+def _records_in(annotation: Any) -> list[type[Values]]:
+    if isinstance(annotation, type) and issubclass(annotation, Values):
+        return [annotation]
+    return [each for argument in get_args(annotation) for each in _records_in(argument)]

@@ -12,8 +12,9 @@ import numpy as np
 
 from suite import config
 from suite.config.models import Framework, Precision
-from suite.errors import unknown
+from suite.errors import BrokenContract, unknown
 from suite.store import packages
+from suite.store.task import callable_like
 
 
 @dataclass(frozen=True)
@@ -71,18 +72,29 @@ class ImplementationModule(Protocol):
         ...
 
 
-def written(task: str) -> list[str]:
-    """The names of the frameworks in which `task` is written."""
-    return [name for name in config.names("framework") if find_spec(f"reference_impls.{task}.{name}")]
-
-
 def load_implementation(task: str, framework: Framework) -> ImplementationModule:
     """The reference implementation of `task`.
 
-    Raises UserError that names the frameworks it is written in, or the packages of task and framework that are missing.
+    Raises UserError that names the frameworks it is written in, or the packages of task and framework that are missing;
+    BrokenContract if it lacks a part.
     """
-    if framework.name not in written(task):
-        raise unknown(f"framework for {task}", framework.name, written(task))
+    written = frameworks(task)
+    if not written:
+        raise BrokenContract(f"reference_impls/{task}/ holds no module of a framework", ImplementationModule)
+    if framework.name not in written:
+        raise unknown(f"framework for {task}", framework.name, written)
     packages.require(task, framework)
-    module: ImplementationModule = cast(Any, importlib.import_module(f"reference_impls.{task}.{framework.name}"))
-    return module
+    module: Any = importlib.import_module(f"reference_impls.{task}.{framework.name}")
+    accelerators = getattr(module, "ACCELERATORS", None)
+    if type(accelerators) is not int or accelerators < 1:
+        found = "has no ACCELERATORS" if accelerators is None else f"has ACCELERATORS {accelerators!r:.40}"
+        raise BrokenContract(f"{module.__name__} {found}", ImplementationModule)
+    callable_like(module, ImplementationModule.build)
+    return cast(ImplementationModule, module)
+
+
+def frameworks(task: str) -> list[str]:
+    """The frameworks that `task` is written in, installed or not."""
+    if find_spec(f"reference_impls.{task}") is None:
+        return []
+    return [name for name in config.names("framework") if find_spec(f"reference_impls.{task}.{name}")]

@@ -13,7 +13,9 @@ from mlperf_logging.mllog import constants as keys
 
 from suite.config.logkeys import TRACKED
 from suite.config.models import Benchmark
+from suite.errors import BadPrediction, BrokenContract
 from suite.harness.checkpoint import Checkpoints
+from suite.harness.contract import check_json
 from suite.harness.implementation import Implementation
 from suite.record.evidence import PREDICTIONS, NotFinite, keep_predictions, write_predictions
 from suite.record.mllog import Log
@@ -99,6 +101,12 @@ class Loop:
             metrics = self.score(predictions)
         except NotFinite:
             sha256, metrics = write_predictions(self.folder / PREDICTIONS, ()), {}
+        except TypeError:
+            check_json(predictions)
+            raise
+        except BadPrediction as error:
+            at = f" (prediction {error.line - 1}, from 0)" if error.line else ""
+            raise BrokenContract(f"score refuses what predict returned: {error}{at}", Implementation.predict) from error
         quality = metrics.get(self.benchmark.metric, math.nan)
         epoch = self.benchmark.dataset.train_samples
         self.log.event(

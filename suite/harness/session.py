@@ -16,8 +16,8 @@ from rich.console import Console
 
 from suite.config.logkeys import CONFIG, COST, DATASET, ENERGY, ENVIRONMENT, RESTART
 from suite.config.plan import Plan
-from suite.errors import UserError
-from suite.harness import checkpoint
+from suite.errors import BrokenContract, UserError
+from suite.harness import checkpoint, contract
 from suite.harness.cache import clear_cache
 from suite.harness.implementation import Device, ImplementationModule
 from suite.harness.interrupt import Interrupted, interruptible
@@ -34,7 +34,7 @@ from suite.record.summary import Summary, summarise
 from suite.record.terminal import Terminal
 from suite.record.tracking import Follower
 from suite.store.disk import write_atomically
-from suite.store.task import Task
+from suite.store.task import Task, score
 
 _MLFLOW_WAIT_S = 20.0  # before the clock starts, and after it has stopped
 
@@ -114,6 +114,8 @@ class _Run:
                 self.measure()
                 self.log.close()
                 evidence.seal(self.folder, self.log.head)
+            except BrokenContract as error:
+                raise UserError(f"{error} Mend that, then go on with resume={self.session.plan.out}") from error
             except OSError as error:
                 out, problem = self.session.plan.out, error.strerror or error
                 raise UserError(f"{self.folder}: {problem}; mend that, then go on with resume={out}") from error
@@ -126,10 +128,9 @@ class _Run:
             self.head()
         if self.follower:
             self.follower.start()
-        visible = {name: array for name, array in self.session.data.items() if not name.startswith("answer_")}
         seed = plan.seeds[self.index - 1]
         device = Device(plan.system.device_kind, plan.precision)
-        implementation = self.session.module.build(plan.benchmark.hyperparameters, visible, seed, device)
+        implementation = contract.build(self.session.module, plan.benchmark, self.session.data, seed, device)
         if saved:
             implementation.load_state_dict(saved[0])
         checkpoint.reserve(folder, implementation.state_dict())
@@ -141,7 +142,7 @@ class _Run:
         loop = Loop(
             benchmark=plan.benchmark,
             implementation=implementation,
-            score=lambda predictions: self.session.task.score(predictions, self.session.data),
+            score=lambda predictions: score(plan.benchmark, self.session.task, predictions, self.session.data),
             log=log,
             folder=folder,
             tick=self.terminal.tick,

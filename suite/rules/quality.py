@@ -10,7 +10,7 @@ from mlperf_logging.mllog import constants as keys
 
 from suite.config.logkeys import RESTART
 from suite.config.models import Benchmark
-from suite.errors import BadPrediction, UserError
+from suite.errors import BadPrediction, BrokenContract, UserError
 from suite.record.evidence import LOG, PREDICTIONS
 from suite.record.mllog import Line, samples_of
 from suite.record.parsing import close, number
@@ -19,7 +19,7 @@ from suite.rules.hyperparameters import batch_size
 from suite.rules.reading import RUN, Evidence
 from suite.store import files, packages
 from suite.store.arrays import prepared
-from suite.store.task import load_task
+from suite.store.task import check_metric, load_task, score
 
 REASONS = {"target": keys.SUCCESS, "budget": keys.ABORTED, "diverged": keys.ABORTED, "interrupt": keys.ABORTED}
 
@@ -147,6 +147,12 @@ def same_quality(run: Evidence) -> Iterator[Finding]:
         return
     try:
         task = load_task(benchmark.task)
+        check_metric(benchmark, task)
+    except UserError as error:
+        mend = f"mend conf/task/{benchmark.task}.yaml or tasks/{benchmark.task}, then review again"
+        yield Finding(PREDICTIONS, None, "a task that scores the benchmark's metric", str(error), mend, "error")
+        return
+    try:
         if missing := files.faults(benchmark.dataset, files.root(run.data_dir)):
             raise UserError(missing[0].problem)
         data = prepared(benchmark, task, run.data_dir)
@@ -156,9 +162,13 @@ def same_quality(run: Evidence) -> Iterator[Finding]:
         return
     mend = "submit the predictions that the suite wrote"
     try:
-        metrics = task.score(run.predictions, data)
+        metrics = score(benchmark, task, run.predictions, data)
     except BadPrediction as error:
         yield Finding(PREDICTIONS, error.line or None, "predictions that the task can score", str(error), mend)
+        return
+    except BrokenContract as error:
+        mend = f"mend tasks/{benchmark.task}, then review again"
+        yield Finding(PREDICTIONS, None, "metrics as the task's contract has them", str(error), mend, "error")
         return
     except (UserError, ImportError) as error:
         yield Finding(PREDICTIONS, None, "a machine that can score them", str(error), "mend that and repeat", "error")

@@ -31,7 +31,7 @@ from suite.record.system import DIVISIONS, STATUSES
 from suite.rules.verdict import review
 from suite.run import planning
 from suite.store.arrays import prepared
-from suite.store.task import load_task
+from suite.store.task import check_metric, load_task
 
 BUDGET_ENDED = 3
 TEXTS = ("out", "data_dir", "resume", "submitter")
@@ -88,6 +88,7 @@ def _run(options: dict[str, Any], choices: dict[str, str], given: dict[str, str]
             f"trains on {module.ACCELERATORS}: choose one with CUDA_VISIBLE_DEVICES=0 and hw=auto"
         )
     task = load_task(made.benchmark.task)
+    check_metric(made.benchmark, task)
     data = prepared(made.benchmark, task, options["data_dir"])
     timed = session.Session(made, found, task, module, data, console, options["mlflow"])
     summaries: list[Summary] = []

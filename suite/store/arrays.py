@@ -22,9 +22,7 @@ from suite.config.models import Benchmark, Dataset
 from suite.errors import UserError
 from suite.store import files
 from suite.store.sums import cache_dir
-from suite.store.task import Task
-
-Arrays = dict[str, np.ndarray]
+from suite.store.task import Arrays, Task, check_sizes, prepare
 
 
 def array_sha256(array: np.ndarray) -> str:
@@ -37,10 +35,10 @@ def array_sha256(array: np.ndarray) -> str:
 
 
 def prepared(benchmark: Benchmark, task: Task, data_dir: str | None = None) -> Arrays:
-    """The benchmark's arrays, read-only and each with the sha256 that the dataset declares.
+    """The benchmark's arrays, read-only, each with the sha256 and in all of the sizes that the dataset declares.
 
     Brings the dataset's files first (`suite.store.files.ensure`); calls `task.prepare(scale, folder)` when the cache
-    does not hold the right arrays. Raises UserError that names the array, its declared and its found sum.
+    does not hold the right arrays. Raises UserError that names the array, its declared and its found sum, or the size.
     """
     dataset = benchmark.dataset
     folder = files.ensure(dataset, files.root(data_dir))
@@ -48,15 +46,17 @@ def prepared(benchmark: Benchmark, task: Task, data_dir: str | None = None) -> A
     with _alone(cache):
         arrays = _load(cache)
         if not arrays or _fault(dataset, arrays):
-            arrays = task.prepare(benchmark.scale, folder)
+            arrays = prepare(benchmark, task, folder)
             if fault := _fault(dataset, arrays):
                 raise UserError(
                     f"{benchmark.name}: {fault}. The packages may be of other versions than the suite's: "
-                    "pip install -c constraints.txt. After a change to the task, declare the new sum in conf/task/."
+                    "pip install -c constraints.txt. After a change to the task, declare the new sums in conf/task/: "
+                    f"python -m suite.check task={benchmark.task} prints them all."
                 )
             arrays = _store(cache, arrays)
             if fault := _fault(dataset, arrays):
                 raise UserError(f"{benchmark.name}: {fault} when read back from {cache}: check that disk.")
+    check_sizes(benchmark, task, arrays)
     return arrays
 
 

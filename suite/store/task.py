@@ -1,33 +1,153 @@
-"""What the suite asks of a task: its data as arrays, and the score of predictions."""
+"""What the suite asks of a task: its data as arrays, their numbers of examples, and the score of predictions."""
 
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 import numpy as np
 
+from suite.config.models import Benchmark
+from suite.errors import BrokenContract, UserError, unknown
 from suite.store import packages
+
+Arrays = dict[str, np.ndarray]
+
+KINDS = "biufcSUmM"  # numpy's kinds of numbers, booleans, texts and times: what a file holds without pickle
 
 
 class Task(Protocol):
-    """A module `tasks.<task>`."""
+    """A module with prepare, split_sizes, score and METRICS: the lowest and highest value of each metric by its name.
 
-    def prepare(self, scale: str, files: Any) -> dict[str, np.ndarray]:
-        """All arrays of a benchmark, made from the dataset's verified files in the folder `files`.
+    It is `tasks.<task>`. A bound that there is none of is infinite.
+    """
+
+    METRICS: Mapping[str, tuple[float, float]]
+
+    def prepare(self, scale: str, files: Any) -> Arrays:
+        """All arrays of a benchmark by name, made from the dataset's verified files in the folder `files`.
 
         Names that start with `answer_` are given to `score` only.
         """
         ...
 
+    def split_sizes(self, data: Mapping[str, np.ndarray]) -> dict[str, int]:
+        """The dataset's `eval_samples`, and its `train_samples` if the arrays tell them, as counted in `data`."""
+        ...
+
     def score(self, predictions: Sequence[Any], data: Mapping[str, np.ndarray]) -> dict[str, float]:
-        """The metrics of `predictions`, the benchmark's own among them. Raises BadPrediction."""
+        """The metrics of `predictions`, finite or nan, the benchmark's own among them. Raises BadPrediction."""
         ...
 
 
 def load_task(task: str) -> Task:
-    """The definition of `task`. Raises UserError that names the packages it needs and that are missing."""
+    """The definition of `task`. Raises UserError for packages that it lacks, BrokenContract for parts."""
+    name = f"tasks.{task}"
+    if find_spec(name) is None:
+        raise BrokenContract(f"there is no module {name}, which conf/task/{task}.yaml asks for", Task)
     packages.require(task)
-    definition: Task = cast(Any, importlib.import_module(f"tasks.{task}"))
+    module = importlib.import_module(name)
+    for function in (Task.prepare, Task.split_sizes, Task.score):
+        callable_like(module, function)
+    metrics = getattr(module, "METRICS", None)
+    if not isinstance(metrics, Mapping) or not metrics or not all(map(_are_bounds, metrics.values())):
+        raise BrokenContract(f"{name}.METRICS is {metrics!r:.60}", Task)
+    definition: Task = cast(Any, module)
     return definition
+
+
+def callable_like(module: Any, contract: Any) -> None:
+    """Raise BrokenContract unless `module` has a function of the contract's name that takes the same arguments."""
+    name = contract.__name__
+    function = getattr(module, name, None)
+    parameters = [each for each in inspect.signature(contract).parameters if each != "self"]
+    if not callable(function):
+        raise BrokenContract(f"{module.__name__} has no function {name}", contract)
+    try:
+        inspect.signature(function).bind(*parameters)
+    except TypeError as error:
+        raise BrokenContract(f"{name} of {module.__name__} takes other arguments ({error})", contract) from None
+    except ValueError:  # written in C, without a signature
+        return
+
+
+def _are_bounds(bounds: Any) -> bool:
+    numbers = isinstance(bounds, Sequence) and len(bounds) == 2 and all(isinstance(b, int | float) for b in bounds)
+    return numbers and bool(bounds[0] < bounds[1])
+
+
+def check_metric(benchmark: Benchmark, task: Task) -> None:
+    """Raise UserError that names the nearest, unless the benchmark's metric is one of the task's."""
+    if benchmark.metric not in task.METRICS:
+        raise unknown(f"metric of {benchmark.name}", benchmark.metric, task.METRICS)
+
+
+def prepare(benchmark: Benchmark, task: Task, folder: Path) -> Arrays:
+    """The benchmark's arrays, made by the task from the files in `folder`. Raises BrokenContract if they are none."""
+    arrays: Any = task.prepare(benchmark.scale, folder)
+    if not isinstance(arrays, dict):
+        raise BrokenContract(f"prepare of {benchmark.task} returned {described(arrays)}", Task.prepare)
+    for name, array in arrays.items():
+        if not isinstance(name, str) or not name.isidentifier():
+            raise BrokenContract(f"prepare of {benchmark.task} named an array {name!r:.40}", Task.prepare)
+        if not is_plain(array):
+            raise BrokenContract(f"{name!r}, prepared by {benchmark.task}, is {described(array)}", Task.prepare)
+    return arrays
+
+
+def check_sizes(benchmark: Benchmark, task: Task, arrays: Arrays) -> None:
+    """Raise UserError unless the dataset declares as many samples as its arrays hold."""
+    dataset, sizes = benchmark.dataset, split_sizes(benchmark, task, arrays)
+    for name, found in sizes.items():
+        declared = getattr(dataset, name)
+        if declared != found:
+            raise UserError(
+                f"{benchmark.name}: {name} of {dataset.name} is {declared}, but its arrays hold {found}: "
+                f"declare {name}: {found} in conf/task/{benchmark.task}.yaml."
+            )
+
+
+def split_sizes(benchmark: Benchmark, task: Task, arrays: Arrays) -> dict[str, int]:
+    """The sizes of the splits, as the task counts them. Raises BrokenContract for what are no counts."""
+    sizes: Any = task.split_sizes(arrays)
+    known = {"train_samples", "eval_samples"}
+    counts = isinstance(sizes, dict) and all(type(each) is int for each in sizes.values())
+    if not counts or not {"eval_samples"} <= sizes.keys() <= known:
+        raise BrokenContract(f"split_sizes of {benchmark.task} returned {sizes!r:.80}", Task.split_sizes)
+    return dict(sizes)
+
+
+def score(benchmark: Benchmark, task: Task, predictions: Sequence[Any], data: Mapping[str, np.ndarray]) -> Any:
+    """The metrics of `predictions`: floats by name, the benchmark's metric among them.
+
+    Raises BadPrediction for predictions that cannot be scored, BrokenContract for metrics that are not as promised.
+    """
+    metrics: Any = task.score(predictions, data)
+    if not isinstance(metrics, dict):
+        raise BrokenContract(f"score of {benchmark.task} returned {described(metrics)}", Task.score)
+    for name, value in metrics.items():
+        if not isinstance(value, int | float) or isinstance(value, bool) or abs(value) == float("inf"):
+            raise BrokenContract(f"{name!r}, scored by {benchmark.task}, is {described(value)}", Task.score)
+    if benchmark.metric not in metrics:
+        found = f"score of {benchmark.name} returned {', '.join(map(repr, metrics)) or 'nothing'}"
+        raise BrokenContract(f"{found} without the benchmark's metric {benchmark.metric!r}", Task.score)
+    return metrics
+
+
+def is_plain(array: object) -> bool:
+    """Whether `array` is a numpy array that a file can hold as it is: of numbers, booleans, texts or times."""
+    return isinstance(array, np.ndarray) and array.dtype.kind in KINDS
+
+
+def described(value: object) -> str:
+    """What a wrong value is, in a few words: `a list`, `an array of dtype object`, `the int64 3`."""
+    if isinstance(value, np.ndarray):
+        return f"a numpy array of dtype {value.dtype}"
+    kind = type(value)
+    name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__.split('.')[0]}.{kind.__name__}"
+    brief = f", {value!r}" if isinstance(value, int | float | str | np.generic) and len(repr(value)) < 40 else ""
+    return "None" if value is None else f"of type {name}{brief}"

@@ -19,6 +19,7 @@ import numpy as np
 from tasks.detection import cells, scenes
 from tasks.detection.precision import average_precision, checked
 
+METRICS = {"map": (-1.0, 1.0), "ap_50": (-1.0, 1.0), "ap_75": (-1.0, 1.0)}
 DIGITS = tuple("0123456789")
 Split = tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]  # images, boxes and classes, one of each per image
 
@@ -50,6 +51,11 @@ def _arrays(split: Split) -> dict[str, np.ndarray]:
         padded_boxes[i, : len(its_boxes)] = its_boxes
         padded_classes[i, : len(its_boxes)] = its_classes
     return {"images": np.stack(images), "boxes": padded_boxes, "classes": padded_classes}
+
+
+def split_sizes(data: Mapping[str, np.ndarray]) -> dict[str, int]:
+    """Images of each split."""
+    return {"train_samples": len(data["train_images"]), "eval_samples": len(data["test_images"])}
 
 
 def score(predictions: Sequence[Any], data: Mapping[str, np.ndarray]) -> dict[str, float]:

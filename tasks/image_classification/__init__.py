@@ -16,6 +16,7 @@ import numpy as np
 
 from suite.errors import BadPrediction
 
+METRICS = {"accuracy": (0.0, 1.0)}
 DIGITS_TRAIN = 1000  # writers come one after another in the file: the rest is mostly other hands
 
 
@@ -55,6 +56,11 @@ def _arrays(
         "test_images": test_images,
         "answer_labels": test_labels,
     }
+
+
+def split_sizes(data: Mapping[str, np.ndarray]) -> dict[str, int]:
+    """Images of each split."""
+    return {"train_samples": len(data["train_images"]), "eval_samples": len(data["test_images"])}
 
 
 def score(predictions: Sequence[Any], data: Mapping[str, np.ndarray]) -> dict[str, float]:

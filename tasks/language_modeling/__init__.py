@@ -13,6 +13,7 @@ position the log-probabilities of all V words there.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ import numpy as np
 from suite.errors import BadPrediction
 from tasks.language_modeling import grammar
 
+METRICS = {"perplexity": (0.0, math.inf), "excess_nats": (-math.inf, math.inf)}
 EOS = "<eos>"  # ends each line of the files, and stands before the first word of each text
 CHUNK = 512
 AUDITED = 8
@@ -65,6 +67,11 @@ def _arrays(vocabulary: Sequence[str], train: np.ndarray, test: np.ndarray) -> d
         "test_tokens": test.astype(np.uint16),
         "audit_positions": (2 * np.arange(AUDITED) + 1) * len(test) // (2 * AUDITED),
     }
+
+
+def split_sizes(data: Mapping[str, np.ndarray]) -> dict[str, int]:
+    """Words of each split."""
+    return {"train_samples": len(data["train_tokens"]), "eval_samples": len(data["test_tokens"])}
 
 
 def score(predictions: Sequence[Any], data: Mapping[str, np.ndarray]) -> dict[str, float]:

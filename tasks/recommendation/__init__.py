@@ -21,6 +21,7 @@ from tasks.recommendation import generated
 from tasks.recommendation.movielens import read_ratings
 from tasks.recommendation.protocol import leave_one_out
 
+METRICS = {"hr_10": (0.0, 1.0), "ndcg_10": (0.0, 1.0)}
 CUTOFF = 10
 NEGATIVES = 99
 
@@ -29,6 +30,11 @@ def prepare(scale: str, files: Path) -> dict[str, np.ndarray]:
     """The arrays of `mini` (a known latent-factor model) or `small` (MovieLens 100K)."""
     given = generated.interactions() if scale == "mini" else read_ratings(files / "ml-100k" / "u.data")
     return leave_one_out(given, NEGATIVES)
+
+
+def split_sizes(data: Mapping[str, np.ndarray]) -> dict[str, int]:
+    """Users to evaluate. How many samples their histories are is for the hyperparameter `lengths` to say."""
+    return {"eval_samples": len(data["answer_items"])}
 
 
 def score(predictions: Sequence[Any], data: Mapping[str, np.ndarray]) -> dict[str, float]:

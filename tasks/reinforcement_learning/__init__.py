@@ -7,6 +7,7 @@ again. Arrays (both scales): `environment`, the name of a Gymnasium environment 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,11 @@ import numpy as np
 from suite.errors import BadPrediction
 from tasks.reinforcement_learning.episode import Episode
 
+METRICS = {
+    "mean_return": (-math.inf, math.inf),
+    "return_deviation": (0.0, math.inf),
+    "mean_length": (0.0, math.inf),
+}
 FIRST_EVALUATION_SEED = 2**30
 
 _ENVIRONMENTS = {"mini": "CartPole-v1", "small": "LunarLander-v3"}
@@ -28,6 +34,11 @@ def prepare(scale: str, files: Path) -> dict[str, np.ndarray]:
         "environment": np.array(_ENVIRONMENTS[scale]),
         "evaluation_seeds": FIRST_EVALUATION_SEED + np.arange(_EVALUATION_EPISODES, dtype=np.int64),
     }
+
+
+def split_sizes(data: Mapping[str, np.ndarray]) -> dict[str, int]:
+    """Episodes of the evaluation; those of the training are played while training."""
+    return {"eval_samples": len(data["evaluation_seeds"])}
 
 
 def score(predictions: Sequence[Any], data: Mapping[str, np.ndarray]) -> dict[str, float]:

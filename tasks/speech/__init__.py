@@ -12,6 +12,7 @@ A prediction is the words of one test recording, upper case, separated by blanks
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from suite.errors import BadPrediction
 from tasks.speech import an4, digits
 from tasks.speech.recording import log_mel
 
+METRICS = {"wer": (0.0, math.inf)}  # insertions can make it more than 1
 LONGEST = 1000  # characters of a prediction; the longest transcript has under 100
 
 
@@ -50,6 +52,11 @@ def prepare(scale: str, files: Path) -> dict[str, np.ndarray]:
 def lines_array(lines: Sequence[str]) -> np.ndarray:
     """`lines` as the bytes of one ASCII text; `bytes(array).decode().split("\\n")` is the inverse."""
     return np.frombuffer("\n".join(lines).encode("ascii"), np.uint8)
+
+
+def split_sizes(data: Mapping[str, np.ndarray]) -> dict[str, int]:
+    """Recordings of each split."""
+    return {"train_samples": len(data["train_frames"]), "eval_samples": len(data["test_frames"])}
 
 
 def score(predictions: Sequence[Any], data: Mapping[str, np.ndarray]) -> dict[str, float]:

@@ -21,6 +21,7 @@ from sacrebleu.metrics.bleu import BLEU
 from suite.errors import BadPrediction
 from tasks.translation.phrases import phrases
 
+METRICS = {"bleu": (0.0, 100.0)}
 PAD, BEGIN, END, UNKNOWN = range(4)  # subwords with a meaning of their own
 SUBWORDS = {"mini": 1000, "small": 4000}
 PHRASES_TRAIN, PHRASES_TEST = 10_000, 500
@@ -86,6 +87,12 @@ def subword_model(text: list[str], size: int) -> bytes:
 def metric() -> BLEU:
     """BLEU as shared tasks report it (Post 2018); a run logs its signature."""
     return BLEU(tokenize="13a", force=True)  # force: no warning about text that looks tokenised
+
+
+def split_sizes(data: Mapping[str, np.ndarray]) -> dict[str, int]:
+    """Sentences of each split."""
+    train, test = (int((data[name] == END).sum()) for name in ("train_source", "test_source"))
+    return {"train_samples": train, "eval_samples": test}
 
 
 def score(predictions: Sequence[Any], data: Mapping[str, np.ndarray]) -> dict[str, float]:

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -40,6 +40,8 @@ EMBEDDED = Dataset(
 class Task:
     """Remembers what it was asked to prepare, and may prepare other arrays."""
 
+    METRICS: ClassVar = {"accuracy": (0.0, 1.0)}
+
     def __init__(self, make: Callable[[], Arrays] = lambda: dict(RIGHT)) -> None:
         self.make = make
         self.given: list[tuple[str, Path]] = []
@@ -47,6 +49,9 @@ class Task:
     def prepare(self, scale: str, files: Path) -> Arrays:
         self.given.append((scale, files))
         return self.make()
+
+    def split_sizes(self, data: Mapping[str, np.ndarray]) -> dict[str, int]:
+        return {"eval_samples": 10}
 
     def score(self, predictions: Sequence[Any], data: Mapping[str, np.ndarray]) -> dict[str, float]:
         raise AssertionError("preparing arrays never scores")
@@ -84,7 +89,9 @@ def test_arrays_are_memory_mapped_read_only_and_prepared_once() -> None:
 def test_the_task_gets_the_folder_of_verified_files(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data/set.tar").write_bytes(tar(MEMBERS))
-    files = dataset(tar(MEMBERS), "http://127.0.0.1:1").model_copy(update={"arrays": EMBEDDED.arrays})
+    files = dataset(tar(MEMBERS), "http://127.0.0.1:1").model_copy(
+        update={"arrays": EMBEDDED.arrays, "eval_samples": 10}
+    )
     task = Task()
     assert same(prepared(benchmark(files), task, str(tmp_path / "data")))
     assert task.given == [("mini", tmp_path / "data")]
@@ -147,6 +154,8 @@ def test_changed_preparation_code_is_run_again(tmp_path: Path, monkeypatch: pyte
             global calls
             calls += 1
             return {"n": np.arange(3)}
+        def split_sizes(data):
+            return {"eval_samples": 10}
     """)
     (tmp_path / "preparing_ten.py").write_text(code)
     task = importlib.import_module("preparing_ten")

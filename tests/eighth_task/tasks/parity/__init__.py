@@ -4,6 +4,8 @@ import numpy as np
 
 from suite.errors import BadPrediction
 
+METRICS = {"accuracy": (0.0, 1.0)}
+
 
 def prepare(scale, files):
     points = np.random.default_rng(0).normal(size=(2000, 2)).astype(np.float32)
@@ -14,6 +16,10 @@ def prepare(scale, files):
         "test_points": points[1000:],
         "answer_sides": sides[1000:],
     }
+
+
+def split_sizes(data):
+    return {"train_samples": len(data["train_points"]), "eval_samples": len(data["test_points"])}
 
 
 def score(predictions, data):
