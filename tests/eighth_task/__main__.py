@@ -1,4 +1,4 @@
-"""`suite.run` with the eighth task."""
+"""A command of the suite with the eighth task: `python -m tests.eighth_task run task=parity ...`."""
 
 import sys
 
@@ -12,4 +12,6 @@ if name == "run":
     from suite.run.__main__ import main
 elif name == "review":
     from suite.review.__main__ import main
+elif name == "check":
+    from suite.check.__main__ import main
 command(main)

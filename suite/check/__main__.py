@@ -1,0 +1,131 @@
+"""`python -m suite.check`: try all that a task and its implementations promise. `--help` explains the options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+from suite import config
+from suite.check.declared import arrays_of, benchmark_of, task_of
+from suite.check.frameworks import together
+from suite.check.ledger import Ledger, Row, Skip
+from suite.check.scoring import scoring
+from suite.check.showing import as_json, show
+from suite.check.training import Trained, training
+from suite.config.models import Benchmark
+from suite.errors import BrokenContract, UserError, command, unknown
+from suite.harness.implementation import ImplementationModule, frameworks, load_implementation
+from suite.store import files
+from suite.store.task import Arrays, Task
+
+HELP = """\
+usage: python -m suite.check task=TASK [scale=SCALE] [framework=FRAMEWORK] [data_dir=FOLDER] [--json]
+
+Try, with a few steps in fp32 on the CPU, everything that a task and its implementations promise: what conf/task must
+say (missing sums and sizes are printed, ready to paste), metric, predictions, score, state, seeds, the count of
+samples, what build reads, and the frameworks against each other. Nothing is recorded.
+
+Without scale= every scale whose data is here is tried, without framework= every framework that the task is written in
+and that is installed. --json prints a list with one object for each promise.
+docs/adding-a-task.md explains the contracts.
+
+Exit code: 0 all promises are kept, 1 one is not, 2 a mistake in the command.
+"""
+OPTIONS = ("task", "scale", "framework", "data_dir", "--json")
+
+
+def main(argv: list[str]) -> int:
+    """Print what was found and return the exit code. Raises UserError for what was mistyped."""
+    if {"-h", "--help"} & set(argv):
+        print(HELP, end="")
+        return 0
+    options = _options([word for word in argv if word != "--json"])
+    task, data_dir = options["task"], options.get("data_dir")
+    rows: list[Row] = []
+    for scale in [options["scale"]] if "scale" in options else config.scales(task):
+        ledger = Ledger(f"{task}/{scale}")
+        _check(ledger, task, scale, options.get("framework"), data_dir, asked="scale" in options)
+        rows += ledger.rows
+    if "--json" in argv:
+        print(as_json(rows))
+    else:
+        show(rows)
+    return int(any(row.status == "fail" for row in rows))
+
+
+def _options(words: list[str]) -> Mapping[str, str]:
+    """The options by name. Raises UserError for one that is not known, or names what is not there."""
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name not in OPTIONS[:-1]:
+            raise unknown("option", name, OPTIONS)
+        if not equals or not value:
+            raise UserError(f"{word!r} is not of the form option=value; for example scale=mini")
+    options = dict(word.split("=", 1) for word in words)
+    if "task" not in options:
+        raise UserError(f"which task? Give task= one of: {', '.join(config.names('task'))} (--help explains).")
+    if options["task"] not in config.names("task"):
+        raise unknown("task", options["task"], config.names("task"))
+    scales = config.scales(options["task"])
+    if options.get("scale", scales[0]) not in scales:
+        raise unknown(f"scale of {options['task']}", options["scale"], scales)
+    if "framework" in options and options["framework"] not in frameworks(options["task"]):
+        raise unknown(f"framework for {options['task']}", options["framework"], frameworks(options["task"]))
+    return options
+
+
+def _check(ledger: Ledger, name: str, scale: str, framework: str | None, data_dir: str | None, asked: bool) -> None:
+    benchmark = benchmark_of(ledger, name, scale)
+    task = task_of(ledger, benchmark) if benchmark else None
+    if not benchmark or not task:
+        return
+    if missing := files.faults(benchmark.dataset, files.root(data_dir), "size"):
+        reason = f"{missing[0].problem}: python -m suite.data fetch {benchmark.name}"
+        if asked:
+            raise UserError(reason)
+        ledger.skip("prepare returns the benchmark's arrays", reason)
+        return
+    data = arrays_of(ledger, benchmark, task, data_dir)
+    if data is None:
+        return
+    found = frameworks(name)
+    if not found:
+        ledger.hold("the task is written in a framework", ImplementationModule, lambda: _load(name, "torch"))
+    trained = []
+    for each in [framework] if framework else found:
+        made = _implementation(ledger.under(each), benchmark, task, each, data, asked=framework is not None)
+        if made:
+            trained.append((each, made))
+    for pair in pairwise(trained):
+        together(ledger.under(" and ".join(each for each, _ in pair)), benchmark, task, pair, data)
+
+
+def _load(task: str, framework: str) -> ImplementationModule:
+    return load_implementation(task, config.framework(framework))
+
+
+def _implementation(
+    ledger: Ledger, benchmark: Benchmark, task: Task, framework: str, data: Arrays, asked: bool
+) -> Trained | None:
+    modules: list[ImplementationModule] = []
+
+    def load() -> None:
+        try:
+            modules.append(_load(benchmark.task, framework))
+        except BrokenContract:
+            raise
+        except UserError as error:  # the framework is not installed
+            if asked:
+                raise
+            raise Skip(str(error)) from error
+
+    if not ledger.hold("the module has all its parts", ImplementationModule, load):
+        return None
+    made = training(ledger, benchmark, modules[0], data)
+    if made and scoring(ledger, benchmark, task, made.made, data) is not None:
+        return made
+    return None
+
+
+if __name__ == "__main__":
+    command(main)

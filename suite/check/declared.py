@@ -1,0 +1,100 @@
+"""Promises of conf/task and of the task's data."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from copy import deepcopy
+from typing import Any
+
+import yaml
+
+from suite import config
+from suite.check.ledger import Broken, Ledger, Skip
+from suite.config.models import Benchmark, Dataset
+from suite.errors import UserError
+from suite.store import files
+from suite.store.arrays import array_sha256, prepared
+from suite.store.task import Arrays, Task, check_metric, load_task, prepare, split_sizes
+
+
+def benchmark_of(ledger: Ledger, task: str, scale: str) -> Benchmark | None:
+    """The benchmark of conf/task, None if it cannot be read. What its data will tell may be missing from it."""
+    values = deepcopy(config.load("task", task))
+    made: list[Benchmark] = []
+
+    def read() -> None:
+        dataset = values.get("scales", {}).get(scale, {}).get("dataset")
+        if isinstance(dataset, dict):
+            dataset.setdefault("eval_samples", 0)
+            if not dataset.get("arrays"):
+                dataset["arrays"] = {}
+        made.append(config.benchmark(task, scale, values))
+
+    ledger.hold("conf/task holds the benchmark's values", Benchmark, read)
+    return made[0] if made else None
+
+
+def task_of(ledger: Ledger, benchmark: Benchmark) -> Task | None:
+    """The task's module, None if it lacks a part."""
+    made: list[Task] = []
+    ledger.hold("the task's module has all its parts", Task, lambda: made.append(load_task(benchmark.task)))
+    if made:
+        ledger.hold("the metric is one of the task's METRICS", Task, lambda: check_metric(benchmark, made[0]))
+        ledger.hold("the target lies within the metric's bounds", Task, lambda: _target(benchmark, made[0]))
+    return made[0] if made else None
+
+
+def _target(benchmark: Benchmark, task: Task) -> None:
+    if benchmark.metric not in task.METRICS:
+        raise Skip("the metric is not one of the task's")
+    low, high = task.METRICS[benchmark.metric]
+    if not low <= benchmark.target <= high:
+        raise Broken(f"target {benchmark.target:g}; {benchmark.metric} goes from {low:g} to {high:g}")
+
+
+def arrays_of(ledger: Ledger, benchmark: Benchmark, task: Task, data_dir: str | None) -> Arrays | None:
+    """The benchmark's arrays, also where conf/task does not declare them; None if they cannot be had."""
+    made: Arrays = {}
+    dataset = benchmark.dataset
+
+    def bring() -> None:
+        with suppress(UserError):  # other sums or sizes than declared: the next promise
+            made.update(prepared(benchmark, task, data_dir))
+            return
+        made.update(prepare(benchmark, task, files.root(data_dir)))
+
+    def sums() -> None:
+        found = {name: array_sha256(array) for name, array in made.items()}
+        sizes = split_sizes(benchmark, task, made)
+        if found == dataset.arrays and all(getattr(dataset, name) == size for name, size in sizes.items()):
+            return
+        again = prepare(benchmark, task, files.root(data_dir))  # a sum that is declared must be found again
+        strays = [name for name in found if name not in again or array_sha256(again[name]) != found[name]]
+        if strays:
+            raise Broken(f"prepare makes another {strays[0]!r} each time", "draw with a fixed seed, in a fixed order")
+        differing = sorted(
+            {name for name in found.keys() | dataset.arrays.keys() if found.get(name) != dataset.arrays.get(name)}
+        )
+        wrong = [f"{name} {getattr(dataset, name)}" for name, size in sizes.items() if getattr(dataset, name) != size]
+        said = [*wrong, *([f"other sums of {', '.join(differing)}"] if differing else [])]
+        raise Broken(f"{'; '.join(said)} than the data has", missing_yaml(benchmark.scale, {**sizes, "arrays": found}))
+
+    if not ledger.hold("prepare returns the benchmark's arrays", Task.prepare, bring):
+        return None
+    ledger.hold("sums and sizes of the data are declared", Dataset, sums)
+    ledger.hold("no array but answer_* holds the answers", Task.prepare, lambda: _answers(made))
+    return made
+
+
+def missing_yaml(scale: str, dataset: dict[str, Any]) -> str:
+    """What conf/task must say of the dataset of `scale`, ready to be pasted."""
+    return yaml.safe_dump({"scales": {scale: {"dataset": dataset}}}, sort_keys=False).rstrip()
+
+
+def _answers(arrays: Arrays) -> None:
+    answers = {array_sha256(array): name for name, array in arrays.items() if name.startswith("answer_")}
+    if not answers:
+        raise Skip("the task has no answer_* array")
+    for name, array in arrays.items():
+        if not name.startswith("answer_") and (answer := answers.get(array_sha256(array))):
+            raise Broken(f"{name!r}, which implementations are given, is {answer!r}")

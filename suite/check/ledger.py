@@ -1,0 +1,89 @@
+"""Which promises were held, and what was found where one was not."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from suite.errors import BrokenContract, UserError, promised
+
+Status = Literal["pass", "fail", "skipped"]
+
+
+class Broken(Exception):
+    """A promise is not kept: what was `found`, and what to do about it, if that can be said."""
+
+    def __init__(self, found: str, mend: str = "") -> None:
+        super().__init__(found)
+        self.found, self.mend = found, mend
+
+
+class Skip(Exception):
+    """A promise cannot be tried here; the text says why."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One promise, of a benchmark or of its implementation in a framework (empty if of none).
+
+    `promise` says what is expected; `found`, `contract` and `mend` stand where it is not kept, and `found` says why it
+    was skipped.
+    """
+
+    benchmark: str
+    framework: str
+    promise: str
+    status: Status
+    found: str = ""
+    contract: str = ""
+    mend: str = ""
+
+
+@dataclass
+class Ledger:
+    """The rows of one benchmark, in the order in which its promises were tried."""
+
+    benchmark: str
+    framework: str = ""
+    rows: list[Row] = field(default_factory=list)
+
+    def under(self, framework: str) -> Ledger:
+        """The same ledger for the promises of an implementation in `framework`."""
+        return Ledger(self.benchmark, framework, self.rows)
+
+    def hold(self, promise: str, contract: object, trial: Callable[[], object]) -> bool:
+        """Note whether `trial` returns; whatever it raises is what was found."""
+        try:
+            trial()
+        except Skip as reason:
+            return self.skip(promise, str(reason))
+        except Broken as error:
+            found, mend = error.found, error.mend
+        except BrokenContract as error:
+            found, mend = error.found, ""
+        except UserError as error:
+            found, mend = str(error), ""
+        except Exception as error:  # the author's code may raise anything
+            found, mend = f"{type(error).__name__} at {_place(error)}: {error}", ""
+        else:
+            self.rows.append(Row(self.benchmark, self.framework, promise, "pass"))
+            return True
+        self.rows.append(Row(self.benchmark, self.framework, promise, "fail", found, promised(contract), mend))
+        return False
+
+    def skip(self, promise: str, reason: str) -> bool:
+        """Note that `promise` was not tried."""
+        self.rows.append(Row(self.benchmark, self.framework, promise, "skipped", reason))
+        return False
+
+
+def _place(error: Exception) -> str:
+    """The file and line of the author's code that `error` came through last, outside of suite/ and of packages."""
+    here = Path(__file__).parent.parent
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if "site-packages" not in f.filename and here not in Path(f.filename).parents]
+    frame = (own or list(frames))[-1]
+    return f"{Path(frame.filename).parent.name}/{Path(frame.filename).name}:{frame.lineno}"

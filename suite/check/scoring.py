@@ -1,0 +1,96 @@
+"""Promises about predictions: what an implementation predicts, and what the task makes of it and of worse."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from suite.check.ledger import Broken, Ledger
+from suite.config.models import Benchmark
+from suite.errors import BadPrediction
+from suite.harness.contract import Checked, check_json
+from suite.harness.implementation import Implementation
+from suite.store.task import Task, score
+
+WRONG: tuple[Any, ...] = (None, {"?": []}, [[[None]]])  # predictions of no task
+STRANGE: tuple[Any, ...] = (10**400, -1, 0.5, True, "", "?" * 100_000, "\ud800", [], {})  # that some task may accept
+SLACK = 1e-9  # relative to a metric's bounds: they are reached by sums of rounded numbers
+
+
+def scoring(
+    ledger: Ledger, benchmark: Benchmark, task: Task, made: Checked, data: Mapping[str, np.ndarray]
+) -> dict[str, float] | None:
+    """Try the promises on what `made`, hardly trained, predicts; its metrics, None if it cannot be scored."""
+    predictions: list[Any] = []
+    metrics: dict[str, float] = {}
+
+    def in_json() -> None:
+        found = made.predict()
+        check_json(found)
+        predictions.extend(json.loads(json.dumps(list(found))))
+        for index, (given, back) in enumerate(zip(found, predictions, strict=True)):
+            if not _alike(given, back):
+                raise Broken(f"prediction {index} is {given!r:.60}, and {back!r:.60} when read back from JSON")
+
+    def scored() -> None:
+        metrics.update(score(benchmark, task, predictions, data))
+        if score(benchmark, task, predictions, data) != metrics and not any(map(math.isnan, metrics.values())):
+            raise Broken("the same predictions scored twice give other metrics")
+        for name, value in metrics.items():
+            if name not in task.METRICS:
+                raise Broken(f"score returned {name!r}, which METRICS does not name")
+            low, high = task.METRICS[name]
+            if value < low - SLACK * abs(low) or value > high + SLACK * abs(high):
+                raise Broken(f"{name} is {value:g}; METRICS says from {low:g} to {high:g}")
+
+    def untrained() -> None:
+        quality = metrics[benchmark.metric]
+        if benchmark.reached(quality):
+            aim = f"target {benchmark.target:g}, direction {benchmark.direction}"
+            raise Broken(f"{benchmark.metric} is {quality:g} after a few steps: {aim}")
+
+    def refused() -> None:
+        for fewer, what in (
+            (predictions[:-1], "one too few"),
+            ([], "none"),
+            ([*predictions, predictions[-1]], "one more"),
+        ):
+            _refuses(task, fewer, data, f"{what} than there are examples" if fewer else "no predictions")
+        for wrong in WRONG:
+            _refuses(task, [*predictions[:-1], wrong], data, f"the prediction {json.dumps(wrong)}")
+        for strange in STRANGE:
+            try:
+                score(benchmark, task, [*predictions[:-1], strange], data)
+            except BadPrediction:
+                continue
+
+    if not ledger.hold("predictions are values that JSON gives back", Implementation.predict, in_json):
+        return None
+    if not ledger.hold("score is finite or nan, within METRICS, the same each time", Task.score, scored):
+        return None
+    ledger.hold("a few steps do not reach the target", Benchmark, untrained)
+    ledger.hold("score refuses wrong predictions by BadPrediction", Task.score, refused)
+    return metrics
+
+
+def _refuses(task: Task, predictions: Sequence[Any], data: Mapping[str, np.ndarray], what: str) -> None:
+    try:
+        metrics = task.score(predictions, data)
+    except BadPrediction:
+        return
+    except Exception as error:
+        raise Broken(f"score raised {type(error).__name__} ({error}) for {what}") from error
+    raise Broken(f"score returned {metrics!r:.80} for {what}")
+
+
+def _alike(given: Any, back: Any) -> bool:
+    """Equal, and of the same types at every depth: a tuple, or a dict's number as key, comes back as something else."""
+    if type(given) is dict and type(back) is dict:
+        return given.keys() == back.keys() and all(_alike(given[key], back[key]) for key in given)
+    if type(given) is list and type(back) is list:
+        return len(given) == len(back) and all(map(_alike, given, back))
+    return isinstance(given, type(back)) and bool(given == back or given != given)

@@ -1,0 +1,168 @@
+"""Promises of one implementation in training, tried in fp32 on the CPU with a handful of steps.
+
+Builds it four times: twice alike, once with another seed, once with training arrays that hold only zeros and note who
+reads them. A build that had looked at the training data would start from another state, or be noted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from mlperf_logging.mllog.constants import GLOBAL_BATCH_SIZE
+
+from suite.check.ledger import Broken, Ledger
+from suite.config.models import Benchmark
+from suite.harness import contract
+from suite.harness.contract import Checked
+from suite.harness.implementation import Device, Implementation, ImplementationModule
+
+SEED, OTHER_SEED = 1, 2
+STEPS = 3
+DEVICE = Device("cpu", "fp32")
+
+State = dict[str, np.ndarray]
+
+
+@dataclass
+class Trained:
+    """An implementation that has kept its promises in training: how it started, and where it is after `samples`."""
+
+    made: Checked
+    initial: State
+    first: State
+    samples: int
+
+
+class Noting(np.ndarray):
+    """An array that notes in `reads` when its elements are asked for, though not when its shape or dtype are."""
+
+    reads: list[str]
+
+    def __array_finalize__(self, source: Any) -> None:
+        self.reads = getattr(source, "reads", [])
+
+    def __getitem__(self, key: Any) -> Any:
+        self.reads.append("indexing")
+        return super().__getitem__(key)
+
+    def __array_function__(self, function: Any, types: Any, arguments: Any, keywords: Any) -> Any:
+        if function not in (np.shape, np.ndim, np.size):
+            self.reads.append(f"numpy.{function.__name__}")
+        return super().__array_function__(function, types, arguments, keywords)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
+        self.reads.append(f"numpy.{ufunc.__name__}")
+        plain = [each.view(np.ndarray) if isinstance(each, Noting) else each for each in inputs]
+        return getattr(ufunc, method)(*plain, **keywords)
+
+
+def noting(array: np.ndarray) -> Noting:
+    """Zeros in the place of `array`, noting who reads them."""
+    made = np.zeros(array.shape, array.dtype).view(Noting)
+    made.reads = []
+    return made
+
+
+def differing(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> list[str]:
+    """The names of what is not the same, bit by bit, in two states."""
+    same = {
+        name
+        for name in one.keys() & other.keys()
+        if one[name].dtype == other[name].dtype
+        and one[name].shape == other[name].shape
+        and one[name].tobytes() == other[name].tobytes()
+    }
+    return sorted((one.keys() | other.keys()) - same)
+
+
+def copied(state: Mapping[str, np.ndarray]) -> State:
+    """The state as it is now, whatever the implementation does to its arrays later."""
+    return {name: array.copy() for name, array in state.items()}
+
+
+def training(
+    ledger: Ledger, benchmark: Benchmark, module: ImplementationModule, data: Mapping[str, np.ndarray]
+) -> Trained | None:
+    """Try the promises of the module's implementation; None if it cannot be built or trained."""
+    made: list[Checked] = []
+    initial: State = {}
+    counts: list[int] = []
+    middle: State = {}
+    end: State = {}
+
+    def build(seed: int = SEED, given: Mapping[str, np.ndarray] = data) -> Checked:
+        return contract.build(module, benchmark, given, seed, DEVICE)
+
+    def starts() -> None:
+        made.append(build())
+        initial.update(copied(made[0].state_dict()))
+        if not initial:
+            raise Broken("state_dict returned no array")
+
+    def untouched() -> None:
+        given = {name: noting(array) if name.startswith("train_") else array for name, array in data.items()}
+        other = build(given=given).state_dict()
+        reads = {name: array.reads[0] for name, array in given.items() if isinstance(array, Noting) and array.reads}
+        if reads:
+            name, how = next(iter(reads.items()))
+            raise Broken(f"build reads {name!r} ({how})")
+        if strays := differing(initial, other):
+            raise Broken(f"with zeros for training data, build starts from another {strays[0]!r}")
+
+    def counted() -> None:
+        batch = benchmark.hyperparameters.get(GLOBAL_BATCH_SIZE)
+        counts.append(made[0].train_until(1).samples)
+        middle.update(copied(made[0].state_dict()))
+        if not differing(initial, middle):
+            raise Broken("train_until(1) left the state as it was")
+        counts.append(made[0].train_until(counts[0]).samples)
+        counts.append(made[0].train_until(counts[1] + 1).samples)
+        end.update(copied(made[0].state_dict()))
+        if not counts[0] < counts[1] < counts[2]:
+            raise Broken(f"samples {counts} after train_until(1), ({counts[0]}) and ({counts[1] + 1})")
+        if batch and counts != [batch * (step + 1) for step in range(STEPS)]:
+            raise Broken(f"samples {counts} after one, two and three steps of {GLOBAL_BATCH_SIZE} {batch}")
+
+    def one_trajectory() -> None:
+        made.append(build())
+        made[1].predict()
+        made[1].train_until(counts[-1])
+        if strays := differing(end, made[1].state_dict()):
+            raise Broken(
+                f"{strays[0]!r} differs after {counts[-1]} samples of seed {SEED}, taken in one call after a predict, "
+                "or in three calls"
+            )
+
+    def another() -> None:
+        other = build(OTHER_SEED)
+        other.train_until(counts[-1])
+        if not differing(end, other.state_dict()):
+            raise Broken(f"seeds {SEED} and {OTHER_SEED} end in the same state after {counts[-1]} samples")
+
+    def round_trip() -> None:
+        second = made[-1]
+        second.load_state_dict(middle)
+        if strays := differing(middle, second.state_dict()):
+            raise Broken(f"{strays[0]!r} is not what was loaded")
+
+    def goes_on() -> None:
+        for number, each in enumerate((made[-1], made[0]), 1):
+            each.load_state_dict(copied(middle))
+            each.train_until(counts[-1])
+            if strays := differing(end, each.state_dict()):
+                whose = "another implementation" if number == 1 else "the same implementation"
+                raise Broken(f"{strays[0]!r} differs after {whose} has loaded a state and gone on from it")
+
+    if not ledger.hold("build makes an implementation with a state of arrays", ImplementationModule.build, starts):
+        return None
+    ledger.hold("build reads no training data", Implementation, untouched)
+    if not ledger.hold("train_until counts whole steps, at least one", Implementation.train_until, counted):
+        return None
+    ledger.hold("one seed gives one trajectory, however it is cut", ImplementationModule.build, one_trajectory)
+    ledger.hold("another seed gives another trajectory", ImplementationModule.build, another)
+    ledger.hold("a second implementation takes over the state, bit by bit", Implementation.load_state_dict, round_trip)
+    ledger.hold("from a state, training goes on as if never stopped", Implementation.state_dict, goes_on)
+    return Trained(made[0], initial, middle, counts[0])
