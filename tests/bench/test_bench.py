@@ -1,0 +1,63 @@
+"""Each bench runs at its smallest size and prints a ratio; what the ratio is, a quiet machine tells."""
+
+import json
+import lzma
+
+import pytest
+
+from tests.bench import mlperf, overhead
+from tests.mlperf import maker, official
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """A corpus of one round: three logs, of which one lacks its batch size."""
+    results = maker.package(tmp_path / "v6.1", runs=3)
+    incomplete = [entry for entry in maker.entries() if entry["key"] != "global_batch_size"]
+    (results / "result_2.txt").write_text(maker.text(incomplete))
+    below = results.relative_to(tmp_path / "v6.1")
+    rows = [f"v6.1,{below}/result_{at}.txt,{said}," for at, said in enumerate(("PASS", "PASS", "FAIL"))]
+    write_verdicts(tmp_path, rows)
+    return tmp_path
+
+
+def write_verdicts(folder, rows):
+    with lzma.open(folder / official.VERDICTS, "wt") as file:
+        file.write("\n".join(["round,path,verdict,first_error", *rows]))
+
+
+SMALLEST = ("--pairs", "1", "--samples", "2000", "--scale", "mini")
+
+
+def test_the_harness_is_held_against_a_bare_loop(capsys):
+    assert overhead.main([*SMALLEST]) == 0
+    pair, median = capsys.readouterr().out.splitlines()
+    assert pair.startswith("pair 1: bare ")
+    assert median.startswith("median ratio ")
+
+
+def test_the_harness_s_cost_as_json(capsys):
+    assert overhead.main([*SMALLEST, "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    (pair,) = made["runs"]
+    assert made["median_ratio"] == pair["ratio"] == pair["harness"] / pair["bare"] > 0
+
+
+@pytest.mark.parametrize(("options", "timed"), [([], 3), (["--logs", "1"], 1)])
+def test_the_review_of_mlperf_logs_is_held_against_the_official_checker(corpus, capsys, options, timed):
+    assert mlperf.main([str(corpus), "--json", *options]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["round"], row["logs"], row["equal"], row["timed"]) == ("v6.1", 3, 3, timed)
+    assert row["ratio"] == pytest.approx(row["ours"] / row["official"])
+
+
+def test_a_verdict_that_is_not_the_official_one_fails(corpus, capsys):
+    rows = [f"v6.1,{path},PASS," for path in official.recorded(corpus, "v6.1")]
+    write_verdicts(corpus, rows)
+    assert mlperf.main([str(corpus)]) == 1
+    assert capsys.readouterr().out.splitlines()[-1].split()[:4] == ["v6.1", "3", "2", "3"]
+
+
+def test_without_logs_the_bench_says_what_it_needs(tmp_path, capsys):
+    assert mlperf.main([str(tmp_path)]) == 0
+    assert "give the folder" in capsys.readouterr().out
