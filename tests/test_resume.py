@@ -10,7 +10,7 @@ from filelock import FileLock
 from suite.harness.folder import LOCK
 from tests.command import ENVIRONMENT, eighth, start
 from tests.eighth_task.reference_impls.parity.numpy import STALL_AT
-from tests.test_run import RUN, SLOW, keys, lines, wait_for
+from tests.parity_runs import RUN, SLOW, keys, lines, wait_for
 
 
 @pytest.fixture(scope="module")

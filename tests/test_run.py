@@ -4,26 +4,15 @@ import json
 import re
 import resource
 import signal
-from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
 
-from suite.record import mllog
 from suite.record.evidence import SEALED
 from tests.command import eighth, start
-from tests.waiting import FOREVER_S, until
-
-RUN = ("task=parity", "framework=numpy", "hw=cpu", "mlflow=false")
-
-
-def lines(folder: Path) -> list[mllog.Line]:
-    return list(mllog.read(folder / "log.txt"))
-
-
-def keys(folder: Path) -> list[str]:
-    return [line.key for line in lines(folder)]
+from tests.parity_runs import RUN, SLOW, keys, lines, wait_for
+from tests.waiting import FOREVER_S
 
 
 def test_reaches_the_target_and_leaves_sealed_evidence(tmp_path):
@@ -191,13 +180,6 @@ def test_one_seed_gives_one_log_apart_from_times(tmp_path):
 
     assert facts("a") == facts("b")
     assert (tmp_path / "a/predictions.jsonl").read_bytes() == (tmp_path / "b/predictions.jsonl").read_bytes()
-
-
-def wait_for(folder: Path, key: str, count: int = 1) -> None:
-    until(lambda: (folder / "log.txt").exists() and keys(folder).count(key) >= count)
-
-
-SLOW = (*RUN, "seed=1", "task.scales.mini.hyperparameters.milliseconds_per_step=30")
 
 
 def test_ctrl_c_ends_the_run_with_sealed_evidence(tmp_path):

@@ -19,7 +19,7 @@ from suite.results.exporting import as_csv, as_json
 from suite.results.page import MAX_POINTS, html, ratios, thinned
 from suite.results.places import link
 from tests.results.maker import HOSTILE, entry, everywhere, run
-from tests.review.test_page import ATTRIBUTES, TAGS, Page
+from tests.review.page import ATTRIBUTES, TAGS, Page
 
 PAGE = Path("results.html")
 OWN_TAGS = TAGS | {"form", "label", "input", "select", "option", "button", "output", "bdi"}

@@ -7,7 +7,7 @@ import pytest
 from suite import mlperf
 from suite.mlperf.lines import MAX_LINES
 from suite.rules.finding import Finding
-from tests.review.test_page import HOSTILE, page_of, sound
+from tests.review.page import HOSTILE, page_of, sound
 
 
 def stand_in(monkeypatch, findings):

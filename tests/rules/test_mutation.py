@@ -2,8 +2,8 @@
 
 from suite.rules.reading import PACKAGE, RESULT, RUN
 from tests.rules.evidence_maker import isolate
+from tests.rules.found import ALWAYS
 from tests.rules.mutation import survey
-from tests.rules.test_rules import ALWAYS
 
 
 def test_no_mutant_is_missed(tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ from suite.config import logkeys
 from suite.record import evidence
 from suite.rules.verdict import review
 from tests.rules.evidence_maker import accuracy, right_predictions
-from tests.rules.test_rules import ALWAYS, rules_of
+from tests.rules.found import ALWAYS, rules_of
 
 
 def restarted(run, after, count=1, samples=None):

@@ -20,18 +20,12 @@ from suite.rules.waivers import WAIVERS
 from tests import distributions
 from tests.rules import evidence_maker
 from tests.rules.evidence_maker import BENCHMARK, CPU_ONLY, WITH_H200, Evidence, write_run
+from tests.rules.found import ALWAYS, NOTES, rules_of
 from tests.rules.mutants import MUTANTS, RESULT_MUTANTS
 from tests.rules.mutants.benchmark import hyperparameters, open_division
 from tests.rules.mutants.outcome import priced
 
 RULES_MD = Path(__file__).resolve().parent.parent.parent / "rules.md"
-MEASURED = {"measurement.2", "measurement.4", "measurement.5"}
-NOTES = MEASURED | {"package.5", "convergence.1", "runs.7", "model.3"}  # they inform
-ALWAYS = {"division.4", "runs.6"}  # what every review of one run of `mini` notes
-
-
-def rules_of(findings, but=()):
-    return {finding.rule for finding in findings} - set(but)
 
 
 def test_sound_run_passes(run):

@@ -1,0 +1,9 @@
+"""The rules that a review's findings name, and those of which it only informs."""
+
+MEASURED = {"measurement.2", "measurement.4", "measurement.5"}
+NOTES = MEASURED | {"package.5", "convergence.1", "runs.7", "model.3"}  # they inform
+ALWAYS = {"division.4", "runs.6"}  # what every review of one run of `mini` notes
+
+
+def rules_of(findings, but=()):
+    return {finding.rule for finding in findings} - set(but)
