@@ -8,8 +8,7 @@ from pathlib import Path
 from tests.waiting import FOREVER_S
 
 PROJECT = Path(__file__).resolve().parent.parent
-# Passive waiting keeps the tests quick on a machine whose cores are all busy.
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(PROJECT), "OMP_WAIT_POLICY": "passive", "TF_CPP_MIN_LOG_LEVEL": "3"}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(PROJECT)}
 
 
 def start(folder: Path, module: str, *arguments: str, **options) -> subprocess.Popen:

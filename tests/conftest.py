@@ -1,4 +1,4 @@
-"""Says why a test that needs something rare is skipped."""
+"""Lets tests run beside each other, and says why a test that needs something rare is skipped."""
 
 import os
 from functools import cache
@@ -9,6 +9,15 @@ from hypothesis import HealthCheck, settings
 from suite import config
 from suite.measure.machine import detect
 from suite.store import files
+
+# For the tests and what they start: one thread each, and threads that wait leave their core to others.
+os.environ |= {
+    "OMP_NUM_THREADS": "1",
+    "OMP_WAIT_POLICY": "passive",
+    "TF_NUM_INTRAOP_THREADS": "1",
+    "TF_NUM_INTEROP_THREADS": "1",
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+}
 
 # A busy machine is no failure, and examples may share a test's folder; in CI they are the same every time.
 settings.register_profile(
