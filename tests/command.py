@@ -1,10 +1,21 @@
-"""Runs the suite's commands as a user does: in a process of their own, in a folder of their own."""
+"""Runs the suite's commands as a user does, in a folder of their own; where that matters, in a process of their own."""
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+import reference_impls
+import tasks
+from suite.config import folder as conf
+from suite.errors import command as call
+from suite.review.__main__ import main as review_main
+from suite.run.__main__ import main as run_main
+from tests.eighth_task import install
 from tests.waiting import FOREVER_S
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -31,6 +42,16 @@ def run(folder: Path, module: str, *arguments: str, **options) -> subprocess.Com
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
-def eighth(folder: Path, command: str, *arguments: str, **options) -> subprocess.CompletedProcess:
-    """Run a command of the suite with the eighth task added."""
-    return run(folder, "tests.eighth_task", command, *arguments, **options)
+def eighth(folder: Path, command: str, *arguments: str) -> subprocess.CompletedProcess:
+    """Run `command`, run or review, with the eighth task added: as `run`, but in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", [command, *arguments])
+        patch.setattr(conf, "CONF", conf.CONF)
+        for package in (tasks, reference_impls):
+            patch.setattr(package, "__path__", [*package.__path__])
+        install()
+        with pytest.raises(SystemExit) as ended:
+            call({"run": run_main, "review": review_main}[command])
+    return subprocess.CompletedProcess(arguments, ended.value.code, out.getvalue(), err.getvalue())

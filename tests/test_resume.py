@@ -9,7 +9,6 @@ from filelock import FileLock
 
 from suite.harness.folder import LOCK
 from tests.command import ENVIRONMENT, eighth, start
-from tests.eighth_task.reference_impls.parity.numpy import STALL_AT
 from tests.parity_runs import RUN, SLOW, keys, lines, wait_for
 
 
@@ -23,6 +22,14 @@ def begun(tmp_path_factory):
     path.write_bytes(b"".join(raw[: keys(folder / "cut/run_2").index("eval_start") + 1]))
     (folder / "cut/run_2/manifest.json").unlink()
     return folder
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
+    """A run that reached its target."""
+    folder = tmp_path_factory.mktemp("ended")
+    eighth(folder, "run", *RUN, "seed=1", "out=evidence")
+    return folder / "evidence"
 
 
 @pytest.fixture
@@ -42,13 +49,14 @@ def refused(folder, *arguments):
 def killed(folder, *arguments, blocks):
     """Start a run that would stall in its fourth block, and kill it when its log has begun `blocks` blocks."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(ENVIRONMENT, STALL_AT, "900")
+        patch.setitem(ENVIRONMENT, "PARITY_STALL_AT", "900")
         process = start(folder, "tests.eighth_task", "run", *arguments)
     wait_for(folder / "cut", "block_start", blocks)
     process.kill()
     process.communicate()
 
 
+@pytest.mark.slow
 def test_goes_on_after_kill_9_on_the_same_log_and_clock(tmp_path):
     whole = eighth(tmp_path, "run", *SLOW, "out=whole")
     assert whole.returncode == 0
@@ -79,8 +87,8 @@ def test_goes_on_after_kill_9_on_the_same_log_and_clock(tmp_path):
 
 
 @pytest.mark.parametrize("last", ["init_start", "run_start", "eval_start", "eval_accuracy", "run_stop", "suite_energy"])
-def test_goes_on_wherever_the_kill_struck(tmp_path, last):
-    eighth(tmp_path, "run", *RUN, "seed=1", "out=cut")
+def test_goes_on_wherever_the_kill_struck(ended, tmp_path, last):
+    shutil.copytree(ended, tmp_path / "cut")
     path = tmp_path / "cut/log.txt"
     raw = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(raw[: keys(tmp_path / "cut").index(last) + 1]))
@@ -92,6 +100,7 @@ def test_goes_on_wherever_the_kill_struck(tmp_path, last):
     assert review.returncode == 0, review.stdout
 
 
+@pytest.mark.slow
 def test_goes_on_after_many_kills(tmp_path):
     for blocks in range(1, 5):
         killed(tmp_path, *SLOW, "out=cut" if blocks == 1 else "resume=cut", blocks=blocks)
@@ -99,16 +108,16 @@ def test_goes_on_after_many_kills(tmp_path):
     assert [line.value for line in lines(tmp_path / "cut") if line.key == "suite_restart"] == [1, 2, 3, 4]
 
 
-def test_resume_of_a_finished_run_changes_nothing(tmp_path):
-    eighth(tmp_path, "run", *RUN, "seed=1", "out=evidence")
+def test_resume_of_a_finished_run_changes_nothing(ended, tmp_path):
+    shutil.copytree(ended, tmp_path / "evidence")
     log = (tmp_path / "evidence/log.txt").read_bytes()
     done = eighth(tmp_path, "run", "resume=evidence")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "evidence/log.txt").read_bytes() == log
 
 
-def test_resume_refuses_another_seed_and_out_refuses_a_used_folder(tmp_path):
-    eighth(tmp_path, "run", *RUN, "seed=1", "out=evidence")
+def test_resume_refuses_another_seed_and_out_refuses_a_used_folder(ended, tmp_path):
+    shutil.copytree(ended, tmp_path / "evidence")
     other = eighth(tmp_path, "run", *RUN, "seed=2", "resume=evidence")
     assert other.returncode == 2
     assert "seed=2 contradicts resume=evidence, which is a run of seed=1" in other.stderr

@@ -10,13 +10,13 @@ import pytest
 import yaml
 
 from suite.record.evidence import SEALED
-from tests.command import eighth, start
+from tests.command import eighth, run, start
 from tests.parity_runs import RUN, SLOW, keys, lines, wait_for
 from tests.waiting import FOREVER_S
 
 
 def test_reaches_the_target_and_leaves_sealed_evidence(tmp_path):
-    done = eighth(tmp_path, "run", *RUN, "seed=1", "out=evidence")
+    done = run(tmp_path, "tests.eighth_task", "run", *RUN, "seed=1", "out=evidence")
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "evidence"
     assert {path.name for path in folder.iterdir()} == {*SEALED, "manifest.json"}
@@ -194,8 +194,9 @@ def test_ctrl_c_ends_the_run_with_sealed_evidence(tmp_path):
 
 
 def test_a_full_disk_is_found_before_the_clock_starts(tmp_path):
-    done = eighth(
+    done = run(
         tmp_path,
+        "tests.eighth_task",
         "run",
         *RUN,
         "out=evidence",
