@@ -1,16 +1,21 @@
-# The verbs to remember: lint, test, bench, demo. Each installs what it needs into .venv.
+# The verbs to remember: quick, lint, test, bench, demo. Each installs what it needs into .venv.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Two processes, each with tests that lie side by side, so that they share their fixtures.
+TWO := -n 2 --dist worksteal
 
-.PHONY: demo test lint bench clean
+.PHONY: demo quick test lint bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/demo
 	$(BIN)/python -m suite.run task=image_classification scale=mini hw=cpu out=runs/demo-$$(date +%Y%m%d-%H%M%S)
 
 test: $(VENV)/dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(TWO)
+
+quick: $(VENV)/dev
+	$(BIN)/python -m pytest $(TWO) -m "not slow"
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .

@@ -15,6 +15,7 @@ from tests.command import run
 TASK = load_task("image_classification")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("framework", ["torch", "tensorflow"])
 def test_mini_reaches_its_target_and_passes_review(tmp_path, framework):
     arguments = ("task=image_classification", "scale=mini", "hw=cpu", f"framework={framework}", "seed=1")

@@ -155,6 +155,7 @@ def _dying(call: Callable[..., Any]) -> Callable[..., Any]:
     return dying
 
 
+@pytest.mark.slow
 def test_two_at_the_same_time_do_not_make_two_runs(tmp_path: Path, uri: str) -> None:
     for index in (1, 2):
         ExampleRun(tmp_path / "out" / f"run_{index}", index, 2, "cafe").complete()
@@ -242,6 +243,7 @@ def test_a_server_that_refuses_is_one_line_without_the_password(
     assert "secret" not in err
 
 
+@pytest.mark.slow
 def test_following_keeps_up_and_ends_with_the_run(tmp_path: Path, uri: str) -> None:
     run = ExampleRun(tmp_path / "out").begin().block(0.5)
     follower = start(run.folder, "--follow")
@@ -259,6 +261,7 @@ def test_following_keeps_up_and_ends_with_the_run(tmp_path: Path, uri: str) -> N
     assert "time_to_quality_s" not in found["points"]
 
 
+@pytest.mark.slow
 def test_following_ends_after_a_last_pass_when_the_run_is_killed(tmp_path: Path, uri: str) -> None:
     run = ExampleRun(tmp_path / "out").begin().block(0.5)
     parent = (

@@ -25,6 +25,7 @@ def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
 
 
+@pytest.mark.slow
 def test_a_followed_run_is_in_mlflow_when_it_has_ended(tmp_path: Path) -> None:
     run = ExampleRun(tmp_path / "out").begin()
     follower = Follower(run.folder)
@@ -41,6 +42,7 @@ def test_a_run_that_was_never_followed_comes_in_at_its_end(tmp_path: Path) -> No
     assert len(content(f"sqlite:///{tmp_path}/mlflow.db")) == 1
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_the_terminal_leaves_the_follower_at_work(tmp_path: Path) -> None:
     run = ExampleRun(tmp_path / "out").begin()
     harness = (

@@ -119,6 +119,7 @@ def server() -> Iterator[TrackingServer]:
             server.kill()
 
 
+@pytest.mark.slow
 def test_a_run_outlives_its_tracking_server_and_comes_in_once(
     server: TrackingServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

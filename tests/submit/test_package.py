@@ -127,6 +127,7 @@ SUBMISSIONS = Path(__file__).resolve().parents[2] / "submissions"
 OURS = sorted(path.parent for path in SUBMISSIONS.glob("*/submission.json"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", OURS, ids=[folder.name for folder in OURS])
 def test_submission_of_this_repository_holds(folder):
     """Without a benchmark's data its predictions cannot be scored again, and nothing else may be found."""
