@@ -35,11 +35,11 @@ FOLDER), else in $SUITE_DATA, else in the user's cache folder; without it the ve
   python -m suite.results submissions mlperf-5.1=v5.1 --html --reference "ORG: SYSTEM"
 
 Markdown has tables for each benchmark on each machine of each submitter: a row for each run, and one for each
-framework: the olympic mean (without the fastest and the slowest run), the median and the range of those that reached
-the target. A factor by which the rules multiply an olympic mean stands beside it. An estimated energy is marked "~" and
-"estimated", a run that did not reach its target "NOT REACHED", one on a machine with other work "NOISY". The page has
-filters, sorting, cost against time with the Pareto front, each run's curves, and times held to a reference system; it
-needs no network.
+framework: the olympic mean (without the fastest and the slowest run; of fewer than three their mean, and that is said
+beside it), the median and the range of those that reached the target. A factor by which the rules multiply an olympic
+mean stands beside it. An estimated energy is marked "~" and "estimated", a run that did not reach its target "NOT
+REACHED", one on a machine with other work "NOISY". The page has filters, sorting, cost against time with the Pareto
+front, each run's curves, and times held to a reference system; it needs no network.
 """
 
 

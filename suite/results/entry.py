@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from suite.record.scoring import olympic_mean
+from suite.record.scoring import DROPS_FROM, mean_of, olympic_mean
 from suite.review.model import SUITE
 from suite.rules.finding import Verdict
 from suite.rules.verdict import RunReview
@@ -108,17 +108,21 @@ def mean_of_kept(runs: Sequence[RunReview], of: Callable[[RunReview], float | No
     if score(runs) is None:
         return None
     reached = sorted((run for run in runs if run.converged), key=lambda run: run.summary.seconds or 0.0)
-    if len(runs) >= 3:
+    if len(runs) >= DROPS_FROM:
         reached = reached[1 : len(runs) - 1]
     found = [of(run) for run in reached]
     known = [value for value in found if value is not None]
     return statistics.fmean(known) if known and len(known) == len(found) else None
 
 
-def normalised(entry: Entry) -> str:
+def scored_by(entry: Entry) -> str:
     """What has to stand by a score that is not the olympic mean itself; empty where it is."""
-    factor = entry.normalisation
-    return "" if entry.seconds is None or factor is None or factor == 1 else f"olympic mean times {factor:.5g}"
+    if entry.seconds is None:
+        return ""
+    count, factor = len(entry.runs), entry.normalisation
+    if factor is not None and factor != 1:
+        return f"{mean_of(count)} times {factor:.5g}"
+    return mean_of(count) if count < DROPS_FROM else ""
 
 
 def remarks(entry: Entry) -> list[str]:

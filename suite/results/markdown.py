@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from suite.record.scoring import olympic_mean
+from suite.record.scoring import DROPS_FROM, mean_of, olympic_mean
 from suite.record.summary import format_cost, format_energy, format_seconds
-from suite.results.entry import ESTIMATED, Entry, normalised, remarks, score, values
+from suite.results.entry import ESTIMATED, Entry, remarks, score, scored_by, values
 from suite.review.model import SUITE
 from suite.rules.verdict import RunReview
 
@@ -71,11 +71,11 @@ def _frameworks(entries: Sequence[Entry]) -> Iterator[str]:
     yield from _head((*head, "energy, mean", "cost, mean", "marks"))
     for framework, each in groupby(entries, lambda entry: entry.framework):
         made = _together(list(each))
-        factor = normalised(made)
+        how = scored_by(made)
         yield _row(
             text(framework),
             f"{made.reached} of {len(made.runs)}",
-            "no score" if made.seconds is None else format_seconds(made.seconds) + (f" ({factor})" if factor else ""),
+            "no score" if made.seconds is None else format_seconds(made.seconds) + (f" ({how})" if how else ""),
             _spread(made.runs, lambda run: run.summary.seconds, format_seconds),
             _mean_samples(made.runs),
             _spread(made.runs, lambda run: run.summary.samples, lambda value: f"{value:,.0f}"),
@@ -113,7 +113,8 @@ def _mean_samples(runs: Sequence[RunReview]) -> str:
     if any(run.converged and run.summary.samples is None for run in runs):
         return NONE
     mean = olympic_mean([run.summary.samples if run.converged else None for run in runs])
-    return "no score" if mean is None else f"{mean:,.0f}"
+    plain = f" ({mean_of(len(runs))})" if len(runs) < DROPS_FROM else ""
+    return "no score" if mean is None else f"{mean:,.0f}{plain}"
 
 
 def _count(value: int | None) -> str:

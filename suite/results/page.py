@@ -10,7 +10,7 @@ from urllib.parse import quote
 from suite.plots import charts, templates
 from suite.plots.charts import Group
 from suite.plots.scatter import TOP
-from suite.results.entry import Entry, normalised, remarks
+from suite.results.entry import Entry, remarks, scored_by
 from suite.results.places import link
 from suite.results.scatters import scatters
 from suite.rules.verdict import RunReview
@@ -39,7 +39,7 @@ def html(
         reference=reference,
         system_of=system_of,
         remarks=remarks,
-        normalised=normalised,
+        scored_by=scored_by,
         ratios=ratios(entries, reference),
         scatters=scatters(entries),
         scatter_top=TOP,

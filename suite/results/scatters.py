@@ -7,7 +7,7 @@ from itertools import groupby
 
 from suite.plots.scatter import Mark, Scatter, scatter
 from suite.record.summary import format_cost, format_seconds
-from suite.results.entry import Entry, normalised, remarks
+from suite.results.entry import Entry, remarks, scored_by
 
 ACCELERATORS = "accelerators"  # the axis where no result has a cost
 
@@ -38,5 +38,5 @@ def _scatter(benchmark: str, axis: str, values: Sequence[tuple[int, Entry, float
 
 def _said(number: int, entry: Entry, axis: str, y: float) -> str:
     figure = f"{y:g} accelerators" if axis == ACCELERATORS else format_cost(y, entry.currency)
-    parts = [f"{number}: {entry.submitter}, {entry.system}", format_seconds(entry.seconds), normalised(entry), figure]
+    parts = [f"{number}: {entry.submitter}, {entry.system}", format_seconds(entry.seconds), scored_by(entry), figure]
     return "; ".join(part for part in (*parts, *remarks(entry)) if part)

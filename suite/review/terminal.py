@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from suite.record.scoring import mean_of
 from suite.record.summary import format_cost, format_count, format_energy, format_seconds
 from suite.review.model import SUITE, Report
 from suite.rules.finding import Verdict
@@ -94,7 +95,7 @@ def _run(run: RunReview, verdict: Verdict) -> Text:
 
 def score(result: ResultReview) -> str:
     """The time to quality of a result, and how it follows from its runs."""
-    mean = f"{'olympic mean' if len(result.runs) >= 3 else 'mean'} of {format_count(len(result.runs), 'run')}"
+    mean = mean_of(len(result.runs))
     factor = result.convergence.normalisation if result.convergence else 1.0
     if result.score_s is not None and factor != 1:
         mean += f", {format_seconds(result.score_s / factor)}, times {factor:.5g} for its few samples: convergence.2"

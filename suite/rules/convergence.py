@@ -22,7 +22,7 @@ from suite.config.models import Benchmark
 from suite.record.evidence import LOG
 from suite.record.mllog import samples_of
 from suite.record.parsing import number
-from suite.record.scoring import olympic_mean
+from suite.record.scoring import DROPS_FROM, olympic_mean
 from suite.rules import reference
 from suite.rules.finding import Finding
 from suite.rules.hyperparameters import batch_size
@@ -158,7 +158,7 @@ def convergence(runs: Sequence[Evidence]) -> Convergence | None:
     score.
     """
     benchmark = runs[0].benchmark
-    if benchmark is None or len(runs) < 3 or runs[0].value(keys.SUBMISSION_DIVISION) == keys.OPEN:
+    if benchmark is None or len(runs) < DROPS_FROM or runs[0].value(keys.SUBMISSION_DIVISION) == keys.OPEN:
         return None
     samples = [samples_of(run.timeline.run_stop) if converged(run) and run.timeline.run_stop else None for run in runs]
     mean = olympic_mean([float(each) if each else None for each in samples])

@@ -1,7 +1,8 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.record.scoring import olympic_mean
+from suite.record.scoring import mean_of, olympic_mean
 
 
 def test_drops_the_fastest_and_the_slowest():
@@ -29,3 +30,8 @@ def test_is_between_the_fastest_and_the_slowest(times):
     assert score is not None
     assert min(times) <= score * (1 + 1e-9)
     assert score <= max(times) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("runs", "said"), [(1, "1 run"), (2, "mean of 2 runs"), (3, "olympic mean of 3 runs")])
+def test_a_plain_mean_is_not_called_olympic(runs, said):
+    assert mean_of(runs) == said

@@ -71,9 +71,15 @@ def test_results_that_differ_in_more_than_the_framework_are_not_pooled(differs):
 def test_marks_and_factor_stand_beside_the_score():
     made = entry(11.0, normalisation=1.1, verdict="fail", runs=tuple(run(10.0) for _ in range(3)))
     _, frameworks = cells(markdown([made]))
-    assert (frameworks[1][2], frameworks[1][-1]) == ("11.0 s (olympic mean times 1.1)", "NOT COMPLIANT")
+    assert (frameworks[1][2], frameworks[1][-1]) == ("11.0 s (olympic mean of 3 runs times 1.1)", "NOT COMPLIANT")
     _, pooled = cells(markdown([made, entry(10.0)]))
     assert (pooled[1][1], pooled[1][2], pooled[1][-1]) == ("6 of 6", "10.0 s", "NOT COMPLIANT")
+
+
+def test_the_mean_of_two_runs_is_not_called_olympic():
+    _, frameworks = cells(markdown([entry(10.0, runs=(run(9.0, seed=1), run(11.0, seed=2)))]))
+    assert frameworks[1][2] == "10.0 s (mean of 2 runs)"
+    assert frameworks[1][4].endswith(" (mean of 2 runs)")
 
 
 def test_runs_of_several_folders_make_one_framework_s_row():

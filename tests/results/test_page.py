@@ -103,8 +103,8 @@ def test_marks_stand_wherever_a_figure_does():
 
 def test_score_that_is_no_olympic_mean_is_marked_wherever_it_stands():
     made = entry(11.0, normalisation=1.1, runs=tuple(run(10.0) for _ in range(3)))
-    assert page_of([made]).text.count("olympic mean times 1.1") == 3  # table, dot, result
-    assert "olympic mean times" not in page_of([entry(11.0), replace(made, seconds=None)]).text
+    assert page_of([made]).text.count("olympic mean of 3 runs times 1.1") == 3  # table, dot, result
+    assert "runs times" not in page_of([entry(11.0), replace(made, seconds=None)]).text
     (row,) = csv.DictReader(io.StringIO(as_csv([made], PAGE)))
     assert (row["seconds"], row["normalisation"]) == ("11.0", "1.1")
     assert json.loads(as_json([made], PAGE))["results"][0]["normalisation"] == 1.1
