@@ -107,7 +107,7 @@ def _command(run: Evidence, benchmark: Benchmark) -> str:
     for name in benchmark.free:
         value = run.value(name)
         if value != benchmark.hyperparameters[name]:
-            words.append(f"task.scales.{benchmark.scale}.hyperparameters.{name}={value}")
+            words.append(f"hyperparameters.{name}={value}")
     return f"python -m suite.run {' '.join(words)}"
 
 

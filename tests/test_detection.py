@@ -39,7 +39,7 @@ def test_mini_evaluates_and_review_finds_the_same_precision(tmp_path, framework)
         tmp_path,
         "suite.run",
         *("task=detection", "scale=mini", "hw=cpu", f"framework={framework}", "seed=1", "mlflow=false", "out=evidence"),
-        *("task.scales.mini.evaluation.first=64", "task.scales.mini.budget_samples=64"),
+        *("evaluation.first=64", "budget_samples=64"),
     )
     assert done.returncode == 3, done.stdout + done.stderr
     verdict = json.loads(run(tmp_path, "suite.review", "evidence", "--json").stdout)

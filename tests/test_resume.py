@@ -130,8 +130,8 @@ def test_resume_refuses_another_seed_and_out_refuses_a_used_folder(ended, tmp_pa
     "late",
     [
         "hw.price_per_hour=9",
-        "task.scales.mini.target=0.5",
-        "task.scales.mini.hyperparameters.opt_base_learning_rate=7",
+        "target=0.5",
+        "hyperparameters.opt_base_learning_rate=7",
         "hw.title=x: y: z",
         "out=elsewhere",
     ],
@@ -143,7 +143,7 @@ def test_what_would_change_a_run_comes_too_late(cut, late):
 
 
 def test_the_same_command_goes_on_with_resume(cut):
-    same = ("seed=1", "runs=2", "out=cut", "task.scales.mini.target=0.97", "hw.price_per_cpu_hour=0.05132")
+    same = ("seed=1", "runs=2", "out=cut", "target=0.97", "hw.price_per_cpu_hour=0.05132")
     done = eighth(cut.parent, "run", *RUN, *same, "resume=cut")
     assert done.returncode == 0, done.stderr
     assert keys(cut / "run_2").count("suite_restart") == 1

@@ -39,7 +39,7 @@ def text(data, name):
 
 
 def test_a_short_run_is_scored_and_scored_alike_at_review(tmp_path):
-    short = ("task.scales.mini.evaluation.first=500", "task.scales.mini.budget_samples=500")
+    short = ("evaluation.first=500", "budget_samples=500")
     arguments = ("task=translation", "scale=mini", "hw=cpu", "framework=torch", "seed=1", *short)
     done = run(tmp_path, "suite.run", *arguments, "out=evidence", "mlflow=false")
     assert done.returncode == 3, done.stdout + done.stderr  # the end of the budget

@@ -53,7 +53,7 @@ def scales(task: str) -> list[str]:
 
 
 def benchmark(task: str, scale: str, values: dict[str, Any] | None = None) -> Benchmark:
-    """The benchmark `task/scale` from `conf/task/`, or from the already overridden `values` of that file."""
+    """The benchmark `task/scale` from `conf/task/`, or from `values` in place of that file's."""
     file = f"conf/task/{task}.yaml"
     offered = checked(TaskFile, values or load("task", task), f"{file}:").scales
     if scale not in offered:

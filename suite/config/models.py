@@ -251,8 +251,10 @@ class System(Values):
     @field_validator("accelerator")
     @classmethod
     def _pattern(cls, pattern: str | None) -> str | None:
-        if pattern is not None:
-            re.compile(pattern)
+        try:
+            re.compile(pattern or "")
+        except re.error as error:
+            raise ValueError(f"not a regular expression ({error})") from error
         return pattern
 
 

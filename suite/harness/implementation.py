@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -72,19 +74,30 @@ class ImplementationModule(Protocol):
         ...
 
 
+def accelerators(task: str, framework: Framework) -> int:
+    """How many accelerators the reference implementation of `task` trains on, read from its file.
+
+    Importing it would import its framework. Raises UserError that names the frameworks in which the task is written,
+    BrokenContract where the file does not say.
+    """
+    spec = find_spec(_module(task, framework))
+    assert spec
+    assert spec.origin
+    for node in ast.parse(Path(spec.origin).read_text()).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "ACCELERATORS":
+            return int(ast.literal_eval(node.value))
+    raise BrokenContract(f"{spec.name} has no ACCELERATORS", ImplementationModule)
+
+
 def load_implementation(task: str, framework: Framework) -> ImplementationModule:
     """The reference implementation of `task`.
 
     Raises UserError that names the frameworks it is written in, or the packages of task and framework that are missing;
     BrokenContract if it lacks a part.
     """
-    written = frameworks(task)
-    if not written:
-        raise BrokenContract(f"reference_impls/{task}/ holds no module of a framework", ImplementationModule)
-    if framework.name not in written:
-        raise unknown(f"framework for {task}", framework.name, written)
+    name = _module(task, framework)
     packages.require(task, framework)
-    module: Any = importlib.import_module(f"reference_impls.{task}.{framework.name}")
+    module: Any = importlib.import_module(name)
     accelerators = getattr(module, "ACCELERATORS", None)
     if type(accelerators) is not int or accelerators < 1:
         found = "has no ACCELERATORS" if accelerators is None else f"has ACCELERATORS {accelerators!r:.40}"
@@ -98,3 +111,12 @@ def frameworks(task: str) -> list[str]:
     if find_spec(f"reference_impls.{task}") is None:
         return []
     return [name for name in config.names("framework") if find_spec(f"reference_impls.{task}.{name}")]
+
+
+def _module(task: str, framework: Framework) -> str:
+    written = frameworks(task)
+    if not written:
+        raise BrokenContract(f"reference_impls/{task}/ holds no module of a framework", ImplementationModule)
+    if framework.name not in written:
+        raise unknown(f"framework for {task}", framework.name, written)
+    return f"reference_impls.{task}.{framework.name}"

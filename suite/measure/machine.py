@@ -15,7 +15,6 @@ import pynvml
 
 from suite import config
 from suite.config.models import Precision, Price, System
-from suite.errors import UserError
 from suite.measure import cgroup, nvml
 
 AUTO, CPU = "auto", "cpu"
@@ -81,14 +80,10 @@ def detect() -> Machine:
 def resolve(system: System, machine: Machine) -> System:
     """The system to run as: `auto` becomes the named system that this machine is, or `auto` with what was detected.
 
-    A price that was set by hand loses the source that the system's file gives.
-    Raises UserError if the machine is not the named system.
+    A price that was set by hand loses the source that the system's file gives. Whether this machine is the system is
+    for `mismatch` to say.
     """
-    if system.name == AUTO and system.accelerator is None:
-        system = _detected(system, machine)
-    if problem := mismatch(system, machine):
-        raise UserError(problem)
-    return _own_price(system)
+    return _own_price(_detected(system, machine) if system.name == AUTO and system.accelerator is None else system)
 
 
 def mismatch(system: System, machine: Machine) -> str | None:

@@ -35,10 +35,16 @@ def install(task: str, framework: Framework | None = None) -> str:
     return f"pip install -c constraints.txt -e '.[{','.join(extras)}]'"
 
 
+def lacking(task: str, framework: Framework | None = None) -> str | None:
+    """The missing packages and the command that installs them, in one line; None if none is missing."""
+    names = missing(task, framework)
+    return f"{task} needs {listed(names)}: {install(task, framework)}" if names else None
+
+
 def require(task: str, framework: Framework | None = None) -> None:
-    """Raises UserError that names the missing packages, and the command that installs them, unless none is missing."""
-    if names := missing(task, framework):
-        raise UserError(f"{task} needs {listed(names)}: {install(task, framework)}")
+    """Raises UserError with what is `lacking`, unless nothing is."""
+    if problem := lacking(task, framework):
+        raise UserError(problem)
 
 
 def listed(names: Sequence[str]) -> str:

@@ -1,0 +1,63 @@
+"""What `python -m suite.run --help` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from suite import config
+from suite.config.models import Benchmark
+from suite.record.system import DIVISIONS, STATUSES
+
+
+def help_text(argv: Sequence[str]) -> str:
+    """The options and their values; with task= and scale= in `argv` also the hyperparameters of that benchmark."""
+    given = dict(word.split("=", 1) for word in argv if "=" in word)
+    lines = [
+        "python -m suite.run task=TASK [option=value ...]",
+        "",
+        "Train a task's reference model to its target quality; report time, cost and energy; leave evidence.",
+        "",
+        "Tasks and their scales:",
+    ]
+    for task in config.names("task"):
+        lines.append(f"  {task}: {config.load('task', task)['title']}")
+        for scale in config.scales(task):
+            benchmark = config.benchmark(task, scale)
+            lines.append(f"    scale={scale:<7} {benchmark.title}; {benchmark.metric} {benchmark.target:g}")
+    lines += ["", "Systems (hw=):"]
+    lines += [f"  {name:<8} {config.load('hw', name)['title']}" for name in config.names("hw")]
+    lines += ["", "Frameworks (framework=):"]
+    lines += [f"  {name:<11} {config.load('framework', name)['title']}" for name in config.names("framework")]
+    lines += [
+        "",
+        "Options:",
+        "  scale=NAME         the size of the task; default: the system's own, which the plan prints",
+        "  seed=N             fixes data order, initialisation, augmentation; default: drawn from the system's entropy",
+        "  runs=N             N runs with distinct seeds and their olympic mean (of two runs the mean)",
+        "  out=FOLDER         where the evidence goes; default: runs/<what>-<when>",
+        "  data_dir=FOLDER    where datasets lie or are downloaded to; default: $SUITE_DATA, else the cache folder",
+        "  resume=FOLDER      go on with an interrupted run, on the same log and the same clock",
+        "  dry_run=true       print the plan, also of a machine that is elsewhere, and stop",
+        "  mlflow=false       do not feed MLflow while training; python -m suite.sync FOLDER does it later",
+        "  submitter=NAME     your organisation, as the log and the system description name it",
+        f"  division=NAME      {' or '.join(DIVISIONS)}; what each allows is in rules.md; default: {DIVISIONS[0]}",
+        f"  category=NAME      of the system: {', '.join(STATUSES)}; default: research",
+        "",
+        "Any value of the chosen benchmark, and of the chosen system:",
+        "  hyperparameters.NAME=X   with task= and scale= this help lists them",
+        "  target=X  budget_samples=N  evaluation.first=N  evaluation.every=N",
+        "  hw.price_per_hour=X      your own price; any value of conf/hw/ can be set this way",
+        "",
+        "Several commands: -m seed=1,2,3 framework=torch,tensorflow runs each combination, one after the other.",
+        "",
+        "Exit code: 0 target reached, 3 the budget ended first, 2 a mistake in the command, 130 Ctrl-C.",
+    ]
+    if "task" in given and "scale" in given:
+        lines += ["", *_hyperparameters(config.benchmark(given["task"], given["scale"]))]
+    return "\n".join(lines)
+
+
+def _hyperparameters(benchmark: Benchmark) -> Iterator[str]:
+    yield f"Hyperparameters of {benchmark.name}, as the reference has them:"
+    for name, value in benchmark.hyperparameters.items():
+        yield f"  hyperparameters.{name}={value}"

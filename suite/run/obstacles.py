@@ -1,0 +1,28 @@
+"""Why a plan cannot be run: nowhere at all, or not on this machine. No framework is imported."""
+
+from __future__ import annotations
+
+from suite.config.plan import Plan
+from suite.harness.implementation import accelerators
+from suite.measure.machine import Machine, mismatch
+from suite.store.packages import lacking
+
+
+def anywhere(made: Plan) -> str | None:
+    """Why no machine could run the plan: its system has more accelerators than the implementation trains on.
+
+    Raises UserError for a framework in which the task is not written.
+    """
+    most = accelerators(made.benchmark.task, made.framework)
+    asked = made.system.accelerators_per_node * made.system.nodes
+    if asked <= most:
+        return None
+    return (
+        f"hw={made.system.name} has {asked} accelerators; {made.benchmark.task} in {made.framework.title} "
+        f"trains on {most}: choose one with CUDA_VISIBLE_DEVICES=0 and hw=auto"
+    )
+
+
+def here(made: Plan, found: Machine) -> list[str]:
+    """Why this machine cannot run the plan; empty if it can."""
+    return [why for why in (mismatch(made.system, found), lacking(made.benchmark.task, made.framework)) if why]

@@ -1,0 +1,174 @@
+"""The options of a run, or with `-m` of several: parsed and composed by Hydra from the command line and conf/."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any, cast
+
+import hydra
+import yaml
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from suite import config
+from suite.config import folder
+from suite.config.models import Benchmark, System
+from suite.errors import UserError, unknown
+from suite.run.resuming import stored
+
+MULTIRUN = ("-m", "--multirun")
+GROUPS = ("task", "framework", "hw")  # each names a file of the folder of conf/ that is called like it
+VERBATIM = ("out", "data_dir", "resume", "submitter")
+TEXTS = (*VERBATIM, "scale", "division", "category")
+OF_SYSTEM = tuple(name for name in System.model_fields if name != "name")
+OF_BENCHMARK = tuple(name for name in Benchmark.model_fields if name not in ("task", "scale", "runs"))
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of one run.
+
+    `system` holds the values of the system that `hw` names; `benchmark` those that are set in the chosen benchmark, by
+    their paths, such as `hyperparameters.dropout`; `given` everything on the command line.
+    """
+
+    task: str
+    framework: str
+    hw: str
+    system: dict[str, Any]
+    benchmark: Mapping[str, Any]
+    given: Mapping[str, Any]
+    scale: str | None
+    seed: int | None
+    runs: int
+    out: str | None
+    data_dir: str | None
+    resume: str | None
+    dry_run: bool
+    mlflow: bool
+    submitter: str
+    division: str
+    category: str
+
+
+def parse(argv: list[str]) -> list[Options]:
+    """The options of each run that the command line asks for, one unless it has `-m`.
+
+    Raises UserError for a word that is no option, for an unknown name, and for a value that cannot be read.
+    """
+    words = [word for word in argv if word not in MULTIRUN]
+    allowed = {*yaml.safe_load((folder.CONF / "config.yaml").read_text()), *GROUPS, *OF_BENCHMARK} - {"defaults"}
+    inner = _hyperparameters(words)
+    for word in words:
+        _refuse(word, allowed, inner)
+    if len(words) < len(argv):
+        return [_composed(line, {}) for line in product(*map(_values, words))]
+    texts = dict(word.split("=", 1) for word in words if _verbatim(word))
+    return [_composed([word for word in words if not _verbatim(word)], texts)]
+
+
+def _hyperparameters(words: Iterable[str]) -> set[str]:
+    """The names of the hyperparameters of the tasks that `words` choose."""
+    tasks = [word.removeprefix("task=") for word in words if word.removeprefix("task=") in config.names("task")]
+    return {
+        name for task in tasks for each in config.scales(task) for name in config.benchmark(task, each).hyperparameters
+    }
+
+
+def _refuse(word: str, allowed: Iterable[str], hyperparameters: Iterable[str]) -> None:
+    """Raise UserError for a word that is not of the form option=value, or whose option is not there."""
+    name, equals, value = word.partition("=")
+    bare = name.lstrip("+")
+    first, *path = bare.split(".")
+    if word.startswith("-"):
+        if first.lstrip("-") in allowed:
+            raise UserError(f"{word!r}: options have no dashes; write {name.lstrip('-')}={value or 'VALUE'}")
+        raise unknown("option", name, (*MULTIRUN, "-h", "--help"))
+    if not equals:
+        raise UserError(f"{word!r} is not of the form option=value; for example seed=1")
+    if first == "task" and path:  # as the file of the task has it
+        short = f"{'.'.join(path[2:])}={value} with scale={path[1]}" if len(path) > 2 else "hyperparameters.NAME=VALUE"
+        raise UserError(f"{name!r}: a value of the chosen benchmark has a shorter name; write {short}")
+    if first not in allowed and bare in hyperparameters:
+        raise UserError(f"unknown option {bare!r}: did you mean 'hyperparameters.{bare}'?")
+    if first == "hw" and path and path[0] not in OF_SYSTEM:
+        raise unknown("value of hw", path[0], OF_SYSTEM)
+    if first not in allowed or (path and first not in ("hw", *OF_BENCHMARK)):
+        raise unknown("option", bare if first in allowed else first, allowed)
+
+
+def _verbatim(word: str) -> bool:
+    """Whether the value is a path or a name, each character of which counts: not null, and not in quotes."""
+    name, _, value = word.partition("=")
+    quoted = len(value) > 1 and value[0] in "'\"" and value[0] == value[-1]
+    return name in VERBATIM and value not in ("", "null") and not quoted
+
+
+def _override(word: str) -> Override:
+    try:
+        return OverridesParser.create().parse_override(word)
+    except (HydraException, ValueError) as error:  # the latter for a number of thousands of digits
+        raise UserError(f"{word!r} cannot be read ({_first_line(error)}); quote a text: NAME=\"'TEXT'\"") from error
+
+
+def _values(word: str) -> list[str]:
+    """The word once for each value that a sweep gives it."""
+    override = _override(word)
+    if not override.is_sweep_override():
+        return [word]
+    try:
+        return [f"{override.get_key_element()}={value}" for value in override.sweep_string_iterator()]
+    except HydraException as error:
+        raise UserError(f"{word!r} cannot be run one value after the other ({_first_line(error)})") from error
+
+
+def _composed(words: Sequence[str], texts: Mapping[str, str]) -> Options:
+    """The options of one run: Hydra composes `words`; `texts` are taken as they stand."""
+    given: dict[str, Any] = {}
+    for override in map(_override, words):
+        if override.is_sweep_override():
+            raise UserError(f"{override.input_line!r} gives several values: add -m to run one after the other")
+        given[override.key_or_group] = override.value()
+    given |= texts
+    if given.get("resume") and "task" not in given:
+        task = stored(Path(str(given["resume"])))["task"]
+        given["task"] = task
+        words = [*words, f"task={task}"]
+    if not given.get("task"):
+        raise UserError(f"which task? Give task= one of: {', '.join(config.names('task'))}.")
+    for group in GROUPS:
+        if group in given:
+            config.load(group, str(given[group]))
+    benchmark = {name: value for name, value in given.items() if name.partition(".")[0] in OF_BENCHMARK}
+    values = {**_compose([word for word in words if word.lstrip("+").partition("=")[0] not in benchmark]), **texts}
+    for name in ("dry_run", "mlflow"):
+        if not isinstance(values[name], bool):
+            raise UserError(f"{name}={values[name]} is neither true nor false")
+    for name in TEXTS:
+        values[name] = None if values[name] is None else str(values[name])
+    return Options(**values, benchmark=benchmark, given=given)
+
+
+def _compose(words: Sequence[str]) -> dict[str, Any]:
+    """What Hydra composes: the values of conf/config.yaml, the names of the groups' files, and the system's values."""
+    # What a system's file leaves out may be set too.
+    overrides = [f"++{word.lstrip('+')}" if word.lstrip("+").startswith("hw.") else word for word in words]
+    try:
+        with hydra.initialize_config_dir(str(folder.CONF), version_base="1.3"):
+            composed = hydra.compose("config", overrides, return_hydra_config=True)
+        chosen = {group: str(composed.hydra.runtime.choices[group]) for group in GROUPS}
+        plain = OmegaConf.masked_copy(composed, [str(name) for name in composed if name != "hydra"])
+        values = cast(dict[str, Any], OmegaConf.to_container(plain, resolve=True))
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UserError(f"{_first_line(error)} (the values of conf/ are those that can be set)") from error
+    return {**values, **chosen, "system": values["hw"]}
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

@@ -1,0 +1,118 @@
+"""What a run prints: its plan, what it took, and the verdict of the review."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from suite.config.plan import Plan
+from suite.measure.machine import Machine, mismatch, power_ceiling
+from suite.record.mirror import tracking_uri, without_secrets
+from suite.record.scoring import mean_of, olympic_mean
+from suite.record.summary import Summary, format_cost, format_energy, format_seconds
+from suite.rules.verdict import Review
+
+
+def console() -> Console:
+    """The terminal; where there is none, lines of 120 characters."""
+    made = Console(highlight=False)
+    if not made.is_terminal:
+        made.width = 120
+    return made
+
+
+def plan(to: Console, made: Plan, found: Machine) -> None:
+    """Print the plan; the machine that was `found` need not be its system."""
+    benchmark, system = made.benchmark, made.system
+    table = Table.grid(padding=(0, 2))
+    rows = {
+        "benchmark": f"{benchmark.name}: {benchmark.title}",
+        "target": f"{benchmark.metric} {'>=' if benchmark.direction == 'higher' else '<='} {benchmark.target:g}, "
+        f"evaluated after {benchmark.evaluation.first:,} samples and then every {benchmark.evaluation.every:,}; "
+        f"budget {benchmark.budget_samples:,}",
+        "data": f"{benchmark.dataset.name} ({benchmark.dataset.licence})",
+        "framework": f"{made.framework.title}, {_precision(made, found)} on {system.device_kind}",
+        "system": f"{system.name}: {system.title}",
+        "price": _price(made),
+        "power": _power(made, found),
+        "seeds": ", ".join(map(str, made.seeds)),
+        "evidence": str(made.out),
+    }
+    for name, text in rows.items():
+        table.add_row(name, Text(text))
+    to.print(table)
+
+
+def obstacles(to: Console, nowhere: str | None, here: Sequence[str]) -> None:
+    """Print why no machine, or not this one, could run the plan; nothing if this one could."""
+    if nowhere:
+        to.print(Text(f"No machine could run it: {nowhere}", "yellow"), soft_wrap=True)
+    for why in here:
+        to.print(Text(f"This machine could not run it: {why}", "yellow"), soft_wrap=True)
+
+
+def result(to: Console, made: Plan, summaries: Sequence[Summary], mlflow: bool) -> None:
+    """Print what the runs took, and what to do with their evidence."""
+    table = Table("run", "seed", "ended at", made.benchmark.metric, "samples", "time", "cost", "energy")
+    for index, summary in enumerate(summaries, 1):
+        table.add_row(
+            str(index),
+            str(made.seeds[index - 1]),
+            summary.reason,
+            "none" if summary.quality is None else f"{summary.quality:.4g}",
+            f"{summary.samples:,}",
+            format_seconds(summary.seconds),
+            format_cost(summary.cost, summary.currency),
+            format_energy(summary.joules, summary.energy_source),
+        )
+    to.print(table)
+    for index, summary in enumerate(summaries, 1):
+        if summary.noise:
+            to.print(f"run {index} is NOISY: {'; '.join(summary.noise)}", style="yellow", soft_wrap=True)
+    if len(summaries) > 1:
+        mean = olympic_mean([summary.seconds if summary.converged else None for summary in summaries])
+        to.print(f"time to quality, {mean_of(len(summaries))}: {format_seconds(mean)}")
+    to.print(f"price     {_price(made)}", soft_wrap=True)
+    to.print(f"evidence  {made.out}", soft_wrap=True)
+    to.print(f"review    python -m suite.review {made.out}", soft_wrap=True)
+    uri = without_secrets(tracking_uri())
+    then = f"python -m mlflow ui --backend-store-uri {uri}" if mlflow else f"python -m suite.sync {made.out}"
+    to.print(f"mlflow    {then}", soft_wrap=True)
+
+
+def verdict(to: Console, reviewed: Review) -> None:
+    """Print what a review of the evidence says, in one line."""
+    severities = Counter(finding.severity for finding in reviewed.findings)
+    listed = ", ".join(f"{severity}: {count}" for severity, count in severities.items())
+    to.print(f"verdict   {reviewed.verdict}" + (f" ({listed})" if listed else ""), soft_wrap=True)
+
+
+def _precision(made: Plan, found: Machine) -> str:
+    """The precision; of a machine that is elsewhere only what is declared is known."""
+    if made.benchmark.precision or made.system.precision or not mismatch(made.system, found):
+        return made.precision
+    return "bf16 where its accelerators have it, else fp16,"
+
+
+def _price(made: Plan) -> str:
+    system = made.system
+    price, unit = system.price_per_hour, "hour"
+    if price is None:
+        price, unit = system.price_per_cpu_hour, "logical CPU and hour"
+    if price is None:
+        return "not known; give it with hw.price_per_hour="
+    if system.price is None:
+        return f"{price:g} per {unit}, as given"
+    source = system.price
+    return (
+        f"{price:g} {source.currency} per {unit}: {source.provider} {source.instance}, {source.region}, {source.date}"
+    )
+
+
+def _power(made: Plan, found: Machine) -> str:
+    watts = power_ceiling(made.system, found)
+    return "ceiling not known; give it with hw.power_ceiling_w=" if watts is None else f"at most {watts:g} W"

@@ -1,0 +1,74 @@
+"""The plan to go on with an interrupted run: all of it is in its evidence, and an option may only repeat it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from suite import config
+from suite.config.models import Benchmark, System
+from suite.config.plan import Plan
+from suite.errors import UserError
+from suite.record import evidence
+from suite.record.parsing import yaml_mapping
+from suite.record.system import DIVISIONS, STATUSES
+from suite.store.disk import read_safely
+
+_WITH_RESUME = ("resume", "data_dir", "mlflow", "dry_run")
+_STORED = {"task", "scale", "framework", "precision", "submitter", "result_id", "runs", "seeds", "system", "benchmark"}
+
+
+def stored(out: Path) -> dict[str, Any]:
+    """The resolved configuration of the first run in `out`. Raises UserError if there is none to go on from."""
+    for path in (out / evidence.CONFIG, out / "run_1" / evidence.CONFIG):
+        try:
+            if path.exists():
+                values, _ = yaml_mapping(read_safely(path))
+                if values.keys() >= _STORED and isinstance(values["system"], dict):
+                    return values
+        except (OSError, ValueError) as error:
+            raise UserError(f"resume={out}: {path.name} cannot be read ({error})") from error
+    raise UserError(f"resume={out} holds no run: give the out= folder of an interrupted run")
+
+
+def from_evidence(out: Path, given: Mapping[str, Any]) -> Plan:
+    """The plan to go on with, from what an interrupted command left in `out`.
+
+    `given` holds the options on the command line. Raises UserError where one contradicts the stored run, and where it
+    would have to change it.
+    """
+    values = {"division": DIVISIONS[0], "status": STATUSES["research"]} | stored(out)  # older evidence lacks them
+    known = {
+        **{name: values[name] for name in ("task", "scale", "framework", "runs", "submitter", "division")},
+        "category": next(category for category, status in STATUSES.items() if status == values["status"]),
+        "hw": values["system"]["name"],
+        "seed": values["seeds"][0],
+    }
+    for name, value in known.items():
+        if name in given and str(given[name]) not in (str(value), "auto"):
+            raise UserError(f"{name}={given[name]} contradicts resume={out}, which is a run of {name}={value}")
+    for name, value in given.items():
+        same = Path(str(value)) == out if name == "out" else value == _stored_at(values, name.split("."))
+        if name not in (*known, *_WITH_RESUME) and not same:
+            raise UserError(f"{name}={given[name]} comes too late: resume={out} goes on as it was begun. Leave it out.")
+    return Plan(
+        benchmark=config.checked(Benchmark, values["benchmark"], f"{out}: benchmark"),
+        system=config.checked(System, values["system"], f"{out}: system"),
+        framework=config.framework(values["framework"]),
+        precision=values["precision"],
+        seeds=tuple(values["seeds"]),
+        result_id=values["result_id"],
+        submitter=values["submitter"],
+        division=values["division"],
+        status=values["status"],
+        out=out,
+    )
+
+
+def _stored_at(values: Mapping[str, Any], path: Sequence[str]) -> Any:
+    """The stored value of an option like `hw.price_per_hour` or `hyperparameters.dropout`, None if there is none."""
+    at, path = (values["system"], path[1:]) if path[0] == "hw" else (values["benchmark"], path)
+    for name in path:
+        at = at.get(name) if isinstance(at, dict) else None
+    return at
