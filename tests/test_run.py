@@ -322,6 +322,15 @@ def test_ctrl_c_ends_the_run_with_sealed_evidence(tmp_path):
     assert (tmp_path / "evidence/manifest.json").exists()
 
 
+def test_ctrl_c_ends_all_of_several_commands(tmp_path):
+    process = start(tmp_path, "tests.eighth_task", "run", "-m", *SLOW, "out=of_1,of_2", "target=1.5")
+    wait_for(tmp_path / "of_1", "eval_accuracy")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=FOREVER_S)
+    assert process.returncode == 130
+    assert not (tmp_path / "of_2").exists()
+
+
 def test_a_full_disk_is_found_before_the_clock_starts(tmp_path):
     done = run(
         tmp_path,

@@ -63,7 +63,10 @@ class Implementation(Protocol):
 
 
 class ImplementationModule(Protocol):
-    """A module `reference_impls.<task>.<framework>`. `ACCELERATORS`: how many it can train on together, at most."""
+    """A module `reference_impls.<task>.<framework>`.
+
+    `ACCELERATORS`: how many it can train on together, at most; a plain number, for it is read without an import.
+    """
 
     ACCELERATORS: int
 
