@@ -1,157 +1,21 @@
-"""Both frameworks are one recipe: same parameters, same batches, same outputs, same work."""
-
-import importlib
-from functools import cache
+"""What is peculiar to detection: moving boxes, targets, decoding, and the order of its batches."""
 
 import numpy as np
 import pytest
 
 from reference_impls.detection.decoding import records, suppress
-from reference_impls.detection.shared import Batches, Hyperparameters, move, normalise, patches, sampling, targets
+from reference_impls.detection.shared import Batches, Hyperparameters, move, sampling, targets
 from suite import config
-from suite.harness.implementation import Device
-from suite.store.arrays import prepared
-from suite.store.task import load_task
-
-TASK = load_task("detection")
-
-
-def made_up(height: int, width: int, channels: int, classes: int):
-    """Noise with boxes: what the tests need of BCCD are its shapes."""
-    random = np.random.default_rng(0)
-    low = random.uniform(0, [width - 40, height - 40], (16, 3, 2))
-    boxes = np.concatenate([low, low + random.uniform(12, 40, (16, 3, 2))], -1).astype(np.float32)
-    return {
-        "train_images": random.integers(0, 256, (16, height, width, channels), np.uint8),
-        "train_boxes": boxes,
-        "train_classes": random.integers(-1, classes, (16, 3)).astype(np.int8),
-        "test_images": random.integers(0, 256, (8, height, width, channels), np.uint8),
-    }
-
-
-DATA = {"mini": made_up(64, 64, 1, 10), "small": made_up(96, 128, 3, 3)}  # smaller images than BCCD's, for speed
-
-
-@cache
-def built(framework: str, scale: str, precision: str = "fp32"):
-    """An implementation and the state it starts with, built once for all tests."""
-    module = importlib.import_module(f"reference_impls.detection.{framework}")
-    values = config.benchmark("detection", scale).hyperparameters | {"global_batch_size": 4}
-    made = module.build(values, DATA[scale], 3, Device("cpu", precision))
-    return made, made.state_dict()
-
-
-def fresh(framework: str, scale: str, precision: str = "fp32"):
-    implementation, initial = built(framework, scale, precision)
-    implementation.load_state_dict(initial)
-    return implementation
+from tests.reference_impls.material import blood_cells
 
 
 def hyperparameters(scale: str, **changes):
     return Hyperparameters.of(config.benchmark("detection", scale).hyperparameters | changes)
 
 
-@pytest.mark.parametrize("scale", ["mini", "small"])
-def test_torch_weights_give_the_same_outputs_in_tensorflow(scale):
-    torch, tensorflow = fresh("torch", scale), fresh("tensorflow", scale)
-    torch.train_until(8)
-    tensorflow.load_state_dict(torch.state_dict())
-    images = DATA[scale]["test_images"]
-    for ours, theirs in zip(torch.outputs(images), tensorflow.outputs(images), strict=True):
-        assert np.ptp(ours) > 0
-        assert np.abs(ours - theirs).max() < 1e-4
-
-
-@pytest.mark.parametrize("scale", ["mini", "small"])
-def test_both_start_from_the_same_parameters(scale):
-    torch, tensorflow = fresh("torch", scale).state_dict(), fresh("tensorflow", scale).state_dict()
-    assert torch.keys() == tensorflow.keys()
-    assert all(np.array_equal(torch[name], tensorflow[name]) for name in torch)
-
-
-def test_both_take_the_same_steps():
-    torch, tensorflow = fresh("torch", "mini"), fresh("tensorflow", "mini")
-    losses = [implementation.train_until(12).loss for implementation in (torch, tensorflow)]
-    assert losses[0] == pytest.approx(losses[1], abs=1e-4)
-    ours, theirs = torch.state_dict(), tensorflow.state_dict()
-    assert max(np.abs(ours[name] - theirs[name]).max() for name in ours) < 1e-3
-
-
-@pytest.mark.parametrize("framework", ["torch", "tensorflow"])
-def test_goes_on_from_a_state_as_if_never_stopped(framework):
-    implementation = fresh(framework, "mini", "bf16")
-    implementation.train_until(12)
-    cut = implementation.state_dict()
-    implementation.train_until(24)
-    whole = implementation.state_dict()
-    implementation.load_state_dict(cut)
-    implementation.train_until(24)
-    resumed = implementation.state_dict()
-    assert int(resumed["step"]) == 6
-    assert not np.array_equal(whole["head_weight"], cut["head_weight"])
-    assert all(np.array_equal(whole[name], resumed[name]) for name in whole)
-
-
-def test_building_does_not_touch_the_training_data():
-    class Untouchable(np.ndarray):
-        def __array_function__(self, function, types, arguments, keywords):
-            raise AssertionError(f"{function.__name__} of the training data")
-
-        def __getitem__(self, key):
-            raise AssertionError("the training data was read")
-
-    data = {name: a.view(Untouchable) if name.startswith("train_") else a for name, a in DATA["mini"].items()}
-    for framework in ("torch", "tensorflow"):
-        module = importlib.import_module(f"reference_impls.detection.{framework}")
-        module.build(config.benchmark("detection", "mini").hyperparameters, data, 3, Device("cpu", "fp32"))
-
-
-@pytest.mark.parametrize("scale", ["mini", "small"])
-def test_both_do_the_same_floating_point_operations(scale):
-    import tensorflow as tf
-    import torch
-    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
-    from torch.utils.flop_counter import FlopCounterMode
-
-    hyper = hyperparameters(scale)
-    ours, theirs = fresh("torch", scale), fresh("tensorflow", scale)
-    cells = patches(normalise(DATA[scale]["test_images"]), hyper.stride)
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
-        importlib.import_module("reference_impls.detection.torch").network(ours.p, ours.to_device(cells), hyper, False)
-    network = importlib.import_module("reference_impls.detection.tensorflow").network
-    concrete = tf.function(lambda x: network(theirs.p, x, hyper, False)).get_concrete_function(
-        tf.TensorSpec(cells.shape, tf.float32)
-    )
-    flops = 0
-    for operation in convert_variables_to_constants_v2(concrete).graph.get_operations():
-        if operation.type == "Conv2D":
-            weights, outputs = operation.inputs[1].shape, operation.outputs[0].shape
-            flops += 2 * outputs.num_elements() * weights.num_elements() // outputs[-1]
-    assert flops == counter.get_total_flops()
-
-
-@pytest.mark.parametrize("framework", ["torch", "tensorflow"])
-def test_fp16_with_loss_scaling_follows_fp32(framework):
-    losses = {precision: fresh(framework, "mini", precision).train_until(20).loss for precision in ("fp16", "fp32")}
-    assert losses["fp16"] != losses["fp32"]
-    assert losses["fp16"] == pytest.approx(losses["fp32"], rel=0.02)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("framework", ["torch", "tensorflow"])
-@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
-def test_trains_on_a_gpu(framework, precision):
-    benchmark = config.benchmark("detection", "mini")
-    data = prepared(benchmark, TASK)
-    module = importlib.import_module(f"reference_impls.detection.{framework}")
-    implementation = module.build(benchmark.hyperparameters, data, 3, Device("gpu", precision))
-    implementation.train_until(benchmark.hyperparameters["opt_learning_rate_training_samples"])
-    assert TASK.score(implementation.predict(), data)["map"] > benchmark.target - 0.03
-
-
 def test_one_seed_gives_one_order_and_another_seed_another():
     def first(seed: int):
-        return next(Batches(DATA["small"], hyperparameters("small", global_batch_size=4), seed).iterate(1)).cells
+        return next(Batches(blood_cells(), hyperparameters("small", global_batch_size=4), seed).iterate(1)).cells
 
     assert np.array_equal(first(1), first(1))
     assert not np.array_equal(first(1), first(2))

@@ -1,4 +1,4 @@
-"""Both frameworks are one recipe: same parameters, same batches, same outputs, same work."""
+"""What is peculiar to language modelling: causality, the pointer, the order of the text, dropout, learning rates."""
 
 import importlib
 
@@ -8,60 +8,23 @@ import pytest
 from reference_impls.language_modeling import shared
 from reference_impls.language_modeling.shared import Batches, Hyperparameters, dropout_masks
 from suite import config
-from suite.harness.implementation import Device
-from suite.store.task import load_task
-
-TASK = load_task("language_modeling")
-FRAMEWORKS = ("torch", "tensorflow")
-VOCABULARY = 33_278
-
-
-@pytest.fixture(scope="module")
-def text():
-    return TASK.prepare("mini", None)
-
-
-@pytest.fixture(scope="module")
-def shapes():
-    """What the tests need of WikiText-2: its vocabulary's size and words of every frequency."""
-    random = np.random.default_rng(0)
-    words = (VOCABULARY ** random.random(20_000)).astype(np.uint16)
-    return {
-        "vocabulary": np.array(["<eos>", *map(str, range(1, VOCABULARY))]),
-        "train_tokens": words[:15_000],
-        "test_tokens": words[15_000:],
-        "audit_positions": np.array([17, 4500]),
-    }
-
-
-def build(framework: str, scale: str, data, seed: int = 3, precision: str = "fp32", **changes):
-    module = importlib.import_module(f"reference_impls.language_modeling.{framework}")
-    hyper = {**config.benchmark("language_modeling", scale).hyperparameters, **changes}
-    return module.build(hyper, data, seed, Device("cpu", precision))
+from tests.reference_impls.cases import BY_ID, FRAMEWORKS, build
+from tests.reference_impls.material import short_text
 
 
 def values(predictions):
     return np.concatenate([np.array(row) for row in predictions])
 
 
-@pytest.mark.parametrize("scale", ["mini", "small"])
-def test_torch_weights_give_the_same_log_probabilities_in_tensorflow(scale, text, shapes, monkeypatch):
-    monkeypatch.setattr(shared, "DECIMALS", 8)
-    data = text if scale == "mini" else shapes
-    data = {**data, "test_tokens": data["test_tokens"][:5000], "audit_positions": np.array([17, 4500])}
-    torch, tensorflow = build("torch", scale, data), build("tensorflow", scale, data, seed=4)
-    torch.train_until(1)
-    tensorflow.load_state_dict(torch.state_dict())
-    ours, theirs = (values(implementation.predict()) for implementation in (torch, tensorflow))
-    assert ours.std() > 0.01
-    assert np.abs(ours - theirs).max() < 1e-4
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_a_word_depends_on_no_later_one(framework, text):
-    data = {**text, "test_tokens": text["test_tokens"][:5000], "audit_positions": np.array([17, 4500])}
+def test_a_word_depends_on_no_later_one(framework):
+    data = short_text()
     changed = {**data, "test_tokens": np.concatenate([data["test_tokens"][:3000], data["test_tokens"][:2000]])}
-    first, second = (values(build(framework, "mini", each).predict()[:10])[:5000] for each in (data, changed))
+    first, second = (
+        values(build(BY_ID["language_modeling-mini"], framework, data=each).predict()[:10])[:5000]
+        for each in (data, changed)
+    )
     assert np.array_equal(first[:3000], second[:3000])
     assert not np.array_equal(first[3000:], second[3000:])
 
@@ -102,82 +65,6 @@ def test_the_pointer_chooses_among_the_last_words(framework):
             )
             assert np.concatenate(again)[t, b] == pytest.approx(expected, abs=1e-5)
             assert np.concatenate(left)[t, b] == pytest.approx(shares[-1], abs=1e-5)
-
-
-@pytest.mark.parametrize("scale", ["mini", "small"])
-def test_both_start_from_the_same_parameters(scale, text, shapes):
-    data = text if scale == "mini" else shapes
-    torch, tensorflow = build("torch", scale, data).state_dict(), build("tensorflow", scale, data).state_dict()
-    assert torch.keys() == tensorflow.keys()
-    assert all(np.array_equal(torch[name], tensorflow[name]) for name in torch)
-
-
-@pytest.mark.parametrize("scale", ["mini", "small"])
-def test_both_take_the_same_steps(scale, text, shapes):
-    data = text if scale == "mini" else shapes
-    torch, tensorflow = build("torch", scale, data), build("tensorflow", scale, data)
-    losses = [each.train_until(4 * torch.hyper.global_batch_size).loss for each in (torch, tensorflow)]
-    assert losses[0] == pytest.approx(losses[1], abs=1e-3)
-    ours, theirs = torch.state_dict(), tensorflow.state_dict()
-    for name in ours:
-        largest = np.abs(ours[name]).max(initial=0)
-        assert np.allclose(ours[name], theirs[name], rtol=1e-3, atol=1e-5 * largest), name
-
-
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_goes_on_from_a_state_as_if_never_stopped(framework, text):
-    whole, cut, resumed = (build(framework, "mini", text) for _ in range(3))
-    whole.train_until(12_000)
-    cut.train_until(5_000)
-    resumed.load_state_dict(cut.state_dict())
-    resumed.train_until(12_000)
-    assert all(np.array_equal(whole.state_dict()[name], resumed.state_dict()[name]) for name in whole.state_dict())
-
-
-def test_building_does_not_touch_the_training_data(text):
-    class Untouchable(np.ndarray):
-        def __array_function__(self, function, types, arguments, keywords):
-            raise AssertionError(f"{function.__name__} of the training data")
-
-        def __getitem__(self, key):
-            raise AssertionError("the training data was read")
-
-    data = {name: a.view(Untouchable) if name.startswith("train_") else a for name, a in text.items()}
-    for framework in FRAMEWORKS:
-        build(framework, "mini", data)
-
-
-@pytest.mark.parametrize("scale", ["mini", "small"])
-def test_both_do_the_same_floating_point_operations(scale, text, shapes, monkeypatch):
-    import tensorflow as tf
-    import torch
-    from torch.utils.flop_counter import FlopCounterMode
-
-    data = text if scale == "mini" else shapes
-    ours, theirs = build("torch", scale, data), build("tensorflow", scale, data)
-    batch = next(Batches(data["train_tokens"], ours.hyper, 1).iterate(0))
-
-    def forward(implementation, framework, dtype, tensor):
-        module = importlib.import_module(f"reference_impls.language_modeling.{framework}_network")
-        p, hyper = implementation.p, implementation.hyper
-        carry = {name: tensor(value) for name, value in shared.initial_carry(hyper, hyper.streams).items()}
-        words, targets, masks = (tensor(a) for a in (batch.words, batch.targets, batch.masks))
-        x, _ = module.network(p, words, carry, masks, hyper, dtype)
-        module.log_probabilities(p, x, targets, module.pointer(p, x, words, carry, hyper, dtype), hyper, dtype)
-
-    with FlopCounterMode(display=False) as counter:
-        forward(ours, "torch", torch.float32, torch.as_tensor)
-    counted = []
-    multiply = tf.matmul
-
-    def counting(a, b, **options):
-        product = multiply(a, b, **options)
-        counted.append(2 * a.shape[-1] * np.prod(product.shape))
-        return product
-
-    monkeypatch.setattr(tf, "matmul", counting)
-    forward(theirs, "tensorflow", tf.float32, tf.constant)
-    assert sum(counted) == counter.get_total_flops() > 0
 
 
 @pytest.mark.parametrize("scale", ["mini", "small"])
@@ -225,21 +112,3 @@ def test_batches_and_dropout_are_a_function_of_seed_and_step():
     masks = dropout_masks(hyper, 1, 0)
     assert np.mean(masks == 0) == pytest.approx(hyper.dropout, abs=0.01)
     assert masks.mean() == pytest.approx(1, abs=0.01)
-
-
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_fp16_with_loss_scaling_learns(framework, text):
-    implementation = build(framework, "mini", text, precision="fp16")
-    first = implementation.train_until(1).loss
-    assert implementation.train_until(30_000).loss < first - 0.5
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
-def test_trains_on_a_gpu(framework, precision, text):
-    module = importlib.import_module(f"reference_impls.language_modeling.{framework}")
-    benchmark = config.benchmark("language_modeling", "mini")
-    implementation = module.build(benchmark.hyperparameters, text, 3, Device("gpu", precision))
-    implementation.train_until(benchmark.budget_samples)
-    assert TASK.score(implementation.predict(), text)["excess_nats"] < 0.05

@@ -1,6 +1,4 @@
-"""Both frameworks are one recipe: same parameters, same episodes, same outputs, same work."""
-
-import importlib
+"""What is peculiar to reinforcement learning: initial weights, seeds, actions, advantages, evaluation episodes."""
 
 import numpy as np
 import pytest
@@ -15,106 +13,30 @@ from reference_impls.reinforcement_learning.shared import (
     shapes,
 )
 from suite import config
-from suite.harness.implementation import Device
 from suite.store.task import load_task
 from tasks.reinforcement_learning import FIRST_EVALUATION_SEED
+from tests.reference_impls.cases import BY_ID, FRAMEWORKS, SHORT_EPISODES, build
 
 TASK = load_task("reinforcement_learning")
-SCALES = ["mini", "small"]
-FRAMEWORKS = ["torch", "tensorflow"]
-SHORT = {"global_batch_size": 512, "minibatch_size": 128, "num_envs": 4, "update_epochs": 2}
 
 
 def recipe(scale: str, **changes) -> Hyperparameters:
     return Hyperparameters.of(config.benchmark("reinforcement_learning", scale).hyperparameters | changes)
 
 
-def build(framework: str, scale: str, seed: int = 3, **changes):
-    module = importlib.import_module(f"reference_impls.reinforcement_learning.{framework}")
-    data = TASK.prepare(scale, None)
-    data["evaluation_seeds"] = data["evaluation_seeds"][:3]
-    return module.build(vars(recipe(scale, **SHORT, **changes)), data, seed, Device("cpu", "fp32"))
-
-
-def observations(scale: str) -> np.ndarray:
-    environments = Environments(str(TASK.prepare(scale, None)["environment"]), 8, 0)
-    return np.stack([episode.observation for episode in environments.episodes])
-
-
-@pytest.mark.parametrize("scale", SCALES)
-def test_torch_weights_give_the_same_outputs_in_tensorflow(scale):
-    torch, tensorflow = build("torch", scale), build("tensorflow", scale, seed=4)
-    torch.train_until(1024)
-    tensorflow.load_state_dict(torch.state_dict())
-    seen = observations(scale)
-    assert np.ptp(torch.act(seen)[:, 0]) > 1e-3
-    assert np.abs(torch.act(seen) - tensorflow.act(seen)).max() < 1e-4
-    assert np.abs(torch.values(seen) - tensorflow.values(seen)).max() < 1e-4
-    assert torch.predict() == tensorflow.predict()
-
-
-@pytest.mark.parametrize("scale", SCALES)
-def test_both_take_the_same_steps(scale):
-    torch, tensorflow = build("torch", scale), build("tensorflow", scale)
-    before, there = torch.state_dict(), tensorflow.state_dict()
-    assert before.keys() == there.keys()
-    assert all(np.array_equal(before[name], there[name]) for name in before)
-    losses = [implementation.train_until(1024).loss for implementation in (torch, tensorflow)]
-    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
-    ours, theirs = torch.state_dict(), tensorflow.state_dict()
-    assert np.array_equal(ours["episode_actions"], theirs["episode_actions"])
-    assert np.abs(ours["parameters"] - before["parameters"]).max() > 1e-3
-    assert np.abs(ours["parameters"] - theirs["parameters"]).max() < 1e-4
-
-
-@pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_goes_on_from_a_state_as_if_never_stopped(framework, scale):
-    whole, cut, resumed = (build(framework, scale) for _ in range(3))
-    whole.train_until(1536)
-    cut.train_until(1024)
-    cut.predict()
-    resumed.load_state_dict(cut.state_dict())
-    resumed.train_until(1536)
-    expected, found = whole.state_dict(), resumed.state_dict()
-    assert expected["episodes_ended"].sum() > 0
-    assert (expected["episode_actions"] >= 0).any()
-    assert all(np.array_equal(expected[name], found[name]) for name in expected)
-    assert whole.predict() == resumed.predict()
-
-
-@pytest.mark.parametrize("scale", SCALES)
-def test_both_do_the_same_floating_point_operations(scale):
-    import tensorflow as tf
-    from torch.utils.flop_counter import FlopCounterMode
-
-    torch, tensorflow = build("torch", scale), build("tensorflow", scale)
-    seen = observations(scale)
-    with FlopCounterMode(display=False) as counter:
-        torch.act(seen), torch.values(seen)
-    flops = 0
-    for function in (tensorflow.graph_act, tensorflow.graph_values):
-        for operation in function.get_concrete_function(tf.TensorSpec(seen.shape)).graph.get_operations():
-            if operation.type == "MatMul":
-                rows, inner = operation.inputs[1].shape
-                flops += 2 * len(seen) * rows * inner
-    assert flops == counter.get_total_flops()
+@pytest.mark.parametrize("scale", ["mini", "small"])
+def test_a_state_holds_the_episodes_that_run(scale):
+    implementation = build(BY_ID[f"reinforcement_learning-{scale}"], "torch")
+    implementation.train_until(1536)
+    state = implementation.state_dict()
+    assert state["episodes_ended"].sum() > 0
+    assert (state["episode_actions"] >= 0).any()
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_diverging_is_told_by_the_loss(framework):
-    implementation = build(framework, "mini", opt_base_learning_rate=1e38)
+    implementation = build(BY_ID["reinforcement_learning-mini"], framework, opt_base_learning_rate=1e38)
     assert np.isnan(implementation.train_until(1024).loss)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_trains_on_a_gpu(framework):
-    module = importlib.import_module(f"reference_impls.reinforcement_learning.{framework}")
-    data = TASK.prepare("mini", None)
-    implementation = module.build(vars(recipe("mini")), data, 3, Device("gpu", "bf16"))
-    implementation.train_until(32768)
-    assert TASK.score(implementation.predict(), data)["mean_return"] > 400
 
 
 def test_weights_start_orthogonal():
@@ -131,7 +53,7 @@ def test_weights_start_orthogonal():
 
 
 def test_training_seeds_are_apart_from_the_evaluation_seeds_and_differ_by_run():
-    hyper = recipe("mini", **SHORT)
+    hyper = recipe("mini", **SHORT_EPISODES)
 
     def seeds(seed: int) -> list[int]:
         environments = Environments("CartPole-v1", 4, seed)
@@ -147,7 +69,7 @@ def test_training_seeds_are_apart_from_the_evaluation_seeds_and_differ_by_run():
 
 
 def test_actions_are_drawn_from_their_probabilities():
-    hyper = recipe("small", **SHORT)
+    hyper = recipe("small", **SHORT_EPISODES)
     odds = np.float32([0.1, 0.2, 0.3, 0.4])
     environments = Environments("LunarLander-v3", 4, 1)
     actions = environments.rollout(lambda seen: np.tile(odds, (len(seen), 1)), 0, hyper).actions
@@ -190,7 +112,7 @@ def test_evaluation_takes_the_most_probable_action_until_each_episode_ends():
 
 
 def test_every_pass_takes_every_step_once():
-    hyper = recipe("mini", **SHORT)
+    hyper = recipe("mini", **SHORT_EPISODES)
     rows = orders(1, 0, hyper)
     assert rows.shape == (hyper.updates, hyper.minibatch_size)
     assert all(sorted(epoch) == list(range(512)) for epoch in rows.reshape(hyper.update_epochs, -1).tolist())

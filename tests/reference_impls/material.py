@@ -1,0 +1,212 @@
+"""The data of the parity suite's cases, and the outputs of an implementation that can be compared."""
+
+from functools import cache
+from importlib import import_module
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from reference_impls.language_modeling import shared as language_modeling
+from reference_impls.recommendation import shared as recommendation
+from reference_impls.reinforcement_learning.shared import Environments
+from reference_impls.speech.shared import Recordings, evaluation_batches
+from reference_impls.translation.shared import padded, sentences
+from suite import config
+from suite.store.arrays import prepared
+from suite.store.task import load_task
+from tasks.recommendation.protocol import Interactions, leave_one_out
+from tasks.translation import BEGIN
+
+Arrays = dict[str, np.ndarray]
+
+
+def real(task: str, scale: str = "mini") -> Arrays:
+    """The benchmark's own arrays, as an implementation gets them."""
+    arrays = prepared(config.benchmark(task, scale), load_task(task))
+    return {name: array for name, array in arrays.items() if not name.startswith("answer_")}
+
+
+# --- Detection ----------------------------------------------------------------------------------------------------
+
+
+def noise_with_boxes(height: int, width: int, channels: int, classes: int) -> Arrays:
+    """What the tests need of BCCD: its shapes, smaller for speed."""
+    random = np.random.default_rng(0)
+    low = random.uniform(0, [width - 40, height - 40], (16, 3, 2))
+    boxes = np.concatenate([low, low + random.uniform(12, 40, (16, 3, 2))], -1).astype(np.float32)
+    return {
+        "train_images": random.integers(0, 256, (16, height, width, channels), np.uint8),
+        "train_boxes": boxes,
+        "train_classes": random.integers(-1, classes, (16, 3)).astype(np.int8),
+        "test_images": random.integers(0, 256, (8, height, width, channels), np.uint8),
+    }
+
+
+@cache
+def digit_scenes() -> Arrays:
+    """In the place of `mini`'s scenes."""
+    return noise_with_boxes(64, 64, 1, 10)
+
+
+@cache
+def blood_cells() -> Arrays:
+    """In the place of BCCD."""
+    return noise_with_boxes(96, 128, 3, 3)
+
+
+def detections(made: Any, framework: str) -> list[np.ndarray]:
+    """Scores and sides of the test images."""
+    return list(made.outputs(made.data["test_images"]))
+
+
+# --- Image classification -----------------------------------------------------------------------------------------
+
+
+@cache
+def coloured_noise() -> Arrays:
+    """What the tests need of CIFAR-10: its shapes."""
+    return {
+        "train_images": np.random.default_rng(0).integers(0, 256, (1000, 32, 32, 3), np.uint8),
+        "train_labels": np.random.default_rng(1).integers(0, 10, 1000, np.uint8),
+        "test_images": np.random.default_rng(2).integers(0, 256, (64, 32, 32, 3), np.uint8),
+    }
+
+
+def image_logits(made: Any, framework: str) -> list[np.ndarray]:
+    """Logits of test images."""
+    return [made.logits(made.data["test_images"][:64])]
+
+
+# --- Language modelling -------------------------------------------------------------------------------------------
+
+VOCABULARY = 33_278
+
+
+@cache
+def short_text() -> Arrays:
+    """`mini`'s text, its test part cut."""
+    text = real("language_modeling")
+    return {**text, "test_tokens": text["test_tokens"][:5000], "audit_positions": np.array([17, 4500])}
+
+
+@cache
+def random_words() -> Arrays:
+    """What the tests need of WikiText-2: its vocabulary's size and words of every frequency."""
+    words = (VOCABULARY ** np.random.default_rng(0).random(20_000)).astype(np.uint16)
+    return {
+        "vocabulary": np.array(["<eos>", *map(str, range(1, VOCABULARY))]),
+        "train_tokens": words[:15_000],
+        "test_tokens": words[15_000:],
+        "audit_positions": np.array([17, 4500]),
+    }
+
+
+def log_probabilities(made: Any, framework: str) -> list[np.ndarray]:
+    """Of the test text, and of a training batch with its dropout."""
+    with mock.patch.object(language_modeling, "DECIMALS", 8):
+        of_text = np.concatenate([np.array(row) for row in made.predict()])
+    module = import_module(f"reference_impls.language_modeling.{framework}_network")
+    library, hyper, p = import_module(framework), made.hyper, made.p
+    tensor = library.as_tensor if framework == "torch" else library.constant
+    batch = next(language_modeling.Batches(made.data["train_tokens"], hyper, 1).iterate(0))
+    words, targets, masks = (tensor(array) for array in (batch.words, batch.targets, batch.masks))
+    carry = {name: tensor(value) for name, value in language_modeling.initial_carry(hyper, hyper.streams).items()}
+    x, _ = module.network(p, words, carry, masks, hyper, library.float32)
+    pointed = module.pointer(p, x, words, carry, hyper, library.float32)
+    trained = module.log_probabilities(p, x, targets, pointed, hyper, library.float32)
+    return [of_text, trained.detach().numpy() if framework == "torch" else trained.numpy()]
+
+
+# --- Recommendation -----------------------------------------------------------------------------------------------
+
+
+@cache
+def few_histories() -> Arrays:
+    """Histories of 2 to 60 of 120 items, in MovieLens' place."""
+    random = np.random.default_rng(0)
+    taken = [random.permutation(120)[: random.integers(3, 61)] for _ in range(40)]
+    users = np.repeat(np.arange(40), [len(t) for t in taken])
+    arrays = leave_one_out(Interactions("the test", users, np.concatenate(taken), np.arange(len(users))), 30)
+    return {name: array for name, array in arrays.items() if not name.startswith("answer_")}
+
+
+def item_scores(made: Any, framework: str) -> list[np.ndarray]:
+    """Of candidates after some positions, and the mean loss of made-up histories."""
+    inputs = np.random.default_rng(1).integers(0, 121, (4, 20), np.int32)
+    candidates = np.random.default_rng(2).integers(0, 120, (4, 31), np.int32)
+    scores = made.scores(inputs, np.int64([0, 5, 19, 7]), candidates)
+    module, library = import_module(f"reference_impls.recommendation.{framework}"), import_module(framework)
+    tensor = library.as_tensor if framework == "torch" else library.constant
+    *_, batch = recommendation.made_up_batches(made.hyper, 120)
+    arrays = {name: tensor(array) for name, array in vars(batch).items()}
+    if framework == "torch":
+        arrays["targets"] = arrays["targets"].long()
+    loss = module.mean_loss(made.p, arrays, made.hyper, library.float32)
+    return [scores, loss.detach().numpy() if framework == "torch" else loss.numpy()]
+
+
+# --- Reinforcement learning ---------------------------------------------------------------------------------------
+
+
+@cache
+def three_episodes(scale: str) -> Arrays:
+    """Three evaluation episodes."""
+    arrays = real("reinforcement_learning", scale)
+    return {**arrays, "evaluation_seeds": arrays["evaluation_seeds"][:3]}
+
+
+def probabilities_and_values(made: Any, framework: str) -> list[np.ndarray]:
+    """Of the first observations of other environments."""
+    name = str(three_episodes("mini" if made.layout[0][1] == 4 else "small")["environment"])
+    observations = np.stack([episode.observation for episode in Environments(name, 8, 0).episodes])
+    return [made.act(observations), made.values(observations)]
+
+
+# --- Speech -------------------------------------------------------------------------------------------------------
+
+
+@cache
+def spoken_noise() -> Arrays:
+    """What the tests need of AN4: its shapes."""
+    drawn = np.random.default_rng(0)
+    frames = drawn.integers(80, 300, 64, np.int32)
+    return {
+        "train_features": drawn.integers(0, 256, (frames.sum(), 64), np.uint8),
+        "train_frames": frames,
+        "train_labels": drawn.integers(1, 100, 64 * 4, np.uint8),
+        "train_lengths": np.full(64, 4, np.int32),
+        "test_features": drawn.integers(0, 256, (200, 64), np.uint8),
+        "test_frames": np.int32([120, 80]),
+        "units": load_task("speech").lines_array([f"WORD{i}" for i in range(99)]),
+    }
+
+
+def label_logits(made: Any, framework: str) -> list[np.ndarray]:
+    """Of the shortest test recordings."""
+    recordings = Recordings(made.data["test_features"], made.data["test_frames"])
+    _, features, frames = next(evaluation_batches(recordings, 8))
+    return [made.logits(features, frames)]
+
+
+# --- Translation --------------------------------------------------------------------------------------------------
+
+
+@cache
+def few_phrases() -> Arrays:
+    """The phrases, 1,000 of them to train on and 20 to translate."""
+    arrays = real("translation")
+    few = {"train_source": 1000, "train_target": 1000, "test_source": 20}
+    cut = {name: np.concatenate(sentences(arrays[name])[:count]) for name, count in few.items()}
+    return {"subword_model": arrays["subword_model"], **cut}
+
+
+def some_sentences() -> tuple[np.ndarray, np.ndarray]:
+    """Eight padded source sentences, and what the decoder reads of their translations."""
+    source, target = (padded(sentences(few_phrases()[name])[:8]) for name in ("train_source", "train_target"))
+    return source, np.concatenate([np.full((8, 1), BEGIN, np.int32), target[:, :-1]], 1)
+
+
+def subword_logits(made: Any, framework: str) -> list[np.ndarray]:
+    """Of each next subword."""
+    return [made.logits(*some_sentences())]

@@ -1,0 +1,271 @@
+"""Every implementation goes through this: the frameworks are one recipe, and each keeps the contract of the harness."""
+
+from collections.abc import Mapping
+from functools import cache
+
+import numpy as np
+import pytest
+
+from suite import config
+from suite.harness.implementation import Device, load_implementation
+from suite.store.arrays import prepared
+from suite.store.task import load_task
+from tests.command import run
+from tests.reference_impls.cases import CASES, FRAMEWORKS, Case, build
+from tests.reference_impls.flops import COUNTERS
+
+slow = pytest.mark.slow
+each_framework = pytest.mark.parametrize("framework", FRAMEWORKS)
+
+
+class Watched(np.ndarray):
+    """An array that notes that it was read."""
+
+    reads: list[str] = []  # noqa: RUF012 (of all of them)
+
+    def __array_function__(self, function, types, arguments, keywords):
+        self.reads.append(function.__name__)
+        return super().__array_function__(function, types, arguments, keywords)
+
+    def __array_ufunc__(self, function, method, *inputs, **keywords):
+        self.reads.append(function.__name__)
+        plain = [x.view(np.ndarray) if isinstance(x, Watched) else x for x in inputs]
+        return getattr(function, method)(*plain, **keywords)
+
+    def __getitem__(self, key):
+        self.reads.append("[]")
+        return super().__getitem__(key)
+
+
+class Builds:
+    """The implementations of a case, built once for all tests."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.made, self.again = cache(self._made), cache(self._again)
+
+    def _made(self, framework: str, precision: str, seed: int):
+        """An implementation and the state that it started with."""
+        made = build(self.case, framework, precision, seed)
+        return made, made.state_dict()
+
+    def fresh(self, framework: str, precision: str = "fp32", seed: int = 3):
+        """An implementation in the state that it started with."""
+        implementation, initial = self.made(framework, precision, seed)
+        implementation.load_state_dict(initial)
+        return implementation
+
+    def initial(self, framework: str) -> Mapping[str, np.ndarray]:
+        """The state that an implementation started with."""
+        return self.made(framework, "fp32", 3)[1]
+
+    def _again(self, framework: str):
+        """Another implementation of the same seed, and what its building read of the training data.
+
+        That data is blank until it is built: what is computed of it before shows in how it trains.
+        """
+        data = self.case.data()
+        blank = {name: np.zeros_like(array) for name, array in data.items() if name.startswith("train_")}
+        watched = {name: array.view(Watched) for name, array in blank.items()}
+        Watched.reads.clear()
+        made = build(self.case, framework, data=data | watched)
+        reads = list(Watched.reads)
+        assert_same(self.initial(framework), made.state_dict())
+        for name, array in blank.items():
+            np.copyto(array, data[name])
+        return made, reads
+
+
+@pytest.fixture(scope="module")
+def builds(request):
+    return Builds(request.param)
+
+
+def each(cases):
+    """Those trained for long are small; the others have the benchmarks' own networks, which take their time."""
+    params = [pytest.param(case, id=case.id, marks=() if case.resumed else slow) for case in cases]
+    return pytest.mark.parametrize("builds", params, indirect=True, scope="module")
+
+
+every_case = each(CASES)
+trained = each([case for case in CASES if case.resumed])
+trained_on_data = each([case for case in CASES if case.resumed and case.benchmark.dataset.train_samples])
+low_precision = each([case for case in CASES if case.learned])
+
+
+def floats(state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: array for name, array in state.items() if array.dtype.kind == "f"}
+
+
+def assert_same(ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]) -> None:
+    assert ours.keys() == theirs.keys()
+    for name, array in ours.items():
+        assert array.dtype == theirs[name].dtype, name
+        assert np.array_equal(array, theirs[name]), name
+
+
+@every_case
+def test_all_start_from_the_same_parameters(builds):
+    ours = builds.initial("torch")
+    for framework in FRAMEWORKS[1:]:
+        assert_same(ours, builds.initial(framework))
+
+
+@every_case
+def test_all_take_the_same_steps(builds):
+    case = builds.case
+    torch, *others = [builds.fresh(framework) for framework in FRAMEWORKS]
+    losses = [torch.train_until(samples).loss for samples in case.until]
+    ours = torch.state_dict()
+    before = floats(builds.initial("torch"))
+    assert max(np.abs(array - before.get(name, 0)).max(initial=0) for name, array in floats(ours).items()) > 1e-3
+    for other in others:
+        assert [other.train_until(samples).loss for samples in case.until] == pytest.approx(losses, **case.loss)
+        theirs = other.state_dict()
+        assert ours.keys() == theirs.keys()
+        for name, array in ours.items():
+            if array.dtype.kind != "f":
+                assert np.array_equal(array, theirs[name]), name
+                continue
+            assert np.abs(array - theirs[name]).max(initial=0) < case.state, name
+            if case.relative:
+                atol = 1e-5 * np.abs(array).max(initial=0)
+                assert np.allclose(array, theirs[name], rtol=1e-3, atol=atol), name
+
+
+@every_case
+def test_torch_weights_give_the_same_outputs_for_the_same_work(builds):
+    case = builds.case
+    torch, *others = [builds.fresh(framework) for framework in FRAMEWORKS]
+    torch.train_until(case.until[-1])
+    state = torch.state_dict()
+    expected = case.outputs(torch, "torch")
+    work = COUNTERS["torch"](lambda: case.outputs(torch, "torch"))
+    assert np.abs(expected[0]).max() > 0.1
+    assert expected[0].std(0).max() > case.spread
+    assert all(np.ptp(array) > 0 for array in expected if array.size > 1)
+    assert work > 0
+    for framework, other in zip(FRAMEWORKS[1:], others, strict=True):
+        other.load_state_dict(state)
+        for ours, theirs in zip(expected, case.outputs(other, framework), strict=True):
+            assert ours.shape == theirs.shape
+            assert np.abs(ours - theirs).max() < case.within
+        if case.same_predictions:
+            assert torch.predict() == other.predict()
+        assert COUNTERS[framework](lambda: case.outputs(other, framework)) == work  # noqa: B023 (called at once)
+
+
+@trained
+@each_framework
+def test_goes_on_from_a_state_as_if_never_stopped(builds, framework):
+    cut, end = builds.case.resumed
+    implementation, (again, _) = builds.fresh(framework), builds.again(framework)
+    size = {**builds.case.benchmark.hyperparameters, **builds.case.changes}["global_batch_size"]
+    assert implementation.train_until(cut).samples == -(-cut // size) * size
+    implementation.predict()
+    state = implementation.state_dict()
+    assert implementation.train_until(end).samples == -(-end // size) * size
+    whole = implementation.state_dict()
+    assert not all(np.array_equal(whole[name], state[name]) for name in floats(whole))
+    again.load_state_dict(state)
+    assert_same(state, again.state_dict())
+    again.train_until(end)
+    assert_same(whole, again.state_dict())
+    assert implementation.predict() == again.predict()
+
+
+@trained
+@each_framework
+def test_one_seed_gives_one_trajectory_and_another_seed_another(builds, framework):
+    cut, _ = builds.case.resumed
+    implementation, other = builds.fresh(framework), builds.fresh(framework, seed=4)
+    again, _ = builds.again(framework)
+    initial = implementation.state_dict()
+    again.load_state_dict(initial)
+    assert implementation.train_until(cut) == again.train_until(cut)
+    assert_same(implementation.state_dict(), again.state_dict())
+    theirs = other.state_dict()
+    assert not all(np.array_equal(theirs[name], array) for name, array in floats(initial).items())
+    other.load_state_dict(initial)  # now only what it sees is another
+    other.train_until(cut)
+    ours, theirs = implementation.state_dict(), other.state_dict()
+    assert not all(np.array_equal(theirs[name], array) for name, array in floats(ours).items())
+
+
+@trained_on_data
+@each_framework
+def test_building_computes_nothing_from_the_training_data(builds, framework):
+    cut, _ = builds.case.resumed
+    implementation, (again, reads) = builds.fresh(framework), builds.again(framework)
+    assert reads == []
+    again.load_state_dict(implementation.state_dict())
+    assert implementation.train_until(cut) == again.train_until(cut)
+    assert_same(implementation.state_dict(), again.state_dict())
+
+
+@slow
+@low_precision
+@each_framework
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_low_precision_follows_fp32_and_learns(builds, framework, precision):
+    """In fp16 by loss scaling."""
+    near = builds.case.until[-1]
+    expected = builds.fresh(framework).train_until(near).loss
+    implementation = builds.fresh(framework, precision)
+    first = implementation.train_until(1).loss
+    found = implementation.train_until(near).loss
+    assert found != expected
+    assert found == pytest.approx(expected, rel=0.02)
+    samples, part = builds.case.learned
+    assert 0 < implementation.train_until(samples).loss < first * part
+    assert all(np.isfinite(array).all() for array in floats(implementation.state_dict()).values())
+
+
+@slow
+@low_precision
+@each_framework
+def test_goes_on_in_bf16_as_if_never_stopped(builds, framework):
+    cut, end = builds.case.resumed
+    implementation = builds.fresh(framework, "bf16")
+    implementation.train_until(cut)
+    state = implementation.state_dict()
+    implementation.train_until(end)
+    whole = implementation.state_dict()
+    implementation.load_state_dict(state)
+    implementation.train_until(end)
+    assert not all(np.array_equal(whole[name], state[name]) for name in floats(whole))
+    assert_same(whole, implementation.state_dict())
+
+
+ON_GPU = [
+    (case, precision)
+    for case in CASES
+    if case.on_gpu
+    for precision in ([case.benchmark.precision] if case.benchmark.precision else ["fp32", "bf16", "fp16"])
+]
+
+
+@pytest.mark.gpu
+@each_framework
+@pytest.mark.parametrize(("case", "precision"), ON_GPU, ids=[f"{case.id}-{precision}" for case, precision in ON_GPU])
+def test_trains_on_a_gpu(case, framework, precision):
+    benchmark, task = case.benchmark, load_task(case.task)
+    data = prepared(benchmark, task)
+    visible = {name: array for name, array in data.items() if not name.startswith("answer_")}
+    module = load_implementation(case.task, config.framework(framework))
+    implementation = module.build(benchmark.hyperparameters, visible, 3, Device("gpu", precision))
+    samples, least = case.on_gpu
+    implementation.train_until(samples)
+    quality = task.score(implementation.predict(), data)[benchmark.metric]
+    assert quality > least if benchmark.direction == "higher" else quality <= least
+
+
+@slow
+@each_framework
+def test_no_implementation_imports_another_framework(framework, tmp_path):
+    modules = [f"reference_impls.{task}.{framework}" for task in config.names("task")]
+    others = [other for other in FRAMEWORKS if other != framework]
+    program = f"import sys, {', '.join(modules)}\nprint([name for name in {others} if name in sys.modules])\n"
+    (tmp_path / "program.py").write_text(program)
+    done = run(tmp_path, "program")
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
