@@ -155,6 +155,9 @@ class Benchmark(Values):
     """Training samples after which a run ends without success."""
     runs: int = Field(gt=0)
     """The runs that make a result."""
+    train_flops_per_sample: float | None = Field(default=None, gt=0)
+    """Floating-point operations of the model's products, forward and backward, for a training sample. Left out where
+    they are not known."""
     dataset: Dataset
     """What is learned from."""
     precision: Precision | None = None

@@ -59,7 +59,7 @@ def summarise(lines: Sequence[Line]) -> Summary:
         currency=text(cost.metadata.get("currency")) if cost else None,
         joules=number(energy.value) if energy else None,
         energy_source=text(energy.metadata.get("source")) if energy else None,
-        noise=tuple(shown(_reasons(line.metadata.get("reasons"))) for line in noisy),
+        noise=tuple(dict.fromkeys(shown(_reasons(line.metadata.get("reasons"))) for line in noisy)),
         restarts=sum(line.key == RESTART for line in lines),
     )
 

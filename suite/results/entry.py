@@ -20,9 +20,11 @@ class Entry:
 
     `source` is the folder that was read, `path` the result's folder in it. `seconds` is the score, the olympic mean of
     the times to quality multiplied by `normalisation`; None where the ruleset gives none, or no usable factor.
-    `machine` says what the system is made of, `accelerators` how many it has. `findings` counts what breaks a rule or
-    could not be checked. Of its `runs` each path is relative to `source`, and what cannot be is not known; one of
-    MLPerf's has `converged` if it complies, for only then is it known to have reached its target.
+    `machine` says what the system is made of, `accelerators` how many it has, `peak_flops` what all of them do in a
+    second at most, in the precision of the training; `flops` what the model takes for a training sample. `findings`
+    counts what breaks a rule or could not be checked. Of its `runs` each path is relative to `source`, and what cannot
+    be is not known; one of MLPerf's has `converged` if it complies, for only then is it known to have reached its
+    target.
     """
 
     source: str
@@ -43,6 +45,8 @@ class Entry:
     seconds: float | None
     normalisation: float | None
     runs_needed: int | None
+    flops: float | None
+    peak_flops: float | None
     runs: tuple[RunReview, ...]
 
     @property
@@ -86,6 +90,23 @@ class Entry:
     def estimated(self) -> bool:
         """Whether the energy is no measurement."""
         return self.joules is not None and self.energy_source == ESTIMATED
+
+    @property
+    def utilisation(self) -> float | None:
+        """Model FLOPs utilisation over the timed run (Chowdhery et al. 2022, PaLM, appendix B), 1 for the whole peak.
+
+        What the model's training takes, evaluations left out, over what the accelerators could do in the time to
+        quality; the mean of the runs that the olympic mean keeps. None where a figure of it is not known.
+        """
+        flops, peak = self.flops, self.peak_flops
+        if not flops or not peak:
+            return None
+
+        def of(run: RunReview) -> float | None:
+            samples, seconds = run.summary.samples, run.summary.seconds
+            return flops * samples / seconds / peak if samples and seconds else None
+
+        return mean_of_kept(self.runs, of)
 
     @property
     def noisy(self) -> int:

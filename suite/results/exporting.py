@@ -17,7 +17,8 @@ from suite.results.places import place
 COLUMNS = (
     *("number", "benchmark", "submitter", "division", "status", "system", "machine", "accelerators", "framework"),
     *("ruleset", "verdict", "findings", "runs", "runs_needed", "reached", "noisy", "seconds", "normalisation"),
-    *("seconds_min", "seconds_max", "cost", "currency", "joules", "energy_source", "remarks", "evidence"),
+    *("seconds_min", "seconds_max", "cost", "currency", "joules", "energy_source", "utilisation"),
+    *("remarks", "evidence"),
 )
 FIGURES = ("quality", "samples", "seconds", "cost", "currency", "joules", "energy_source", "noise")  # of a run
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for one

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from suite import config
 from suite.errors import UserError, shown, split_options
 from suite.mlperf import packages, systems
 from suite.mlperf.scores import Score
@@ -99,8 +100,19 @@ def _of_suite(result: ResultReview, source: Source, made: Report) -> Entry:
         seconds=bounded(result.score_s),
         normalisation=result.convergence.normalisation if result.convergence else 1.0,
         runs_needed=benchmark.runs if benchmark else None,
+        flops=benchmark.train_flops_per_sample if benchmark else None,
+        peak_flops=_peak_flops(result),
         runs=tuple(map(_bounded, result.runs)),
     )
+
+
+def _peak_flops(result: ResultReview) -> float | None:
+    """What the suite's own figures of the system allow, in operations a second; None where they say nothing."""
+    if result.system not in config.names("hw"):
+        return None
+    system = config.system(result.system)
+    each = {str(precision): tflops for precision, tflops in system.peak_tflops.items()}.get(result.precision or "")
+    return each * 1e12 * system.accelerators_per_node * system.nodes if each else None
 
 
 def _bounded(run: RunReview) -> RunReview:
@@ -187,6 +199,8 @@ def _of_mlperf(source: Source, made: Report) -> list[Entry]:
                 seconds=_seconds(score.minutes),
                 normalisation=score.scaling,
                 runs_needed=score.needed,
+                flops=None,
+                peak_flops=None,
                 runs=tuple(runs),
             )
         )

@@ -31,8 +31,8 @@ def known_benchmark(run: Evidence) -> Iterator[Finding]:
 def unchanged_benchmark(run: Evidence) -> Iterator[Finding]:
     """The configuration holds the benchmark as the suite defines it; its hyperparameters have their own rules.
 
-    Where the data was brought from is free: its content has sums. A field that is not there is a field that is None:
-    evidence outlives the suite that wrote it.
+    Where the data was brought from is free: its content has sums. How much work a sample is decides nothing of a run.
+    A field that is not there is a field that is None: evidence outlives the suite that wrote it.
     """
     if run.benchmark is None or not run.parsed(CONFIG):
         return
@@ -45,7 +45,8 @@ def unchanged_benchmark(run: Evidence) -> Iterator[Finding]:
 def _comparable(benchmark: Any) -> Any:
     values = without_none(benchmark)
     if isinstance(values, dict):
-        values = {name: value for name, value in values.items() if name not in ("hyperparameters", "free", "precision")}
+        apart = ("hyperparameters", "free", "precision", "train_flops_per_sample")
+        values = {name: value for name, value in values.items() if name not in apart}
         if isinstance(dataset := values.get("dataset"), dict):
             brought = ("files", "archive", "mirror")
             values["dataset"] = {name: value for name, value in dataset.items() if name not in brought}

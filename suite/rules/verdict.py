@@ -55,6 +55,7 @@ class ResultReview:
     benchmark: Benchmark | None
     system: str | None
     framework: str | None
+    precision: str | None
     findings: list[Finding]
     runs: list[RunReview]
     convergence: Convergence | None
@@ -151,6 +152,7 @@ def _result(result: Result, evidence: list[Evidence], reviewed: list[RunReview])
         benchmark=first.benchmark,
         system=text(first.value(keys.SUBMISSION_PLATFORM)),
         framework=text(first.configured("framework")),
+        precision=text(first.configured("precision")),
         findings=[
             *RESULT.findings(evidence, result.path),
             *(finding for run in reviewed for finding in run.findings),

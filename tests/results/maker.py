@@ -65,6 +65,8 @@ def entry(seconds: float | None = 10.0, **changes: Any) -> Entry:
         "seconds": seconds,
         "normalisation": 1.0,
         "runs_needed": 3,
+        "flops": None,
+        "peak_flops": None,
         "runs": runs,
     }
     return Entry(**{**values, **changes})

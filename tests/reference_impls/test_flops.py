@@ -1,0 +1,31 @@
+"""What conf/task says of a training sample's floating-point operations is what PyTorch counts."""
+
+import pytest
+
+from suite import config
+from suite.config.models import Benchmark
+from suite.harness.implementation import Device, load_implementation
+from suite.store.arrays import prepared
+from suite.store.task import load_task
+from tests.reference_impls import flops
+
+EVERY = [config.benchmark(task, scale) for task in config.names("task") for scale in config.scales(task)]
+DECLARED = [
+    pytest.param(
+        each, id=each.name, marks=(pytest.mark.data(each.name), pytest.mark.slow) if each.dataset.files else ()
+    )
+    for each in EVERY
+    if each.train_flops_per_sample
+]
+
+
+@pytest.mark.parametrize("benchmark", DECLARED)
+def test_declared_operations_are_those_counted(benchmark: Benchmark):
+    data = prepared(benchmark, load_task(benchmark.task))
+    visible = {name: array for name, array in data.items() if not name.startswith("answer_")}
+    module = load_implementation(benchmark.task, config.framework("torch"))
+    made = module.build(benchmark.hyperparameters, visible, 1, Device("cpu", "fp32"))
+    samples = made.train_until(1).samples
+    taken: list[int] = []
+    counted = flops.torch(lambda: taken.append(made.train_until(samples + 1).samples))
+    assert counted == benchmark.train_flops_per_sample * (taken[0] - samples)
