@@ -33,6 +33,7 @@ def record(image_id=0, category_id=0, bbox=(10, 10, 20, 20), score=0.9):
 PERFECT = [[record(), record(category_id=1, bbox=(40, 5, 10, 20))], [record(1, bbox=(0, 0, 20, 20))]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("framework", ["torch", "tensorflow"])
 def test_mini_evaluates_and_review_finds_the_same_precision(tmp_path, framework):
     done = run(

@@ -8,6 +8,7 @@ import pytest
 
 from suite import config
 from suite.errors import BadPrediction
+from suite.review.__main__ import main as review
 from suite.store.arrays import prepared
 from suite.store.task import load_task
 from tests.command import run
@@ -21,9 +22,9 @@ def test_mini_reaches_its_target_and_passes_review(tmp_path, framework):
     arguments = ("task=image_classification", "scale=mini", "hw=cpu", f"framework={framework}", "seed=1")
     done = run(tmp_path, "suite.run", *arguments, "out=evidence", "mlflow=false")
     assert done.returncode == 0, done.stdout + done.stderr
-    review = run(tmp_path, "suite.review", "evidence", "--json")
-    verdict = json.loads(review.stdout)
-    assert (review.returncode, verdict["verdict"], verdict["converged"]) == (0, "pass", True)
+    reviewed = run(tmp_path, "suite.review", "evidence", "--json")
+    verdict = json.loads(reviewed.stdout)
+    assert (reviewed.returncode, verdict["verdict"], verdict["converged"]) == (0, "pass", True)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,7 @@ def evidence(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", ["log.txt", "config.yaml", "predictions.jsonl", "system.json", "power.csv"])
-def test_review_names_the_file_and_line_of_one_changed_byte(tmp_path, evidence, name):
+def test_review_names_the_file_and_line_of_one_changed_byte(tmp_path, evidence, name, capsys):
     shutil.copytree(evidence, tmp_path / "evidence")
     path = tmp_path / "evidence" / name
     content = bytearray(path.read_bytes())
@@ -42,9 +43,9 @@ def test_review_names_the_file_and_line_of_one_changed_byte(tmp_path, evidence, 
     content[at] = ord("7") if content[at] != ord("7") else ord("8")
     path.write_bytes(content)
     line = content.count(b"\n", 0, at) + 1
-    review = run(tmp_path, "suite.review", "evidence", "--json")
-    found = json.loads(review.stdout)
-    assert (review.returncode, found["verdict"]) == (1, "fail")
+    assert review([str(tmp_path / "evidence"), "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["verdict"] == "fail"
     assert (name, line) in {(f["file"], f["line"]) for f in found["findings"] if f["severity"] == "fail"}
 
 

@@ -20,6 +20,7 @@ from tests.command import run
 TASK = load_task("language_modeling")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("framework", ["torch", "tensorflow"])
 def test_mini_reaches_its_target_and_passes_review(tmp_path, framework):
     arguments = ("task=language_modeling", "scale=mini", "hw=cpu", f"framework={framework}", "seed=1")

@@ -26,6 +26,7 @@ TASK = load_task("recommendation")
 LATEST_SMALL = Path(os.environ.get("SUITE_DATA", ""), "ml-latest-small", "ratings.csv")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("framework", ["torch", "tensorflow"])
 def test_mini_reaches_its_target_and_passes_review(tmp_path, framework):
     arguments = ("task=recommendation", "scale=mini", "hw=cpu", f"framework={framework}", "seed=1")

@@ -49,6 +49,7 @@ def brake(observation) -> int:
     return 2 if observation[3] < -0.3 else 1 if observation[4] < -0.1 else 3 if observation[4] > 0.1 else 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("framework", ["torch", "tensorflow"])
 def test_mini_reaches_its_target_and_passes_review(tmp_path, framework):
     arguments = ("task=reinforcement_learning", "scale=mini", "hw=cpu", f"framework={framework}", "seed=1")

@@ -38,6 +38,7 @@ def text(data, name):
     return subwords.decode([row.tolist() for row in np.split(data[name], ends)[:-1]])
 
 
+@pytest.mark.slow
 def test_a_short_run_is_scored_and_scored_alike_at_review(tmp_path):
     short = ("evaluation.first=500", "budget_samples=500")
     arguments = ("task=translation", "scale=mini", "hw=cpu", "framework=torch", "seed=1", *short)
