@@ -87,3 +87,8 @@ def test_a_circle_and_a_hidden_import_are_found(tmp_path):
     (package / "a.py").write_text("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from made.b import B\n")
     (package / "b.py").write_text("def f():\n    from made import a\n")
     assert imports(package) == {"made": set(), "made.a": {"made.b"}, "made.b": {"made.a"}}
+
+
+def test_no_helper_is_imported_from_a_test_module():
+    found = {(a, b) for a, them in imports(ROOT / "tests").items() for b in them}
+    assert [(a, b) for a, b in found if b.rpartition(".")[2].startswith("test_")] == []

@@ -18,8 +18,7 @@ from suite.config.models import Benchmark, Dataset, Evaluation
 from suite.errors import UserError
 from suite.store import sums
 from suite.store.arrays import array_sha256, prepared
-
-from .conftest import MEMBERS, dataset, tar
+from tests.store.conftest import MEMBERS, dataset, tar
 
 Arrays = dict[str, np.ndarray]
 RIGHT: Arrays = {

@@ -9,8 +9,7 @@ import pytest
 
 from suite.errors import UserError
 from suite.store import files
-
-from .conftest import MEMBERS, Server, dataset, tar
+from tests.store.conftest import MEMBERS, Server, dataset, tar
 
 ARCHIVE = tar(MEMBERS)
 

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from suite.config.models import Dataset
 from suite.errors import UserError
 from suite.store import files, sums
-
-from .conftest import MEMBERS, dataset, tar
+from tests.store.conftest import MEMBERS, dataset, tar
 
 NOWHERE = "http://127.0.0.1:1/set.tar"  # nothing listens there
 

@@ -13,8 +13,7 @@ from suite.config import folder
 from suite.config.models import Dataset, Mirror
 from suite.errors import UserError
 from suite.store import files
-
-from .conftest import MEMBERS, dataset
+from tests.store.conftest import MEMBERS, dataset
 
 
 @pytest.fixture
