@@ -26,8 +26,8 @@ class BrokenContract(UserError):
     """
 
     def __init__(self, found: str, contract: object) -> None:
-        super().__init__(f"{found}. The contract: {promised(contract)}")
-        self.found = found
+        self.found, self.contract = found, promised(contract)
+        super().__init__(f"{found}. The contract: {self.contract}")
 
 
 def promised(contract: object) -> str:

@@ -90,14 +90,18 @@ def _check(ledger: Ledger, name: str, scale: str, framework: str | None, data_di
         return
     found = frameworks(name)
     if not found:
-        ledger.hold("the task is written in a framework", ImplementationModule, lambda: _load(name, "torch"))
+        ledger.hold(
+            "the task is written in a framework",
+            ImplementationModule,
+            lambda: _load(name, config.names("framework")[0]),
+        )
     trained = []
     for each in [framework] if framework else found:
         made = _implementation(ledger.under(each), benchmark, task, each, data, asked=framework is not None)
         if made:
-            trained.append((each, made))
+            trained.append((each, *made))
     for pair in pairwise(trained):
-        together(ledger.under(" and ".join(each for each, _ in pair)), benchmark, task, pair, data)
+        together(ledger.under(" and ".join(each for each, *_ in pair)), benchmark, task, pair, data)
 
 
 def _load(task: str, framework: str) -> ImplementationModule:
@@ -106,7 +110,7 @@ def _load(task: str, framework: str) -> ImplementationModule:
 
 def _implementation(
     ledger: Ledger, benchmark: Benchmark, task: Task, framework: str, data: Arrays, asked: bool
-) -> Trained | None:
+) -> tuple[Trained, Mapping[str, float]] | None:
     modules: list[ImplementationModule] = []
 
     def load() -> None:
@@ -122,9 +126,8 @@ def _implementation(
     if not ledger.hold("the module has all its parts", ImplementationModule, load):
         return None
     made = training(ledger, benchmark, modules[0], data)
-    if made and scoring(ledger, benchmark, task, made.made, data) is not None:
-        return made
-    return None
+    metrics = scoring(ledger, benchmark, task, made.made, data) if made else None
+    return (made, metrics) if made and metrics else None
 
 
 if __name__ == "__main__":

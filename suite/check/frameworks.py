@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from suite.check.ledger import Broken, Ledger
-from suite.check.training import State, Trained, differing
+from suite.check.training import State, Trained, copied, differing
 from suite.config.models import Benchmark
 from suite.harness.implementation import Implementation, ImplementationModule
 from suite.store.task import Task, score
@@ -22,11 +22,11 @@ def together(
     ledger: Ledger,
     benchmark: Benchmark,
     task: Task,
-    pair: Sequence[tuple[str, Trained]],
+    pair: Sequence[tuple[str, Trained, Mapping[str, float]]],
     data: Mapping[str, np.ndarray],
 ) -> None:
-    """Try the promises of two implementations of one benchmark."""
-    (one, ours), (other, theirs) = pair
+    """Try the promises of two implementations of one benchmark, each with its framework and its metrics as it is."""
+    (one, ours, expected), (other, theirs, _) = pair
 
     def names() -> None:
         a, b = ({name: (x.shape, x.dtype) for name, x in each.initial.items()} for each in (ours, theirs))
@@ -39,20 +39,18 @@ def together(
             raise Broken(f"seed 1 starts from another {strays[0]!r} in {one} than in {other}")
 
     def predictions() -> None:
-        metrics = []
-        for each in (ours, theirs):
-            each.made.load_state_dict(ours.first)
-            metrics.append(score(benchmark, task, each.made.predict(), data))
-        for name in metrics[0]:
-            values = [each.get(name, math.nan) for each in metrics]
+        theirs.made.load_state_dict(copied(ours.last))
+        found = score(benchmark, task, theirs.made.predict(), data)
+        for name in expected:
+            values = expected[name], found.get(name, math.nan)
             if not math.isclose(*values, rel_tol=SCORE_TOLERANCE, abs_tol=SCORE_TOLERANCE):
-                found = f"{name} {values[0]:.6g} in {one} and {values[1]:.6g} in {other}"
-                raise Broken(f"{found}, from the same state; at most {SCORE_TOLERANCE:g} apart are allowed")
+                both = f"{name} {values[0]:.6g} in {one} and {values[1]:.6g} in {other}"
+                raise Broken(f"{both}, from the same state; at most {SCORE_TOLERANCE:g} apart are allowed")
 
     def step() -> None:
         ended: list[State] = []
         for each in (ours, theirs):
-            each.made.load_state_dict(ours.first)
+            each.made.load_state_dict(copied(ours.last))
             each.made.train_until(ours.samples + 1)
             ended.append(each.made.state_dict())
         for name, a in ended[0].items():

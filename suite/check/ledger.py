@@ -56,6 +56,7 @@ class Ledger:
 
     def hold(self, promise: str, contract: object, trial: Callable[[], object]) -> bool:
         """Note whether `trial` returns; whatever it raises is what was found."""
+        asked = promised(contract)
         try:
             trial()
         except Skip as reason:
@@ -63,7 +64,7 @@ class Ledger:
         except Broken as error:
             found, mend = error.found, error.mend
         except BrokenContract as error:
-            found, mend = error.found, ""
+            found, mend, asked = error.found, "", error.contract
         except UserError as error:
             found, mend = str(error), ""
         except Exception as error:  # the author's code may raise anything
@@ -71,7 +72,7 @@ class Ledger:
         else:
             self.rows.append(Row(self.benchmark, self.framework, promise, "pass"))
             return True
-        self.rows.append(Row(self.benchmark, self.framework, promise, "fail", found, promised(contract), mend))
+        self.rows.append(Row(self.benchmark, self.framework, promise, "fail", found, asked, mend))
         return False
 
     def skip(self, promise: str, reason: str) -> bool:

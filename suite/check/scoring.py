@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from suite.check.ledger import Broken, Ledger
+from suite.check.training import copied, differing
 from suite.config.models import Benchmark
 from suite.errors import BadPrediction
 from suite.harness.contract import Checked, check_json
@@ -27,6 +28,7 @@ def scoring(
     """Try the promises on what `made`, hardly trained, predicts; its metrics, None if it cannot be scored."""
     predictions: list[Any] = []
     metrics: dict[str, float] = {}
+    before = copied(made.state_dict())
 
     def in_json() -> None:
         found = made.predict()
@@ -35,6 +37,10 @@ def scoring(
         for index, (given, back) in enumerate(zip(found, predictions, strict=True)):
             if not _alike(given, back):
                 raise Broken(f"prediction {index} is {given!r:.60}, and {back!r:.60} when read back from JSON")
+
+    def unmoved() -> None:
+        if strays := differing(before, made.state_dict()):
+            raise Broken(f"{strays[0]!r} has changed")
 
     def scored() -> None:
         metrics.update(score(benchmark, task, predictions, data))
@@ -54,12 +60,9 @@ def scoring(
             raise Broken(f"{benchmark.metric} is {quality:g} after a few steps: {aim}")
 
     def refused() -> None:
-        for fewer, what in (
-            (predictions[:-1], "one too few"),
-            ([], "none"),
-            ([*predictions, predictions[-1]], "one more"),
-        ):
-            _refuses(task, fewer, data, f"{what} than there are examples" if fewer else "no predictions")
+        _refuses(task, [], data, "no predictions")
+        _refuses(task, predictions[:-1], data, "one prediction too few")
+        _refuses(task, [*predictions, predictions[-1]], data, "one prediction too many")
         for wrong in WRONG:
             _refuses(task, [*predictions[:-1], wrong], data, f"the prediction {json.dumps(wrong)}")
         for strange in STRANGE:
@@ -70,6 +73,7 @@ def scoring(
 
     if not ledger.hold("predictions are values that JSON gives back", Implementation.predict, in_json):
         return None
+    ledger.hold("predict leaves the state as it was", Implementation.predict, unmoved)
     if not ledger.hold("score is finite or nan, within METRICS, the same each time", Task.score, scored):
         return None
     ledger.hold("a few steps do not reach the target", Benchmark, untrained)

@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from suite.check.ledger import Row
+from suite.check.ledger import Row, Status
 from suite.errors import printable
 
-STYLES = {"pass": "green", "fail": "bold red", "skipped": "yellow"}
+STYLES: dict[Status, str] = {"pass": "green", "fail": "bold red", "skipped": "yellow"}
 
 
 def show(rows: Sequence[Row]) -> None:

@@ -1,0 +1,113 @@
+"""Each mistake that a task's author can make is one line, of the run and of the check, that names the contract."""
+
+import json
+
+import pytest
+import yaml
+
+from suite.check.__main__ import main as check
+from suite.errors import UserError
+from suite.record import mllog
+from suite.review.__main__ import main as review
+from suite.run.__main__ import main as run
+from suite.store.arrays import array_sha256
+from tests.eighth_task.broken import NOT_KEPT, TOLD
+
+RUN = ["task=parity", "framework=numpy", "hw=cpu", "mlflow=false", "seed=1", "out=evidence"]
+CHECK = ["task=parity", "framework=numpy", "--json"]
+BY_A_PROMISE = {  # where the check says it otherwise
+    "wrong train_samples": "train_samples 999 than the data has",
+    "wrong eval_samples": "eval_samples 10 than the data has",
+}
+
+
+def checked(capsys, *words):
+    """Exit code and rows of a check of the eighth task."""
+    code = check([*CHECK, *words])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def failures(rows):
+    return [row for row in rows if row["status"] == "fail"]
+
+
+def test_the_eighth_task_keeps_all_promises(parity, capsys):
+    code, rows = checked(capsys)
+    assert code == 0
+    assert {row["status"] for row in rows} == {"pass"}
+    assert {promise for _, promise, _ in NOT_KEPT.values()} <= {row["promise"] for row in rows}
+
+
+@pytest.mark.parametrize("mistake", TOLD)
+def test_a_run_tells_a_mistake_in_one_line_and_keeps_what_it_recorded(mistake, parity, capsys, tmp_path):
+    spoil, said = TOLD[mistake]
+    spoil(parity)
+    try:
+        code = run(RUN)
+        error = capsys.readouterr().err
+    except UserError as raised:
+        code, error = 2, f"error: {raised}\n"
+    assert code == 2
+    assert said in error
+    assert error.count("\n") == 1
+    assert len(error) < 900
+    log = tmp_path / "evidence/log.txt"
+    if log.exists():
+        lines = list(mllog.read(log))
+        assert lines
+        assert not any(line.problem for line in lines)
+        assert "then go on with resume=evidence" in error
+
+
+@pytest.mark.parametrize("mistake", TOLD)
+def test_a_check_tells_it_too(mistake, parity, capsys):
+    spoil, said = TOLD[mistake]
+    spoil(parity)
+    code, rows = checked(capsys)
+    assert code == 1
+    told = [f"{row['found']}. The contract: {row['contract']}" for row in failures(rows)]
+    assert any(BY_A_PROMISE.get(mistake, said) in each for each in told), told
+
+
+@pytest.mark.parametrize("mistake", NOT_KEPT)
+def test_a_check_finds_what_a_run_cannot_see(mistake, parity, capsys):
+    spoil, promise, found = NOT_KEPT[mistake]
+    spoil(parity)
+    code, rows = checked(capsys)
+    assert code == 1
+    row = next(row for row in failures(rows) if row["promise"] == promise)
+    assert found in row["found"]
+    assert row["contract"]
+
+
+def test_a_run_that_was_stopped_by_a_mistake_goes_on_once_it_is_mended(parity, capsys, tmp_path):
+    with parity.context() as patch:
+        TOLD["score lacks the metric"][0](patch)
+        assert run(RUN) == 2
+    before = (tmp_path / "evidence/log.txt").read_bytes()
+    assert run(["resume=evidence", "mlflow=false"]) == 0
+    assert (tmp_path / "evidence/log.txt").read_bytes().startswith(before)
+
+
+def test_the_missing_yaml_can_be_pasted(parity, capsys):
+    from tasks import parity as task
+
+    NOT_KEPT["the sums are missing"][0](parity)
+    NOT_KEPT["a size is missing"][0](parity)
+    _, rows = checked(capsys)
+    (mend,) = (row["mend"] for row in failures(rows))
+    arrays = {name: array_sha256(array) for name, array in task.prepare("mini", None).items()}
+    dataset = {"train_samples": 1000, "eval_samples": 1000, "arrays": arrays}
+    assert yaml.safe_load(mend) == {"scales": {"mini": {"dataset": dataset}}}
+
+
+@pytest.mark.parametrize("mistake", ["misspelt metric", "score lacks the metric"])
+def test_a_review_says_that_the_task_lacks_the_metric(mistake, parity, capsys):
+    assert run(RUN) == 0
+    capsys.readouterr()
+    spoil, said = TOLD[mistake]
+    spoil(parity)
+    assert review(["evidence"]) != 0
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "quality.6" in shown
+    assert said.split(":")[0] in shown
