@@ -49,9 +49,12 @@ def folder_of(benchmark: str) -> str:
 
 
 def fitting(org: str, division: str, category: str) -> dict[str, tuple[str | None, ...]]:
-    """What the logs of a submission may say, by what is declared of it; a run may have left org and category open."""
+    """What the logs of a submission may say, by what is declared of it; a run may have left the category open.
+
+    A log that names no submitter fits none: anyone could submit its run.
+    """
     return {
-        "org": (org, UNNAMED),
+        "org": (org,),
         "division": (division,),
         "category": (STATUSES.get(category), UNDECIDED),
     }

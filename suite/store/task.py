@@ -144,10 +144,10 @@ def is_plain(array: object) -> bool:
 
 
 def described(value: object) -> str:
-    """What a wrong value is, in a few words: `a list`, `an array of dtype object`, `the int64 3`."""
+    """What a wrong value is, in a few words: `a list`, `a numpy array of dtype object`, `a numpy.int64, 3`."""
     if isinstance(value, np.ndarray):
         return f"a numpy array of dtype {value.dtype}"
     kind = type(value)
     name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__.split('.')[0]}.{kind.__name__}"
     brief = f", {value!r}" if isinstance(value, int | float | str | np.generic) and len(repr(value)) < 40 else ""
-    return "None" if value is None else f"of type {name}{brief}"
+    return "None" if value is None else f"a{'n' * (name[0] in 'aeio')} {name}{brief}"

@@ -49,9 +49,11 @@ def check(staged: Path, results: Sequence[Collected], declared: Declared, data_d
         for name, logged in (("org", result.org), ("division", result.division), ("category", result.status)):
             if logged not in fits[name]:
                 said = getattr(declared, name)
-                made.broken.append(f"{result.place}: its log says {logged}, the command {name}={said}")
-        if result.org == UNNAMED:
-            made.remarks.append(f"{result.place}: its log names no submitter; run with submitter={declared.org}")
+                mend = ", so that anyone could submit it; run with submitter=" + declared.org
+                made.broken.append(
+                    f"{result.place}: its log says {logged}, the command {name}={said}"
+                    + (mend if (name, logged) == ("org", UNNAMED) else "")
+                )
     for group in packages.survey(staged.parent, MLPERF).groups:
         made.broken += [_said(each) for each in systems.findings(group, MLPERF) if each.severity != "note"]
     return made

@@ -15,6 +15,7 @@ from suite.submit.collecting import Collected
 
 DECLARED = ("submitter", "division", "status", "system_name")  # by the command
 OPTIONAL = ("hw_notes", "sw_notes")
+SAYS_NOTHING = ("", "unknown", "n/a", "na", "none", "null", "not known", "tbd", "todo", "?", "-")
 
 Description = dict[str, str]
 
@@ -82,10 +83,7 @@ def joined(stored: Mapping[str, str], made: Mapping[str, str], where: str) -> De
 
 
 def empty(description: Mapping[str, str]) -> list[str]:
-    """The fields that a person has yet to fill in."""
+    """The fields that a person has yet to fill in; a word that says nothing does not fill one in."""
     without = description.get("accelerators_per_node", "") in ("", "0")
-    return [
-        key
-        for key in KEYS
-        if not description.get(key) and key not in OPTIONAL and not (without and key.startswith("accelerator_"))
-    ]
+    blank = [key for key in KEYS if description.get(key, "").strip().lower() in SAYS_NOTHING]
+    return [key for key in blank if key not in OPTIONAL and not (without and key.startswith("accelerator_"))]

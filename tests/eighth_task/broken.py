@@ -98,10 +98,10 @@ TOLD = {
     "no score": (lacking(TASK, "score"), "tasks.parity has no function score. The contract: score(predictions, data)"),
     "no METRICS": (lacking(TASK, "METRICS"), "tasks.parity.METRICS is None"),
     "METRICS without bounds": (having(TASK, METRICS=["accuracy"]), "tasks.parity.METRICS is ['accuracy']"),
-    "prepare returns a list": (returning("prepare", list), "prepare of parity returned of type list"),
+    "prepare returns a list": (returning("prepare", list), "prepare of parity returned a list"),
     "prepare returns lists": (
         returning("prepare", lambda arrays: {**arrays, "test_points": arrays["test_points"].tolist()}),
-        "'test_points', prepared by parity, is of type list",
+        "'test_points', prepared by parity, is a list",
     ),
     "prepare returns objects": (
         returning("prepare", lambda arrays: {**arrays, "test_points": np.array([{}, None])}),
@@ -129,12 +129,12 @@ TOLD = {
     ),
     "a tuple for TrainStats": (
         answering("train_until", lambda stats: (stats.samples, stats.loss)),
-        "train_until of reference_impls.parity.numpy returned of type tuple. The contract: TrainStats: `samples` seen",
+        "train_until of reference_impls.parity.numpy returned a tuple. The contract: TrainStats: `samples` seen",
     ),
-    "samples as float": (answering("train_until", recount(float)), "returned of type float, 20.0 as samples"),
+    "samples as float": (answering("train_until", recount(float)), "returned a float, 20.0 as samples"),
     "loss as array": (
         answering("train_until", lambda stats: TrainStats(stats.samples, np.float32(stats.loss))),
-        "returned of type numpy.float32, ",
+        "returned a numpy.float32, ",
     ),
     "samples that stand still": (
         answering("train_until", recount(lambda _: 0)),
@@ -142,13 +142,16 @@ TOLD = {
     ),
     "tensors in the state": (
         answering("state_dict", lambda state: {**state, "weights": Tensor()}),
-        "'weights' in the state_dict of reference_impls.parity.numpy is of type tests.Tensor. The contract: state_dict",
+        "'weights' in the state_dict of reference_impls.parity.numpy is a tests.Tensor. The contract: state_dict",
     ),
     "objects in the state": (
         answering("state_dict", lambda state: {**state, "weights": np.array([None])}),
         "'weights' in the state_dict of reference_impls.parity.numpy is a numpy array of dtype object",
     ),
-    "a state that is a list": (answering("state_dict", list), "state_dict of reference_impls.parity.numpy returned of"),
+    "a state that is a list": (
+        answering("state_dict", list),
+        "state_dict of reference_impls.parity.numpy returned a list.",
+    ),
     "a number as name": (with_name(3), "state_dict of reference_impls.parity.numpy has the name 3"),
     "a name that a file loses": (with_name("weights.npy"), "has the name 'weights.npy'"),
     "a name with a zero": (with_name("a\0b"), "has the name 'a\\x00b'"),
@@ -158,21 +161,21 @@ TOLD = {
     ),
     "numpy's numbers as predictions": (
         answering("predict", lambda sides: [*sides[:2], *map(np.int64, sides[2:])]),
-        "prediction 2 (from 0) that predict returned is of type numpy.int64, ",
+        "prediction 2 (from 0) that predict returned is a numpy.int64, ",
     ),
     "one prediction too few": (answering("predict", lambda sides: sides[1:]), "wrong number of predictions"),
     "a prediction that cannot be scored": (answering("predict", lambda sides: [*sides[:-1], 7]), "not 0 or 1"),
     "score returns a number": (
         returning("score", lambda metrics: metrics["accuracy"]),
-        "score of parity returned of type float, ",
+        "score of parity returned a float, ",
     ),
     "score returns infinity": (
         returning("score", lambda _: {"accuracy": float("inf")}),
-        "'accuracy', scored by parity, is of type float, inf. The contract: score(predictions, data): The metrics of",
+        "'accuracy', scored by parity, is a float, inf. The contract: score(predictions, data): The metrics of",
     ),
     "score returns numpy's number": (
         returning("score", lambda metrics: {"accuracy": np.float32(metrics["accuracy"])}),
-        "'accuracy', scored by parity, is of type numpy.float32",
+        "'accuracy', scored by parity, is a numpy.float32",
     ),
     "score lacks the metric": (
         returning("score", without_metric),

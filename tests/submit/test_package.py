@@ -89,15 +89,24 @@ def test_log_and_command_name_one_submitter_division_and_category(submit, runs, 
     assert "its log says cloud, the command category=available" in capsys.readouterr().out
 
 
-def test_log_without_a_submitter_may_be_submitted_and_it_is_said(submit, runs, told, capsys):
+def test_log_without_a_submitter_cannot_be_submitted_by_anyone(submit, runs, told, capsys):
     for index in (1, 2, 3):
         each = Evidence(runs / f"run_{index}")
         each.edit_config(lambda values: values.update(submitter="unknown"))
         each.edit("submission_org", lambda record: record.update(value="unknown"))
         each.edit_system(lambda values: values["description"].update(submitter="unknown"))
-    assert submit(f"description={told}") == 0
-    assert "names no submitter; run with submitter=someone" in capsys.readouterr().out
-    assert report(submit.folder).verdict == "pass"
+    for org in ("someone", "another"):
+        assert submit(f"description={told}", org=org) == 1
+        said = f"its log says unknown, the command org={org}, so that anyone could submit it; run with submitter={org}"
+        assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("word", ["unknown", " N/A", "TBD", "?"])
+def test_a_word_that_says_nothing_fills_no_field_in(word, submit, told, capsys):
+    told.write_text(yaml.safe_dump({**yaml.safe_load(told.read_text()), "cooling": word}))
+    assert submit(f"description={told}") == 1
+    assert "systems/cpu_torch.json" in (said := capsys.readouterr().out)
+    assert "cooling" in said
 
 
 def test_one_result_of_a_benchmark_on_a_system(submit, tmp_path):
