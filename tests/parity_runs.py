@@ -6,7 +6,7 @@ from suite.record import mllog
 from tests.waiting import until
 
 RUN = ("task=parity", "framework=numpy", "hw=cpu", "mlflow=false")
-SLOW = (*RUN, "seed=1", "task.scales.mini.hyperparameters.milliseconds_per_step=30")
+SLOW = (*RUN, "seed=1", "hyperparameters.milliseconds_per_step=30")
 
 
 def lines(folder: Path) -> list[mllog.Line]:
