@@ -108,7 +108,7 @@ P = ("task=parity", "framework=numpy", "hw=cpu")
         ((*P, "framework.module=os"), "unknown option 'framework.module': did you mean 'framework'"),
         ((*P, "hw.price_per_hours=1"), "'price_per_hours': did you mean 'price_per_hour'"),
         ((*P, "hw.price.provder=1"), "did you mean"),
-        ((*P, "hw.accelerator='['"), "hw.accelerator is '[': Value error, not a regular expression"),
+        ((*P, "hw.accelerator='['"), "hw.accelerator is '[': not a regular expression"),
         ((*P, "hw.title=${nobody}"), "Interpolation key 'nobody' not found"),
         ((*P, "hw.price_per_hour=inf"), "price_per_hour is inf: Input should be a finite number"),
         ((*P, "seed=-1"), "seed=-1 is not from 0"),
@@ -245,10 +245,9 @@ def test_dry_run_plans_for_a_machine_that_is_elsewhere(here, capsys, monkeypatch
 
 def test_dry_run_names_what_is_not_installed(here, capsys):
     assert main(["task=parity", "framework=ghost", "hw=cpu", "dry_run=true"]) == 0
-    assert "This machine could not run it: A framework that nobody has installed cannot be imported" in (
-        shown := capsys.readouterr().out
-    )
-    assert "pip install -c constraints.txt '.[ghost]'" in shown
+    shown = capsys.readouterr().out
+    assert "This machine could not run it: parity needs no_such_framework: pip install -c constraints.txt" in shown
+    assert "-e '.[ghost]'" in shown
 
 
 def test_dry_run_of_what_no_machine_could_run_is_a_mistake(here, capsys):

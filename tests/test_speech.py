@@ -27,6 +27,7 @@ def mini():
     return prepared(config.benchmark("speech", "mini"), TASK)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("framework", ["torch", "tensorflow"])
 def test_mini_reaches_its_target_and_passes_review(tmp_path, framework):
     arguments = ("task=speech", "scale=mini", "hw=cpu", f"framework={framework}", "seed=1")

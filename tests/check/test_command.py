@@ -35,6 +35,7 @@ def test_data_that_is_not_here_is_a_mistake_only_if_asked_for(tmp_path, capsys):
         main([*words, "scale=small"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["image_classification", "language_modeling"])
 def test_the_reference_implementations_keep_all_promises(task, capsys):
     code = main([f"task={task}", "scale=mini", "--json"])

@@ -83,7 +83,8 @@ def test_a_check_finds_what_a_run_cannot_see(mistake, parity, capsys):
 def test_a_run_that_was_stopped_by_a_mistake_goes_on_once_it_is_mended(parity, capsys, tmp_path):
     with parity.context() as patch:
         TOLD["score lacks the metric"][0](patch)
-        assert run(RUN) == 2
+        with pytest.raises(UserError, match="then go on with resume=evidence"):
+            run(RUN)
     before = (tmp_path / "evidence/log.txt").read_bytes()
     assert run(["resume=evidence", "mlflow=false"]) == 0
     assert (tmp_path / "evidence/log.txt").read_bytes().startswith(before)

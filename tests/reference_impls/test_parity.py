@@ -81,15 +81,19 @@ def builds(request):
     return Builds(request.param)
 
 
-def each(cases):
+LONG = ("recommendation-small", "translation-tiny")  # whose trajectories take more than a few seconds
+
+
+def each(cases, long=()):
     """Those trained for long are small; the others have the benchmarks' own networks, which take their time."""
-    params = [pytest.param(case, id=case.id, marks=() if case.resumed else slow) for case in cases]
+    quick = [case for case in cases if case.resumed and case.id not in long]
+    params = [pytest.param(case, id=case.id, marks=() if case in quick else slow) for case in cases]
     return pytest.mark.parametrize("builds", params, indirect=True, scope="module")
 
 
 every_case = each(CASES)
-trained = each([case for case in CASES if case.resumed])
-trained_on_data = each([case for case in CASES if case.resumed and case.benchmark.dataset.train_samples])
+trained = each([case for case in CASES if case.resumed], LONG)
+trained_on_data = each([case for case in CASES if case.resumed and case.benchmark.dataset.train_samples], LONG)
 low_precision = each([case for case in CASES if case.learned])
 
 
