@@ -1,0 +1,15 @@
+"""How the plain values of the configuration become a task's hyperparameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+
+class Recipe:
+    """A task's fixed hyperparameters, a frozen dataclass; names follow MLPerf's log keys where there is one."""
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """From the plain values of the configuration, lists made tuples."""
+        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
