@@ -15,7 +15,7 @@ from suite.submit.collecting import Collected
 
 DECLARED = ("submitter", "division", "status", "system_name")  # by the command
 OPTIONAL = ("hw_notes", "sw_notes")
-SAYS_NOTHING = ("", "unknown", "n/a", "na", "none", "null", "not known", "tbd", "todo", "?", "-")
+SAYS_NOTHING = ("", "unknown", "not known", "null", "tbd", "todo", "?", "-")  # "N/A" is an answer: some have no network
 
 Description = dict[str, str]
 

@@ -101,7 +101,7 @@ def test_log_without_a_submitter_cannot_be_submitted_by_anyone(submit, runs, tol
         assert said in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("word", ["unknown", " N/A", "TBD", "?"])
+@pytest.mark.parametrize("word", ["unknown", " Not known", "TBD", "?"])
 def test_a_word_that_says_nothing_fills_no_field_in(word, submit, told, capsys):
     told.write_text(yaml.safe_dump({**yaml.safe_load(told.read_text()), "cooling": word}))
     assert submit(f"description={told}") == 1
