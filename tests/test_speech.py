@@ -52,6 +52,7 @@ def test_the_voices_of_the_test_are_not_those_of_the_training():
     assert not set(digits.TRAIN_VOICES) & set(digits.TEST_VOICES)
 
 
+@pytest.mark.slow
 def test_espeak_says_the_same_samples_again_and_others_in_another_voice():
     utterances = [Utterance("ONE TWO", "en-us+m1", 150, 50), Utterance("ONE TWO", "en-us+f3", 150, 50)]
     first, again = speak(utterances), speak(utterances)
@@ -61,6 +62,7 @@ def test_espeak_says_the_same_samples_again_and_others_in_another_voice():
         speak([Utterance("ONE", "xx-none", 150, 50)])
 
 
+@pytest.mark.slow
 def test_samples_that_are_not_those_declared_are_refused(monkeypatch):
     monkeypatch.setattr(digits, "SAMPLES_SHA256", "0" * 64)
     with pytest.raises(UserError, match=r"sha256 of the synthesised samples is [0-9a-f]{64}, expected 0000"):

@@ -92,6 +92,7 @@ def test_a_run_comes_in_once_with_everything_that_was_measured_and_nothing_else(
     assert {path.name: path.read_bytes() for path in run.folder.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_by_default_a_database_in_the_working_folder_and_one_line_of_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,6 +127,7 @@ def test_the_runs_of_a_result_lie_under_one_parent_with_their_olympic_mean(tmp_p
     assert "seed" not in parent["tags"]
 
 
+@pytest.mark.slow
 def test_an_attempt_that_broke_off_half_way_is_completed(
     tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch, empty_database: Path
 ) -> None:

@@ -29,6 +29,7 @@ def write_verdicts(folder, rows):
 SMALLEST = ("--pairs", "1", "--samples", "2000", "--scale", "mini")
 
 
+@pytest.mark.slow
 def test_the_harness_is_held_against_a_bare_loop(capsys):
     assert overhead.main([*SMALLEST]) == 0
     pair, median = capsys.readouterr().out.splitlines()

@@ -37,6 +37,7 @@ def test_a_followed_run_is_in_mlflow_when_it_has_ended(tmp_path: Path) -> None:
     assert (found["status"], len(found["points"]["accuracy"]), len(found["artifacts"])) == ("FINISHED", 1, 6)
 
 
+@pytest.mark.slow
 def test_a_run_that_was_never_followed_comes_in_at_its_end(tmp_path: Path) -> None:
     assert Follower(ExampleRun(tmp_path / "out").complete().folder).finish(FOREVER_S)
     assert len(content(f"sqlite:///{tmp_path}/mlflow.db")) == 1

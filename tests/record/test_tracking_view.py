@@ -65,6 +65,7 @@ def line(key: str, value: Any = None, time_ms: int = 0, **metadata: Any) -> dict
     return {"key": key, "value": value, "time_ms": time_ms, "event_type": "", "metadata": metadata}
 
 
+@pytest.mark.slow
 @given(st.lists(records, max_size=20), st.binary(max_size=200), st.text(max_size=100))
 def test_a_strangers_evidence_gives_only_what_every_store_takes(
     lines: list[dict[str, Any]], config: bytes, power: str

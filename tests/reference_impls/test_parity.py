@@ -81,7 +81,14 @@ def builds(request):
     return Builds(request.param)
 
 
-LONG = ("recommendation-small", "translation-tiny")  # whose trajectories take more than a few seconds
+# Whose trajectories take more than a few seconds.
+LONG = (
+    "language_modeling-mini",
+    "recommendation-small",
+    "reinforcement_learning-small",
+    "speech-mini",
+    "translation-tiny",
+)
 
 
 def each(cases, long=()):
