@@ -47,7 +47,8 @@ def row(name: str, field: FieldInfo) -> str:
     """A field as a row of Markdown."""
     kind = "names, each with a [Benchmark](#benchmark)" if name == "scales" else named(field.annotation)
     default = "yes" if field.is_required() else "no"
-    return f"| `{name}` | {kind} | {default} | {field.description} |"
+    meaning = " ".join((field.description or "").split())
+    return f"| `{name}` | {kind} | {default} | {meaning} |"
 
 
 def table(record: type[Values]) -> str:
