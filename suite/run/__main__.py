@@ -63,8 +63,6 @@ def _run(options: Options) -> int:
     if options.dry_run:
         printing.plan(console, made, found)
         printing.obstacles(console, nowhere, here)
-        if nowhere:
-            raise UserError(nowhere)
         return 0
     if problem := next(iter(here), nowhere):
         raise UserError(problem)

@@ -50,7 +50,7 @@ def plan(to: Console, made: Plan, found: Machine) -> None:
 def obstacles(to: Console, nowhere: str | None, here: Sequence[str]) -> None:
     """Print why no machine, or not this one, could run the plan; nothing if this one could."""
     if nowhere:
-        to.print(Text(f"No machine could run it: {nowhere}", "yellow"), soft_wrap=True)
+        to.print(Text(f"No machine could run it yet: {nowhere}", "yellow"), soft_wrap=True)
     for why in here:
         to.print(Text(f"This machine could not run it: {why}", "yellow"), soft_wrap=True)
 
