@@ -14,6 +14,8 @@ from tests.results.maker import HOSTILE, entry, everywhere
 from tests.rules.conftest import run, sound_result, sound_run  # noqa: F401
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow  # each starts a page in Chromium
+
 BOARD = "#board tbody tr"
 
 
