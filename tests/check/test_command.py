@@ -45,7 +45,7 @@ def test_reference_implementations_keep_all_promises(capsys):
 
 
 def test_the_table_shows_expected_found_and_contract(parity, capsys):
-    from tests.eighth_task.broken import NOT_KEPT
+    from tests.eighth_task.not_kept import NOT_KEPT
 
     NOT_KEPT["the sums are missing"][0](parity)
     assert main(["task=parity"]) == 1

@@ -11,7 +11,8 @@ from suite.record import mllog
 from suite.review.__main__ import main as review
 from suite.run.__main__ import main as run
 from suite.store.arrays import array_sha256
-from tests.eighth_task.broken import NOT_KEPT, TOLD
+from tests.eighth_task.not_kept import NOT_KEPT
+from tests.eighth_task.told import TOLD
 
 RUN = ["task=parity", "framework=numpy", "hw=cpu", "mlflow=false", "seed=1", "out=evidence"]
 CHECK = ["task=parity", "framework=numpy", "--json"]

@@ -1,70 +1,18 @@
-"""Small wrong variants of the eighth task: one mistake each, that its author could have made.
-
-Each is a function of pytest's `monkeypatch` that changes the task's module, the implementation's, or
-conf/task/parity.yaml, of which the test has a copy.
-"""
-
-import dataclasses
-import importlib
-import types
+"""Mistakes of a task's author that a run tells as a check does, each in one line."""
 
 import numpy as np
-import yaml
 
-from suite.config import folder
 from suite.harness.implementation import TrainStats
-
-TASK, IMPLEMENTATION = "tasks.parity", "reference_impls.parity.numpy"
-
-
-def lacking(module, name):
-    """The module without `name`."""
-    return lambda patch: patch.delattr(importlib.import_module(module), name)
-
-
-def having(module, **names):
-    """The module with other values, which are made from the true ones where they are functions of them."""
-
-    def apply(patch):
-        target = importlib.import_module(module)
-        for name, value in names.items():
-            made = value(getattr(target, name, None)) if isinstance(value, types.LambdaType) else value
-            patch.setattr(target, name, made)
-
-    return apply
-
-
-def returning(name, change):
-    """The task's function `name`, its value changed."""
-    return having(TASK, **{name: lambda true: lambda *arguments: change(true(*arguments))})
-
-
-def answering(name, change):
-    """The implementation's method `name`, its value changed."""
-    return method(name, lambda true: lambda self, *arguments: change(true(self, *arguments)))
-
-
-def method(name, make):
-    """The implementation's method `name`, made from the true one."""
-
-    def apply(patch):
-        model = importlib.import_module(IMPLEMENTATION).LogisticRegression
-        patch.setattr(model, name, make(getattr(model, name)))
-
-    return apply
-
-
-def declaring(change):
-    """conf/task/parity.yaml after `change(scale's values)`."""
-
-    def apply(patch):
-        path = folder.CONF / "task" / "parity.yaml"
-        values = yaml.safe_load(path.read_text())
-        change(values["scales"]["mini"])
-        path.write_text(yaml.safe_dump(values))
-        folder.load.cache_clear()
-
-    return apply
+from tests.eighth_task.spoiling import (
+    IMPLEMENTATION,
+    TASK,
+    answering,
+    declaring,
+    having,
+    lacking,
+    recount,
+    returning,
+)
 
 
 def with_name(name):
@@ -78,10 +26,6 @@ class Tensor:
 
 def without_metric(metrics):
     return {"acuracy": metrics["accuracy"]}
-
-
-def recount(change):
-    return lambda stats: dataclasses.replace(stats, samples=change(stats.samples))
 
 
 # What is wrong, and what the one line must say. Told by suite.run as by suite.check.
@@ -192,145 +136,5 @@ TOLD = {
     "a value of another type": (
         declaring(lambda scale: scale.update(evaluation=["first", 400] * 100)),
         "conf/task/parity.yaml: scales.mini.evaluation is ['first', 400, 'first', 400, 'first', 400, ...]: Input",
-    ),
-}
-
-
-def unseeded(arrays):
-    return {**arrays, "train_points": np.random.default_rng().normal(size=(1000, 2))}
-
-
-def forget(true):
-    def load_state_dict(self, state):
-        true(self, {**state, "weights": np.round(state["weights"], 3)})
-
-    return load_state_dict
-
-
-def stale(true):
-    """Loads weights, but not how far it was."""
-
-    def load_state_dict(self, state):
-        self.weights = state["weights"].copy()
-
-    return load_state_dict
-
-
-def drifting(true):
-    """Predicting moves the weights."""
-
-    def predict(self):
-        self.weights = self.weights * 1.001
-        return true(self)
-
-    return predict
-
-
-def reading(change):
-    """`build` that does `change(hyperparameters, data)` first."""
-
-    def made(true):
-        def build(hyperparameters, data, seed, device):
-            return true(*change(hyperparameters, data), seed, device)
-
-        return build
-
-    return having(IMPLEMENTATION, build=made)
-
-
-def peek(hyperparameters, data):
-    data["train_points"].mean()
-    return hyperparameters, data
-
-
-def lenient(true):
-    return lambda predictions, data: {"accuracy": 0.5}
-
-
-def strict(true):
-    return lambda predictions, data: {"accuracy": float(np.mean(np.array(predictions) == data["answer_sides"]))}
-
-
-# What is wrong, the promise that is not kept, and what was found. A run could not tell.
-NOT_KEPT = {
-    "the sums are missing": (
-        declaring(lambda scale: scale["dataset"].pop("arrays")),
-        "sums and sizes of the data are declared",
-        "other sums of answer_sides, test_points, train_points, train_sides than the data has",
-    ),
-    "a size is missing": (
-        declaring(lambda scale: scale["dataset"].pop("eval_samples")),
-        "sums and sizes of the data are declared",
-        "eval_samples 0 than the data has",
-    ),
-    "prepare draws without a seed": (
-        returning("prepare", unseeded),
-        "sums and sizes of the data are declared",
-        "prepare makes another 'train_points' each time",
-    ),
-    "the answers have a second name": (
-        returning("prepare", lambda arrays: {**arrays, "test_sides": arrays["answer_sides"]}),
-        "no array but answer_* holds the answers",
-        "'test_sides', which implementations are given, is 'answer_sides'",
-    ),
-    "a target in percent": (
-        declaring(lambda scale: scale.update(target=97)),
-        "the target lies within the metric's bounds",
-        "target 97; accuracy goes from 0 to 1",
-    ),
-    "the wrong direction": (
-        declaring(lambda scale: scale.update(direction="lower")),
-        "a few steps do not reach the target",
-        "target 0.97, direction lower",
-    ),
-    "bounds that are too narrow": (
-        having(TASK, METRICS={"accuracy": (0.99, 1.0)}),
-        "score is finite or nan, within METRICS, the same each time",
-        "METRICS says from 0.99 to 1",
-    ),
-    "build looks at the training data": (
-        reading(peek),
-        "build reads no training data",
-        "build reads 'train_points' (numpy.add)",
-    ),
-    "a batch of another size": (
-        answering("train_until", recount(lambda samples: samples * 2)),
-        "train_until counts whole steps, at least one",
-        "samples [40, ",
-    ),
-    "predict changes the model": (
-        method("predict", drifting),
-        "predict leaves the state as it was",
-        "'weights' has changed",
-    ),
-    "the seed is not used": (
-        having(IMPLEMENTATION, build=lambda true: lambda hyper, data, seed, device: true(hyper, data, 1, device)),
-        "another seed gives another trajectory",
-        "seeds 1 and 2 end in the same state",
-    ),
-    "a state is rounded": (
-        method("load_state_dict", forget),
-        "a second implementation takes over the state, bit by bit",
-        "'weights' is not what was loaded",
-    ),
-    "a state is half loaded": (
-        method("load_state_dict", stale),
-        "from a state, training goes on as if never stopped",
-        "differs after",
-    ),
-    "tuples as predictions": (
-        answering("predict", lambda sides: [(side,) for side in sides]),
-        "predictions are values that JSON gives back",
-        "prediction 0 is (",
-    ),
-    "score takes anything": (
-        having(TASK, score=lenient),
-        "score refuses wrong predictions by BadPrediction",
-        "score returned {'accuracy': 0.5} for no predictions",
-    ),
-    "score stumbles": (
-        having(TASK, score=strict),
-        "score refuses wrong predictions by BadPrediction",
-        "for no predictions",
     ),
 }

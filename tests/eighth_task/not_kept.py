@@ -1,0 +1,145 @@
+"""Promises that a task or an implementation does not keep, and that a check alone finds out: a run could not tell."""
+
+import numpy as np
+
+from tests.eighth_task.spoiling import IMPLEMENTATION, TASK, answering, declaring, having, method, recount, returning
+
+
+def unseeded(arrays):
+    return {**arrays, "train_points": np.random.default_rng().normal(size=(1000, 2))}
+
+
+def forget(true):
+    def load_state_dict(self, state):
+        true(self, {**state, "weights": np.round(state["weights"], 3)})
+
+    return load_state_dict
+
+
+def stale(true):
+    """Loads weights, but not how far it was."""
+
+    def load_state_dict(self, state):
+        self.weights = state["weights"].copy()
+
+    return load_state_dict
+
+
+def drifting(true):
+    """Predicting moves the weights."""
+
+    def predict(self):
+        self.weights = self.weights * 1.001
+        return true(self)
+
+    return predict
+
+
+def reading(change):
+    """`build` that does `change(hyperparameters, data)` first."""
+
+    def made(true):
+        def build(hyperparameters, data, seed, device):
+            return true(*change(hyperparameters, data), seed, device)
+
+        return build
+
+    return having(IMPLEMENTATION, build=made)
+
+
+def peek(hyperparameters, data):
+    data["train_points"].mean()
+    return hyperparameters, data
+
+
+def lenient(true):
+    return lambda predictions, data: {"accuracy": 0.5}
+
+
+def strict(true):
+    return lambda predictions, data: {"accuracy": float(np.mean(np.array(predictions) == data["answer_sides"]))}
+
+
+# What is wrong, the promise that is not kept, and what was found. A run could not tell.
+NOT_KEPT = {
+    "the sums are missing": (
+        declaring(lambda scale: scale["dataset"].pop("arrays")),
+        "sums and sizes of the data are declared",
+        "other sums of answer_sides, test_points, train_points, train_sides than the data has",
+    ),
+    "a size is missing": (
+        declaring(lambda scale: scale["dataset"].pop("eval_samples")),
+        "sums and sizes of the data are declared",
+        "eval_samples 0 than the data has",
+    ),
+    "prepare draws without a seed": (
+        returning("prepare", unseeded),
+        "sums and sizes of the data are declared",
+        "prepare makes another 'train_points' each time",
+    ),
+    "the answers have a second name": (
+        returning("prepare", lambda arrays: {**arrays, "test_sides": arrays["answer_sides"]}),
+        "no array but answer_* holds the answers",
+        "'test_sides', which implementations are given, is 'answer_sides'",
+    ),
+    "a target in percent": (
+        declaring(lambda scale: scale.update(target=97)),
+        "the target lies within the metric's bounds",
+        "target 97; accuracy goes from 0 to 1",
+    ),
+    "the wrong direction": (
+        declaring(lambda scale: scale.update(direction="lower")),
+        "a few steps do not reach the target",
+        "target 0.97, direction lower",
+    ),
+    "bounds that are too narrow": (
+        having(TASK, METRICS={"accuracy": (0.99, 1.0)}),
+        "score is finite or nan, within METRICS, the same each time",
+        "METRICS says from 0.99 to 1",
+    ),
+    "build looks at the training data": (
+        reading(peek),
+        "build reads no training data",
+        "build reads 'train_points' (numpy.add)",
+    ),
+    "a batch of another size": (
+        answering("train_until", recount(lambda samples: samples * 2)),
+        "train_until counts whole steps, at least one",
+        "samples [40, ",
+    ),
+    "predict changes the model": (
+        method("predict", drifting),
+        "predict leaves the state as it was",
+        "'weights' has changed",
+    ),
+    "the seed is not used": (
+        having(IMPLEMENTATION, build=lambda true: lambda hyper, data, seed, device: true(hyper, data, 1, device)),
+        "another seed gives another trajectory",
+        "seeds 1 and 2 end in the same state",
+    ),
+    "a state is rounded": (
+        method("load_state_dict", forget),
+        "a second implementation takes over the state, bit by bit",
+        "'weights' is not what was loaded",
+    ),
+    "a state is half loaded": (
+        method("load_state_dict", stale),
+        "from a state, training goes on as if never stopped",
+        "differs after",
+    ),
+    "tuples as predictions": (
+        answering("predict", lambda sides: [(side,) for side in sides]),
+        "predictions are values that JSON gives back",
+        "prediction 0 is (",
+    ),
+    "score takes anything": (
+        having(TASK, score=lenient),
+        "score refuses wrong predictions by BadPrediction",
+        "score returned {'accuracy': 0.5} for no predictions",
+    ),
+    "score stumbles": (
+        having(TASK, score=strict),
+        "score refuses wrong predictions by BadPrediction",
+        "for no predictions",
+    ),
+}
