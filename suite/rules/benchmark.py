@@ -15,7 +15,6 @@ from suite.record.system import DIVISIONS, STATUSES
 from suite.rules.finding import Finding
 from suite.rules.reading import RUN, Evidence
 
-_WORK = "train_flops_per_sample"
 NOT_YOURS = "run the benchmark as conf/task/ has it: without overriding task values"
 
 
@@ -32,15 +31,13 @@ def known_benchmark(run: Evidence) -> Iterator[Finding]:
 def unchanged_benchmark(run: Evidence) -> Iterator[Finding]:
     """The configuration holds the benchmark as the suite defines it; its hyperparameters have their own rules.
 
-    Where the data was brought from is free: its content has sums. A field that is not there is a field that is None,
-    and how much work a sample is need not be told: evidence outlives the suite that wrote it.
+    Where the data was brought from is free: its content has sums. A field that is not there is a field that is None:
+    evidence outlives the suite that wrote it.
     """
     if run.benchmark is None or not run.parsed(CONFIG):
         return
-    expected, found = _comparable(run.benchmark.model_dump(mode="json")), _comparable(run.configured("benchmark"))
-    if isinstance(found, dict) and _WORK not in found:
-        expected.pop(_WORK, None)
-    for path, right, wrong in differences(expected, found):
+    expected = _comparable(run.benchmark.model_dump(mode="json"))
+    for path, right, wrong in differences(expected, _comparable(run.configured("benchmark"))):
         line = run.config_line("benchmark", *path)
         yield Finding(CONFIG, line, f"benchmark.{'.'.join(map(str, path))}: {right}", wrong, NOT_YOURS)
 
@@ -48,8 +45,7 @@ def unchanged_benchmark(run: Evidence) -> Iterator[Finding]:
 def _comparable(benchmark: Any) -> Any:
     values = without_none(benchmark)
     if isinstance(values, dict):
-        apart = ("hyperparameters", "free", "precision")
-        values = {name: value for name, value in values.items() if name not in apart}
+        values = {name: value for name, value in values.items() if name not in ("hyperparameters", "free", "precision")}
         if isinstance(dataset := values.get("dataset"), dict):
             brought = ("files", "archive", "mirror")
             values["dataset"] = {name: value for name, value in dataset.items() if name not in brought}

@@ -27,7 +27,11 @@ GROUPS = ("task", "framework", "hw")  # each names a file of the folder of conf/
 VERBATIM = ("out", "data_dir", "resume", "submitter")
 TEXTS = (*VERBATIM, "scale", "division", "category")
 OF_SYSTEM = tuple(name for name in System.model_fields if name != "name")
-OF_BENCHMARK = tuple(name for name in Benchmark.model_fields if name not in ("task", "scale", "runs"))
+OF_BENCHMARK = tuple(
+    name
+    for name, field in Benchmark.model_fields.items()
+    if not field.exclude and name not in ("task", "scale", "runs")
+)
 
 
 @dataclass(frozen=True)
