@@ -81,15 +81,19 @@ def accelerators(task: str, framework: Framework) -> int:
     """How many accelerators the reference implementation of `task` trains on, read from its file.
 
     Importing it would import its framework. Raises UserError that names the frameworks in which the task is written,
-    BrokenContract where the file does not say.
+    BrokenContract where the file does not say it as a plain number.
     """
     spec = find_spec(_module(task, framework))
     assert spec
     assert spec.origin
     for node in ast.parse(Path(spec.origin).read_text()).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "ACCELERATORS":
-            return int(ast.literal_eval(node.value))
-    raise BrokenContract(f"{spec.name} has no ACCELERATORS", ImplementationModule)
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name("ACCELERATORS")], value=ast.Constant(int(number)))
+                | ast.AnnAssign(target=ast.Name("ACCELERATORS"), value=ast.Constant(int(number)))
+            ):
+                return number
+    raise BrokenContract(f"{spec.name} has no ACCELERATORS, or none that is a plain number", ImplementationModule)
 
 
 def load_implementation(task: str, framework: Framework) -> ImplementationModule:

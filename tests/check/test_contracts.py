@@ -1,12 +1,16 @@
 """Each mistake that a task's author can make is one line, of the run and of the check, that names the contract."""
 
 import json
+import shutil
 
 import pytest
 import yaml
 
+from suite import config
 from suite.check.__main__ import main as check
-from suite.errors import UserError
+from suite.config import folder
+from suite.errors import BrokenContract, UserError
+from suite.harness.implementation import accelerators
 from suite.record import mllog
 from suite.review.__main__ import main as review
 from suite.run.__main__ import main as run
@@ -89,6 +93,23 @@ def test_a_run_that_was_stopped_by_a_mistake_goes_on_once_it_is_mended(parity, c
     before = (tmp_path / "evidence/log.txt").read_bytes()
     assert run(["resume=evidence", "mlflow=false"]) == 0
     assert (tmp_path / "evidence/log.txt").read_bytes().startswith(before)
+
+
+@pytest.mark.parametrize(
+    ("source", "most"),
+    [("ACCELERATORS = 4", 4), ("ACCELERATORS: int = 4", 4), ("ACCELERATORS = max(1, 4)", None), ("MOST = 4", None)],
+)
+def test_accelerators_are_read_without_an_import(source, most, parity, tmp_path):
+    (tmp_path / "parity").mkdir()
+    (tmp_path / "parity" / "own.py").write_text(f"import nothing_of_that_name\n{source}\n")
+    parity.setattr("reference_impls.parity.__path__", [str(tmp_path / "parity")])
+    shutil.copy(folder.CONF / "framework" / "numpy.yaml", folder.CONF / "framework" / "own.yaml")
+    framework = config.framework("own")
+    if most:
+        assert accelerators("parity", framework) == most
+    else:
+        with pytest.raises(BrokenContract, match=r"parity\.own has no ACCELERATORS, or none that is a plain number"):
+            accelerators("parity", framework)
 
 
 def test_the_missing_yaml_can_be_pasted(parity, capsys):
