@@ -36,8 +36,7 @@ def main(argv: list[str]) -> int:
         description="Compare two results.",
         epilog=EPILOG,
     )
-    parser.add_argument("words", nargs="+", metavar="A B", help="two results; also data_dir=FOLDER")
-    parser.add_argument("--data-dir", metavar="FOLDER", help="the data folder")
+    parser.add_words("A B", "two results")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     args = parser.parse_intermixed_args(argv)
     named, data_dir = sources(args.words, args.data_dir)

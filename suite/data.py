@@ -37,8 +37,7 @@ def main(argv: list[str]) -> int:
         epilog=HELP,
     )
     parser.add_argument("command", help="ls, fetch, verify or path")
-    parser.add_argument("words", nargs="*", metavar="BENCHMARK", help="what to act on; also data_dir=FOLDER")
-    parser.add_argument("--data-dir", metavar="FOLDER", help="the data folder")
+    parser.add_words("BENCHMARK", "what to act on", "*")
     args = parser.parse_words(argv, ("task", "scale"))
     if args.command not in COMMANDS:
         raise unknown("command", args.command, COMMANDS)

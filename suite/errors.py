@@ -80,6 +80,11 @@ class OneLineParser(argparse.ArgumentParser):
         """Raise UserError."""
         raise UserError(f"{message}. See {self.prog} --help.")
 
+    def add_words(self, metavar: str, meaning: str, nargs: str = "+") -> None:
+        """Take `words`, which may be options written name=value, and the data folder as --data-dir."""
+        self.add_argument("words", nargs=nargs, metavar=metavar, help=f"{meaning}; also data_dir=FOLDER")
+        self.add_argument("--data-dir", metavar="FOLDER", help="the data folder")
+
     def parse_words(self, argv: list[str], also: Iterable[str] = ()) -> argparse.Namespace:
         """Parse `argv`; what of `words` is written name=value goes to `options`, data_dir= to `data_dir`.
 

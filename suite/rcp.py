@@ -35,8 +35,7 @@ def main(argv: list[str]) -> int:
         description="Make, or add to, reference convergence points from evidence.",
         epilog=EPILOG,
     )
-    parser.add_argument("words", nargs="+", metavar="FOLDER", help="evidence of reference runs; also data_dir=FOLDER")
-    parser.add_argument("--data-dir", metavar="FOLDER", help="the data folder")
+    parser.add_words("FOLDER", "evidence of reference runs")
     args = parser.parse_words(argv)
     given: dict[str, list[tuple[int, ReferenceRun]]] = {}
     benchmarks: dict[str, Benchmark] = {}

@@ -108,12 +108,11 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
         description="Show results side by side.",
         epilog=EPILOG,
     )
-    parser.add_argument("words", nargs="+", metavar="FOLDER", help="results; also mlperf-X.Y=FOLDER, data_dir=FOLDER")
+    parser.add_words("FOLDER", "results, or mlperf-X.Y=FOLDER")
     parser.add_argument("--markdown", action="store_true", help="print tables in Markdown (the default)")
     parser.add_argument("--curves", metavar="FILE", type=Path, help="write the runs' curves as an SVG file")
     parser.add_argument("--html", metavar="FILE", type=Path, nargs="?", const=Path("results.html"), help="write a page")
     parser.add_argument("--reference", metavar="SYSTEM", help="with --html: the system that times are held to at first")
-    parser.add_argument("--data-dir", metavar="FOLDER", help="the data folder")
     args = parser.parse_intermixed_args(argv)
     args.sources, args.data_dir = sources(args.words, args.data_dir)
     if args.html and args.html.suffix != ".html":
