@@ -60,7 +60,7 @@ def _runs(folder: Path, data_dir: str | None) -> list[tuple[Benchmark, int, Refe
         if finding.severity != "note" and finding.rule not in ("convergence.2", "convergence.4"):
             raise UserError(
                 f"{folder} does not pass the review: {finding.file}: {finding.rule}, expected {finding.expected}, "
-                f"found {finding.found}; python -m suite.review {folder} shows all findings"
+                f"found {finding.found}; suite review {folder} shows all findings"
             )
     found = []
     for each in made.runs:

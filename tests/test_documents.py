@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from suite.__main__ import commands
+
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [
     *sorted(ROOT.glob("*.md")),
@@ -31,6 +33,8 @@ def test_commands_exist(name):
     modules = set(re.findall(r"python -m ((?:suite|tests|tasks)[\w.]*\w)", (ROOT / name).read_text()))
     missing = [module for module in modules - {"suite.X"} if "TASK" not in module and find_spec(module) is None]
     assert missing == []
+    scripted = re.findall(r"^ +(?:\$ )?suite ([a-z]+)|`suite ([a-z]+)", (ROOT / name).read_text(), re.MULTILINE)
+    assert {a or b for a, b in scripted} <= commands().keys()
 
 
 def test_readme_is_short():

@@ -1,4 +1,4 @@
-"""`python -m suite.review` as a reviewer types it."""
+"""`suite review` as a reviewer types it."""
 
 # ruff: noqa: F401, F811 (the fixtures of tests/rules)
 

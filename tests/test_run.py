@@ -27,7 +27,7 @@ def test_reaches_the_target_and_leaves_sealed_evidence(tmp_path):
     assert last.value >= 0.97 > max([0, *(line.value for line in log if line.key == "eval_accuracy")][:-1])
     assert stop.metadata["samples_count"] == last.metadata["samples_count"]
     assert yaml.safe_load((folder / "config.yaml").read_text())["seed"] == 1
-    assert "review    python -m suite.review evidence\n" in done.stdout
+    assert "review    suite review evidence\n" in done.stdout
     assert "mlflow    python -m suite.sync evidence\n" in done.stdout
     assert "verdict   pass" in done.stdout
     assert "estimated" in done.stdout

@@ -1,4 +1,4 @@
-"""`python -m suite.submit` as a vendor types it: from runs to a submission that a reviewer can check."""
+"""`suite submit` as a vendor types it: from runs to a submission that a reviewer can check."""
 
 # ruff: noqa: F811 (the fixtures of tests/submission)
 

@@ -30,7 +30,7 @@ class Follower:
         """Start the process; returns at once."""
         paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "suite.sync", "--follow", str(self._folder)],
+            [sys.executable, "-P", "-m", "suite.sync", "--follow", str(self._folder)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -29,6 +29,7 @@ several of these below it; or any of them as .zip or .tar (.gz, .bz2, .xz). With
 a log, a benchmark's folder or a whole submission of MLPerf Training.
 The predictions are scored again on the dataset in data_dir=FOLDER (or --data-dir FOLDER), else in the folder that the
 environment variable SUITE_DATA names, else in the user's cache folder. rules.md gives the rules by their ids.
+Use the command `suite` on what a stranger sent: python -m takes modules from the current folder, also a stranger's.
 
 Exit code: 0 compliant, 1 not compliant, 2 could not be reviewed. A run that did not reach its target is compliant.
 """
@@ -77,7 +78,7 @@ def _review(args: argparse.Namespace) -> Report:
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
     parser = OneLineParser(
-        prog="python -m suite.review",
+        prog="suite review",
         description="Review the evidence of a run, of a result, or of a whole submission.",
         epilog=EPILOG,
     )
@@ -92,7 +93,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     )
     args = parser.parse_words(argv)
     if len(args.words) != 1:
-        raise UserError(f"{len(args.words)} folders given: name one. See python -m suite.review --help.")
+        raise UserError(f"{len(args.words)} folders given: name one. See suite review --help.")
     return args
 
 

@@ -28,7 +28,7 @@ SPELLED = {
 }
 MAX_DESCRIPTION = 1 << 20
 
-_AS_WRITTEN = "submit the package as python -m suite.submit wrote it"
+_AS_WRITTEN = "submit the package as suite submit wrote it"
 
 
 @dataclass(frozen=True)

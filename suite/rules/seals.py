@@ -31,7 +31,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}\Z")  # of a submitter, a sys
 RESULT = re.compile(r"result_(0|[1-9][0-9]{0,3})\.txt\Z")
 _LOG = re.compile(rf"(results/[^/]+/[^/]+)/run_([1-9][0-9]{{0,3}})/{re.escape(LOG)}\Z")
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
-_AS_WRITTEN = "submit the package as python -m suite.submit wrote it"
+_AS_WRITTEN = "submit the package as suite submit wrote it"
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ OPTIONS = (
 MAX_LISTED = 100
 
 HELP = """\
-python -m suite.submit org=ORG category=CATEGORY runs=FOLDER[,FOLDER...] [option=value ...]
-python -m suite.submit verify=SUBMISSION [signers=FILE]
+suite submit org=ORG category=CATEGORY runs=FOLDER[,FOLDER...] [option=value ...]
+suite submit verify=SUBMISSION [signers=FILE]
 
 Collect runs into a submission, submissions/ORG/, in MLPerf's package layout, and seal it.
 
@@ -65,7 +65,7 @@ def main(argv: list[str]) -> int:
     folders = [Path(each) for each in (*words, *options.get("runs", "").split(",")) if each]
     lacking = [f"{name}=" for name in ("org", "category") if not options.get(name)] + ["runs="] * (not folders)
     if lacking:
-        raise UserError(f"{' and '.join(lacking)} must be given; python -m suite.submit --help explains them")
+        raise UserError(f"{' and '.join(lacking)} must be given; suite submit --help explains them")
     org, division, category = options["org"], options.get("division", DIVISIONS[0]), options["category"]
     if not NAME.match(org):
         raise UserError(f"org={shown(org)} is no name of letters, digits, dots, dashes and underscores")
@@ -100,7 +100,7 @@ def _options(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     options, folders = split_options(argv, OPTIONS)
     for word in folders:
         if word.startswith("-"):
-            raise UserError(f"{word}: options are written name=value; see python -m suite.submit --help")
+            raise UserError(f"{word}: options are written name=value; see suite submit --help")
     return options, folders
 
 
@@ -158,11 +158,11 @@ def _print(target: Path, written: Sequence[str], checked: Checked) -> None:
         print("Missing:", *_listed(checked.missing), sep="\n  ")
     if checked.remarks:
         print("Notes:", *_listed(checked.remarks), sep="\n  ")
-    print(f"review    python -m suite.review {target}")
+    print(f"review    suite review {target}")
     if (target / SIGNATURE).exists():
-        print(f"signed    {os.path.join(target, SIGNATURE)}; python -m suite.submit verify={target} signers=FILE")
+        print(f"signed    {os.path.join(target, SIGNATURE)}; suite submit verify={target} signers=FILE")
     else:
-        print("sign      python -m suite.submit, the same command, with sign=KEY")
+        print("sign      suite submit, the same command, with sign=KEY")
 
 
 if __name__ == "__main__":

@@ -82,8 +82,7 @@ def _collected(folder: Path, labels: tuple[str, ...], system: str | None) -> Col
     first = Evidence.read(folder / labels[0])
     if first.benchmark is None or not first.parsed(LOG, CONFIG, SYSTEM):
         raise UserError(
-            f"{shown(str(folder))} is no complete evidence of one of the suite's benchmarks: "
-            "python -m suite.review says why"
+            f"{shown(str(folder))} is no complete evidence of one of the suite's benchmarks: suite review says why"
         )
     platform, framework = first.value(keys.SUBMISSION_PLATFORM), first.configured("framework")
     name = system or f"{platform}_{framework}"

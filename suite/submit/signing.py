@@ -27,7 +27,7 @@ def sign(staged: Path, target: Path, key: Path) -> None:
         if _signer(target) != _signer(staged):
             raise UserError(
                 f"{signature} is there already, and not of sign={key}: "
-                f"python -m suite.submit verify={target} signers=FILE checks it"
+                f"suite submit verify={target} signers=FILE checks it"
             )
         (staged / SIGNATURE).unlink()
 

@@ -1,0 +1,63 @@
+"""The console script `suite`, as pip writes it: every command, and nothing of the current folder."""
+
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+from suite.__main__ import commands, main
+from suite.errors import UserError
+from tests.command import ENVIRONMENT, PROJECT
+
+ENTRIES = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["scripts"]
+
+
+@pytest.fixture
+def script(tmp_path):
+    """Run the script, which lies in a folder of its own, in the given folder."""
+    module, _, function = ENTRIES["suite"].partition(":")
+    path = tmp_path / "bin" / "suite"
+    path.parent.mkdir()
+    path.write_text(f"import sys\nfrom {module} import {function}\nsys.exit({function}())\n")
+
+    def run(folder, *words):
+        call = [sys.executable, str(path), *words]
+        return subprocess.run(call, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
+
+    return run
+
+
+def test_a_module_of_the_current_folder_is_not_taken(script, tmp_path):
+    stranger = tmp_path / "package"
+    for name in ("suite", "tasks", "mlperf_logging"):
+        (stranger / name).mkdir(parents=True)
+        (stranger / name / "__init__.py").write_text("print('PASS'); raise SystemExit(0)")
+    (stranger / "suite" / "review.py").write_text("print('PASS')")
+    done = script(stranger, "review", ".")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "holds no evidence" in done.stderr
+
+
+def test_lists_every_command_with_what_it_is_for(capsys):
+    listed = {"run", "review", "results", "compare", "submit", "check", "data", "doctor", "rcp", "sync"}
+    assert commands().keys() >= listed
+    for words in ([], ["--help"]):
+        assert main(words) == 0
+        said = capsys.readouterr().out
+        for name, (_, text) in commands().items():
+            assert text
+            assert f"  {name} " in said
+            assert text in said
+
+
+def test_passes_words_and_exit_code_on(script, tmp_path):
+    done = script(tmp_path, "data", "path", "image_classification/mini")
+    assert (done.returncode, done.stdout) == (0, "")
+    done = script(tmp_path, "submit", "verify=nowhere")
+    assert (done.returncode, done.stderr) == (2, "error: verify=nowhere: no such folder\n")
+
+
+def test_a_wrong_name_is_one_line():
+    with pytest.raises(UserError, match="unknown command 'reviw': did you mean 'review'"):
+        main(["reviw", "."])
