@@ -149,6 +149,18 @@ def test_the_same_command_goes_on_with_resume(cut):
     assert keys(cut / "run_2").count("suite_restart") == 1
 
 
+def test_a_round_goes_on_with_its_token(tmp_path):
+    done = eighth(tmp_path, "run", *RUN, "token=a round: 1", "submitter=example-org", "runs=2", "out=cut")
+    assert done.returncode == 0, done.stderr
+    before = [line.value for line in lines(tmp_path / "cut/run_2") if line.key == "seed"]
+    shutil.rmtree(tmp_path / "cut/run_2")
+    assert "token=another contradicts resume=cut" in refused(tmp_path, *RUN, "token=another", "resume=cut")
+    assert eighth(tmp_path, "run", *RUN, "token=a round: 1", "resume=cut").returncode == 0
+    assert [line.value for line in lines(tmp_path / "cut/run_2") if line.key == "seed"] == before
+    review = eighth(tmp_path, "review", "cut")
+    assert review.returncode == 0, review.stdout
+
+
 def test_runs_after_one_that_was_interrupted_are_made(cut):
     shutil.rmtree(cut / "run_2")
     path = cut / "run_1/log.txt"

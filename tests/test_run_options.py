@@ -60,6 +60,12 @@ P = ("task=parity", "framework=numpy", "hw=cpu")
         ((*P, "seed=" + "1" * 5000), "cannot be read"),
         ((*P, "seed=${seed}"), "Recursive interpolation detected"),
         ((*P, "seed=1,2"), "'seed=1,2' gives several values: add -m"),
+        ((*P, "seed=1", "token=open"), "seed=1 and token= exclude each other: a round's token gives the seeds"),
+        ((*P, "token=open"), "token= needs submitter=NAME: the seeds are derived from both"),
+        ((*P, "submitter=example-org", "token="), "token= is not a text of 1 to 200 printable characters"),
+        ((*P, "submitter=example-org", "token=a\u200bb"), "is not a text of 1 to 200 printable characters"),
+        ((*P, "submitter=example-org", "token=" + "a" * 201), "is not a text of 1 to 200 printable characters"),
+        ((*P, "submitter=example-org", "token=open", "runs=1001"), "runs=1001 is not from 1 to 1000"),
         ((*P, "runs=0"), "runs=0 is not from 1 to 1000"),
         ((*P, "runs=true"), "runs=True is not a whole number"),
         (

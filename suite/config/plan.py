@@ -12,13 +12,17 @@ from suite.config.models import Benchmark, Framework, Precision, System
 
 @dataclass(frozen=True)
 class Plan:
-    """What a command will do: `len(seeds)` runs of one benchmark on one system, together one result."""
+    """What a command will do: `len(seeds)` runs of one benchmark on one system, together one result.
+
+    `token` is that of the round whose seeds these are, None where no round drew them.
+    """
 
     benchmark: Benchmark
     system: System
     framework: Framework
     precision: Precision
     seeds: tuple[int, ...]
+    token: str | None
     result_id: str
     submitter: str
     division: str
@@ -48,6 +52,7 @@ class Plan:
             "result_id": self.result_id,
             "run_index": index,
             "runs": len(self.seeds),
+            "token": self.token,
             "seed": self.seeds[index - 1],
             "seeds": list(self.seeds),
             "system": self.system.model_dump(mode="json"),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import secrets
 
-from suite.errors import UserError
+from suite.errors import UserError, shown
 
 LIMIT = 2**31
 MAX_RUNS = 1000  # of one command
+MAX_TOKEN = 200  # characters
 
 
 def draw(runs: int, first: int | None) -> tuple[int, ...]:
@@ -15,8 +18,7 @@ def draw(runs: int, first: int | None) -> tuple[int, ...]:
 
     Raises UserError for a number of runs, or a seed, out of its range.
     """
-    if not 1 <= runs <= MAX_RUNS:
-        raise UserError(f"runs={runs} is not from 1 to {MAX_RUNS}; for more runs give several commands")
+    _check(runs)
     if first is None:
         seeds: set[int] = set()
         while len(seeds) < runs:
@@ -26,3 +28,35 @@ def draw(runs: int, first: int | None) -> tuple[int, ...]:
         why = f", the last from which {runs} runs can count on" if runs > 1 else ""
         raise UserError(f"seed={first} is not from 0 to {LIMIT - runs}{why}")
     return tuple(range(first, first + runs))
+
+
+def is_token(text: str) -> bool:
+    """Whether a text can be a round's token: 1 to `MAX_TOKEN` printable characters."""
+    return 0 < len(text) <= MAX_TOKEN and text.isprintable()
+
+
+def of_round(token: str, submitter: str, benchmark: str, system: str, division: str, runs: int) -> tuple[int, ...]:
+    """The seeds of a result of `runs` runs in the round of `token`: nobody chooses them.
+
+    Raises UserError for what can be no token, and for a number of runs out of its range.
+    """
+    _check(runs)
+    if not is_token(token):
+        raise UserError(f"token={shown(token)} is not a text of 1 to {MAX_TOKEN} printable characters")
+    return tuple(from_token(token, submitter, benchmark, system, division, run) for run in range(1, runs + 1))
+
+
+def from_token(token: str, submitter: str, benchmark: str, system: str, division: str, run: int) -> int:
+    """The seed of run number `run`, from 1."""
+    return _hashed("seed", token, submitter, benchmark, system, division, run)
+
+
+def _check(runs: int) -> None:
+    if not 1 <= runs <= MAX_RUNS:
+        raise UserError(f"runs={runs} is not from 1 to {MAX_RUNS}; for more runs give several commands")
+
+
+def _hashed(*parts: str | int) -> int:
+    """A number below `LIMIT` from the sha256 of the parts as compact JSON in ASCII."""
+    content = json.dumps(parts, separators=(",", ":")).encode()
+    return int.from_bytes(hashlib.sha256(content).digest()[:8], "big") % LIMIT

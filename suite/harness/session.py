@@ -194,6 +194,7 @@ class _Run:
             CONFIG,
             hashlib.sha256(config).hexdigest(),
             **{name: resolved[name] for name in identity},
+            token=plan.token,
             system=plan.system.name,
             metric=benchmark.metric,
             metric_signature=benchmark.metric_signature,

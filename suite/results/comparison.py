@@ -23,11 +23,12 @@ DIFFERING = ("framework", "system", "machine", "submitter", "division", "ruleset
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two: what it is, how many of its runs reached the target, and what is to be said of them."""
+    """One of the two: what it is, how many of its runs reached the target, whose seeds, what is to be said of them."""
 
     name: str
     runs: int
     reached: int
+    seeds: str
     remarks: tuple[str, ...]
 
 
@@ -166,8 +167,9 @@ def _figure(
 def _side(entries: Sequence[Entry]) -> Side:
     systems = sorted({f"{entry.system}, {entry.framework}" for entry in entries})
     runs = [run for entry in entries for run in entry.runs]
+    seeds = ", ".join(sorted({entry.seeds for entry in entries}))
     said = dict.fromkeys(text for entry in entries for text in remarks(entry))
-    return Side("; ".join(systems), len(runs), sum(run.converged for run in runs), tuple(said))
+    return Side("; ".join(systems), len(runs), sum(run.converged for run in runs), seeds, tuple(said))
 
 
 def _source(runs: Sequence[RunReview]) -> str:

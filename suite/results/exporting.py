@@ -16,7 +16,7 @@ from suite.results.places import place
 
 COLUMNS = (
     *("number", "benchmark", "submitter", "division", "status", "system", "machine", "accelerators", "framework"),
-    *("ruleset", "verdict", "findings", "runs", "runs_needed", "reached", "noisy", "seconds", "normalisation"),
+    *("ruleset", "verdict", "findings", "runs", "runs_needed", "reached", "seeds", "noisy", "seconds", "normalisation"),
     *("seconds_min", "seconds_max", "cost", "currency", "joules", "energy_source", "utilisation"),
     *("remarks", "evidence"),
 )

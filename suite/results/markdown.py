@@ -68,7 +68,7 @@ def _runs(entries: Sequence[Entry]) -> Iterator[str]:
 
 def _frameworks(entries: Sequence[Entry]) -> Iterator[str]:
     head = ("framework", "reached", "time: olympic mean", "median (range)", "samples: olympic mean", "median (range)")
-    yield from _head((*head, "energy, mean", "cost, mean", "marks"))
+    yield from _head((*head, "energy, mean", "cost, mean", "seeds", "marks"))
     for framework, each in groupby(entries, lambda entry: entry.framework):
         made = _together(list(each))
         how = scored_by(made)
@@ -81,6 +81,7 @@ def _frameworks(entries: Sequence[Entry]) -> Iterator[str]:
             _spread(made.runs, lambda run: run.summary.samples, lambda value: f"{value:,.0f}"),
             energy(made.joules, made.energy_source),
             text(format_cost(made.cost, made.currency)),
+            text(made.seeds),
             "; ".join(f"**{remark}**" for remark in remarks(made)) or "none",
         )
 
@@ -91,7 +92,8 @@ def _together(entries: Sequence[Entry]) -> Entry:
         return entries[0]
     runs = tuple(run for entry in entries for run in entry.runs)
     worst = max((entry.verdict for entry in entries), key=("pass", "error", "fail").index)
-    return replace(entries[0], runs=runs, verdict=worst, seconds=score(runs), normalisation=1.0)
+    seeds = ", ".join(sorted({entry.seeds for entry in entries}))
+    return replace(entries[0], runs=runs, verdict=worst, seconds=score(runs), normalisation=1.0, seeds=seeds)
 
 
 def energy(joules: float | None, source: str | None) -> str:

@@ -75,6 +75,7 @@ def true_to_its_runs(package: Sealed) -> Iterator[Finding]:
         if runs := results.get(claimed["path"]):
             yield from _result(claimed, runs)
             yield from _declared(seal, claimed["path"], runs[0])
+            yield from _of_the_round(seal, claimed["path"], runs)
             yield from _described(package, claimed["path"].split("/")[1], runs[0])
 
 
@@ -106,6 +107,14 @@ def _declared(seal: Seal, path: str, run: Evidence) -> Iterator[Finding]:
         if line and line.value not in fits:
             expected = f"a log of {name} {getattr(seal, name)}, as {SEAL} has it"
             yield Finding(f"{path}/{run.label}/{LOG}", line.number, expected, line.value, _AS_WRITTEN)
+
+
+def _of_the_round(seal: Seal, path: str, runs: Sequence[Evidence]) -> Iterator[Finding]:
+    """The runs of a round's submission that were made with another token, or with none."""
+    for run in runs:
+        if seal.token is not None and run.token != seal.token:
+            expected = f"a log of token {seal.token}, as {SEAL} has it"
+            yield Finding(f"{path}/{run.label}/{LOG}", None, expected, run.token, _AS_WRITTEN)
 
 
 def _described(package: Sealed, system: str, run: Evidence) -> Iterator[Finding]:

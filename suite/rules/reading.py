@@ -13,6 +13,7 @@ from typing import Any
 from mlperf_logging.mllog import constants as keys
 
 from suite import config
+from suite.config.logkeys import CONFIG as LOGGED_CONFIG
 from suite.config.models import Benchmark
 from suite.measure.energy import MAX_BYTES, Sample, SamplesError, read_samples
 from suite.record import mllog
@@ -194,6 +195,12 @@ class Evidence:
         """The value of the first line that bears `key`, None if there is none."""
         line = self.line(key)
         return line.value if line else None
+
+    @property
+    def token(self) -> Any:
+        """The token of the round that drew the seed, as the head of the log has it; None if it names none."""
+        line = self.line(LOGGED_CONFIG)
+        return line.metadata.get("token") if line else None
 
     @cached_property
     def lines_of(self) -> dict[str, list[Line]]:

@@ -1,6 +1,6 @@
 """The seal of a submission: `submission.json`, which names every file below its folder with its sha256.
 
-{"version": 1, "org": ..., "division": ..., "category": ..., "suite_version": ..., "missing": [...],
+{"version": 1, "org": ..., "division": ..., "category": ..., "token": ..., "suite_version": ..., "missing": [...],
  "results": [{"path": ..., "benchmark": ..., ...}], "files": {"systems/x.json": "<sha256>", ...}}
 """
 
@@ -36,11 +36,15 @@ _AS_WRITTEN = "submit the package as suite submit wrote it"
 
 @dataclass(frozen=True)
 class Seal:
-    """What `submission.json` says. `files` gives the sha256 of each file by its path below the seal's folder."""
+    """What `submission.json` says. `files` gives the sha256 of each file by its path below the seal's folder.
+
+    `token` is that of the round, with which each run was made; None if the submission is of no round.
+    """
 
     org: str
     division: str
     category: str
+    token: str | None
     results: list[dict[str, Any]]
     missing: list[str]
     files: dict[str, str]
@@ -50,10 +54,11 @@ class Seal:
         """The seal of the submission in `folder`. Raises MalformedError, UnsafeFile or OSError."""
         values = json_object(read_safely(folder / SEAL, MAX_BYTES))
         files, results, missing = (values.get(name) for name in ("files", "results", "missing"))
-        names = [values.get(name) for name in ("org", "division", "category")]
+        names, token = [values.get(name) for name in ("org", "division", "category")], values.get("token")
         if (
             values.get("version") != 1
             or not all(isinstance(name, str) and NAME.match(name) for name in names)
+            or not (token is None or isinstance(token, str))
             or not (isinstance(results, list) and all(map(_is_result, results)))
             or not (isinstance(missing, list) and all(isinstance(each, str) for each in missing))
             or not isinstance(files, dict)
@@ -63,7 +68,7 @@ class Seal:
             if not _inside(path) or not (isinstance(sha256, str) and _SHA256.match(sha256)):
                 raise MalformedError(f"files: {path!r:.100} is no path within the submission, or has no sha256")
         org, division, category = map(str, names)
-        return cls(org, division, category, results, missing, files)
+        return cls(org, division, category, token, results, missing, files)
 
 
 def _is_result(value: Any) -> bool:

@@ -16,7 +16,7 @@ from suite.record.parsing import MalformedError, text
 from suite.record.scoring import olympic_mean
 from suite.record.summary import Summary, summarise
 from suite.record.system import KEYS
-from suite.rules import benchmark, copies, hyperparameters, log, measurement, package, quality, runs, system
+from suite.rules import benchmark, copies, hyperparameters, log, measurement, package, quality, rounds, runs, system
 from suite.rules.claims import SEALED, Sealed
 from suite.rules.convergence import Convergence, convergence
 from suite.rules.finding import Finding, Progress, Verdict, verdict_of
@@ -26,7 +26,7 @@ from suite.rules.submission import FOLDERS, Result, check_size, join, survey
 from suite.store.disk import UnsafeFile
 
 # Imported, each registers its checks.
-CHAPTERS = (package, log, benchmark, hyperparameters, system, runs, copies, quality, measurement)
+CHAPTERS = (package, log, benchmark, hyperparameters, system, runs, rounds, copies, quality, measurement)
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class ResultReview:
 
     `benchmark` is the suite's own, None where the log names none of them; `findings` are those of the runs and of the
     result that they make together. `convergence` is its test against the reference, None where it does not apply.
-    `description` has the texts of the system description.
+    `drawn` says whether a round's token drew each seed. `description` has the texts of the system description.
     """
 
     path: str
@@ -62,6 +62,7 @@ class ResultReview:
     submitter: str | None
     division: str | None
     status: str | None
+    drawn: bool
     description: dict[str, str]
 
     @property
@@ -162,6 +163,7 @@ def _result(result: Result, evidence: list[Evidence], reviewed: list[RunReview])
         submitter=text(first.value(keys.SUBMISSION_ORG)),
         division=text(first.value(keys.SUBMISSION_DIVISION)),
         status=text(first.value(keys.SUBMISSION_STATUS)),
+        drawn=all(rounds.is_drawn(run) for run in evidence),
         description={key: value for key, value in described.items() if value},
     )
 

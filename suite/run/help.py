@@ -33,6 +33,8 @@ def help_text(argv: Sequence[str]) -> str:
         "Options:",
         "  scale=NAME         the size of the task; default: the system's own, which the plan prints",
         "  seed=N             fixes data order, initialisation, augmentation; default: drawn from the system's entropy",
+        "  token=TEXT         what a round published; seeds are derived from it and submitter=: nobody chose them",
+        "                     (docs/submissions.md); instead of seed=",
         "  runs=N             N runs with distinct seeds and their olympic mean (of two runs the mean)",
         "  out=FOLDER         where the evidence goes; default: runs/<what>-<when>",
         "  data_dir=FOLDER    where datasets lie or are downloaded to; default: $SUITE_DATA, else the cache folder",

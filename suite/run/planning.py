@@ -13,6 +13,7 @@ from suite.harness import seeds
 from suite.measure import machine
 from suite.measure.machine import Machine
 from suite.record.system import DIVISIONS, STATUSES
+from suite.rules.claims import UNNAMED
 from suite.run.options import Options
 from suite.run.overriding import overridden
 
@@ -38,10 +39,22 @@ def from_options(options: Options, found: Machine) -> Plan:
         system=system,
         framework=framework,
         precision=benchmark.precision or machine.precision_of(system, found),
-        seeds=seeds.draw(runs, seed),
+        seeds=_seeds(options, benchmark.name, system.name),
+        token=options.token,
         result_id=result_id,
         submitter=str(options.submitter),
         division=options.division,
         status=STATUSES[options.category],
         out=Path(out),
     )
+
+
+def _seeds(options: Options, benchmark: str, system: str) -> tuple[int, ...]:
+    """The seeds of the runs: the round's, where a token was given. Raises UserError for one that draws none."""
+    if (token := options.token) is None:
+        return seeds.draw(options.runs, options.seed)
+    if options.seed is not None:
+        raise UserError(f"seed={options.seed} and token= exclude each other: a round's token gives the seeds")
+    if options.submitter in (None, UNNAMED):
+        raise UserError("token= needs submitter=NAME: the seeds are derived from both")
+    return seeds.of_round(token, options.submitter, benchmark, system, options.division, options.runs)

@@ -39,7 +39,7 @@ def plan(to: Console, made: Plan, found: Machine) -> None:
         "system": f"{system.name}: {system.title}",
         "price": _price(made),
         "power": _power(made, found),
-        "seeds": ", ".join(map(str, made.seeds)),
+        "seeds": ", ".join(map(str, made.seeds)) + (f", drawn by token={made.token}" if made.token else ""),
         "evidence": str(made.out),
     }
     for name, text in rows.items():

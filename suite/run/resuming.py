@@ -44,6 +44,7 @@ def from_evidence(out: Path, given: Mapping[str, Any]) -> Plan:
         "category": next(category for category, status in STATUSES.items() if status == values["status"]),
         "hw": values["system"]["name"],
         "seed": values["seeds"][0],
+        "token": values.get("token"),
     }
     for name, value in known.items():
         if name in given and str(given[name]) not in (str(value), "auto"):
@@ -58,6 +59,7 @@ def from_evidence(out: Path, given: Mapping[str, Any]) -> Plan:
         framework=config.framework(values["framework"]),
         precision=values["precision"],
         seeds=tuple(values["seeds"]),
+        token=values.get("token"),
         result_id=values["result_id"],
         submitter=values["submitter"],
         division=values["division"],

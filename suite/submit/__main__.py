@@ -22,6 +22,7 @@ from suite.submit.staging import Declared, seal, stage
 NOT_WRITTEN = 1
 OPTIONS = (
     *("org", "division", "category", "runs", "system", "description", "out", "partial", "data_dir", "sign"),
+    "token",
     *("verify", "signers"),
 )
 MAX_LISTED = 100
@@ -43,6 +44,7 @@ nothing; with more runs=, or a description= that fills a gap, it adds them. Noth
   system=NAME         what to call the machine; default: the runs' hw= and framework, HW_FRAMEWORK
   description=FILE    what only a person knows of the machine: YAML, a line `cooling: air` for each field; below the
                       name of a system, what holds of that system alone
+  token=TEXT          the round's token, that every run must have been made with
   out=FOLDER          default: submissions
   partial=true        write it also when something is missing; submission.json and this command say what
   sign=KEY            sign it with an ssh key (ssh-keygen -Y sign)
@@ -78,7 +80,8 @@ def main(argv: list[str]) -> int:
         raise UserError(f"partial={partial} is neither true nor false")
     results = collect(folders, options.get("system"))
     file = Path(options["description"]) if "description" in options else None
-    declared = Declared(org, division, category, describing.told(file, {each.system for each in results}))
+    told = describing.told(file, {each.system for each in results})
+    declared = Declared(org, division, category, options.get("token"), told)
     target = Path(options.get("out", "submissions")) / org
     with tempfile.TemporaryDirectory(prefix="suite-submit-") as folder:
         staged = Path(folder) / org

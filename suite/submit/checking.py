@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from suite.errors import shown
 from suite.mlperf import packages, systems
 from suite.review.model import Report, report
 from suite.review.progress import bar
@@ -45,6 +46,12 @@ def check(staged: Path, results: Sequence[Collected], declared: Declared, data_d
         else:
             made.remarks.append(_said(finding))
     for result in results:
+        if declared.token is not None:
+            made.broken += [
+                f"{result.place}/{label}: its log says token={shown(run.token)}, the command token={declared.token}"
+                for label, run in result.logs()
+                if run.token != declared.token
+            ]
         fits = fitting(declared.org, declared.division, declared.category)
         for name, logged in (("org", result.org), ("division", result.division), ("category", result.status)):
             if logged not in fits[name]:

@@ -27,11 +27,12 @@ _MAX_WAIVERS = 64 << 10
 
 @dataclass(frozen=True)
 class Declared:
-    """What its owner declares of a submission, and `told`: what they tell of each system."""
+    """What its owner declares of a submission, `token` that of its round, and `told`: what they tell of each system."""
 
     org: str
     division: str
     category: str
+    token: str | None
     told: Mapping[str, Mapping[str, str]]
 
 
@@ -42,7 +43,7 @@ def stored(target: Path, declared: Declared) -> Seal | None:
     for finding in findings(target):
         raise UserError(f"{target / finding.file} is not as {SEAL} has it: {finding.found}; restore it")
     seal = Seal.read(target)
-    for name in ("org", "division", "category"):
+    for name in ("org", "division", "category", "token"):
         if getattr(seal, name) != getattr(declared, name):
             raise UserError(f"{target} is of {name}={getattr(seal, name)}: give another out= for another submission")
     return seal
@@ -93,6 +94,7 @@ def seal(staged: Path, declared: Declared, results: list[dict[str, Any]], missin
         "org": declared.org,
         "division": declared.division,
         "category": declared.category,
+        "token": declared.token,
         "suite_version": __version__,
         "missing": missing,
         "results": results,

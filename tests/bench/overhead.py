@@ -82,6 +82,7 @@ class Sides:
                 framework=self.framework,
                 precision=self.precision,
                 seeds=(1,),
+                token=None,
                 result_id="bench",
                 submitter="example-org",
                 division="closed",

@@ -65,6 +65,7 @@ def entry(seconds: float | None = 10.0, **changes: Any) -> Entry:
         "seconds": seconds,
         "normalisation": 1.0,
         "runs_needed": 3,
+        "seeds": "drawn",
         "flops": None,
         "peak_flops": None,
         "runs": runs,

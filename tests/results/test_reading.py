@@ -23,6 +23,7 @@ def test_a_result_of_ours_as_its_review_has_it(sound_result):  # noqa: F811
         "someone",
     )
     assert (made.verdict, made.findings, made.seconds, made.reached, made.runs_needed) == ("pass", 0, 30.0, 5, 5)
+    assert made.seeds == "chosen"
     assert made.machine == "2 logical CPUs of a CPU"
     assert (made.energy_source, made.estimated, made.currency) == ("estimated", True, "USD")
     assert made.cost == pytest.approx(30 / 3600 * 2 * 0.05132)

@@ -21,6 +21,7 @@ from suite import config
 from suite.config import logkeys
 from suite.config.models import Formula, Range
 from suite.config.plan import Plan
+from suite.harness import seeds
 from suite.measure.cost import cost, price_per_hour
 from suite.measure.energy import HEADER, Sample, energy, format_row, read_samples
 from suite.measure.machine import Accelerator, Machine, power_ceiling
@@ -114,17 +115,20 @@ def write_run(
     sample_ms: int = 1000,
     evaluations: int = 3,
     seed: int = 100,
+    token: str | None = None,
 ) -> Evidence:
     """A run that reaches the target at its last evaluation, after 30 s; its power is sampled for a part of the time.
 
-    Seed by seed losses, qualities, throughputs and times differ, as those of real runs do.
+    Seed by seed losses, qualities, throughputs and times differ, as those of real runs do. `token` draws the seeds.
     """
+    drawn = seeds.of_round(token, DECLARED["submitter"], BENCHMARK.name, hw, keys.CLOSED, runs) if token else None
     plan = Plan(
         benchmark=BENCHMARK,
         system=config.system(hw),
         framework=config.framework("torch"),
         precision="bf16",
-        seeds=tuple(range(seed, seed + runs)),
+        seeds=drawn or tuple(range(seed, seed + runs)),
+        token=token,
         result_id=f"{seed:032x}",
         **DECLARED,
         out=folder,
@@ -183,7 +187,8 @@ def _head(log: mllog.Log, plan: Plan, resolved: Record, folder: Path) -> None:
     identity = ("run_id", "result_id", "run_index", "runs", "task", "scale", "framework")
     logged = {name: resolved[name] for name in identity}
     sha256 = hashlib.sha256((folder / evidence.CONFIG).read_bytes()).hexdigest()
-    log.event(logkeys.CONFIG, sha256, **logged, system=plan.system.name, git_revision=None, git_dirty=None)
+    described = {"system": plan.system.name, "token": plan.token, "git_revision": None, "git_dirty": None}
+    log.event(logkeys.CONFIG, sha256, **logged, **described)
     log.event(keys.SEED, resolved["seed"])
     for name, value in BENCHMARK.hyperparameters.items():
         log.event(name, value)

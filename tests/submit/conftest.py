@@ -1,3 +1,5 @@
+import hashlib
+import json
 import subprocess
 from pathlib import Path
 
@@ -6,6 +8,7 @@ import yaml
 
 from suite import config
 from suite.record.system import KEYS
+from suite.rules.seals import SEAL
 from suite.submit.__main__ import main
 from tasks import image_classification
 from tests.rules import evidence_maker
@@ -59,3 +62,12 @@ def submit(tmp_path, runs):
 
 def files(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def resealed(folder, **changes):
+    """Seal what lies in the folder as it is now, with `changes` to what the seal says."""
+    seal = json.loads((folder / SEAL).read_text())
+    seal["files"] = {
+        name: hashlib.sha256(content).hexdigest() for name, content in files(folder).items() if name != SEAL
+    }
+    (folder / SEAL).write_text(json.dumps({**seal, **changes}))

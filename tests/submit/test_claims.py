@@ -1,24 +1,14 @@
 """What a package says of its runs is held to these, also where its seal was made anew."""
 
-import hashlib
 import json
 
 import pytest
 
 from suite.review.model import report
 from suite.rules.seals import SEAL
-from tests.submit.conftest import PLACE, files
+from tests.submit.conftest import PLACE, resealed
 
 SYSTEM = "systems/cpu_torch.json"
-
-
-def resealed(folder, **changes):
-    """Seal what lies in the folder as it is now, with `changes` to what the seal says."""
-    seal = json.loads((folder / SEAL).read_text())
-    seal["files"] = {
-        name: hashlib.sha256(content).hexdigest() for name, content in files(folder).items() if name != SEAL
-    }
-    (folder / SEAL).write_text(json.dumps({**seal, **changes}))
 
 
 def described(folder, **changes):
