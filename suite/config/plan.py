@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from suite import __version__
 from suite.config.models import Benchmark, Framework, Precision, System
+
+Kept = Literal["last", "keep"]  # checkpoints: the last one while the run lasts, or the state at each evaluation too
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class Plan:
     division: str
     status: str
     out: Path
+    checkpoints: Kept = "last"
 
     @property
     def declared(self) -> dict[str, str]:
@@ -47,6 +50,7 @@ class Plan:
             "framework": self.framework.name,
             "precision": self.precision,
             "device": self.system.device_kind,
+            "checkpoints": self.checkpoints,
             **self.declared,
             "run_id": f"{self.result_id}-{index}",
             "result_id": self.result_id,

@@ -1,4 +1,4 @@
-"""Checkpoints: what a killed run goes on from. Plain arrays, no pickle."""
+"""Checkpoints: what a killed run goes on from, and the sums and copies of states that an audit goes on from."""
 
 from __future__ import annotations
 
@@ -6,47 +6,46 @@ import errno
 import os
 import shutil
 import time
-import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
+from suite.config.models import Benchmark
 from suite.errors import UserError
+from suite.record import states
 from suite.record.evidence import CHECKPOINT
 
 SHARE = 0.01  # of a run's time, at most, for writing checkpoints
 
-_SAMPLES = "samples"
-
 
 @dataclass
 class Checkpoints:
-    """Writes a run's checkpoints as often as `SHARE` allows: at the first occasion, then at each that is paid for."""
+    """Writes a run's checkpoints as often as `SHARE` allows: at the first occasion, then at each that is paid for.
+
+    With `keep` the state at each evaluation is kept as well, whatever that takes.
+    """
 
     folder: Path
+    keep: bool = False
     _not_before: float = field(default=0.0, init=False)
 
     def occasion(self, state: Callable[[], Mapping[str, np.ndarray]], samples: int) -> None:
         """Save `state()` after `samples` samples if it is time to."""
         began = time.monotonic()
         if began >= self._not_before:
-            save(self.folder, state(), samples)
+            states.write(self.folder / CHECKPOINT, state(), samples)
             ended = time.monotonic()
             self._not_before = ended + (ended - began) / SHARE
 
-
-def save(folder: Path, state: Mapping[str, np.ndarray], samples: int) -> None:
-    """Replace the folder's checkpoint; a kill or a power cut in the middle leaves the old one."""
-    partial = folder / (CHECKPOINT + ".part")
-    with partial.open("wb") as file:
-        np.savez(
-            file, allow_pickle=False, **{f"state/{k}": v for k, v in state.items()}, **{_SAMPLES: np.array(samples)}
-        )
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(folder / CHECKPOINT)
+    def evaluated(self, state: Mapping[str, np.ndarray], samples: int) -> str:
+        """The sum of the state at an evaluation, which is kept if it is to be."""
+        if self.keep:
+            path = states.path_of(self.folder, samples)
+            path.parent.mkdir(exist_ok=True)
+            states.write(path, state, samples)
+        return states.state_sha256(state)
 
 
 def load(folder: Path) -> tuple[dict[str, np.ndarray], int] | None:
@@ -55,19 +54,17 @@ def load(folder: Path) -> tuple[dict[str, np.ndarray], int] | None:
     if not path.exists():
         return None
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            state = {k.removeprefix("state/"): archive[k] for k in archive.files if k != _SAMPLES}
-            return state, int(archive[_SAMPLES])
-    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        return states.read(path)
+    except (OSError, states.BadState) as error:
         raise UserError(f"{path} cannot be read ({error}): delete it to start this run's training over") from error
 
 
-def reserve(folder: Path, state: Mapping[str, np.ndarray]) -> None:
-    """Make sure, before the clock starts, that the folder can hold two checkpoints and the evidence.
+def reserve(folder: Path, state: Mapping[str, np.ndarray], kept: int = 0) -> None:
+    """Make sure, before the clock starts, that the folder can hold two checkpoints, `kept` states and the evidence.
 
     Raises UserError if the folder is not writable or its disk, or quota, has too little room.
     """
-    need = 2 * sum(array.nbytes for array in state.values()) + (16 << 20)
+    need = (2 + kept) * sum(array.nbytes for array in state.values()) + (16 << 20)
     probe = folder / ".room"
     try:
         with probe.open("wb") as file:
@@ -81,3 +78,9 @@ def reserve(folder: Path, state: Mapping[str, np.ndarray]) -> None:
         ) from error
     finally:
         probe.unlink(missing_ok=True)
+
+
+def evaluations(benchmark: Benchmark) -> int:
+    """The most evaluations that a run of `benchmark` comes to."""
+    ahead = max(benchmark.budget_samples - benchmark.evaluation.first, 0)
+    return 1 + -(-ahead // benchmark.evaluation.every)

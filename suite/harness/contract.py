@@ -14,9 +14,8 @@ import numpy as np
 from suite.config.models import Benchmark
 from suite.errors import BrokenContract
 from suite.harness.implementation import Device, Implementation, ImplementationModule, TrainStats
+from suite.record.states import LONGEST_NAME
 from suite.store.task import described, is_plain
-
-LONGEST_NAME = 200  # characters of an array's name in a state
 
 
 class Checked:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -40,10 +41,11 @@ class Loop:
     folder: Path
     tick: Callable[[int, float | None], None]
     interrupted: Callable[[], bool]
+    keep_states: bool = False
     checkpoints: Checkpoints = field(init=False)
 
     def __post_init__(self) -> None:
-        self.checkpoints = Checkpoints(self.folder)
+        self.checkpoints = Checkpoints(self.folder, self.keep_states)
 
     def run(self, samples: int) -> Reason:
         """Go on from `samples` until the target, the budget, an interrupt, or a loss or predictions without numbers."""
@@ -66,7 +68,6 @@ class Loop:
                     reason=reason,
                 )
                 return reason
-            self.checkpoints.occasion(self.implementation.state_dict, samples)
 
     def _train_until(self, end: int, samples: int) -> tuple[int, float | None]:
         """Train to `end` in slices; log throughput and loss every `evaluation.every` samples, and at the end.
@@ -95,7 +96,10 @@ class Loop:
 
     def _evaluate(self, samples: int) -> Reason | None:
         self.log.start(keys.EVAL_START, samples_count=samples)
-        predictions = self.implementation.predict()
+        state = self.implementation.state_dict()
+        with ThreadPoolExecutor(1) as beside:
+            state_sha256 = beside.submit(self.checkpoints.evaluated, state, samples)
+            predictions = self.implementation.predict()
         try:
             sha256 = write_predictions(self.folder / PREDICTIONS, predictions)
             metrics = self.score(predictions)
@@ -116,6 +120,7 @@ class Loop:
             epoch_num=samples / epoch if epoch else None,
             metrics={name: _finite(value) for name, value in metrics.items()},
             predictions_sha256=sha256,
+            state_sha256=state_sha256.result(),
         )
         keep_predictions(self.folder / PREDICTIONS, sha256)
         self.log.stop(keys.EVAL_STOP, samples_count=samples)
@@ -123,7 +128,10 @@ class Loop:
             return "target"
         if not metrics:
             return "diverged"
-        return "budget" if samples >= self.benchmark.budget_samples else None
+        if samples >= self.benchmark.budget_samples:
+            return "budget"
+        self.checkpoints.occasion(lambda: state, samples)
+        return None
 
 
 def _is_nan(loss: float | None) -> bool:

@@ -14,7 +14,7 @@ import yaml
 from mlperf_logging.mllog import constants as keys
 from rich.console import Console
 
-from suite.config.logkeys import CONFIG, COST, DATASET, ENERGY, ENVIRONMENT, RESTART
+from suite.config.logkeys import CONFIG, COST, DATASET, ENERGY, ENVIRONMENT, RESTART, STATE
 from suite.config.plan import Plan
 from suite.errors import BrokenContract, UserError
 from suite.harness import checkpoint, contract
@@ -30,6 +30,7 @@ from suite.measure.noise import Environment
 from suite.measure.sampler import Sampler
 from suite.record import evidence, system
 from suite.record.mllog import Log
+from suite.record.states import state_sha256
 from suite.record.summary import Summary, summarise
 from suite.record.terminal import Terminal
 from suite.record.tracking import Follower
@@ -131,9 +132,9 @@ class _Run:
         seed = plan.seeds[self.index - 1]
         device = Device(plan.system.device_kind, plan.precision)
         implementation = contract.build(self.session.module, plan.benchmark, self.session.data, seed, device)
+        self.initial(implementation.state_dict())
         if saved:
             implementation.load_state_dict(saved[0])
-        checkpoint.reserve(folder, implementation.state_dict())
         if self.follower:
             self.follower.wait_ready(_MLFLOW_WAIT_S)
         before = noise.before(self.session.machine)
@@ -147,6 +148,7 @@ class _Run:
             folder=folder,
             tick=self.terminal.tick,
             interrupted=interrupted,
+            keep_states=plan.checkpoints == "keep",
         )
         if not log.has(keys.RUN_START):
             log.stop(keys.INIT_STOP)
@@ -158,6 +160,14 @@ class _Run:
             self.sampler.stop()
         samples = read_samples(folder / evidence.POWER)
         self.environment("during", noise.during(self.session.machine, before, samples))
+
+    def initial(self, state: Mapping[str, np.ndarray]) -> None:
+        """Log the sum of the state that training begins from, once; make sure that there is room for states."""
+        if not self.log.has(keys.RUN_START):
+            self.log.event(STATE, state_sha256(state), samples_count=0)
+        plan = self.session.plan
+        kept = checkpoint.evaluations(plan.benchmark) if plan.checkpoints == "keep" else 0
+        checkpoint.reserve(self.folder, state, kept)
 
     def restart(self) -> tuple[dict[str, np.ndarray], int] | None:
         """Log that the run goes on, and return the last checkpoint's state and samples if there is one."""

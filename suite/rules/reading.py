@@ -20,6 +20,7 @@ from suite.record import mllog
 from suite.record.evidence import CONFIG, LOG, MANIFEST, POWER, PREDICTIONS, SEALED, SYSTEM, Digest, digest
 from suite.record.mllog import Line
 from suite.record.parsing import KeyPath, MalformedError, decoded, json_object, json_value, yaml_mapping
+from suite.record.states import is_kept
 from suite.rules.finding import MAX_FINDINGS, Checks, Finding
 from suite.rules.timeline import Timeline, timeline
 from suite.store.disk import UnsafeFile, read_safely, reason
@@ -33,6 +34,7 @@ LIMITS = {
     PREDICTIONS: (32 << 20, 1 << 20),
     MANIFEST: (10 << 20, 1 << 10),
 }
+MAX_KEPT = 10_000  # states of a run
 LINK = "a symbolic link"
 WAIVERS = "waivers.yaml"  # beside the evidence: what a submitter asks for, see `suite.rules.waivers`
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
@@ -104,13 +106,15 @@ class Evidence:
         return made
 
     def _survey(self, folder: Path) -> None:
+        kept = 0
         for at, (path, odd) in enumerate(entries(folder)):
-            if at >= MAX_FINDINGS:
-                self.unsafe.append(_unsafe(".", f"more than {MAX_FINDINGS} entries"))
+            kept += is_kept(path)
+            if at - kept >= MAX_FINDINGS or kept > MAX_KEPT:
+                self.unsafe.append(_unsafe(".", f"more than {MAX_FINDINGS} entries, or {MAX_KEPT} states"))
                 return
             if odd == LINK or (odd and path not in LIMITS):  # which are read, and then refused
                 self.unsafe.append(_unsafe(path, odd))
-            elif path not in LIMITS and path != WAIVERS:
+            elif path not in LIMITS and path != WAIVERS and not is_kept(path):
                 self.others.append(path)
 
     def _malformed(self, name: str, error: MalformedError) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from suite.record.evidence import LOG
 from suite.record.parsing import MalformedError, json_object
+from suite.record.states import SMALL
 from suite.rules.finding import Finding
 from suite.rules.reading import LIMITS
 from suite.store.disk import UnsafeFile, read_safely, reason
@@ -25,7 +26,7 @@ SEAL = "submission.json"
 SIGNATURE = "submission.json.sig"  # of the seal, by `ssh-keygen -Y sign`
 MAX_BYTES = 16 << 20  # of the seal
 MAX_FILES = 50_000
-MAX_FILE_BYTES = max(limit for limit, _ in LIMITS.values())
+MAX_FILE_BYTES = max(SMALL, *(limit for limit, _ in LIMITS.values()))
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}\Z")  # of a submitter, a system, a benchmark's folder
 
 RESULT = re.compile(r"result_(0|[1-9][0-9]{0,3})\.txt\Z")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from mlperf_logging.mllog import constants as keys
 
-from suite.config.logkeys import COST, ENERGY, HEAD, RESTART, TRACKED
+from suite.config.logkeys import COST, ENERGY, HEAD, RESTART, STATE, TRACKED
 from suite.record.evidence import LOG
 from suite.record.mllog import Line, evaluations
 from suite.record.parsing import number
@@ -90,7 +90,7 @@ def _place(key: str, state: str | None) -> tuple[tuple[str | None, ...], str | N
         return DURING_RUN, "running"
     if key == TRACKED:
         return ("training",), state
-    if key in HEAD:
+    if key in (*HEAD, STATE):
         return (HEAD_STATE,), state
     if key in TAIL:
         return ("stopped",), "stopped"

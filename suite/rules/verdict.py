@@ -16,7 +16,19 @@ from suite.record.parsing import MalformedError, text
 from suite.record.scoring import olympic_mean
 from suite.record.summary import Summary, summarise
 from suite.record.system import KEYS
-from suite.rules import benchmark, copies, hyperparameters, log, measurement, package, quality, rounds, runs, system
+from suite.rules import (
+    audit,
+    benchmark,
+    copies,
+    hyperparameters,
+    log,
+    measurement,
+    package,
+    quality,
+    rounds,
+    runs,
+    system,
+)
 from suite.rules.claims import SEALED, Sealed
 from suite.rules.convergence import Convergence, convergence
 from suite.rules.finding import Finding, Progress, Verdict, verdict_of
@@ -26,7 +38,7 @@ from suite.rules.submission import FOLDERS, Result, check_size, join, survey
 from suite.store.disk import UnsafeFile
 
 # Imported, each registers its checks.
-CHAPTERS = (package, log, benchmark, hyperparameters, system, runs, rounds, copies, quality, measurement)
+CHAPTERS = (package, log, benchmark, hyperparameters, system, runs, rounds, copies, quality, measurement, audit)
 
 
 @dataclass(frozen=True)

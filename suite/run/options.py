@@ -25,7 +25,7 @@ from suite.run.resuming import stored
 MULTIRUN = ("-m", "--multirun")
 GROUPS = ("task", "framework", "hw")  # each names a file of the folder of conf/ that is called like it
 VERBATIM = ("out", "data_dir", "resume", "submitter", "token")
-TEXTS = (*VERBATIM, "scale", "division", "category")
+TEXTS = (*VERBATIM, "scale", "division", "category", "checkpoints")
 OF_SYSTEM = tuple(name for name in System.model_fields if name != "name")
 OF_BENCHMARK = tuple(
     name
@@ -56,6 +56,7 @@ class Options:
     data_dir: str | None
     resume: str | None
     dry_run: bool
+    checkpoints: str
     mlflow: bool
     submitter: str
     division: str

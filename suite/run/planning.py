@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 import uuid
 from pathlib import Path
+from typing import cast, get_args
 
 from suite import config
-from suite.config.plan import Plan
+from suite.config.plan import Kept, Plan
 from suite.errors import UserError, unknown
 from suite.harness import seeds
 from suite.measure import machine
@@ -26,6 +27,8 @@ def from_options(options: Options, found: Machine) -> Plan:
             raise UserError(f"{name}={value} is not a whole number")
     if options.division not in DIVISIONS:
         raise unknown("division", str(options.division), DIVISIONS)
+    if options.checkpoints not in (allowed := get_args(Kept)):
+        raise unknown("checkpoints", str(options.checkpoints), allowed)
     if options.category not in STATUSES:
         raise unknown("category", str(options.category), STATUSES)
     system = machine.resolve(config.system(options.hw, options.system), found)
@@ -46,6 +49,7 @@ def from_options(options: Options, found: Machine) -> Plan:
         division=options.division,
         status=STATUSES[options.category],
         out=Path(out),
+        checkpoints=cast(Kept, options.checkpoints),
     )
 
 

@@ -38,9 +38,11 @@ def from_evidence(out: Path, given: Mapping[str, Any]) -> Plan:
     `given` holds the options on the command line. Raises UserError where one contradicts the stored run, and where it
     would have to change it.
     """
-    values = {"division": DIVISIONS[0], "status": STATUSES["research"]} | stored(out)  # older evidence lacks them
+    lacking = {"division": DIVISIONS[0], "status": STATUSES["research"], "checkpoints": "last"}  # in older evidence
+    values = lacking | stored(out)
     known = {
         **{name: values[name] for name in ("task", "scale", "framework", "runs", "submitter", "division")},
+        "checkpoints": values["checkpoints"],
         "category": next(category for category, status in STATUSES.items() if status == values["status"]),
         "hw": values["system"]["name"],
         "seed": values["seeds"][0],
@@ -65,6 +67,7 @@ def from_evidence(out: Path, given: Mapping[str, Any]) -> Plan:
         division=values["division"],
         status=values["status"],
         out=out,
+        checkpoints=values["checkpoints"],
     )
 
 

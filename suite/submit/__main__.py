@@ -21,7 +21,7 @@ from suite.submit.staging import Declared, seal, stage
 
 NOT_WRITTEN = 1
 OPTIONS = (
-    *("org", "division", "category", "runs", "system", "description", "out", "partial", "data_dir", "sign"),
+    *("org", "division", "category", "runs", "system", "description", "out", "partial", "data_dir", "states", "sign"),
     "token",
     *("verify", "signers"),
 )
@@ -48,6 +48,8 @@ nothing; with more runs=, or a description= that fills a gap, it adds them. Noth
   out=FOLDER          default: submissions
   partial=true        write it also when something is missing; submission.json and this command say what
   sign=KEY            sign it with an ssh key (ssh-keygen -Y sign)
+  states=TEXT         where a reviewer gets the states that the runs kept (checkpoints=keep): an address, or "on
+                      request"; small ones go into the submission without it
   data_dir=FOLDER     where datasets lie; default: $SUITE_DATA, else the cache folder
   verify=SUBMISSION   check that a submission is what was sealed; with signers=FILE (ssh's allowed_signers, where ORG
                       stands before its key) also who signed it
@@ -81,7 +83,7 @@ def main(argv: list[str]) -> int:
     results = collect(folders, options.get("system"))
     file = Path(options["description"]) if "description" in options else None
     told = describing.told(file, {each.system for each in results})
-    declared = Declared(org, division, category, options.get("token"), told)
+    declared = Declared(org, division, category, options.get("token"), told, options.get("states"))
     target = Path(options.get("out", "submissions")) / org
     with tempfile.TemporaryDirectory(prefix="suite-submit-") as folder:
         staged = Path(folder) / org

@@ -14,6 +14,7 @@ from suite import __version__
 from suite.errors import UserError
 from suite.record.evidence import LOG
 from suite.record.parsing import MalformedError, json_object
+from suite.record.states import SMALL, STATES
 from suite.rules.claims import MAX_DESCRIPTION
 from suite.rules.reading import WAIVERS
 from suite.rules.seals import SEAL, Seal, findings
@@ -27,13 +28,17 @@ _MAX_WAIVERS = 64 << 10
 
 @dataclass(frozen=True)
 class Declared:
-    """What its owner declares of a submission, `token` that of its round, and `told`: what they tell of each system."""
+    """What its owner declares of a submission, `token` that of its round, and `told`: what they tell of each system.
+
+    `states` says where the states of its runs can be had that the submission does not bring.
+    """
 
     org: str
     division: str
     category: str
     token: str | None
     told: Mapping[str, Mapping[str, str]]
+    states: str | None = None
 
 
 def stored(target: Path, declared: Declared) -> Seal | None:
@@ -70,7 +75,7 @@ def stage(
         _evidence(result, staged)
         _code(result, packed, staged)
         _description(result, declared, staged)
-        places[result.place] = _said(result, packed)
+        places[result.place] = _said(result, packed, _states(result, staged) or declared.states)
     missing = [
         f"systems/{name}.json: {key}"
         for name in sorted({place.split("/")[1] for place in places})
@@ -115,6 +120,21 @@ def _evidence(result: Collected, staged: Path) -> None:
         _waivers(result.folder, place)
 
 
+def _states(result: Collected, staged: Path) -> str | None:
+    """Pack the states that the runs kept where all of them are small; what the seal says of that."""
+    kept = {
+        Path(f"run_{at}", STATES, path.name): path
+        for at, folder in enumerate(result.runs, 1)
+        for path in sorted((folder / STATES).glob("*.npz"))
+    }
+    if not kept or sum(path.stat().st_size for path in kept.values()) > SMALL:
+        return None
+    for name, path in kept.items():
+        (staged / result.place / name).parent.mkdir(parents=True, exist_ok=True)
+        (staged / result.place / name).write_bytes(read_safely(path, SMALL))
+    return f"{STATES}/ of each run"
+
+
 def _waivers(source: Path, place: Path) -> None:
     """What the submitter asks to be waived goes with the evidence."""
     try:
@@ -152,7 +172,7 @@ def _read(path: Path) -> Description:
     return {key: value for key, value in values.items() if isinstance(value, str)}
 
 
-def _said(result: Collected, packed: Code) -> dict[str, Any]:
+def _said(result: Collected, packed: Code, states: str | None) -> dict[str, Any]:
     return {
         "path": result.place,
         "benchmark": result.benchmark.name,
@@ -163,4 +183,5 @@ def _said(result: Collected, packed: Code) -> dict[str, Any]:
         "revision": result.revision,
         "implementation": _implementation(result, packed),
         "code_missing": packed.missing,
+        "states": states,
     }

@@ -12,7 +12,9 @@ from suite.harness import checkpoint
 from suite.harness.checkpoint import Checkpoints
 from suite.harness.implementation import TrainStats
 from suite.harness.loop import Loop
+from suite.record import states
 from suite.record.mllog import Log
+from suite.record.states import state_sha256
 
 MINI = benchmark("image_classification", "mini").model_copy(update={"budget_samples": 10_500})
 
@@ -47,9 +49,11 @@ class Counting:
         return {"samples": np.array(self.samples)}
 
 
-def run(folder, implementation):
+def run(folder, implementation, keep=False):
     log = Log(folder / "log.txt")
-    loop = Loop(MINI, implementation, lambda made: {"accuracy": made[0]}, log, folder, lambda *_: None, lambda: False)
+    loop = Loop(
+        MINI, implementation, lambda made: {"accuracy": made[0]}, log, folder, lambda *_: None, lambda: False, keep
+    )
     return loop.run(0), log.lines
 
 
@@ -58,6 +62,19 @@ def test_a_checkpoint_is_there_before_the_first_evaluation(tmp_path):
     assert reason == "target"
     state, samples = checkpoint.load(tmp_path)
     assert samples == state["samples"] < MINI.evaluation.first
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_each_evaluation_logs_the_sum_of_its_state_and_keeps_it_if_asked_to(tmp_path, keep):
+    _, lines = run(tmp_path, Counting(0.5), keep)
+    evaluations = [line.metadata for line in lines if line.key == "eval_accuracy"]
+    assert [each["samples_count"] for each in evaluations] == [*range(4000, 10_001, 1000), 10_500]
+    sums = [state_sha256({"samples": np.array(each["samples_count"])}) for each in evaluations]
+    assert [each["state_sha256"] for each in evaluations] == sums
+    kept = {int(path.stem): states.read(path) for path in (tmp_path / states.STATES).glob("*")}
+    assert kept.keys() == ({each["samples_count"] for each in evaluations} if keep else set())
+    assert all(state["samples"] == at == samples for samples, (state, at) in kept.items())
+    assert len(kept) <= checkpoint.evaluations(MINI)
 
 
 def test_checkpoints_wait_until_they_are_paid_for(tmp_path, monkeypatch):

@@ -142,6 +142,7 @@ def write_run(
         log = mllog.Log(folder / evidence.LOG)
     _head(log, plan, resolved, folder)
     clock.ms += 5_000
+    log.event(logkeys.STATE, hashlib.sha256(f"{seed} {index}".encode()).hexdigest(), samples_count=0)
     log.stop(keys.INIT_STOP)
     log.start(keys.RUN_START)
     start, samples = clock.ms, 0
@@ -159,7 +160,8 @@ def write_run(
         log.start(keys.EVAL_START, samples_count=samples)
         last = block == evaluations - 1
         clock.ms = start + (RUN_MS if last else cuts[2 * block + 1])
-        _evaluation(log, nearly_right(draw) if last else guesses(draw), samples, folder)
+        state = hashlib.sha256(f"{seed} {index} {samples}".encode()).hexdigest()
+        _evaluation(log, nearly_right(draw) if last else guesses(draw), samples, folder, state)
         log.stop(keys.BLOCK_STOP, samples_count=samples)
     log.stop(keys.RUN_STOP, status=keys.SUCCESS, samples_count=samples, reason="target")
     rows = [Sample(at, None, None, None, 0.5, 0.0, 0.0) for at in range(start, clock.ms + 1, sample_ms)]
@@ -198,12 +200,13 @@ def _head(log: mllog.Log, plan: Plan, resolved: Record, folder: Path) -> None:
     log.event(logkeys.ENVIRONMENT, "quiet", when="before", reasons=[])
 
 
-def _evaluation(log: mllog.Log, predictions: list[int], samples: int, folder: Path) -> None:
+def _evaluation(log: mllog.Log, predictions: list[int], samples: int, folder: Path, state: str) -> None:
     sha256 = evidence.write_predictions(folder / evidence.PREDICTIONS, predictions)
     evidence.keep_predictions(folder / evidence.PREDICTIONS, sha256)
     score = accuracy(predictions)
     metrics = {"accuracy": score}
-    log.event(keys.EVAL_ACCURACY, score, samples_count=samples, metrics=metrics, predictions_sha256=sha256)
+    sums = {"predictions_sha256": sha256, "state_sha256": state}
+    log.event(keys.EVAL_ACCURACY, score, samples_count=samples, metrics=metrics, **sums)
     log.stop(keys.EVAL_STOP, samples_count=samples)
 
 

@@ -7,6 +7,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from mlperf_logging.package_checker.package_checker import check_training_package
@@ -14,9 +15,11 @@ from mlperf_logging.system_desc_checker import system_desc_checker
 
 from suite.errors import UserError
 from suite.mlperf import packages
+from suite.record import states
 from suite.record.system import KEYS, STATUSES
 from suite.review.model import report
 from suite.rules.seals import SEAL
+from suite.submit import staging
 from suite.submit.__main__ import main
 from tests.conftest import is_here
 from tests.rules.conftest import run, sound_run  # noqa: F401
@@ -164,3 +167,39 @@ def test_description_may_speak_of_one_system_alone(submit, told):
     told.write_text(yaml.safe_dump({**values, "cpu_torch": {"cooling": "water"}}))
     assert submit(f"description={told}") == 0
     assert json.loads((submit.folder / "systems" / "cpu_torch.json").read_text())["cooling"] == "water"
+
+
+def test_small_states_are_packed_and_sealed(submit, runs, told, capsys):
+    """A reviewer has them at hand, and finds nothing amiss about them."""
+    for index in (1, 2, 3):
+        path = runs / f"run_{index}" / "states/4000.npz"
+        path.parent.mkdir()
+        states.write(path, {"weight": np.arange(4.0)}, 4000)
+    assert submit(f"description={told}", "states=on request") == 0
+    seal = json.loads((submit.folder / SEAL).read_text())
+    assert f"{PLACE}/run_2/states/4000.npz" in seal["files"]
+    assert [each["states"] for each in seal["results"]] == ["states/ of each run"]
+    made = report(submit.folder)
+    assert (made.verdict, {finding.rule for finding in made.findings} & {"package.5", "package.6"}) == ("pass", set())
+
+
+def test_large_states_stay_out_and_it_is_said_where_they_are(submit, runs, told, monkeypatch):
+    monkeypatch.setattr(staging, "SMALL", 100)
+    path = runs / "run_1" / "states/4000.npz"
+    path.parent.mkdir()
+    states.write(path, {"weight": np.arange(4.0)}, 4000)
+    assert submit(f"description={told}", "states=on request") == 0
+    seal = json.loads((submit.folder / SEAL).read_text())
+    assert not [path for path in seal["files"] if path.endswith(".npz")]
+    assert [each["states"] for each in seal["results"]] == ["on request"]
+
+
+def test_runs_that_cannot_be_audited_are_missing_something(submit, runs, told, capsys):
+    for index in (1, 2, 3):
+        run = Evidence(runs / f"run_{index}")
+        records = [record for record in run.records() if record["key"] != "suite_state"]
+        for record in records:
+            record["metadata"].pop("state_sha256", None)
+        run.write(records)
+    assert submit(f"description={told}") == 1
+    assert "cannot be trained again in part" in capsys.readouterr().out

@@ -9,11 +9,11 @@ from mlperf_logging.mllog import constants as keys
 
 from suite.config import logkeys
 from suite.harness import seeds
-from suite.record import evidence
+from suite.record import evidence, mllog
 from tests.rules.evidence_maker import BENCHMARK, DECLARED, Evidence, write_run
 from tests.rules.mutants.benchmark import hyperparameters, open_division
 from tests.rules.mutants.outcome import interrupted
-from tests.rules.mutants.registry import breaks, breaks_result, index_of, rewrite
+from tests.rules.mutants.registry import breaks, breaks_result, index_of, rewrite, sum_of
 
 
 @breaks("runs.1")
@@ -129,7 +129,10 @@ def two_runs_that_did_not_converge(folder):
 
 
 def copied(folder, change):
-    """Let run_5 be run_1 with the names, the seed and the time stamps of run_5, and `change(its records)`."""
+    """Let run_5 be run_1 with the names, the seed and the time stamps of run_5, and `change(its records)`.
+
+    The sums of its states, which nobody can hold to anything but a training, are invented.
+    """
     shutil.copy(folder / "run_1" / evidence.PREDICTIONS, folder / "run_5")
     own, copy = Evidence(folder / "run_5"), Evidence(folder / "run_1").records()
     names = {record["key"]: record for record in own.records()}
@@ -137,6 +140,11 @@ def copied(folder, change):
         record["time_ms"] += 3_600_000
         if record["key"] in (logkeys.CONFIG, keys.SEED, logkeys.ENERGY, logkeys.COST):
             record["value"], record["metadata"] = names[record["key"]]["value"], names[record["key"]]["metadata"]
+        if record["key"] == logkeys.STATE:
+            record["value"] = sum_of(own.folder / evidence.CONFIG)
+        elif "state_sha256" in record["metadata"]:
+            invented = f"{record['metadata']['samples_count']} of another"
+            record["metadata"]["state_sha256"] = mllog.line_hash(invented.encode())
     change(copy)
     own.write(copy)
     power = (folder / "run_1" / evidence.POWER).read_text().splitlines()

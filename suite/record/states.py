@@ -1,0 +1,123 @@
+"""States of a training as files without pickle, and the sum that names a state: what an audit goes on from.
+
+A run logs the sum of its initial state and of that at each evaluation; with `checkpoints=keep` it keeps the latter in
+the folder `states` of its evidence. To log such sums, and to train from one to the next again, is proof-of-learning
+(Jia et al. 2021, IEEE S&P, "Proof-of-Learning: Definitions and Practice").
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import io
+import os
+import re
+import struct
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from suite.store.disk import partial
+from suite.store.task import KINDS
+
+STATES = "states"  # the folder of a run's evidence
+SMALL = 64 << 20  # bytes: a result whose states are smaller in all brings them with its submission
+LONGEST_NAME = 200  # characters of an array's name in a state
+
+_NAME = re.compile(rf"{STATES}/(0|[1-9][0-9]{{0,17}})\.npz\Z")
+_SAMPLES, _PREFIX, _SUFFIX = "samples", "state/", ".npy"
+_MAX_ARRAYS = 100_000
+_MAX_HEADER = 10_000  # bytes, of an array
+
+State = dict[str, np.ndarray]
+
+
+class BadState(ValueError):
+    """A file that is not a state as `write` makes it."""
+
+
+def state_sha256(state: Mapping[str, np.ndarray]) -> str:
+    """The sum of a state: sha256 over its arrays in the order of their names.
+
+    Of each array the name and the `dtype.str`, each as UTF-8 after its length; the number of dimensions and each of
+    them; and the elements' bytes in C order. Lengths and dimensions are unsigned 64-bit little-endian numbers.
+    """
+    found = hashlib.sha256()
+    for name in sorted(state):
+        array = state[name]
+        for text in (name.encode(), array.dtype.str.encode()):
+            found.update(struct.pack("<Q", len(text)) + text)
+        found.update(struct.pack(f"<{1 + array.ndim}Q", array.ndim, *array.shape))
+        if array.nbytes:
+            found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return found.hexdigest()
+
+
+def path_of(folder: Path, samples: int) -> Path:
+    """Where the evidence in `folder` keeps the state after `samples` samples."""
+    return folder / STATES / f"{samples}.npz"
+
+
+def is_kept(path: str) -> bool:
+    """Whether `path`, relative to a run's evidence, is that of a kept state, or of their folder."""
+    return path == STATES or _NAME.match(path) is not None
+
+
+def write(path: Path, state: Mapping[str, np.ndarray], samples: int) -> None:
+    """Make `path` the file of a state; a kill or a power cut in the middle leaves what was there before."""
+    part = partial(path)
+    with part.open("wb") as file:
+        arrays = {f"{_PREFIX}{name}": array for name, array in state.items()}
+        np.savez(file, allow_pickle=False, **arrays, **{_SAMPLES: np.array(samples)})
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def read(path: Path, limit: int | None = None) -> tuple[State, int]:
+    """The state in a file, and the samples after which it was taken. No part of a stranger's file is run or unpacked.
+
+    Raises BadState for a file that `write` did not make, and for one of more than `limit` bytes; OSError.
+    """
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if limit is not None and size > limit:
+            raise BadState(f"more than {limit} bytes")
+        try:
+            with zipfile.ZipFile(file) as archive:
+                members = archive.infolist()
+                if len(members) > _MAX_ARRAYS or sum(each.file_size for each in members) > size:
+                    raise BadState(f"more than {_MAX_ARRAYS} arrays, or arrays of more than the file")
+                arrays = dict(_array(archive, each) for each in members)
+        except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, UnicodeError) as error:
+            raise BadState(str(error) or type(error).__name__) from error
+    samples = arrays.pop(_SAMPLES, None)
+    if samples is None or samples.shape or samples.dtype.kind not in "iu" or samples < 0:
+        raise BadState("no number of samples")
+    if len(arrays) + 1 < len(members) or not all(name.startswith(_PREFIX) for name in arrays):
+        raise BadState("an array that is no part of a state")
+    return {name.removeprefix(_PREFIX): array for name, array in arrays.items()}, int(samples)
+
+
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> tuple[str, np.ndarray]:
+    """Name and content of an uncompressed .npy: its header is read as a literal, its bytes are as many as that says."""
+    name = member.filename
+    if member.compress_type != zipfile.ZIP_STORED or not name.endswith(_SUFFIX) or len(name) > LONGEST_NAME + 20:
+        raise BadState(f"{name!r:.100} is no array that was stored as it is")
+    content = io.BytesIO(archive.read(member))
+    try:
+        version = np.lib.format.read_magic(content)
+        size = struct.unpack("<H", content.read(2))[0] if version == (1, 0) else struct.unpack("<I", content.read(4))[0]
+        if size > _MAX_HEADER:
+            raise BadState(f"{name!r:.100} has a header of {size} bytes")
+        header = ast.literal_eval(content.read(size).decode())
+        dtype, shape, fortran = np.dtype(header["descr"]), tuple(header["shape"]), header["fortran_order"]
+        if dtype.kind not in KINDS or not all(type(each) is int and each >= 0 for each in shape):
+            raise BadState(f"{name!r:.100} is of dtype {dtype} and shape {shape}")
+        elements = np.frombuffer(content.getbuffer()[content.tell() :], dtype)
+        array = elements.reshape(shape, order="F" if fortran is True else "C").copy()
+    except (ValueError, TypeError, KeyError, SyntaxError, MemoryError, RecursionError, struct.error) as error:
+        raise error if isinstance(error, BadState) else BadState(f"{name!r:.100}: {error}") from error
+    return name.removesuffix(_SUFFIX), array

@@ -1,0 +1,60 @@
+"""Checks of the chapter "Audit": the sums of states by which a part of a run can be trained again (`suite.audit`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from mlperf_logging.mllog import constants as keys
+
+from suite.config.logkeys import STATE
+from suite.record.evidence import LOG
+from suite.record.mllog import Line
+from suite.rules.finding import Finding
+from suite.rules.reading import RESULT, RUN, Evidence
+
+STATE_SHA256 = "state_sha256"  # of an evaluation's metadata
+
+_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+_AS_WRITTEN = "submit the log as the suite wrote it"
+
+
+def sum_of(line: Line | None) -> str | None:
+    """The sum of a state that `line` logs: the initial one's, or that of an evaluation. None if there is none."""
+    found = None if line is None else line.value if line.key == STATE else line.metadata.get(STATE_SHA256)
+    return found if isinstance(found, str) and _SHA256.match(found) else None
+
+
+@RUN.rule("audit.1")
+def states_logged(run: Evidence) -> Iterator[Finding]:
+    """The sum of the state is logged at the start and at each evaluation. A run of an older suite has none of them."""
+    initial, evaluations = run.lines_of.get(STATE, []), run.lines_of.get(keys.EVAL_ACCURACY, [])
+    if not initial and not any(STATE_SHA256 in line.metadata for line in evaluations):
+        if run.readable and evaluations:
+            expected = f"{STATE}, and {STATE_SHA256} at each evaluation"
+            mend = "none: its runs cannot be trained again in part; a run of this suite can"
+            yield Finding(LOG, None, expected, "none", mend, "note")
+        return
+    if run.readable and len(initial) != 1:
+        yield Finding(LOG, initial[1].number if initial else None, f"one {STATE}", len(initial), _AS_WRITTEN)
+    for line in (*initial, *evaluations):
+        if sum_of(line) is None:
+            found = line.value if line.key == STATE else line.metadata.get(STATE_SHA256)
+            yield Finding(LOG, line.number, "the sha256 of the state", found, _AS_WRITTEN)
+
+
+@RESULT.rule("audit.2")
+def states_differ(runs: Sequence[Evidence]) -> Iterator[Finding]:
+    """No state comes twice: not in two runs, and in one only at the same samples, which a restart repeats."""
+    first: dict[str, tuple[str, Line]] = {}
+    for run in runs:
+        for line in (*run.lines_of.get(STATE, []), *run.lines_of.get(keys.EVAL_ACCURACY, [])):
+            if (found := sum_of(line)) is None:
+                continue
+            label, before = first.setdefault(found, (run.label, line))
+            again = line.metadata.get(keys.SAMPLES_COUNT) == before.metadata.get(keys.SAMPLES_COUNT)
+            if label != run.label or not again:
+                where = f"{label}/{LOG}" if label else LOG
+                file = f"{run.label}/{LOG}" if run.label else LOG
+                mend = "submit runs of the suite, each with its own seed"
+                yield Finding(file, line.number, "a state of its own", f"that of {where}:{before.number}", mend)
