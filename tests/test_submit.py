@@ -51,7 +51,8 @@ def test_all_that_is_missing_is_listed_at_once_and_nothing_is_written(submit, ru
     assert any("cooling" in each for each in missing)
     assert any("3 runs" in each for each in missing)
     assert "partial" in capsys.readouterr().out
-    assert review([str(submit.folder)]) == 0
+    assert review([str(submit.folder)]) == 1
+    assert {f.rule for f in report(submit.folder).findings if f.severity == "fail"} == {"package.9"}  # of changed code
 
 
 def test_what_breaks_a_rule_is_never_written(submit, runs, told, capsys):

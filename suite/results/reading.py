@@ -18,13 +18,13 @@ from suite.review.drawn import history_of
 from suite.review.model import SUITE, Report, report
 from suite.rules.claims import SPELLED, UNDECIDED, UNNAMED
 from suite.rules.finding import Finding, Progress, verdict_of
-from suite.rules.seals import NAME, SEAL, Seal
+from suite.rules.seals import NAME, RESULTS, SEAL, Seal
 from suite.rules.verdict import ResultReview, RunReview
 from suite.store.disk import UnsafeFile
 
 UNKNOWN = "not known"
 _BOUND = 1e15
-SEALED = ("package.6", "package.7")  # a breach of these is one of every result below the seal
+SEALED = ("package.6", "package.7", "package.8", "package.9")  # a breach of these is one of every result below the seal
 
 
 @dataclass(frozen=True)
@@ -144,10 +144,14 @@ def _declared(root: Path, result: ResultReview) -> dict[str, str]:
 
 
 def _seals(root: Path, path: str) -> list[str]:
-    """The folders above a result, relative to `root`, that hold a seal."""
+    """The folders above a result, relative to `root`, that hold a seal, or should for it lies in their results/."""
     parts = PurePosixPath(path).parts
     folders = ["/".join(parts[:depth]) for depth in range(len(parts) + 1)]
-    return [folder for folder in folders if (root / folder / SEAL).is_file()]
+    return [
+        folder
+        for folder, below in zip(folders, [*parts, ""], strict=True)
+        if below == RESULTS or (root / folder / SEAL).is_file()
+    ]
 
 
 def _within(finding: Finding, folder: str) -> bool:

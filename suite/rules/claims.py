@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ SPELLED = {
     "preview": "Preview",
 }
 MAX_DESCRIPTION = 1 << 20
+_REVISION = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?\Z")
 
 _AS_WRITTEN = "submit the package as suite submit wrote it"
 
@@ -46,6 +48,12 @@ SEALED: Checks[Sealed] = Checks()
 def folder_of(benchmark: str) -> str:
     """The folder of a benchmark: `task-scale`."""
     return benchmark.replace("/", "-")
+
+
+def revision_of(run: Evidence) -> str | None:
+    """The git revision that a run was made from, None if it names none."""
+    value = run.described("git", "revision")
+    return value if isinstance(value, str) and _REVISION.match(value) else None
 
 
 def fitting(org: str, division: str, category: str) -> dict[str, tuple[str | None, ...]]:
@@ -82,14 +90,14 @@ def true_to_its_runs(package: Sealed) -> Iterator[Finding]:
 def _result(claimed: Mapping[str, Any], runs: Sequence[Evidence]) -> Iterator[Finding]:
     """Where an entry of the seal, or the name of its folder, is not of these runs."""
     _, system, folder = claimed["path"].split("/")
-    benchmark, revision = runs[0].value(keys.SUBMISSION_BENCHMARK), runs[0].described("git", "revision")
+    benchmark = runs[0].value(keys.SUBMISSION_BENCHMARK)
     facts = {
         "benchmark": benchmark,
         "system": system,
         "framework": runs[0].configured("framework"),
         "runs": len(runs),
         "result_id": runs[0].configured("result_id"),
-        **({"revision": revision} if claimed.get("revision") is not None else {}),
+        "revision": revision_of(runs[0]),
     }
     for name, fact in facts.items():
         if not same(fact, claimed.get(name)):

@@ -28,9 +28,12 @@ MAX_BYTES = 16 << 20  # of the seal
 MAX_FILES = 50_000
 MAX_FILE_BYTES = max(SMALL, *(limit for limit, _ in LIMITS.values()))
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}\Z")  # of a submitter, a system, a benchmark's folder
+RESULTS = "results"
+BESIDE = ("systems", "benchmarks")  # the folders that stand beside the results
 
 RESULT = re.compile(r"result_(0|[1-9][0-9]{0,3})\.txt\Z")
 _LOG = re.compile(rf"(results/[^/]+/[^/]+)/run_([1-9][0-9]{{0,3}})/{re.escape(LOG)}\Z")
+_PLACE = re.compile(r"systems/[^/]+\.json\Z|benchmarks/[^/]+/implementations/[^/]+/.")
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _AS_WRITTEN = "submit the package as suite submit wrote it"
 
@@ -100,6 +103,20 @@ def findings(folder: Path) -> Iterator[Finding]:
         if found != seal.files[path]:
             yield Finding(path, None, f"sha256 {seal.files[path]}, as {SEAL} has it", found, _AS_WRITTEN)
     yield from _copies(seal.files)
+
+
+def strays(folder: Path) -> Iterator[Finding]:
+    """What stands in the submission in `folder` where its layout has nothing: also an empty folder, or another case."""
+    with os.scandir(folder) as entries:
+        there = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in islice(entries, MAX_FILES))
+    for name, is_folder in there:
+        if name not in ((RESULTS, *BESIDE) if is_folder else (SEAL, SIGNATURE)):
+            expected = f"only {SEAL}, its signature, {RESULTS}/, {'/, '.join(BESIDE)}/"
+            yield Finding(name, None, expected, "a folder" if is_folder else "a file", _AS_WRITTEN)
+    for path in sorted(islice(_files(folder), MAX_FILES)):
+        if path.partition("/")[0] in BESIDE and not _PLACE.match(path):
+            expected = "systems/SYSTEM.json, or benchmarks/BENCHMARK/implementations/REVISION/..."
+            yield Finding(path, None, expected, "another file", _AS_WRITTEN)
 
 
 def _copies(files: Mapping[str, str]) -> Iterator[Finding]:

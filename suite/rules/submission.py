@@ -18,6 +18,7 @@ MAX_ENTRIES = 50_000
 MAX_BYTES = 1 << 30  # of evidence: runs are compared with each other
 
 _RUN_FOLDER = re.compile(r"run_[1-9][0-9]{0,3}\Z")
+_LAYOUT = "submit the package as suite submit wrote it"
 _GIVE = "give the out= folder of python -m suite.run, or a folder that holds such folders"
 
 
@@ -36,21 +37,22 @@ class Result:
 class Submission:
     """What lies in `root`.
 
-    `waivers` are the folders that hold a waivers.yaml, `sealed` those that hold a submission.json. `unsafe` are the
-    links and special files outside evidence, with what they are; `others` is what else lies beside the runs of a
-    result. Relative paths.
+    `waivers` are the folders that hold a waivers.yaml, `sealed` those that hold a submission.json, `unsealed` those
+    that are laid out as if they did. `unsafe` are the links and special files outside evidence, with what they are;
+    `others` is what else lies beside the runs of a result. Relative paths.
     """
 
     root: Path
     results: list[Result] = field(default_factory=list)
     waivers: list[str] = field(default_factory=list)
     sealed: list[str] = field(default_factory=list)
+    unsealed: list[str] = field(default_factory=list)
     unsafe: dict[str, str] = field(default_factory=dict)
     others: list[str] = field(default_factory=list)
 
     def package_of(self, path: str) -> str:
         """The folder whose submission.json lies nearest above `path`; what no seal lies above is one package, ""."""
-        above = (folder for folder in self.sealed if not folder or f"{path}/".startswith(f"{folder}/"))
+        above = (folder for folder in self.sealed if folder == path or is_below(path, folder))
         return max(above, key=len, default="")
 
 
@@ -79,11 +81,29 @@ def as_sealed(submission: Submission) -> Iterator[Finding]:
     for folder in submission.sealed:
         for finding in seals.findings(submission.root / folder):
             yield replace(finding, file=join(folder, finding.file))
+        if any(is_below(folder, other) for other in submission.sealed):
+            yield Finding(join(folder, seals.SEAL), None, "one seal, over all of a package", "one within it", _LAYOUT)
+    for folder in submission.unsealed:
+        expected = f"a seal beside {seals.RESULTS}/, over all of the package"
+        yield Finding(join(folder, seals.SEAL), None, expected, "no such file", _LAYOUT)
+
+
+@FOLDERS.rule("package.8")
+def laid_out(submission: Submission) -> Iterator[Finding]:
+    """Nothing stands in a sealed package that is not of its layout."""
+    for folder in submission.sealed:
+        for finding in seals.strays(submission.root / folder):
+            yield replace(finding, file=join(folder, finding.file))
 
 
 def join(folder: str, name: str) -> str:
     """`folder/name`, or `name` where the folder is the one that is reviewed."""
     return f"{folder}/{name}" if folder and name else folder or name
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Whether a relative path lies in the folder, or in one of its folders."""
+    return path.startswith(f"{folder}/") if folder else bool(path)
 
 
 def survey(root: Path) -> Submission:
@@ -114,6 +134,8 @@ def survey(root: Path) -> Submission:
             found.waivers.append(path)
         if seals.SEAL in names:
             found.sealed.append(path)
+        elif seals.RESULTS in (lower := {name.lower() for name in folders}) and lower & {*seals.BESIDE}:
+            found.unsealed.append(path)
         if runs or LIMITS.keys() & names:
             labels = tuple(sorted(runs, key=lambda name: int(name[4:]))) or ("",)
             found.results.append(Result(path, labels))

@@ -19,6 +19,7 @@ from suite.record.system import KEYS
 from suite.rules import (
     audit,
     benchmark,
+    code,
     copies,
     hyperparameters,
     log,
@@ -38,7 +39,7 @@ from suite.rules.submission import FOLDERS, Result, check_size, join, survey
 from suite.store.disk import UnsafeFile
 
 # Imported, each registers its checks.
-CHAPTERS = (package, log, benchmark, hyperparameters, system, runs, rounds, copies, quality, measurement, audit)
+CHAPTERS = (package, code, log, benchmark, hyperparameters, system, runs, rounds, copies, quality, measurement, audit)
 
 
 @dataclass(frozen=True)

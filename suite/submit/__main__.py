@@ -88,6 +88,7 @@ def main(argv: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="suite-submit-") as folder:
         staged = Path(folder) / org
         places, missing = stage(results, declared, target, staged)
+        seal(staged, declared, places)
         checked = check(staged, results, declared, options.get("data_dir"))
         checked.missing[:0] = missing
         if checked.broken or (checked.missing and partial == "false"):

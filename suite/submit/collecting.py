@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from mlperf_logging.mllog import constants as keys
 
@@ -13,7 +12,7 @@ from suite.config.models import Benchmark
 from suite.errors import UserError, shown
 from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.record.parsing import text
-from suite.rules.claims import UNNAMED, folder_of
+from suite.rules.claims import UNNAMED, folder_of, revision_of
 from suite.rules.reading import Evidence
 from suite.rules.seals import NAME
 from suite.rules.submission import survey
@@ -99,12 +98,7 @@ def _collected(folder: Path, labels: tuple[str, ...], system: str | None) -> Col
         org=text(first.value(keys.SUBMISSION_ORG)) or UNNAMED,
         division=text(first.value(keys.SUBMISSION_DIVISION)) or UNNAMED,
         status=text(first.value(keys.SUBMISSION_STATUS)) or UNNAMED,
-        revision=_revision(first.described("git", "revision")),
+        revision=revision_of(first),
         dirty=first.described("git", "dirty") is not False,
         description={k: v for k, v in description.items() if isinstance(v, str)} if description else {},
     )
-
-
-def _revision(value: Any) -> str | None:
-    sound = isinstance(value, str) and len(value) in (40, 64) and not set(value) - set("0123456789abcdef")
-    return value if sound else None

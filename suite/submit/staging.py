@@ -16,6 +16,7 @@ from suite.record.evidence import LOG
 from suite.record.parsing import MalformedError, json_object
 from suite.record.states import SMALL, STATES
 from suite.rules.claims import MAX_DESCRIPTION
+from suite.rules.code import implementation
 from suite.rules.reading import WAIVERS
 from suite.rules.seals import SEAL, Seal, findings
 from suite.store.disk import UnsafeFile, read_safely
@@ -59,8 +60,8 @@ def stage(
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Put what stands at `target` and the new `results` together in the folder `staged`, without a seal.
 
-    Returns what the seal says of each result, and what is missing of descriptions and code. Raises UserError where
-    something would be overwritten.
+    Returns what the seal says of each result, and what is missing of descriptions. Raises UserError where something
+    would be overwritten.
     """
     seal = stored(target, declared)
     for path in seal.files if seal else ():
@@ -81,13 +82,10 @@ def stage(
         for name in sorted({place.split("/")[1] for place in places})
         for key in empty(_read(staged / f"systems/{name}.json"))
     ]
-    missing += [
-        f"{place}: {each['code_missing']}" for place, each in sorted(places.items()) if each.get("code_missing")
-    ]
     return [places[place] for place in sorted(places)], missing
 
 
-def seal(staged: Path, declared: Declared, results: list[dict[str, Any]], missing: list[str]) -> None:
+def seal(staged: Path, declared: Declared, results: list[dict[str, Any]], missing: Sequence[str] = ()) -> None:
     """Write the seal over everything that `staged` holds."""
     files = {
         path.relative_to(staged).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
@@ -101,7 +99,7 @@ def seal(staged: Path, declared: Declared, results: list[dict[str, Any]], missin
         "category": declared.category,
         "token": declared.token,
         "suite_version": __version__,
-        "missing": missing,
+        "missing": [*missing],
         "results": results,
         "files": files,
     }
@@ -145,13 +143,9 @@ def _waivers(source: Path, place: Path) -> None:
 
 def _code(result: Collected, packed: Code, staged: Path) -> None:
     for name, content in packed.files.items():
-        path = staged / _implementation(result, packed) / name
+        path = staged / implementation(result.benchmark.name, packed.name) / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-
-
-def _implementation(result: Collected, packed: Code) -> str:
-    return f"benchmarks/{result.benchmark_folder}/implementations/{packed.name}"
 
 
 def _description(result: Collected, declared: Declared, staged: Path) -> None:
@@ -181,7 +175,7 @@ def _said(result: Collected, packed: Code, states: str | None) -> dict[str, Any]
         "runs": len(result.runs),
         "result_id": result.result_id,
         "revision": result.revision,
-        "implementation": _implementation(result, packed),
+        "implementation": implementation(result.benchmark.name, packed.name),
         "code_missing": packed.missing,
         "states": states,
     }

@@ -22,8 +22,8 @@ def package(sound_result, run, tmp_path):
     folder = tmp_path / "package"
     shutil.copytree(sound_result, folder / "org" / "results" / "five")
     shutil.copytree(run.folder, folder / "org" / "results" / "one")
-    (folder / "org" / "systems").mkdir()
-    (folder / "org" / "systems" / "mine.json").write_text("{}")
+    (folder / "org" / "notes").mkdir()
+    (folder / "org" / "notes" / "mine.json").write_text("{}")
     (folder / "README").write_text("")
     return folder
 

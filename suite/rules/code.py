@@ -1,0 +1,120 @@
+"""The check of the code in a package: what each result says that it ran is there, byte for byte where git knows it."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from suite.config.models import Benchmark
+from suite.record.system import git_output
+from suite.rules.claims import SEALED, Sealed, folder_of, revision_of
+from suite.rules.finding import Finding
+from suite.rules.reading import Evidence
+from suite.rules.seals import MAX_FILE_BYTES, SEAL
+from suite.store.disk import UnsafeFile, read_safely
+
+SHARED = "reference_impls/"
+_AS_WRITTEN = "submit the package as suite submit wrote it"
+
+
+def paths(benchmark: Benchmark) -> list[str]:
+    """Where the code of a benchmark lies: implementations, data and metric, its values and its list of files."""
+    listed = benchmark.dataset.files
+    lists = [f"conf/files/{listed}.txt"] if isinstance(listed, str) else []
+    return [SHARED, f"tasks/{benchmark.task}", f"conf/task/{benchmark.task}.yaml", *lists]
+
+
+def belongs(name: str, task: str) -> bool:
+    """Whether the task needs the file: of `reference_impls/` its own folder, and what lies beside the folders."""
+    return not name.startswith(SHARED) or name.count("/") == 1 or name.startswith(f"{SHARED}{task}/")
+
+
+def implementation(benchmark: str, name: str) -> str:
+    """Where a package holds the code `name`, of a revision its first twelve digits, that `benchmark` was run with."""
+    return f"benchmarks/{folder_of(benchmark)}/implementations/{name}"
+
+
+def blobs(revision: str, benchmark: Benchmark) -> Mapping[str, str]:
+    """Git's object of each file of the benchmark's code at `revision`, by its path in the project.
+
+    Empty where the project's repository does not have the revision, or there is none.
+    """
+    return _blobs(revision, benchmark.task, tuple(paths(benchmark)))
+
+
+@lru_cache(maxsize=256)
+def _blobs(revision: str, task: str, paths: tuple[str, ...]) -> Mapping[str, str]:
+    try:
+        listed = git_output("ls-tree", "-r", "-z", f"{revision}^{{commit}}", "--", *paths).decode()
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return {}
+    entries = (entry.partition("\t") for entry in listed.split("\0") if entry)
+    return {name: told.split()[2] for told, _, name in entries if belongs(name, task)}
+
+
+@SEALED.rule("package.9")
+def code_that_ran(package: Sealed) -> Iterator[Finding]:
+    """Each result's code is in the package, and is that of the revision that its runs name."""
+    for missing in package.seal.missing:
+        yield Finding(SEAL, None, "a complete package", f"missing: {missing}", "complete it with suite submit", "note")
+    places = {str(claimed.get("implementation")) for claimed in package.seal.results}
+    for claimed in package.seal.results:
+        if runs := package.results.get(claimed["path"]):
+            yield from _code(package, claimed, runs[0])
+    for path in sorted(package.seal.files):
+        if path.startswith("benchmarks/") and "/".join(path.split("/")[:4]) not in places:
+            yield Finding(path, None, "code that a result names", "other code", _AS_WRITTEN)
+
+
+def _code(package: Sealed, claimed: Mapping[str, Any], run: Evidence) -> Iterator[Finding]:
+    """Where the code of a result is not what its run names."""
+    revision, where = revision_of(run), claimed["path"]
+    if revision is None or run.described("git", "dirty") is not False or claimed.get("code_missing"):
+        expected = f"the code of {where}, of a git revision without changes"
+        mend = "run it from a clean checkout, and submit those runs"
+        yield Finding(SEAL, None, expected, claimed.get("code_missing") or "another revision's", mend)
+        return
+    if run.benchmark is None:
+        return
+    place = implementation(run.benchmark.name, revision[:12])
+    if claimed.get("implementation") != place:
+        expected = f"{place}, the code of {where}"
+        yield Finding(SEAL, None, expected, claimed.get("implementation"), _AS_WRITTEN)
+        return
+    packed = [path.removeprefix(f"{place}/") for path in package.seal.files if path.startswith(f"{place}/")]
+    known = blobs(revision, run.benchmark)
+    yield from _held(package.folder / place, place, packed, known) if known else _unknown(place, packed, run.benchmark)
+
+
+def _held(folder: Path, place: str, packed: Sequence[str], known: Mapping[str, str]) -> Iterator[Finding]:
+    """Where the packed files are not those of a revision that the reviewer's repository has."""
+    for name in sorted(known.keys() - set(packed)):
+        yield Finding(f"{place}/{name}", None, "the file of the revision", "no such file", _AS_WRITTEN)
+    for name in sorted(packed):
+        if name not in known:
+            yield Finding(f"{place}/{name}", None, "only files of the revision", "another file", _AS_WRITTEN)
+        elif not _is_blob(folder / name, known[name]):
+            yield Finding(f"{place}/{name}", None, f"git object {known[name]}", "other bytes", _AS_WRITTEN)
+
+
+def _unknown(place: str, packed: Sequence[str], benchmark: Benchmark) -> Iterator[Finding]:
+    """What can be said of code of which the reviewer's repository does not have the revision."""
+    for path in paths(benchmark)[:3]:
+        if not any(name == path or name.startswith(f"{path.rstrip('/')}/") for name in packed):
+            yield Finding(f"{place}/{path}", None, "the code that was run", "no such file", _AS_WRITTEN)
+    mend = "git fetch that revision, then review again; or read the code"
+    yield Finding(place, None, "a revision of the reviewer's repository", "another: not held to it", mend, "note")
+
+
+def _is_blob(path: Path, name: str) -> bool:
+    """Whether a file is git's object of this name: the hash of its length and its bytes."""
+    try:
+        content = read_safely(path, MAX_FILE_BYTES)
+    except (UnsafeFile, OSError):
+        return False
+    made = hashlib.sha1 if len(name) == 40 else hashlib.sha256
+    return made(b"blob %d\0%s" % (len(content), content)).hexdigest() == name
