@@ -18,6 +18,7 @@ from suite.record.parsing import TOLERANCE, close
 Departure = tuple[LogLine, str, Any]
 """A line, what was expected, what was found."""
 
+_CUT = 0.0101  # epochs, of which some logs give two decimals only, cut off
 _DATA = Path(__file__).with_name("policy.yaml")
 
 
@@ -42,6 +43,7 @@ class Policy(BaseModel):
     fixed: dict[str, float] = {}
     scaled: dict[str, tuple[float, str]] = {}
     evaluation: Evaluation | None = None
+    target: float | None = None
 
 
 @cache
@@ -91,9 +93,20 @@ def schedule(policy: Policy, lines: list[LogLine]) -> Iterator[Departure]:
         first, slack = (skipped + 1) * step, batch if skip else math.inf
     if places and abs(places[0][1] - first) > slack * (1 + TOLERANCE):
         yield places[0][0], f"the first evaluation at {unit} {first:g}", f"{unit} {places[0][1]:g}"
+    cut = _CUT if all(math.isclose(place, round(place, 2)) for _, place in places) else 0.0
+    since, steps = places[0][1] if places else 0.0, 0
     for (_, before), (line, place) in pairwise(places):
-        if not math.isclose(place - before, step, rel_tol=evaluation.within) and place != before:
-            yield line, f"an evaluation at {unit} {before + step:g}, {step:g} after the last", f"{unit} {place:g}"
+        if place == before:
+            continue
+        steps += 1
+        if not math.isclose(place - since, steps * step, rel_tol=evaluation.within, abs_tol=cut):
+            if not (step < 1 and place % 1 == 0 and 0 < place - before < step + cut):
+                yield (
+                    line,
+                    f"an evaluation at {unit} {since + steps * step:g}, {step:g} after the last",
+                    f"{unit} {place:g}",
+                )
+            since, steps = place, 0
 
 
 def number(value: Any) -> float | None:
@@ -105,6 +118,12 @@ def number(value: Any) -> float | None:
     except (ValueError, OverflowError):
         return None
     return found if math.isfinite(found) else None
+
+
+def place(line: LogLine) -> tuple[float | None, float | None] | None:
+    """Where in the training an evaluation stands: its samples_count and epoch_num; None if it has neither."""
+    found = (_metadata_number(line, "samples_count"), _metadata_number(line, "epoch_num"))
+    return None if found == (None, None) else found
 
 
 def _metadata_number(line: LogLine, key: str) -> float | None:

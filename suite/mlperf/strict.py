@@ -13,6 +13,7 @@ from suite.errors import shown
 from suite.mlperf import policy
 from suite.mlperf.engine import Outcome
 from suite.mlperf.lines import Log, LogLine
+from suite.record.summary import format_count
 from suite.rules.finding import MAX_FINDINGS, Finding
 
 RULES = {
@@ -23,17 +24,22 @@ RULES = {
     "mlperf-strict/timed-run": "A run starts once and stops once: ranks that each log it do so within a second.",
     "mlperf-strict/clock": "Within one writer time does not run backwards.",
     "mlperf-strict/outside-run": "An evaluation that reaches the target lies between run_start and run_stop.",
+    "mlperf-strict/stop": "A run stops at the first evaluation that reaches the target.",
     "mlperf-strict/copy": "No two runs of a package are copies of one another.",
     "mlperf-strict/organisation": "The organisation in the log is the submitter.",
     "mlperf-strict/excused": "Only a run that missed the target may be dropped, not one that breaks a rule.",
 }
 
 OFFLINE = ("minigo", "stable_diffusion")  # their checkpoints are evaluated after the run, by another program
-_EVENTS = frozenset(
-    f"{interval}_{end}" for interval in ("run", "block", "epoch", "eval") for end in ("start", "stop")
-) | {"init_stop", "eval_accuracy"}
+_LATER = (*OFFLINE, "bert")  # where they may be, and the evaluations be logged with the times of the checkpoints
+_EVALUATION = frozenset(("eval_start", "eval_accuracy", "eval_stop"))
+_EVENTS = _EVALUATION | {f"{interval}_{end}" for interval in ("run", "block", "epoch") for end in ("start", "stop")}
+_EVENTS |= {"init_stop"}
+_BEFORE = ("cache_clear", "init_start")  # what each rank does before the run, at its own time
+_FIGURES = "tracked_stats"  # speeds and the like, at any time of writing
 _MOST_EVENTS = 5000  # of a log that are compared with those of others
 _JITTER = 1.0  # seconds by which the ranks of one writer may differ, but for the events that a run logs once
+_ROUNDING = 0.02  # seconds by which two threads of a rank, or two roundings, may differ
 _RANK = re.compile(r"(?<!\S)\[?(?:rank ?)?(\d{1,6})[\]:]+(?!\S)")  # in the prefix of a line
 
 Departure = policy.Departure
@@ -93,7 +99,7 @@ def _cache_clear(of: Subject) -> Iterator[Departure]:
         value = line.value["value"]
         if value is not None and str(value).lower() not in ("true", "1"):
             yield line, "cache_clear true", shown(value)
-        elif start and (line.lineno > start.lineno or line.timestamp > start.timestamp + _JITTER * of.second):
+        elif start and not line.timestamp <= start.timestamp + _JITTER * of.second:
             yield line, f"cache_clear before run_start in line {of.log.number(start.lineno)}", "it comes after"
 
 
@@ -111,20 +117,21 @@ def _status(of: Subject) -> Iterator[Departure]:
 def _clock(of: Subject) -> Iterator[Departure]:
     """A writer is a source file in one rank. Ranks that share both jitter, but for what a run logs once.
 
-    Whoever writes them, the events of a run stand in their order, but for the jitter.
+    Whoever writes them, the events of a run stand in their order, but for the jitter; evaluations that may be made
+    later stand in an order of their own, with the run_stop that follows from them.
     """
     if of.benchmark in OFFLINE:
         return
     prefixes = of.log.prefixes()
     last: dict[Any, LogLine] = {}
-    for line in of.lines:
-        metadata = line.value["metadata"]
+    for line in _in_order(of):
         rank = _RANK.search(prefixes[line.lineno])
-        writer = (rank and int(rank[1]), shown(metadata.get("file")) if isinstance(metadata, dict) else None)
-        allowed: dict[Any, float] = {writer: _JITTER * of.second}
+        writer = (rank and int(rank[1]), _file(line))
+        late = of.benchmark in _LATER and (line.key in _EVALUATION or line.key == "run_stop")
+        allowed: dict[Any, float] = {(writer, late): _JITTER}
         if line.key in _EVENTS:
-            allowed |= {("once", *writer): 0, "events": _JITTER * of.second}
-        before = [last[stream] for stream, most in allowed.items() if _behind(line, last.get(stream), most)]
+            allowed |= {("once", writer, late): _ROUNDING, ("events", late): _JITTER}
+        before = [last[of_one] for of_one, most in allowed.items() if _behind(line, last.get(of_one), most * of.second)]
         if before:
             number = of.log.number(before[0].lineno)
             expected = f"no earlier than {before[0].timestamp:.0f} of {before[0].key} in line {number}"
@@ -132,9 +139,37 @@ def _clock(of: Subject) -> Iterator[Departure]:
         last |= dict.fromkeys(allowed, line)
 
 
+def _in_order(of: Subject) -> Iterator[LogLine]:
+    """The lines whose order tells: those up to the last run_stop, of what each rank does before the run the earliest.
+
+    Where all settings of a file are of the time after the run, a program wrote them from the run's output: only the
+    events, which have the times at which they happened, tell there.
+    """
+    stop = next((line for line in reversed(of.lines) if line.key == "run_stop"), None)
+    earliest = [min(lines, key=_time) for key in _BEFORE if (lines := [line for line in of.lines if line.key == key])]
+    settings = [line for line in of.lines if line.key not in (*_EVENTS, *_BEFORE, _FIGURES)]
+    during = {_file(line) for line in settings if stop is None or not line.timestamp >= stop.timestamp}
+    told = [line for line in settings if _file(line) in during]
+    chosen = {id(line) for line in (*earliest, *told)}
+    for line in of.lines:
+        if line.key in _EVENTS or id(line) in chosen:
+            yield line
+        if line is stop:
+            return
+
+
 def _behind(line: LogLine, before: LogLine | None, most: float) -> bool:
     """Whether `line` is more than `most` earlier than the line before, or one of the two has no time."""
     return before is not None and not before.timestamp - line.timestamp <= most
+
+
+def _time(line: LogLine) -> float:
+    return line.timestamp
+
+
+def _file(line: LogLine) -> str | None:
+    metadata = line.value["metadata"]
+    return shown(metadata.get("file")) if isinstance(metadata, dict) else None
 
 
 def _timed_run(of: Subject) -> Iterator[Departure]:
@@ -152,12 +187,37 @@ def _outside_run(of: Subject) -> Iterator[Departure]:
     if not (timed and of.passing) or of.benchmark in OFFLINE:
         return
     start, stop = timed
+    rounding = _ROUNDING * of.second
     if not any(
-        start.lineno < line.lineno < stop.lineno and start.timestamp <= line.timestamp <= stop.timestamp
+        start.lineno < line.lineno < stop.lineno
+        and start.timestamp - rounding <= line.timestamp <= stop.timestamp + rounding
         for line in of.passing
     ):
         where = f"lines {of.log.number(start.lineno)} and {of.log.number(stop.lineno)}"
         yield of.passing[0], f"a passing evaluation between run_start and run_stop, {where}", "none of them is"
+
+
+def _stop(of: Subject) -> Iterator[Departure]:
+    """An evaluation may stand there for each rank. Of the open division the rule files know no target."""
+    known = policy.policy(of.benchmark, of.ruleset)
+    target = known.target if known else None
+    passing = [line for line in of.passing if target is None or _number(line) >= target]
+    if not (of.closed and passing) or of.benchmark in OFFLINE:
+        return
+    first, place = passing[0], policy.place(passing[0])
+    later = {
+        policy.place(line)
+        for line in of.lines
+        if line.key == first.key and line.lineno > first.lineno and policy.place(line) != place
+    }
+    if later:
+        more = format_count(len(later), "more evaluation")
+        yield first, "run_stop after the first evaluation that reaches the target", f"{more} after this one"
+
+
+def _number(line: LogLine) -> float:
+    value = policy.number(line.value["value"])
+    return math.nan if value is None else value
 
 
 _CHECKS: tuple[tuple[str, Callable[[Subject], Iterator[Departure]], str], ...] = (
@@ -168,6 +228,7 @@ _CHECKS: tuple[tuple[str, Callable[[Subject], Iterator[Departure]], str], ...] =
     ("timed-run", _timed_run, "log run_start and run_stop once, from the rank that times the run"),
     ("clock", _clock, "submit the log with the times as they were taken"),
     ("outside-run", _outside_run, "submit runs that reach the target while they are timed"),
+    ("stop", _stop, "stop the run, and its clock, when the target is reached"),
 )
 
 

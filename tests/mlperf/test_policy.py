@@ -48,3 +48,26 @@ def test_schedules(batch: int, benchmark: str, places: tuple[int, ...]) -> None:
     assert departures(places) == 0
     assert departures(places[1:]) == 1
     assert departures((places[0], places[1] + batch)) == 1
+
+
+@pytest.mark.parametrize(
+    ("places", "departing"),
+    [
+        ((0.05, 0.1, 0.15, 0.2, 0.25), 0),
+        ((0.05, 0.1, 0.15, 0.19, 0.24, 0.29), 0),  # two decimals, cut off
+        ((0.9, 0.94, 0.99, 1, 1.05, 1.1), 0),  # and at the end of the epoch
+        ((0.04987, 0.09975, 0.14962), 0),
+        ((0.02, 0.04, 0.06), 2),
+        ((0.04, 0.08, 0.12, 0.16, 0.2), 2),  # too often by a fifth
+        ((0.1, 0.2, 0.3), 2),
+        ((0.05, 0.1, 0.13, 0.18), 1),
+        ((0.049, 0.09, 0.1312), 2),
+    ],
+)
+def test_schedules_in_parts_of_an_epoch(places: tuple[float, ...], departing: int) -> None:
+    known = policy.policy("rgat", "mlperf-5.1")
+    assert known
+    made = [entry(0, "eval_accuracy", 0.5, epoch_num=at) for at in places]
+    lines = [LogLine(0, each["key"], each, at) for at, each in enumerate(made, 1)]
+    found = [line for line, _, _ in policy.schedule(known, lines)]
+    assert len([line for line in found if line is not lines[0]]) == departing

@@ -92,6 +92,18 @@ def passes_after_the_run(made: list[Entry]) -> Entry:
     return late
 
 
+def qualities(*values: float) -> Callable[[list[Entry]], Entry]:
+    """These in place of the evaluations' qualities; the first that reaches the target, 0.925, is at fault."""
+
+    def change(made: list[Entry]) -> Entry:
+        found = [each for each in made if each["key"] == "eval_accuracy"]
+        for each, value in zip(found, values, strict=True):
+            each["value"] = value
+        return next(each for each in found if each["value"] <= 0.925)
+
+    return change
+
+
 @pytest.mark.parametrize(
     ("rule", "change"),
     [
@@ -110,6 +122,8 @@ def passes_after_the_run(made: list[Entry]) -> Entry:
         ("schedule", evaluation_off),
         ("schedule", first_evaluation_skipped),
         ("outside-run", passes_after_the_run),
+        ("stop", qualities(0.95, 0.924, 0.923, 0.922)),
+        ("stop", qualities(0.924, 0.93, 0.94, 0.924)),
     ],
 )
 def test_a_breach_in_a_log(tmp_path: Path, rule: str, change: Callable[[list[Entry]], Entry]) -> None:
@@ -185,6 +199,80 @@ def test_ranks_may_each_log_the_run_s_start_and_stop(tmp_path: Path) -> None:
     assert strict_findings(log) == []
 
 
+def late_cache_clear(made: list[Entry]) -> None:
+    made.append(made.pop(0))
+
+
+def evaluations_logged_by_each_rank(made: list[Entry]) -> None:
+    made[:] = [each for each in made for _ in range(2 if each["key"] == "eval_accuracy" else 1)]
+
+
+def two_threads(made: list[Entry]) -> None:
+    at = made.index(find(made, "eval_stop"))
+    made[at]["time_ms"] = made[at - 1]["time_ms"] - 20
+
+
+def stopped_a_rounding_early(made: list[Entry]) -> None:
+    end = [each for each in made if each["key"] == "eval_accuracy"][-1]["time_ms"] - 10
+    for each in made[-3:]:
+        each["time_ms"] = end
+
+
+def each_rank_begins_at_its_time(made: list[Entry]) -> None:
+    for key in ("cache_clear", "init_start"):
+        at = made.index(find(made, key))
+        made[at:at] = [{**made[at], "time_ms": made[at]["time_ms"] + late} for late in (8_000, 2_000, 5_000)]
+
+
+def settings_written_after_the_run(made: list[Entry]) -> None:
+    end = made[-1]["time_ms"]
+    for each in made:
+        if each["key"] in maker.SETTINGS or each["key"] == "seed":
+            each["time_ms"] = end + 3_500
+
+
+def figures_written_later(made: list[Entry]) -> None:
+    made.insert(len(made) - 2, entry(made[-1]["time_ms"] + 6_000, "tracked_stats", {"throughput": 1.0}))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        late_cache_clear,
+        evaluations_logged_by_each_rank,
+        two_threads,
+        stopped_a_rounding_early,
+        each_rank_begins_at_its_time,
+        settings_written_after_the_run,
+        figures_written_later,
+    ],
+)
+def test_what_honest_logs_do_is_in_order(tmp_path: Path, change: Callable[[list[Entry]], None]) -> None:
+    made = entries()
+    change(made)
+    log = tmp_path / "result_0.txt"
+    log.write_text(text(made))
+    assert official.verdict(log, RULESET) == "PASS"
+    assert strict_findings(log) == []
+
+
+def test_one_setting_of_another_time_is_found(tmp_path: Path) -> None:
+    made = entries()
+    find(made, "lora_rank")["time_ms"] = made[-1]["time_ms"] + 86_400_000
+    log = tmp_path / "result_0.txt"
+    log.write_text(text(made))
+    assert strict_findings(log) == [("clock", log.name, 2 * made.index(find(made, "lora_rank")) + 4)]
+
+
+def test_a_run_of_the_open_division_may_go_on(tmp_path: Path) -> None:
+    made = entries()
+    qualities(0.95, 0.924, 0.923, 0.922)(made)
+    find(made, "submission_division")["value"] = "open"
+    log = tmp_path / "result_0.txt"
+    log.write_text(text(made))
+    assert strict_findings(log) == []
+
+
 def test_a_compliant_package_passes(tmp_path: Path) -> None:
     maker.package(tmp_path)
     assert strict_findings(tmp_path / maker.ORG) == []
@@ -240,6 +328,24 @@ def test_the_organisation_is_the_submitter(tmp_path: Path) -> None:
     assert strict_findings(results) == [("organisation", "result_2.txt", line)]  # where the other logs tell who submits
     (results.parents[2] / "systems" / f"{maker.SYSTEM}.json").write_text(json.dumps(maker.description(submitter="A")))
     assert {rule for rule, _, _ in strict_findings(tmp_path / maker.ORG)} == {"organisation"}
+
+
+def test_a_name_may_be_a_part_of_the_submitter_s(tmp_path: Path) -> None:
+    results = maker.package(tmp_path)
+    (results.parents[2] / "systems" / f"{maker.SYSTEM}.json").write_text(
+        json.dumps(maker.description(submitter=f"{maker.ORG}-Partner"))
+    )
+    assert strict_findings(tmp_path / maker.ORG) == []
+
+
+@pytest.mark.parametrize("name", ["SUBMISSION_ORG_PLACEHOLDER", "reference_implementation"])
+def test_a_placeholder_is_nobody_s_name(tmp_path: Path, name: str) -> None:
+    made = entries()
+    find(made, "submission_org")["value"] = name
+    for at in range(2):
+        (tmp_path / f"result_{at}.txt").write_text(text(made) if at else text(made[:-1]))
+    assert ("organisation", "result_1.txt", 8) in strict_findings(tmp_path)
+    assert strict_findings(tmp_path / "result_1.txt") == [("organisation", "result_1.txt", 8)]
 
 
 def test_only_a_run_that_missed_the_target_is_excused(tmp_path: Path) -> None:
