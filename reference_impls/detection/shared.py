@@ -208,6 +208,13 @@ class Batches:
         return Batch(cells, targets(boxes, classes, cells, hyper))
 
 
+def evaluation_batches(data: Mapping[str, np.ndarray], size: int, stride: int) -> Iterator[np.ndarray]:
+    """The test images in order, as cells [<= size, h, w, stride * stride * C]."""
+    images = data["test_images"]
+    for first in range(0, len(images), size):
+        yield patches(normalise(images[first : first + size]), stride)
+
+
 def sampling(scale: np.ndarray, shift: np.ndarray, side: int) -> np.ndarray:
     """Matrices [B, side, side] that interpolate a side's pixels linearly: position p goes to centre + scale * (p -
     centre) + shift, and what comes from outside is zero. A negative scale mirrors.

@@ -14,12 +14,14 @@ from reference_impls.detection.shared import (
     Batch,
     Batches,
     Hyperparameters,
+    evaluation_batches,
     initial_parameters,
     is_trained,
     normalise,
     patches,
     targets,
 )
+from reference_impls.kept import Kept
 from reference_impls.precision import loss_scale
 from reference_impls.tensorflow_shared import DTYPES, device_name, from_torch, to_torch, unscaled
 from suite.harness.implementation import Device, TrainStats
@@ -127,6 +129,7 @@ class TensorFlowDetector:
         self.device = device_name(device)
         self.dtype, self.scale = DTYPES[device.precision], loss_scale(device.precision, FP16_LOSS_SCALE)
         self.batches: Iterator[Batch] | None = None
+        self.evaluation = Kept(lambda data: [*map(self.to_device, evaluation_batches(data, EVAL_BATCH, hyper.stride))])
         self.p: Parameters = {}
         self.moments: Parameters = {}
         initial = initial_parameters(hyper, data["train_images"].shape[-1], seed)
@@ -173,23 +176,21 @@ class TensorFlowDetector:
         update(self.p, self.moments, gradients, self.hyper, factors)
         return loss
 
-    def outputs(self, images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Scores [B, h, w, classes] and sides [B, h, w, 4] of images uint8 [B, H, W, C]."""
-        cells = patches(normalise(images), self.hyper.stride)
+    def outputs(self, cells: tf.Tensor) -> tuple[np.ndarray, np.ndarray]:
+        """Scores [B, h, w, classes] and sides [B, h, w, 4] of cells [B, h, w, C]."""
         with tf.device(self.device):
-            score, sides = self.graph_outputs(tf.constant(cells))
+            score, sides = self.graph_outputs(cells)
         return score.numpy(), sides.numpy()
 
     def _graph_outputs(self, cells: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         heat, sides = network(self.p, tf.cast(cells, self.dtype), self.hyper, training=False)
         return tf.sigmoid(heat), sides
 
-    def predict(self) -> Sequence[Any]:
+    def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The COCO result records of each test image."""
-        images = self.data["test_images"]
         found: list[Any] = []
-        for first in range(0, len(images), EVAL_BATCH):
-            found += records(*self.outputs(images[first : first + EVAL_BATCH]), first, self.hyper)
+        for cells in self.evaluation.of(data):
+            found += records(*self.outputs(cells), len(found), self.hyper)
         return found
 
     def state_dict(self) -> dict[str, np.ndarray]:
@@ -206,6 +207,11 @@ class TensorFlowDetector:
         self.step = int(state["step"])
         self.batches = None
 
+    def to_device(self, cells: np.ndarray) -> tf.Tensor:
+        """The cells as a tensor."""
+        with tf.device(self.device):
+            return tf.constant(cells)
+
 
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
@@ -220,6 +226,6 @@ def build(
     cells = patches(normalise(noise), hyper.stride)
     nothing = targets(np.zeros((size, 1, 4)), np.full((size, 1), -1), cells, hyper)
     made.train_step(Batch(cells, nothing))
-    made.outputs(np.zeros_like(data["test_images"][:EVAL_BATCH]))
+    made.outputs(made.to_device(np.zeros((EVAL_BATCH, *cells.shape[1:]), np.float32)))
     made.load_state_dict(initial)
     return made

@@ -17,12 +17,14 @@ from reference_impls.detection.shared import (
     Batches,
     Hyperparameters,
     Targets,
+    evaluation_batches,
     initial_parameters,
     is_trained,
     normalise,
     patches,
     targets,
 )
+from reference_impls.kept import Kept
 from reference_impls.memory import keep_freed_memory
 from reference_impls.precision import loss_scale
 from reference_impls.torch_shared import DTYPES, to_numpy, torch_device, unscaled
@@ -106,6 +108,7 @@ class TorchDetector:
         self.device = torch_device(device)
         self.dtype, self.scale = DTYPES[device.precision], loss_scale(device.precision, FP16_LOSS_SCALE)
         self.batches: Iterator[Batch] | None = None
+        self.evaluation = Kept(lambda data: [*map(self.to_device, evaluation_batches(data, EVAL_BATCH, hyper.stride))])
         self.p: Parameters = {}
         self.moments: Parameters = {}
         self.load_state_dict({**initial_parameters(hyper, data["train_images"].shape[-1], seed), "step": np.array(0)})
@@ -131,18 +134,16 @@ class TorchDetector:
         return loss.detach()
 
     @torch.no_grad()
-    def outputs(self, images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Scores [B, h, w, classes] and sides [B, h, w, 4] of images uint8 [B, H, W, C]."""
-        cells = patches(normalise(images), self.hyper.stride)
-        heat, sides = network(self.p, self.to_device(cells), self.hyper, training=False)
+    def outputs(self, cells: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
+        """Scores [B, h, w, classes] and sides [B, h, w, 4] of cells [B, C, h, w]."""
+        heat, sides = network(self.p, cells, self.hyper, training=False)
         return heat.sigmoid().permute(0, 2, 3, 1).cpu().numpy(), sides.permute(0, 2, 3, 1).cpu().numpy()
 
-    def predict(self) -> Sequence[Any]:
+    def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The COCO result records of each test image."""
-        images = self.data["test_images"]
         found: list[Any] = []
-        for first in range(0, len(images), EVAL_BATCH):
-            found += records(*self.outputs(images[first : first + EVAL_BATCH]), first, self.hyper)
+        for cells in self.evaluation.of(data):
+            found += records(*self.outputs(cells), len(found), self.hyper)
         return found
 
     def state_dict(self) -> dict[str, np.ndarray]:
@@ -185,6 +186,6 @@ def build(
     cells = patches(normalise(noise), hyper.stride)
     nothing = targets(np.zeros((size, 1, 4)), np.full((size, 1), -1), cells, hyper)
     made.train_step(Batch(cells, nothing))
-    made.outputs(np.zeros_like(data["test_images"][:EVAL_BATCH]))
+    made.outputs(made.to_device(np.zeros((EVAL_BATCH, *cells.shape[1:]), np.float32)))
     made.load_state_dict(initial)
     return made

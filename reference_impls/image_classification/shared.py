@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from reference_impls.recipe import Recipe
 CENTRE, SPREAD = 120.0, 64.0  # of CIFAR-10's bytes; a fixed affine map, not a statistic of the training data
 WHITEN_IMAGES = 5000
 FP16_LOSS_SCALE = 128.0
+Images = TypeVar("Images", bound=Any)  # a framework's
 _INIT_STREAM, _FLIP_STREAM = 1_000_001, 1_000_002  # random streams apart from those of the epochs
 
 
@@ -135,19 +137,25 @@ class Batches:
         return Batch(images, self.labels[chosen].astype(np.int64), step / self.steps_per_epoch)
 
 
-def classify(logits: Callable[[np.ndarray], np.ndarray], images: np.ndarray, hyper: Hyperparameters) -> np.ndarray:
-    """The classes [N] of images uint8 [N, H, W, C], by `logits` of images.
+def classify(
+    logits: Callable[[Images], np.ndarray],
+    part: Callable[[Images, np.ndarray, np.ndarray], Images],
+    images: Images,
+    hyper: Hyperparameters,
+) -> np.ndarray:
+    """The classes [N] of N images of `images.shape[2]` pixels each way, by `logits` of images.
 
     For the images with the smallest margin between the two best classes, half of the weight goes to two views shifted
-    by one pixel along a diagonal (airbench94 does so for all).
+    by one pixel along a diagonal (airbench94 does so for all). `part(images, chosen, pixels)` is the images `chosen`,
+    made of their rows and columns `pixels`.
     """
     scores = logits(images)
     probabilities = np.exp(scores - scores.max(1, keepdims=True))
     best = np.sort(probabilities / probabilities.sum(1, keepdims=True), 1)
-    unsure = np.argsort(best[:, -1] - best[:, -2], kind="stable")[: int(hyper.eval_shift_fraction * len(images))]
+    unsure = np.argsort(best[:, -1] - best[:, -2], kind="stable")[: int(hyper.eval_shift_fraction * len(scores))]
     if len(unsure):
-        padded = np.pad(images[unsure], ((0, 0), (1, 1), (1, 1), (0, 0)), "reflect")
-        shifted = logits(padded[:, :-2, :-2]) + logits(padded[:, 2:, 2:])
+        pixels = np.pad(np.arange(images.shape[2]), 1, "reflect")
+        shifted = logits(part(images, unsure, pixels[:-2])) + logits(part(images, unsure, pixels[2:]))
         scores[unsure] = scores[unsure] / 2 + shifted / 4
     classes: np.ndarray = scores.argmax(1)
     return classes

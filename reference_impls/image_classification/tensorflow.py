@@ -18,6 +18,7 @@ from reference_impls.image_classification.shared import (
     normalise,
     whitening,
 )
+from reference_impls.kept import Kept
 from reference_impls.precision import loss_scale
 from reference_impls.tensorflow_shared import DTYPES, device_name, from_torch, orthogonalise, to_torch, unscaled
 from suite.harness.implementation import Device, TrainStats
@@ -88,6 +89,11 @@ def update(
         parameter.assign_sub(rate * (gradient + hyper.opt_momentum * momentum))
 
 
+def part(images: tf.Tensor, chosen: np.ndarray, pixels: np.ndarray) -> tf.Tensor:
+    """The images `chosen` of [N, S, S, C], made of their rows and columns `pixels`."""
+    return tf.gather(tf.gather(tf.gather(images, chosen), pixels, axis=1), pixels, axis=2)
+
+
 class TensorFlowImageClassifier:
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
@@ -98,6 +104,7 @@ class TensorFlowImageClassifier:
         channels, classes = data["train_images"].shape[-1], 10
         initial = initial_parameters(hyper, channels, classes, seed)
         self.batches: Iterator[Batch] | None = None
+        self.images = Kept(lambda data: self.to_device(normalise(data["test_images"], hyper)))
         self.p: Parameters = {}
         self.momenta: Parameters = {}
         with tf.device(self.device):
@@ -106,7 +113,8 @@ class TensorFlowImageClassifier:
                 if name != "whiten_weight" and not name.endswith(("_mean", "_variance")):
                     self.momenta[name] = tf.Variable(tf.zeros_like(self.p[name]), name=f"momentum/{name}")
         self.graph_step = tf.function(self._graph_step, reduce_retracing=False)
-        self.graph_logits = tf.function(self._graph_logits)
+        several = tf.TensorSpec((None, *data["train_images"].shape[1:]))
+        self.graph_logits = tf.function(self._graph_logits, [several])
         self.load_state_dict({**initial, "step": np.array(0)})
 
     def train_until(self, samples: int) -> TrainStats:
@@ -143,11 +151,11 @@ class TensorFlowImageClassifier:
         update(self.p, self.momenta, gradients, self.hyper, rates, self.dtype)
         return loss
 
-    def logits(self, images: np.ndarray) -> np.ndarray:
-        """Logits float32 [N, classes] of images uint8 [N, H, W, C]; with flip, the mean of an image and its mirror."""
+    def logits(self, images: tf.Tensor) -> np.ndarray:
+        """Logits float32 [N, classes] of images [N, S, S, C]; with flip, the mean of an image and its mirror."""
         with tf.device(self.device):
             outputs = [
-                self.graph_logits(tf.constant(normalise(images[first : first + EVAL_BATCH], self.hyper))).numpy()
+                self.graph_logits(images[first : first + EVAL_BATCH]).numpy()
                 for first in range(0, len(images), EVAL_BATCH)
             ]
         return np.concatenate(outputs)
@@ -159,9 +167,9 @@ class TensorFlowImageClassifier:
             y = (y + network(self.p, tf.reverse(x, [2]), False, self.hyper.norm_momentum)) / 2
         return y
 
-    def predict(self) -> Sequence[Any]:
+    def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The class of each test image."""
-        return [int(label) for label in classify(self.logits, self.data["test_images"], self.hyper)]
+        return [int(label) for label in classify(self.logits, part, self.images.of(data), self.hyper)]
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, statistics, momenta and the step."""
@@ -178,6 +186,11 @@ class TensorFlowImageClassifier:
         self.step = int(state["step"])
         self.batches = None
 
+    def to_device(self, images: np.ndarray) -> tf.Tensor:
+        """The images as a tensor."""
+        with tf.device(self.device):
+            return tf.constant(images)
+
 
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
@@ -186,10 +199,10 @@ def build(
     hyper = Hyperparameters.of(hyperparameters)
     made = TensorFlowImageClassifier(hyper, data, seed, device)
     initial = made.state_dict()
-    channels = data["train_images"].shape[-1]
+    shape = data["train_images"].shape[1:]
     for size in sorted(set(hyper.epoch_sizes)):
-        noise = np.random.default_rng(0).random((hyper.global_batch_size, size, size, channels), np.float32)
+        noise = np.random.default_rng(0).random((hyper.global_batch_size, size, size, shape[-1]), np.float32)
         made.train_step(noise, np.zeros(len(noise), np.int64), 0.0)
-    classify(made.logits, np.zeros_like(data["test_images"]), hyper)
+    classify(made.logits, part, made.to_device(np.zeros((EVAL_BATCH, *shape), np.float32)), hyper)
     made.load_state_dict(initial)
     return made

@@ -19,6 +19,7 @@ from reference_impls.image_classification.shared import (
     normalise,
     whitening,
 )
+from reference_impls.kept import Kept
 from reference_impls.memory import keep_freed_memory
 from reference_impls.precision import loss_scale
 from reference_impls.torch_shared import DTYPES, orthogonalise, to_numpy, torch_device, unscaled
@@ -75,6 +76,11 @@ def update(
         parameter.sub_(gradient + hyper.opt_momentum * momentum, alpha=rate)
 
 
+def part(images: torch.Tensor, chosen: np.ndarray, pixels: np.ndarray) -> torch.Tensor:
+    """The images `chosen` of [N, C, S, S], made of their rows and columns `pixels`."""
+    return images[chosen][:, :, pixels][..., pixels].contiguous(memory_format=torch.channels_last)
+
+
 class TorchImageClassifier:
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
@@ -85,6 +91,7 @@ class TorchImageClassifier:
         channels, classes = data["train_images"].shape[-1], 10
         initial = initial_parameters(hyper, channels, classes, seed)
         self.batches: Iterator[Batch] | None = None
+        self.images = Kept(lambda data: self.to_device(normalise(data["test_images"], hyper)))
         self.p: Parameters = {}
         self.momenta: Parameters = {}
         self.load_state_dict({**initial, "step": np.array(0)})
@@ -116,20 +123,19 @@ class TorchImageClassifier:
         return loss.detach()
 
     @torch.no_grad()
-    def logits(self, images: np.ndarray) -> np.ndarray:
-        """Logits float32 [N, classes] of images uint8 [N, H, W, C]; with flip, the mean of an image and its mirror."""
+    def logits(self, images: torch.Tensor) -> np.ndarray:
+        """Logits float32 [N, classes] of images [N, C, S, S]; with flip, the mean of an image and its mirror."""
         outputs = []
-        for first in range(0, len(images), EVAL_BATCH):
-            x = self.to_device(normalise(images[first : first + EVAL_BATCH], self.hyper))
+        for x in torch.split(images, EVAL_BATCH):
             y = network(self.p, x, False, self.hyper.norm_momentum)
             if self.hyper.flip:
                 y = (y + network(self.p, x.flip(-1), False, self.hyper.norm_momentum)) / 2
             outputs.append(y.cpu().numpy())
         return np.concatenate(outputs)
 
-    def predict(self) -> Sequence[Any]:
+    def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The class of each test image."""
-        return [int(label) for label in classify(self.logits, self.data["test_images"], self.hyper)]
+        return [int(label) for label in classify(self.logits, part, self.images.of(data), self.hyper)]
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, statistics, momenta and the step."""
@@ -165,10 +171,10 @@ def build(
     hyper = Hyperparameters.of(hyperparameters)
     made = TorchImageClassifier(hyper, data, seed, device)
     initial = made.state_dict()
-    channels = data["train_images"].shape[-1]
+    shape = data["train_images"].shape[1:]
     for size in sorted(set(hyper.epoch_sizes)):
-        noise = np.random.default_rng(0).random((hyper.global_batch_size, size, size, channels), np.float32)
+        noise = np.random.default_rng(0).random((hyper.global_batch_size, size, size, shape[-1]), np.float32)
         made.train_step(noise, np.zeros(len(noise), np.int64), 0.0)
-    classify(made.logits, np.zeros_like(data["test_images"]), hyper)
+    classify(made.logits, part, made.to_device(np.zeros((EVAL_BATCH, *shape), np.float32)), hyper)
     made.load_state_dict(initial)
     return made

@@ -5,7 +5,7 @@ Everything is a function of the seed and of the step, so a checkpoint needs no r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -153,24 +153,25 @@ def dropout_masks(hyper: Hyperparameters, seed: int, step: int) -> np.ndarray:
     return kept.astype(np.float32) / np.float32(1 - hyper.dropout)
 
 
-def predictions(
-    data: Mapping[str, np.ndarray],
-    evaluate: Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]],
-) -> list[list[float]]:
-    """The predictions of `tasks.language_modeling`.
-
-    `evaluate` is given successive segments of the test text, `words` and `targets` int64 [EVAL_SEGMENT], and the
-    audited places in the segment; it carries the network's state along, and returns the targets' log-probabilities
-    and the distributions [places, V].
-    """
-    text = data["test_tokens"].astype(np.int64)
+def segments(
+    tokens: np.ndarray, vocabulary: np.ndarray, audited: np.ndarray
+) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """The text `tokens` in segments: `words` and the `targets` after them int64 [EVAL_SEGMENT], and audited places."""
+    text = tokens.astype(np.int64)
     whole = -len(text) % EVAL_SEGMENT
-    before = np.flatnonzero(data["vocabulary"] == EOS)
+    before = np.flatnonzero(vocabulary == EOS)
     words = np.pad(np.concatenate([before, text[:-1]]), (0, whole)).reshape(-1, EVAL_SEGMENT)
     targets = np.pad(text, (0, whole)).reshape(-1, EVAL_SEGMENT)
-    segment, place = np.divmod(data["audit_positions"], EVAL_SEGMENT)
-    parts = [evaluate(words[i], targets[i], place[segment == i]) for i in range(len(words))]
-    log_probabilities = np.concatenate([part for part, _ in parts])[: len(text)]
-    chunks: Sequence[np.ndarray] = np.split(log_probabilities, range(CHUNK, len(text), CHUNK))
+    segment, place = np.divmod(audited, EVAL_SEGMENT)
+    return [(words[i], targets[i], place[segment == i]) for i in range(len(words))]
+
+
+def predictions(parts: Sequence[tuple[np.ndarray, np.ndarray]], length: int) -> list[list[float]]:
+    """The predictions of `tasks.language_modeling` for a text of `length` words.
+
+    `parts` holds of each segment the targets' log-probabilities [EVAL_SEGMENT] and the distributions [places, V].
+    """
+    log_probabilities = np.concatenate([part for part, _ in parts])[:length]
+    chunks: Sequence[np.ndarray] = np.split(log_probabilities, range(CHUNK, length, CHUNK))
     rows = [*chunks, *np.concatenate([distributions for _, distributions in parts])]
     return [np.round(np.minimum(row, 0.0).astype(np.float64), DECIMALS).tolist() for row in rows]

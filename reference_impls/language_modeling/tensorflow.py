@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from reference_impls.kept import Kept
 from reference_impls.language_modeling.shared import (
     EVAL_SEGMENT,
     FP16_LOSS_SCALE,
@@ -18,6 +19,7 @@ from reference_impls.language_modeling.shared import (
     initial_parameters,
     is_matrix,
     predictions,
+    segments,
 )
 from reference_impls.language_modeling.tensorflow_network import (
     Carry,
@@ -73,6 +75,7 @@ class TensorFlowLanguageModel:
         self.device = device_name(device)
         self.dtype, self.scale = DTYPES[device.precision], loss_scale(device.precision, FP16_LOSS_SCALE)
         self.batches: Iterator[Batch] | None = None
+        self.segments = Kept(self.made_segments)
         self.step = 0
         initial = initial_parameters(hyper, len(data["vocabulary"]), seed)
         with tf.device(self.device):
@@ -120,22 +123,28 @@ class TensorFlowLanguageModel:
         update(self.p, self.momenta, self.squares, gradients, self.hyper, rate, step, self.dtype)
         return loss
 
-    def predict(self) -> Sequence[Any]:
+    def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The log-probabilities of the test text, read as one stream, and the audited distributions."""
-        return self.read(self.data)
+        return predictions(self.read(self.segments.of(data)), len(data["test_tokens"]))
 
-    def read(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
-        """What `predict` gives for the `vocabulary`, `test_tokens` and `audit_positions` of `data`."""
-        carry: Carry = {name: tf.constant(value) for name, value in initial_carry(self.hyper, 1).items()}
+    def made_segments(self, data: Mapping[str, np.ndarray]) -> list[list[tf.Tensor]]:
+        """The segments of the test text."""
+        return self.on_device(segments(data["test_tokens"], self.data["vocabulary"], self.data["audit_positions"]))
 
-        def evaluate(words: np.ndarray, targets: np.ndarray, audited: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            nonlocal carry
-            with tf.device(self.device):
-                arrays = (tf.constant(a) for a in (words, targets, audited))
-                of_text, rows, carry = self.graph_evaluate(*arrays, carry)
-            return of_text.numpy(), rows.numpy()
+    def on_device(self, parts: Sequence[Sequence[np.ndarray]]) -> list[list[tf.Tensor]]:
+        """The arrays of segments as tensors."""
+        with tf.device(self.device):
+            return [[tf.constant(array) for array in part] for part in parts]
 
-        return predictions(data, evaluate)
+    def read(self, parts: Sequence[Sequence[tf.Tensor]]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The log-probabilities of the text and the audited distributions of successive segments."""
+        found = []
+        with tf.device(self.device):
+            carry: Carry = {name: tf.constant(value) for name, value in initial_carry(self.hyper, 1).items()}
+            for words, targets, audited in parts:
+                of_text, rows, carry = self.graph_evaluate(words, targets, audited, carry)
+                found.append((of_text.numpy(), rows.numpy()))
+        return found
 
     def _graph_evaluate(
         self, words: tf.Tensor, targets: tf.Tensor, audited: tf.Tensor, carry: Carry
@@ -182,6 +191,6 @@ def build(
     for _ in range(2):
         made.train_step(next(Batches(random_words, hyper, seed).iterate(0)))
     random_words = random.integers(0, len(data["vocabulary"]), 2 * EVAL_SEGMENT)  # one segment of them is audited
-    made.read({**data, "test_tokens": random_words, "audit_positions": np.array([0])})
+    made.read(made.on_device(segments(random_words, data["vocabulary"], np.array([0]))))
     made.load_state_dict(initial)
     return made

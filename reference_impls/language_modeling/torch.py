@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch.optim.adam import adam
 
+from reference_impls.kept import Kept
 from reference_impls.language_modeling.shared import (
     FP16_LOSS_SCALE,
     Batch,
@@ -18,6 +19,7 @@ from reference_impls.language_modeling.shared import (
     initial_parameters,
     is_matrix,
     predictions,
+    segments,
 )
 from reference_impls.language_modeling.torch_network import (
     Parameters,
@@ -81,6 +83,7 @@ class TorchLanguageModel:
         self.device = torch_device(device)
         self.dtype, self.scale = DTYPES[device.precision], loss_scale(device.precision, FP16_LOSS_SCALE)
         self.batches: Iterator[Batch] | None = None
+        self.segments = Kept(self.made_segments)
         self.p: Parameters = {}
         self.momenta: Parameters = {}
         self.squares: Parameters = {}
@@ -114,22 +117,23 @@ class TorchLanguageModel:
         return loss.detach()
 
     @torch.no_grad()
-    def predict(self) -> Sequence[Any]:
+    def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The log-probabilities of the test text, read as one stream, and the audited distributions."""
-        carry = self.new_carry(1)
-
-        def evaluate(*segment: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            nonlocal carry
-            words, targets, audited = (self.to_device(a) for a in segment)
+        carry, parts = self.new_carry(1), []
+        for words, targets, audited in self.segments.of(data):
             x, after = network(self.p, words[:, None], carry, None, self.hyper, self.dtype)
             pointed = pointer(self.p, x, words[:, None], carry, self.hyper, self.dtype)
             of_text = log_probabilities(self.p, x, targets[:, None], pointed, self.hyper, self.dtype)[:, 0]
             places, chosen, left = (a[audited, 0] for a in pointed)
             rows = distribution(self.p, x[audited, 0], (places, chosen, left), self.hyper, self.dtype)
+            parts.append((of_text.cpu().numpy(), rows.cpu().numpy()))
             carry = after
-            return of_text.cpu().numpy(), rows.cpu().numpy()
+        return predictions(parts, len(data["test_tokens"]))
 
-        return predictions(self.data, evaluate)
+    def made_segments(self, data: Mapping[str, np.ndarray]) -> list[list[torch.Tensor]]:
+        """The segments of the test text."""
+        parts = segments(data["test_tokens"], self.data["vocabulary"], self.data["audit_positions"])
+        return [[self.to_device(array) for array in part] for part in parts]
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, both moments, what the layers carry along the text, and the step."""

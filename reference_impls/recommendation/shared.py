@@ -5,7 +5,7 @@ Everything is a function of the seed and of the step, so a checkpoint needs no r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,13 +84,24 @@ class Batch:
     keep: np.ndarray
 
 
+@dataclass(frozen=True)
+class Question:
+    """Which of the `candidates` int32 [B, C] users [n <= B] take, after position `last` int64 [B] of `inputs` int32
+    [B, L]."""
+
+    users: np.ndarray
+    inputs: np.ndarray
+    last: np.ndarray
+    candidates: np.ndarray
+
+
 class Histories:
     """The users' training items, in order, cut into windows of at most `lengths[-1]` targets, counted from the end."""
 
     def __init__(self, data: Mapping[str, np.ndarray], hyper: Hyperparameters, seed: int) -> None:
         self.hyper, self.seed, self.items = hyper, seed, len(data["item_ids"])
         users = np.array(data["train_users"])
-        ends = np.searchsorted(users, np.arange(1, len(data["test_candidates"])))
+        ends = np.searchsorted(users, np.arange(1, users[-1] + 1))
         self.histories = np.split(np.array(data["train_items"]), ends)
         longest = hyper.lengths[-1]
         self.windows = np.array(
@@ -127,8 +138,8 @@ class Histories:
             taken[row, history] = np.arange(1 - begin, end - begin + 1)
         return Batch(inputs, targets, taken, dropout_masks(self.hyper, self.seed, step, length))
 
-    def questions(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Each user once, in batches of like length: users [n <= B], inputs int32 [B, L] and last positions int64 [B].
+    def questions(self, candidates: np.ndarray) -> Iterator[Question]:
+        """Each user, and its row of `candidates`, once, in batches of like length.
 
         The last batch of a length is filled up with histories that are only a beginning.
         """
@@ -141,11 +152,13 @@ class Histories:
                 users = chosen[first : first + size]
                 inputs = np.full((size, length), self.items, np.int32)
                 last = np.zeros(size, np.int64)
+                asked = np.zeros((size, candidates.shape[1]), np.int32)
+                asked[: len(users)] = candidates[users]
                 for row, user in enumerate(users):
                     known = self.histories[user][-longest:]
                     inputs[row, counts[user] - len(known) : counts[user]] = known
                     last[row] = counts[user] - 1
-                yield users, inputs, last
+                yield Question(users, inputs, last, asked)
 
 
 def made_up_batches(hyper: Hyperparameters, items: int) -> Iterator[Batch]:
@@ -163,18 +176,13 @@ def dropout_masks(hyper: Hyperparameters, seed: int, step: int, length: int) -> 
     return (np.frombuffer(drawn, np.uint8) >= round(256 * hyper.dropout)).view(np.uint8).reshape(shape)
 
 
-def rank(
-    scores: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray], histories: Histories, candidates: np.ndarray
-) -> list[list[list[int]]]:
-    """Each user's best candidates, by `scores(inputs, last, candidates)` float32 [B, C] of a batch of `questions`."""
-    rankings: list[list[list[int]]] = [[] for _ in candidates]
-    for users, inputs, last in histories.questions():
-        asked = np.zeros((len(inputs), candidates.shape[1]), np.int32)
-        asked[: len(users)] = candidates[users]
-        found = scores(inputs, last, asked)
-        for row, user in enumerate(users):
-            rankings[user] = ranking(found[row], asked[row].tolist())
-    return rankings
+def rank(answered: Iterable[tuple[Question, np.ndarray]]) -> list[list[list[int]]]:
+    """Each user's best candidates, by their scores float32 [B, C] in each question."""
+    rankings = {}
+    for question, scores in answered:
+        for row, user in enumerate(question.users.tolist()):
+            rankings[user] = ranking(scores[row], question.candidates[row].tolist())
+    return [rankings[user] for user in sorted(rankings)]
 
 
 def ranking(scores: np.ndarray, candidates: Sequence[int]) -> list[list[int]]:

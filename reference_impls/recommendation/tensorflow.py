@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from reference_impls.kept import Kept
 from reference_impls.precision import loss_scale
 from reference_impls.recommendation.shared import (
     FP16_LOSS_SCALE,
     Batch,
     Histories,
     Hyperparameters,
+    Question,
     initial_parameters,
     made_up_batches,
     rank,
@@ -102,6 +104,7 @@ class TensorFlowRecommender:
         self.dtype, self.scale = DTYPES[device.precision], loss_scale(device.precision, FP16_LOSS_SCALE)
         self.histories: Histories | None = None
         self.batches: Iterator[Batch] | None = None
+        self.questions = Kept(self.made_questions)
         initial = initial_parameters(hyper, len(data["item_ids"]), seed)
         with tf.device(self.device):
             self.p = {name: tf.Variable(value, name=name) for name, value in initial.items()}
@@ -111,7 +114,12 @@ class TensorFlowRecommender:
                 for moment in ("mean", "square")
             }
         self.graph_step = tf.function(self._graph_step, jit_compile=True)
-        self.graph_scores = tf.function(self._graph_scores)
+        size = hyper.global_batch_size
+        last, several = tf.TensorSpec((size,), tf.int64), tf.TensorSpec((size, None), tf.int32)
+        self.graph_scores = {
+            length: tf.function(self._graph_scores, [tf.TensorSpec((size, length), tf.int32), last, several])
+            for length in hyper.lengths
+        }
         self.load_state_dict({**initial, "step": np.array(0)})
 
     def train_until(self, samples: int) -> TrainStats:
@@ -135,7 +143,7 @@ class TensorFlowRecommender:
         """One step; its mean loss."""
         self.step += 1
         with tf.device(self.device):
-            arrays = {name: tf.constant(array) for name, array in vars(batch).items()}
+            arrays = {name: self.on_device(array) for name, array in vars(batch).items()}
             return self.graph_step(arrays, tf.constant(rate, tf.float32), tf.constant(self.step, tf.float32))
 
     def _graph_step(self, batch: dict[str, tf.Tensor], rate: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
@@ -146,10 +154,10 @@ class TensorFlowRecommender:
         adamw(self.p, self.moments, gradients, self.hyper, rate, step)
         return loss
 
-    def scores(self, inputs: np.ndarray, last: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+    def scores(self, inputs: tf.Tensor, last: tf.Tensor, candidates: tf.Tensor) -> np.ndarray:
         """Logits float32 [B, C] of candidates [B, C] after position `last` [B] of `inputs` [B, L]; in fp32."""
         with tf.device(self.device):
-            logits: np.ndarray = self.graph_scores(*map(tf.constant, (inputs, last, candidates))).numpy()
+            logits: np.ndarray = self.graph_scores[inputs.shape[1]](inputs, last, candidates).numpy()
         return logits
 
     def _graph_scores(self, inputs: tf.Tensor, last: tf.Tensor, candidates: tf.Tensor) -> tf.Tensor:
@@ -158,9 +166,16 @@ class TensorFlowRecommender:
         asked = tf.gather(self.p["item_embedding"], candidates)
         return tf.einsum("bd,bcd->bc", wanted, asked) + tf.gather(self.p["item_bias"], candidates)
 
-    def predict(self) -> Sequence[Any]:
+    def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The ranking of each user's best candidates."""
-        return rank(self.scores, self.known(), self.data["test_candidates"])
+        return rank((question, self.scores(*tensors)) for question, tensors in self.questions.of(data))
+
+    def made_questions(self, data: Mapping[str, np.ndarray]) -> list[tuple[Question, list[tf.Tensor]]]:
+        """The questions about the test candidates, each with what `scores` is given of it."""
+        return [
+            (each, [self.on_device(array) for array in (each.inputs, each.last, each.candidates)])
+            for each in self.known().questions(data["test_candidates"])
+        ]
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, AdamW's moments and the step."""
@@ -176,6 +191,11 @@ class TensorFlowRecommender:
         self.step = int(state["step"])
         self.batches = None
 
+    def on_device(self, values: np.ndarray) -> tf.Tensor:
+        """The values as a tensor."""
+        with tf.device(self.device):
+            return tf.constant(values)
+
 
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
@@ -186,7 +206,7 @@ def build(
     initial = made.state_dict()
     for batch in made_up_batches(hyper, len(data["item_ids"])):
         made.train_step(batch, 0.0)
-        shape = (len(batch.inputs), data["test_candidates"].shape[1])
-        made.scores(batch.inputs, batch.targets[:, 0].astype(np.int64), np.zeros(shape, np.int32))
+        last = batch.targets[:, 0].astype(np.int64)
+        made.scores(*(made.on_device(a) for a in (batch.inputs, last, batch.targets)))
     made.load_state_dict(initial)
     return made

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from reference_impls.kept import Kept
 from reference_impls.memory import keep_freed_memory
 from reference_impls.precision import loss_scale
 from reference_impls.recommendation.shared import (
@@ -16,6 +17,7 @@ from reference_impls.recommendation.shared import (
     Batch,
     Histories,
     Hyperparameters,
+    Question,
     initial_parameters,
     made_up_batches,
     rank,
@@ -105,6 +107,7 @@ class TorchRecommender:
         self.dtype, self.scale = DTYPES[device.precision], loss_scale(device.precision, FP16_LOSS_SCALE)
         self.histories: Histories | None = None
         self.batches: Iterator[Batch] | None = None
+        self.questions = Kept(self.made_questions)
         self.p: Parameters = {}
         self.moments: Parameters = {}
         self.load_state_dict({**initial_parameters(hyper, len(data["item_ids"]), seed), "step": np.array(0)})
@@ -128,7 +131,7 @@ class TorchRecommender:
 
     def train_step(self, batch: Batch, rate: float) -> torch.Tensor:
         """One step; its mean loss."""
-        arrays = {name: torch.from_numpy(array).to(self.device) for name, array in vars(batch).items()}
+        arrays = {name: self.on_device(array) for name, array in vars(batch).items()}
         arrays["targets"] = arrays["targets"].long()
         loss = mean_loss(self.p, arrays, self.hyper, self.dtype)
         computed = torch.autograd.grad(loss * self.scale, list(self.p.values()))
@@ -138,17 +141,24 @@ class TorchRecommender:
         return loss.detach()
 
     @torch.no_grad()
-    def scores(self, inputs: np.ndarray, last: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+    def scores(self, inputs: torch.Tensor, last: torch.Tensor, candidates: torch.Tensor) -> np.ndarray:
         """Logits float32 [B, C] of candidates [B, C] after position `last` [B] of `inputs` [B, L]; in fp32."""
-        given, ends, asked = (torch.from_numpy(a).to(self.device).long() for a in (inputs, last, candidates))
+        given, ends, asked = (each.long() for each in (inputs, last, candidates))
         hidden = network(self.p, given, None, self.hyper, torch.float32)
         wanted = hidden[torch.arange(len(ends), device=self.device), ends]
         logits = torch.einsum("bd,bcd->bc", wanted, self.p["item_embedding"][asked]) + self.p["item_bias"][asked]
         return logits.cpu().numpy()
 
-    def predict(self) -> Sequence[Any]:
+    def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The ranking of each user's best candidates."""
-        return rank(self.scores, self.known(), self.data["test_candidates"])
+        return rank((question, self.scores(*tensors)) for question, tensors in self.questions.of(data))
+
+    def made_questions(self, data: Mapping[str, np.ndarray]) -> list[tuple[Question, list[torch.Tensor]]]:
+        """The questions about the test candidates, each with what `scores` is given of it."""
+        return [
+            (each, [self.on_device(array) for array in (each.inputs, each.last, each.candidates)])
+            for each in self.known().questions(data["test_candidates"])
+        ]
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, AdamW's moments and the step."""
@@ -166,6 +176,10 @@ class TorchRecommender:
         self.step = int(state["step"])
         self.batches = None
 
+    def on_device(self, values: np.ndarray) -> torch.Tensor:
+        """The values as a tensor."""
+        return torch.from_numpy(values).to(self.device)
+
 
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
@@ -177,6 +191,6 @@ def build(
     initial = made.state_dict()
     for batch in made_up_batches(hyper, len(data["item_ids"])):
         made.train_step(batch, 0.0)
-        made.scores(batch.inputs, batch.targets[:, 0], np.zeros_like(batch.targets[:, :1]))
+        made.scores(*(made.on_device(a) for a in (batch.inputs, batch.targets[:, 0], batch.targets)))
     made.load_state_dict(initial)
     return made

@@ -142,7 +142,7 @@ class TensorFlowAgent:
         self.square.assign_add((1 - hyper.opt_adam_beta_2) * (gradient * gradient - self.square))
         self.parameters.assign_sub(rate * self.mean / (tf.sqrt(self.square) + hyper.opt_adam_epsilon))
 
-    def predict(self) -> Sequence[Any]:
+    def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The evaluation episodes."""
         return self.evaluation.play(self.act)
 
@@ -166,8 +166,7 @@ def build(
     """The implementation, traced, compiled and warmed up with made-up steps; its state is that of the seed."""
     made = TensorFlowAgent(Hyperparameters.of(hyperparameters), data, seed, device)
     initial = made.state_dict()
-    for count in (made.hyper.num_envs, len(data["evaluation_seeds"])):
-        made.act(np.zeros((count, made.layout[0][1]), np.float32))
+    made.act(np.zeros((made.hyper.num_envs, made.layout[0][1]), np.float32))
     made.update(made.environments.imagined(made.hyper))
     made.load_state_dict(initial)
     return made

@@ -131,7 +131,7 @@ class TorchAgent:
         self.square.lerp_(gradient * gradient, 1 - hyper.opt_adam_beta_2)
         self.parameters.sub_(rate * self.mean / (self.square.sqrt() + hyper.opt_adam_epsilon))
 
-    def predict(self) -> Sequence[Any]:
+    def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The evaluation episodes."""
         return self.evaluation.play(self.act)
 
@@ -150,8 +150,7 @@ def build(hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], se
     """The implementation, warmed up with made-up steps; its state is that of the seed."""
     made = TorchAgent(Hyperparameters.of(hyperparameters), data, seed, device)
     initial = made.state_dict()
-    for count in (made.hyper.num_envs, len(data["evaluation_seeds"])):
-        made.act(np.zeros((count, made.layout[0][1]), np.float32))
+    made.act(np.zeros((made.hyper.num_envs, made.layout[0][1]), np.float32))
     made.update(made.environments.imagined(made.hyper))
     made.load_state_dict(initial)
     return made

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from reference_impls.kept import Kept
 from reference_impls.precision import loss_scale
 from reference_impls.speech.shared import (
     FP16_LOSS_SCALE,
@@ -90,10 +91,11 @@ class TensorFlowSpeech:
         self.device = device_name(device)
         self.dtype, self.scale = DTYPES[device.precision], loss_scale(device.precision, FP16_LOSS_SCALE)
         self.units = bytes(data["units"]).decode("ascii").split("\n")
-        mels = data["test_features"].shape[1]
+        mels = data["train_features"].shape[1]
         initial = initial_parameters(hyper, mels, len(self.units) + 1, seed)
         self.shapes = {name: value.shape for name, value in initial.items()}
         self.batches: Iterator[Batch] | None = None
+        self.evaluation = Kept(self.evaluation_batches)
         count = sum(value.size for value in initial.values())
         with tf.device(self.device):
             self.flat, self.moment1, self.moment2 = (tf.Variable(tf.zeros(count)) for _ in range(3))
@@ -156,7 +158,7 @@ class TensorFlowSpeech:
         shrunk = self.flat * (1 - rate * hyper.opt_weight_decay)
         self.flat.assign(shrunk - rate / correction1 * self.moment1 / deviation)
 
-    def logits(self, features: np.ndarray, frames: np.ndarray) -> np.ndarray:
+    def logits(self, features: tf.Tensor, frames: tf.Tensor) -> np.ndarray:
         """Logits float32 [B, T / 8, labels] of features float32 [B, T, mels] with `frames` [B] of output."""
         with tf.device(self.device):
             result: np.ndarray = self.graph_logits(features, frames).numpy()
@@ -165,16 +167,21 @@ class TensorFlowSpeech:
     def _graph_logits(self, features: tf.Tensor, frames: tf.Tensor) -> tf.Tensor:
         return network(self.parameters(), tf.cast(features, self.dtype), frames, None, self.hyper.dilations)
 
-    def predict(self) -> Sequence[Any]:
+    def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The words of each test recording."""
-        recordings = Recordings(self.data["test_features"], self.data["test_frames"])
-        texts = [""] * len(recordings.frames)
-        for chosen, features, frames in evaluation_batches(recordings, EVAL_BATCH):
-            for i, text in zip(
-                chosen, decode(self.logits(features, frames).argmax(2), frames, self.units), strict=True
-            ):
+        texts = [""] * len(data["test_frames"])
+        for chosen, frames, tensors in self.evaluation.of(data):
+            for i, text in zip(chosen, decode(self.logits(*tensors).argmax(2), frames, self.units), strict=True):
                 texts[i] = text
         return texts
+
+    def evaluation_batches(self, data: Mapping[str, np.ndarray]) -> list[tuple[np.ndarray, np.ndarray, Any]]:
+        """The test recordings' numbers [B] and output frames [B], and what `logits` is given of them."""
+        recordings = Recordings(data["test_features"], data["test_frames"])
+        return [
+            (chosen, frames, (self.on_device(features), self.on_device(frames)))
+            for chosen, features, frames in evaluation_batches(recordings, EVAL_BATCH)
+        ]
 
     def parameters(self) -> Parameters:
         """The parameters by name, parts of the one vector."""
@@ -200,6 +207,11 @@ class TensorFlowSpeech:
         self.step = int(state["step"])
         self.batches = None
 
+    def on_device(self, values: np.ndarray) -> tf.Tensor:
+        """The values as a tensor."""
+        with tf.device(self.device):
+            return tf.constant(values)
+
 
 def ctc_loss(logits: tf.Tensor, labels: tf.Tensor, frames: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
     """CTC's negative log-likelihood [B]; zero, without gradient, of a transcript that does not fit its frames.
@@ -221,8 +233,8 @@ def build(
     """The implementation, traced and warmed up on made-up recordings; its state is that of the seed."""
     made = TensorFlowSpeech(Hyperparameters.of(hyperparameters), data, seed, device)
     initial = made.state_dict()
-    for batch in warmup_batches(made.hyper, data["test_features"].shape[1]):
+    for batch in warmup_batches(made.hyper, data["train_features"].shape[1]):
         made.train_step(batch)
-    made.predict()
+        made.logits(made.on_device(batch.features), made.on_device(batch.frames))
     made.load_state_dict(initial)
     return made

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from reference_impls.kept import Kept
 from reference_impls.memory import keep_freed_memory
 from reference_impls.precision import loss_scale
 from reference_impls.speech.shared import (
@@ -85,9 +86,10 @@ class TorchSpeech:
         self.device = torch_device(device)
         self.dtype, self.scale = DTYPES[device.precision], loss_scale(device.precision, FP16_LOSS_SCALE)
         self.units = bytes(data["units"]).decode("ascii").split("\n")
-        initial = initial_parameters(hyper, data["test_features"].shape[1], len(self.units) + 1, seed)
+        initial = initial_parameters(hyper, data["train_features"].shape[1], len(self.units) + 1, seed)
         self.shapes = {name: value.shape for name, value in initial.items()}
         self.batches: Iterator[Batch] | None = None
+        self.evaluation = Kept(self.evaluation_batches)
         self.flat: torch.Tensor
         self.load_state_dict({**initial, "step": np.array(0)})
 
@@ -104,15 +106,15 @@ class TorchSpeech:
     def train_step(self, batch: Batch) -> torch.Tensor:
         """One step; the loss, CTC's negative log-likelihood of a transcript, mean over the batch."""
         self.flat.requires_grad_()
-        frames = torch.from_numpy(batch.frames).to(self.device)
+        frames = self.on_device(batch.frames)
         logits = network(
             self.parameters(), self.on_device(batch.features), frames, self.on_device(batch.kept), self.hyper.dilations
         )
         loss = F.ctc_loss(
             logits.log_softmax(2).transpose(0, 1),
-            torch.from_numpy(batch.labels).to(self.device),
+            self.on_device(batch.labels),
             frames,
-            torch.from_numpy(batch.lengths).to(self.device),
+            self.on_device(batch.lengths),
             reduction="sum",
             zero_infinity=True,
         ) / len(batch.lengths)
@@ -134,21 +136,25 @@ class TorchSpeech:
         self.flat.addcdiv_(self.moment1, deviation, value=-rate / correction1)
 
     @torch.no_grad()
-    def logits(self, features: np.ndarray, frames: np.ndarray) -> np.ndarray:
-        """Logits float32 [B, T / 8, labels] of features float32 [B, T, mels] with `frames` [B] of output."""
-        x, inside = self.on_device(features), torch.from_numpy(frames).to(self.device)
-        return network(self.parameters(), x, inside, None, self.hyper.dilations).cpu().numpy()
+    def logits(self, features: torch.Tensor, frames: torch.Tensor) -> np.ndarray:
+        """Logits float32 [B, T / 8, labels] of features [B, T, mels] with `frames` [B] of output."""
+        return network(self.parameters(), features, frames, None, self.hyper.dilations).cpu().numpy()
 
-    def predict(self) -> Sequence[Any]:
+    def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The words of each test recording."""
-        recordings = Recordings(self.data["test_features"], self.data["test_frames"])
-        texts = [""] * len(recordings.frames)
-        for chosen, features, frames in evaluation_batches(recordings, EVAL_BATCH):
-            for i, text in zip(
-                chosen, decode(self.logits(features, frames).argmax(2), frames, self.units), strict=True
-            ):
+        texts = [""] * len(data["test_frames"])
+        for chosen, frames, tensors in self.evaluation.of(data):
+            for i, text in zip(chosen, decode(self.logits(*tensors).argmax(2), frames, self.units), strict=True):
                 texts[i] = text
         return texts
+
+    def evaluation_batches(self, data: Mapping[str, np.ndarray]) -> list[tuple[np.ndarray, np.ndarray, Any]]:
+        """The test recordings' numbers [B] and output frames [B], and what `logits` is given of them."""
+        recordings = Recordings(data["test_features"], data["test_frames"])
+        return [
+            (chosen, frames, (self.on_device(features), self.on_device(frames)))
+            for chosen, features, frames in evaluation_batches(recordings, EVAL_BATCH)
+        ]
 
     def parameters(self) -> Parameters:
         """The parameters by name, views of the one vector."""
@@ -176,8 +182,9 @@ class TorchSpeech:
         self.batches = None
 
     def on_device(self, values: np.ndarray) -> torch.Tensor:
-        """float32 in the training precision."""
-        return torch.from_numpy(values).to(self.device, self.dtype)
+        """The values as a tensor, float32 in the training precision."""
+        tensor = torch.from_numpy(values)
+        return tensor.to(self.device, self.dtype if tensor.is_floating_point() else None)
 
 
 def named(vector: torch.Tensor, shapes: Mapping[str, tuple[int, ...]]) -> Parameters:
@@ -191,8 +198,8 @@ def build(hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], se
     keep_freed_memory()
     made = TorchSpeech(Hyperparameters.of(hyperparameters), data, seed, device)
     initial = made.state_dict()
-    for batch in warmup_batches(made.hyper, data["test_features"].shape[1]):
+    for batch in warmup_batches(made.hyper, data["train_features"].shape[1]):
         made.train_step(batch)
-    made.predict()
+        made.logits(made.on_device(batch.features), made.on_device(batch.frames))
     made.load_state_dict(initial)
     return made

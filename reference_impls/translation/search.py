@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import sentencepiece
@@ -25,19 +25,27 @@ class Step(Protocol):
         ...
 
 
-Begin = Callable[[np.ndarray], Step]  # from sentences int32 [B, S]; each has `beam_size` rows, neighbours
+Source = TypeVar("Source", bound=Any)  # sentences int32 [B, S], as a framework has them
+Begin = Callable[[Source], Step]  # each sentence has `beam_size` rows, neighbours
 
 
-def translate(begin: Begin, data: Mapping[str, np.ndarray], hyper: Hyperparameters) -> list[str]:
-    """The translation of each test sentence, as text."""
-    subwords = sentencepiece.SentencePieceProcessor(model_proto=data["subword_model"].tobytes())
-    source = sentences(data["test_source"])
-    by_length = np.argsort([len(row) for row in source], kind="stable")
-    translations = [""] * len(source)
-    for first in range(0, len(source), SENTENCES):
+def questions(source: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The sentences of `source`, those of like length together: their numbers [B], and they int32 [B, S]."""
+    rows = sentences(source)
+    by_length = np.argsort([len(row) for row in rows], kind="stable")
+    for first in range(0, len(rows), SENTENCES):
         chosen = by_length[first : first + SENTENCES]
-        batch = padded([source[i] for i in chosen])
-        for i, found in zip(chosen, search(begin(batch), len(batch), batch.shape[1], hyper), strict=True):
+        yield chosen, padded([rows[i] for i in chosen])
+
+
+def translate(
+    begin: Begin[Source], asked: Sequence[tuple[np.ndarray, Source]], subword_model: np.ndarray, hyper: Hyperparameters
+) -> list[str]:
+    """The translation of each sentence of `questions`, as text."""
+    subwords = sentencepiece.SentencePieceProcessor(model_proto=subword_model.tobytes())
+    translations = [""] * sum(len(chosen) for chosen, _ in asked)
+    for chosen, batch in asked:
+        for i, found in zip(chosen, search(begin(batch), len(chosen), batch.shape[1], hyper), strict=True):
             translations[i] = subwords.decode(found)
     return translations
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from reference_impls.kept import Kept
 from reference_impls.memory import keep_freed_memory
 from reference_impls.precision import loss_scale
 from reference_impls.tensorflow_shared import DTYPES, device_name, unscaled
-from reference_impls.translation.search import Step, translate
+from reference_impls.translation.search import Step, questions, translate
 from reference_impls.translation.shared import (
     FP16_LOSS_SCALE,
     POSITIONS,
@@ -92,6 +93,7 @@ class TensorFlowTranslator:
         self.device = device_name(device)
         self.dtype, self.scale = DTYPES[device.precision], loss_scale(device.precision, FP16_LOSS_SCALE)
         self.batches: Iterator[Batch] | None = None
+        self.questions = Kept(self.made_questions)
         self.steps_per_epoch = 0
         initial = initial_parameters(hyper, vocabulary(data), seed)
         with tf.device(self.device):
@@ -173,11 +175,11 @@ class TensorFlowTranslator:
         logits, _ = decode(p, inputs, encode(p, source, self.hyper, keep), self.hyper, keep)
         return tf.cast(logits, tf.float32)
 
-    def begin(self, source: np.ndarray) -> Step:
+    def begin(self, source: tf.Tensor) -> Step:
         """The one-token step for translating `source` [B, S], with a cache of keys and values."""
         with tf.device(self.device):
-            memory = self.graph_begin(tf.constant(source))
-            empty = tf.zeros((len(source) * self.hyper.beam_size, 0, self.hyper.d_model), self.dtype)
+            memory = self.graph_begin(source)
+            empty = tf.zeros((source.shape[0] * self.hyper.beam_size, 0, self.hyper.d_model), self.dtype)
         cache: Cache = [[empty, empty]] * self.hyper.decoder_layers
 
         def step(subwords: np.ndarray, parents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -201,9 +203,13 @@ class TensorFlowTranslator:
         scores, found = tf.math.top_k(logits, self.hyper.beam_size + 1)
         return scores - tf.reduce_logsumexp(logits, 1, keepdims=True), found, present
 
-    def predict(self) -> Sequence[Any]:
+    def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The translation of each test sentence."""
-        return translate(self.begin, self.data, self.hyper)
+        return translate(self.begin, self.questions.of(data), self.data["subword_model"], self.hyper)
+
+    def made_questions(self, data: Mapping[str, np.ndarray]) -> list[tuple[np.ndarray, tf.Tensor]]:
+        """The test sentences, as `translate` takes them."""
+        return [(chosen, self.on_device(batch)) for chosen, batch in questions(data["test_source"])]
 
     def cast(self) -> Parameters:
         """The parameters in the training precision, but the embeddings; the latter in it as the `output` layer."""
@@ -223,6 +229,11 @@ class TensorFlowTranslator:
         self.step = int(state["step"])
         self.batches = None
 
+    def on_device(self, values: np.ndarray) -> tf.Tensor:
+        """The values as a tensor."""
+        with tf.device(self.device):
+            return tf.constant(values)
+
 
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
@@ -234,6 +245,7 @@ def build(
     initial = made.state_dict()
     rows = [np.full(16, 5)] * hyper.global_batch_size
     made.train_step(make_batch(hyper, rows, rows, [0]), 0.0)
-    made.begin(np.full((8, 16), 5, np.int32))(np.full(8 * hyper.beam_size, 5), np.arange(8 * hyper.beam_size))
+    step = made.begin(made.on_device(np.full((8, 16), 5, np.int32)))
+    step(np.full(8 * hyper.beam_size, 5), np.arange(8 * hyper.beam_size))
     made.load_state_dict(initial)
     return made

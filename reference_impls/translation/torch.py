@@ -9,10 +9,11 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from reference_impls.kept import Kept
 from reference_impls.memory import keep_freed_memory
 from reference_impls.precision import loss_scale
 from reference_impls.torch_shared import DTYPES, to_numpy, torch_device, unscaled
-from reference_impls.translation.search import Step, translate
+from reference_impls.translation.search import Step, questions, translate
 from reference_impls.translation.shared import (
     FP16_LOSS_SCALE,
     POSITIONS,
@@ -93,6 +94,7 @@ class TorchTranslator:
         self.dtype, self.scale = DTYPES[device.precision], loss_scale(device.precision, FP16_LOSS_SCALE)
         self.positions = torch.from_numpy(positions(POSITIONS, hyper.d_model)).to(self.device)
         self.batches: Iterator[Batch] | None = None
+        self.questions = Kept(self.made_questions)
         self.steps_per_epoch = 0
         self.p: Parameters = {}
         self.moments: Parameters = {}
@@ -122,7 +124,7 @@ class TorchTranslator:
     def loss(self, batch: Batch) -> torch.Tensor:
         """Cross entropy with label smoothing, with dropout."""
         source, inputs, labels, *noise = (
-            torch.from_numpy(a).to(self.device) for a in (batch.source, batch.inputs, batch.labels, *batch.noise)
+            self.on_device(a) for a in (batch.source, batch.inputs, batch.labels, *batch.noise)
         )
         p = self.cast()
         drop_source, drop_target = (Dropout(sites, self.hyper.dropout) for sites in noise)
@@ -136,22 +138,22 @@ class TorchTranslator:
     def logits(self, source: np.ndarray, inputs: np.ndarray) -> np.ndarray:
         """Logits float32 [B, T, V] of the subword after each of `inputs` [B, T], without dropout."""
         p, keep = self.cast(), Dropout(None, 0)
-        tensor, given = (torch.from_numpy(a).to(self.device) for a in (source, inputs))
+        tensor, given = (self.on_device(a) for a in (source, inputs))
         logits, _ = decode(p, given, encode(p, tensor, self.hyper, keep), self.hyper, keep)
         return logits.float().cpu().numpy()
 
     @torch.no_grad()
-    def begin(self, source: np.ndarray) -> Step:
+    def begin(self, source: torch.Tensor) -> Step:
         """The one-token step for translating `source` [B, S], with a cache of keys and values."""
         p, keep, beam = self.cast(), Dropout(None, 0), self.hyper.beam_size
-        memory = encode(p, torch.from_numpy(source).to(self.device), self.hyper, keep)
+        memory = encode(p, source, self.hyper, keep)
         empty = torch.zeros(len(source) * beam, 0, self.hyper.d_model, dtype=self.dtype, device=self.device)
         cache: Cache = [[empty, empty]] * self.hyper.decoder_layers
 
         @torch.no_grad()
         def step(subwords: np.ndarray, parents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             nonlocal cache
-            inputs, rows = (torch.from_numpy(a).to(self.device) for a in (subwords, parents))
+            inputs, rows = (self.on_device(a) for a in (subwords, parents))
             past = [[x[rows] for x in kv] for kv in cache]
             whole, cache = decode(p, inputs[:, None], memory, self.hyper, keep, past)
             logits = whole[:, 0].float()
@@ -160,9 +162,13 @@ class TorchTranslator:
 
         return step
 
-    def predict(self) -> Sequence[Any]:
+    def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The translation of each test sentence."""
-        return translate(self.begin, self.data, self.hyper)
+        return translate(self.begin, self.questions.of(data), self.data["subword_model"], self.hyper)
+
+    def made_questions(self, data: Mapping[str, np.ndarray]) -> list[tuple[np.ndarray, torch.Tensor]]:
+        """The test sentences, as `translate` takes them."""
+        return [(chosen, self.on_device(batch)) for chosen, batch in questions(data["test_source"])]
 
     def cast(self) -> Parameters:
         """The parameters in the training precision, but the embeddings; the latter in it as the `output` layer."""
@@ -190,6 +196,10 @@ class TorchTranslator:
         self.step = int(state["step"])
         self.batches = None
 
+    def on_device(self, values: np.ndarray) -> torch.Tensor:
+        """The values as a tensor."""
+        return torch.from_numpy(values).to(self.device)
+
 
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
@@ -201,6 +211,7 @@ def build(
     initial = made.state_dict()
     rows = [np.full(16, 5)] * hyper.global_batch_size
     made.train_step(make_batch(hyper, rows, rows, [0]), 0.0)
-    made.begin(np.full((8, 16), 5, np.int32))(np.full(8 * hyper.beam_size, 5), np.arange(8 * hyper.beam_size))
+    step = made.begin(made.on_device(np.full((8, 16), 5, np.int32)))
+    step(np.full(8 * hyper.beam_size, 5), np.arange(8 * hyper.beam_size))
     made.load_state_dict(initial)
     return made

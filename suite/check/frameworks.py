@@ -40,7 +40,7 @@ def together(
 
     def predictions() -> None:
         theirs.made.load_state_dict(copied(ours.last))
-        found = score(benchmark, task, theirs.made.predict(), data)
+        found = score(benchmark, task, theirs.made.predict(data), data)
         for name in expected:
             values = expected[name], found.get(name, math.nan)
             if not math.isclose(*values, rel_tol=SCORE_TOLERANCE, abs_tol=SCORE_TOLERANCE):

@@ -4,22 +4,39 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from suite.check.ledger import Broken, Ledger
+from suite.check.ledger import Broken, Ledger, Skip
 from suite.check.training import copied, differing
 from suite.config.models import Benchmark
 from suite.errors import BadPrediction
-from suite.harness.contract import Checked, check_json
+from suite.harness.contract import Checked, check_json, evaluation_data
 from suite.harness.implementation import Implementation
 from suite.store.task import Task, score
 
 WRONG: tuple[Any, ...] = (None, {"?": []}, [[[None]]])  # predictions of no task
 STRANGE: tuple[Any, ...] = (10**400, -1, 0.5, True, "", "?" * 100_000, "\ud800", [], {})  # that some task may accept
 SLACK = 1e-9  # relative to a metric's bounds: they are reached by sums of rounded numbers
+
+
+class Asked(Mapping[str, np.ndarray]):
+    """Arrays by name; `asked` holds the names that were looked up."""
+
+    def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self.arrays, self.asked = arrays, set[str]()
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        self.asked.add(name)
+        return self.arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.arrays)
+
+    def __len__(self) -> int:
+        return len(self.arrays)
 
 
 def scoring(
@@ -31,12 +48,22 @@ def scoring(
     before = copied(made.state_dict())
 
     def in_json() -> None:
-        found = made.predict()
+        found = made.predict(data)
         check_json(found)
         predictions.extend(json.loads(json.dumps(list(found))))
         for index, (given, back) in enumerate(zip(found, predictions, strict=True)):
             if not _alike(given, back):
                 raise Broken(f"prediction {index} is {given!r:.60}, and {back!r:.60} when read back from JSON")
+
+    def again() -> None:
+        arrays = Asked(evaluation_data(data))
+        if not arrays:
+            raise Skip("the benchmark has no test_* array")
+        found = made.inner.predict(arrays)
+        if not arrays.asked:
+            raise Broken(f"a second predict asks for none of its arrays ({', '.join(arrays)})")
+        if not _alike(json.loads(json.dumps(list(found))), predictions):
+            raise Broken("a second predict of the same arrays gives other predictions")
 
     def unmoved() -> None:
         if strays := differing(before, made.state_dict()):
@@ -73,6 +100,7 @@ def scoring(
 
     if not ledger.hold("predictions are values that JSON gives back", Implementation.predict, in_json):
         return None
+    ledger.hold("predict answers for the arrays that it is given", Implementation.predict, again)
     ledger.hold("predict leaves the state as it was", Implementation.predict, unmoved)
     if not ledger.hold("score is finite or nan, within METRICS, the same each time", Task.score, scored):
         return None

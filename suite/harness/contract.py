@@ -6,7 +6,7 @@ Each call costs a few type checks; no value is copied.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,29 @@ from suite.errors import BrokenContract
 from suite.harness.implementation import Device, Implementation, ImplementationModule, TrainStats
 from suite.record.states import LONGEST_NAME
 from suite.store.task import described, is_plain
+
+
+class Given(dict[str, np.ndarray]):
+    """The arrays of `data` that a function of an implementation, `to`, is given; who asks for others is told so."""
+
+    def __init__(self, data: Mapping[str, np.ndarray], names: Iterable[str], to: Callable[..., Any]) -> None:
+        super().__init__({name: data[name] for name in names})
+        self.withheld, self.to = data.keys() - self.keys(), to
+
+    def __missing__(self, name: str) -> np.ndarray:
+        if name not in self.withheld:
+            raise KeyError(name)
+        raise BrokenContract(f"{name!r} is asked for, which {self.to.__name__} is not given", self.to)
+
+
+def training_data(data: Mapping[str, np.ndarray]) -> Given:
+    """What `build` is given of a benchmark's arrays: those of the training split, and those of none."""
+    return Given(data, [name for name in data if not name.startswith(("test_", "answer_"))], ImplementationModule.build)
+
+
+def evaluation_data(data: Mapping[str, np.ndarray]) -> Given:
+    """What `predict` is given of a benchmark's arrays: those of the evaluation split, without the answers."""
+    return Given(data, [name for name in data if name.startswith("test_")], Implementation.predict)
 
 
 class Checked:
@@ -46,9 +69,9 @@ class Checked:
             raise BrokenContract(found, Implementation.train_until)
         return stats
 
-    def predict(self) -> Sequence[Any]:
-        """The inner one's `predict`."""
-        predictions = self.inner.predict()
+    def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
+        """The inner one's `predict`, which is given the `evaluation_data` of all arrays `data`."""
+        predictions = self.inner.predict(evaluation_data(data))
         if not isinstance(predictions, Sequence) or isinstance(predictions, str):
             raise BrokenContract(self._returned("predict", predictions), Implementation.predict)
         return predictions
@@ -77,10 +100,9 @@ class Checked:
 def build(
     module: ImplementationModule, benchmark: Benchmark, data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> Checked:
-    """The module's implementation of `benchmark`, held to the contract. It is given no `answer_*` array of `data`."""
-    visible = {name: array for name, array in data.items() if not name.startswith("answer_")}
+    """The module's implementation of `benchmark`, held to the contract; it is given the `training_data` of `data`."""
     name = getattr(module, "__name__", type(module).__name__)
-    return Checked(module.build(benchmark.hyperparameters, visible, seed, device), name)
+    return Checked(module.build(benchmark.hyperparameters, training_data(data), seed, device), name)
 
 
 def check_json(predictions: Sequence[Any]) -> None:

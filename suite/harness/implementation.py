@@ -41,16 +41,16 @@ class TrainStats:
 class Implementation(Protocol):
     """A model in training. Made by a module's `build(hyperparameters, data, seed, device)`, which also warms it up.
 
-    `data` maps names to read-only arrays and holds no `answer_*` array: an implementation never sees the answers of
-    the evaluation split. `build` is untimed, so it must not compute anything from the training data.
+    `build` is untimed, so it reads, normalises, moves and caches no array of a split. `train_until` and `predict` do so
+    at their first call, and keep on the device what they made.
     """
 
     def train_until(self, samples: int) -> TrainStats:
         """Take whole steps until at least `samples` samples have been seen in all (at least one step)."""
         ...
 
-    def predict(self) -> Sequence[Any]:
-        """One JSON value for each example of the evaluation split, in the split's order."""
+    def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
+        """One JSON value for each example of the `test_*` arrays, which `data` holds and nothing else, in order."""
         ...
 
     def state_dict(self) -> dict[str, np.ndarray]:
@@ -73,7 +73,11 @@ class ImplementationModule(Protocol):
     def build(
         self, hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
     ) -> Implementation:
-        """The implementation, initialised and warmed up with real shapes."""
+        """The implementation, initialised and warmed up on made-up arrays.
+
+        `data` maps names to read-only arrays: `train_*` and those of no split, such as a vocabulary; no `test_*` and
+        no `answer_*`.
+        """
         ...
 
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from mlperf_logging.mllog import constants as keys
 
 from suite.config.logkeys import TRACKED
 from suite.config.models import Benchmark
 from suite.errors import BadPrediction, BrokenContract
 from suite.harness.checkpoint import Checkpoints
-from suite.harness.contract import check_json
+from suite.harness.contract import Checked, check_json
 from suite.harness.implementation import Implementation
 from suite.record.evidence import PREDICTIONS, NotFinite, keep_predictions, write_predictions
 from suite.record.mllog import Log
@@ -28,14 +29,15 @@ _SLICE_S = 1.0  # how often the loop comes up for air: live line, Ctrl-C
 
 @dataclass
 class Loop:
-    """One run's training. `score` maps predictions to metrics; `tick(samples, samples_per_second)` feeds the
-    live line.
+    """One run's training. `data` holds all arrays of the benchmark; `score` maps predictions to metrics;
+    `tick(samples, samples_per_second)` feeds the live line.
 
     `interrupted` is asked between slices and after each evaluation.
     """
 
     benchmark: Benchmark
-    implementation: Implementation
+    implementation: Checked
+    data: Mapping[str, np.ndarray]
     score: Callable[[Sequence[Any]], dict[str, float]]
     log: Log
     folder: Path
@@ -99,7 +101,7 @@ class Loop:
         state = self.implementation.state_dict()
         with ThreadPoolExecutor(1) as beside:
             state_sha256 = beside.submit(self.checkpoints.evaluated, state, samples)
-            predictions = self.implementation.predict()
+            predictions = self.implementation.predict(self.data)
         try:
             sha256 = write_predictions(self.folder / PREDICTIONS, predictions)
             metrics = self.score(predictions)

@@ -143,6 +143,7 @@ class _Run:
         loop = Loop(
             benchmark=plan.benchmark,
             implementation=implementation,
+            data=self.session.data,
             score=lambda predictions: score(plan.benchmark, self.session.task, predictions, self.session.data),
             log=log,
             folder=folder,

@@ -31,7 +31,7 @@ class Task(Protocol):
     def prepare(self, scale: str, files: Any) -> Arrays:
         """All arrays of a benchmark by name, made from the dataset's verified files in the folder `files`.
 
-        Names that start with `answer_` are given to `score` only.
+        A name says who is given the array besides `score`: `test_*` `predict`, `answer_*` nobody, any other `build`.
         """
         ...
 

@@ -26,6 +26,7 @@ from rich.console import Console
 from suite import config
 from suite.config.models import Evaluation
 from suite.config.plan import Plan
+from suite.harness.contract import evaluation_data, training_data
 from suite.harness.implementation import Device, load_implementation
 from suite.harness.session import Session
 from suite.measure import machine
@@ -64,13 +65,13 @@ class Sides:
     def bare(self) -> float:
         """A loop as one would write it."""
         device = Device(self.system.device_kind, self.precision)
-        visible = {name: array for name, array in self.data.items() if not name.startswith("answer_")}
-        implementation = self.module.build(self.benchmark.hyperparameters, visible, 1, device)
+        implementation = self.module.build(self.benchmark.hyperparameters, training_data(self.data), 1, device)
+        evaluation = evaluation_data(self.data)
         samples = 0
         start = time.perf_counter()
         while samples < self.benchmark.budget_samples:
             samples = implementation.train_until(self.benchmark.next_evaluation(samples)).samples
-            self.task.score(implementation.predict(), self.data)
+            self.task.score(implementation.predict(evaluation), self.data)
         return time.perf_counter() - start
 
     def harness(self) -> float:

@@ -2,7 +2,17 @@
 
 import numpy as np
 
-from tests.eighth_task.spoiling import IMPLEMENTATION, TASK, answering, declaring, having, method, recount, returning
+from tests.eighth_task.spoiling import (
+    IMPLEMENTATION,
+    TASK,
+    answering,
+    declaring,
+    having,
+    method,
+    peeking,
+    recount,
+    returning,
+)
 
 
 def unseeded(arrays):
@@ -28,28 +38,21 @@ def stale(true):
 def drifting(true):
     """Predicting moves the weights."""
 
-    def predict(self):
+    def predict(self, data):
         self.weights = self.weights * 1.001
-        return true(self)
+        return true(self, data)
 
     return predict
 
 
-def reading(change):
-    """`build` that does `change(hyperparameters, data)` first."""
+def remembering(true):
+    """Predicts for the first arrays that it was ever given."""
 
-    def made(true):
-        def build(hyperparameters, data, seed, device):
-            return true(*change(hyperparameters, data), seed, device)
+    def predict(self, data):
+        self.kept = getattr(self, "kept", data)
+        return true(self, self.kept)
 
-        return build
-
-    return having(IMPLEMENTATION, build=made)
-
-
-def peek(hyperparameters, data):
-    data["train_points"].mean()
-    return hyperparameters, data
+    return predict
 
 
 def lenient(true):
@@ -98,7 +101,7 @@ NOT_KEPT = {
         "METRICS says from 0.99 to 1",
     ),
     "build looks at the training data": (
-        reading(peek),
+        peeking("train_points"),
         "build reads no training data",
         "build reads 'train_points' (numpy.add)",
     ),
@@ -106,6 +109,11 @@ NOT_KEPT = {
         answering("train_until", recount(lambda samples: samples * 2)),
         "train_until counts whole steps, at least one",
         "samples [40, ",
+    ),
+    "predict clings to its first arrays": (
+        method("predict", remembering),
+        "predict answers for the arrays that it is given",
+        "a second predict asks for none of its arrays (test_points)",
     ),
     "predict changes the model": (
         method("predict", drifting),

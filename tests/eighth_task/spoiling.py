@@ -52,6 +52,19 @@ def method(name, make):
     return apply
 
 
+def peeking(name):
+    """`build` that looks at the array `name` first."""
+
+    def made(true):
+        def build(hyperparameters, data, seed, device):
+            data[name].mean()
+            return true(hyperparameters, data, seed, device)
+
+        return build
+
+    return having(IMPLEMENTATION, build=made)
+
+
 def declaring(change):
     """conf/task/parity.yaml after `change(scale's values)`."""
 

@@ -10,6 +10,8 @@ from tests.eighth_task.spoiling import (
     declaring,
     having,
     lacking,
+    method,
+    peeking,
     recount,
     returning,
 )
@@ -71,6 +73,14 @@ TOLD = {
         having(IMPLEMENTATION, build=lambda _: lambda hyperparameters, data, seed, device: None),
         "what build of reference_impls.parity.numpy made has no train_until. The contract: train_until(samples): Take",
     ),
+    "build looks at the evaluation data": (
+        peeking("test_points"),
+        "'test_points' is asked for, which build is not given. The contract: build(hyperparameters, data,",
+    ),
+    "predict looks at the answers": (
+        method("predict", lambda true: lambda self, data: true(self, data) and data["answer_sides"].tolist()),
+        "'answer_sides' is asked for, which predict is not given. The contract: predict(data): One JSON value",
+    ),
     "a tuple for TrainStats": (
         answering("train_until", lambda stats: (stats.samples, stats.loss)),
         "train_until of reference_impls.parity.numpy returned a tuple. The contract: TrainStats: `samples` seen",
@@ -101,7 +111,7 @@ TOLD = {
     "a name with a zero": (with_name("a\0b"), "has the name 'a\\x00b'"),
     "predictions in an array": (
         answering("predict", np.array),
-        "predict of reference_impls.parity.numpy returned a numpy array of dtype int64. The contract: predict(): One",
+        "predict of reference_impls.parity.numpy returned a numpy array of dtype int64. The contract: predict(data): ",
     ),
     "numpy's numbers as predictions": (
         answering("predict", lambda sides: [*sides[:2], *map(np.int64, sides[2:])]),

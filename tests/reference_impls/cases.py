@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from suite import config
+from suite.harness.contract import training_data
 from suite.harness.implementation import Device, Implementation
 from tests.reference_impls.material import (
     Arrays,
@@ -40,14 +41,14 @@ FRAMEWORKS = ("torch", "tensorflow")
 class Case:
     """A task at a scale.
 
-    `data` makes its arrays, without answers; `outputs(implementation, framework)` gives comparable arrays;
+    `data` makes its arrays, without answers; `outputs(implementation, framework, data)` gives comparable arrays;
     `changes` are the hyperparameters that make it quick.
     """
 
     task: str
     scale: str
     data: Callable[[], Arrays]
-    outputs: Callable[[Any, str], list[np.ndarray]]
+    outputs: Callable[[Any, str, Arrays], list[np.ndarray]]
     until: tuple[int, ...]  # samples: here the frameworks' losses are compared, and at the last their states
     changes: Mapping[str, Any] = field(default_factory=dict)
     loss: Mapping[str, float] = field(default_factory=lambda: {"abs": 1e-4})  # how closely losses agree
@@ -83,7 +84,7 @@ def build(
     """The implementation of a case on a CPU."""
     module = import_module(f"reference_impls.{case.task}.{framework}")
     values = {**case.benchmark.hyperparameters, **case.changes, **changes}
-    return module.build(values, case.data() if data is None else data, seed, Device("cpu", precision))
+    return module.build(values, training_data(case.data() if data is None else data), seed, Device("cpu", precision))
 
 
 SHORT_HISTORIES = {"lengths": [8, 20], "global_batch_size": 4, "epochs": 4}  # of more than one length, and cut ones

@@ -7,12 +7,16 @@ from unittest import mock
 
 import numpy as np
 
+from reference_impls.detection.shared import evaluation_batches
+from reference_impls.image_classification.shared import normalise
 from reference_impls.language_modeling import shared as language_modeling
 from reference_impls.recommendation import shared as recommendation
 from reference_impls.reinforcement_learning.shared import Environments
-from reference_impls.speech.shared import Recordings, evaluation_batches
+from reference_impls.speech import shared as speech
+from reference_impls.speech.shared import Recordings
 from reference_impls.translation.shared import padded, sentences
 from suite import config
+from suite.harness.contract import evaluation_data, training_data
 from suite.store.arrays import prepared
 from suite.store.task import load_task
 from tasks.recommendation.protocol import Interactions, leave_one_out
@@ -24,7 +28,12 @@ Arrays = dict[str, np.ndarray]
 def real(task: str, scale: str = "mini") -> Arrays:
     """The benchmark's own arrays, as an implementation gets them."""
     arrays = prepared(config.benchmark(task, scale), load_task(task))
-    return {name: array for name, array in arrays.items() if not name.startswith("answer_")}
+    return without_answers(arrays)
+
+
+def without_answers(arrays: Arrays) -> Arrays:
+    """What `build` and `predict` are given of arrays, together."""
+    return {**training_data(arrays), **evaluation_data(arrays)}
 
 
 # --- Detection ----------------------------------------------------------------------------------------------------
@@ -55,9 +64,10 @@ def blood_cells() -> Arrays:
     return noise_with_boxes(96, 128, 3, 3)
 
 
-def detections(made: Any, framework: str) -> list[np.ndarray]:
+def detections(made: Any, framework: str, data: Arrays) -> list[np.ndarray]:
     """Scores and sides of the test images."""
-    return list(made.outputs(made.data["test_images"]))
+    (cells,) = evaluation_batches(data, len(data["test_images"]), made.hyper.stride)
+    return list(made.outputs(made.to_device(cells)))
 
 
 # --- Image classification -----------------------------------------------------------------------------------------
@@ -73,9 +83,9 @@ def coloured_noise() -> Arrays:
     }
 
 
-def image_logits(made: Any, framework: str) -> list[np.ndarray]:
+def image_logits(made: Any, framework: str, data: Arrays) -> list[np.ndarray]:
     """Logits of test images."""
-    return [made.logits(made.data["test_images"][:64])]
+    return [made.logits(made.to_device(normalise(data["test_images"][:64], made.hyper)))]
 
 
 # --- Language modelling -------------------------------------------------------------------------------------------
@@ -102,14 +112,14 @@ def random_words() -> Arrays:
     }
 
 
-def log_probabilities(made: Any, framework: str) -> list[np.ndarray]:
+def log_probabilities(made: Any, framework: str, data: Arrays) -> list[np.ndarray]:
     """Of the test text, and of a training batch with its dropout."""
     with mock.patch.object(language_modeling, "DECIMALS", 8):
-        of_text = np.concatenate([np.array(row) for row in made.predict()])
+        of_text = np.concatenate([np.array(row) for row in made.predict(evaluation_data(data))])
     module = import_module(f"reference_impls.language_modeling.{framework}_network")
     library, hyper, p = import_module(framework), made.hyper, made.p
     tensor = library.as_tensor if framework == "torch" else library.constant
-    batch = next(language_modeling.Batches(made.data["train_tokens"], hyper, 1).iterate(0))
+    batch = next(language_modeling.Batches(data["train_tokens"], hyper, 1).iterate(0))
     words, targets, masks = (tensor(array) for array in (batch.words, batch.targets, batch.masks))
     carry = {name: tensor(value) for name, value in language_modeling.initial_carry(hyper, hyper.streams).items()}
     x, _ = module.network(p, words, carry, masks, hyper, library.float32)
@@ -128,14 +138,14 @@ def few_histories() -> Arrays:
     taken = [random.permutation(120)[: random.integers(3, 61)] for _ in range(40)]
     users = np.repeat(np.arange(40), [len(t) for t in taken])
     arrays = leave_one_out(Interactions("the test", users, np.concatenate(taken), np.arange(len(users))), 30)
-    return {name: array for name, array in arrays.items() if not name.startswith("answer_")}
+    return without_answers(arrays)
 
 
-def item_scores(made: Any, framework: str) -> list[np.ndarray]:
+def item_scores(made: Any, framework: str, data: Arrays) -> list[np.ndarray]:
     """Of candidates after some positions, and the mean loss of made-up histories."""
     inputs = np.random.default_rng(1).integers(0, 121, (4, 20), np.int32)
     candidates = np.random.default_rng(2).integers(0, 120, (4, 31), np.int32)
-    scores = made.scores(inputs, np.int64([0, 5, 19, 7]), candidates)
+    scores = made.scores(*map(made.on_device, (inputs, np.int64([0, 5, 19, 7]), candidates)))
     module, library = import_module(f"reference_impls.recommendation.{framework}"), import_module(framework)
     tensor = library.as_tensor if framework == "torch" else library.constant
     *_, batch = recommendation.made_up_batches(made.hyper, 120)
@@ -156,7 +166,7 @@ def three_episodes(scale: str) -> Arrays:
     return {**arrays, "evaluation_seeds": arrays["evaluation_seeds"][:3]}
 
 
-def probabilities_and_values(made: Any, framework: str) -> list[np.ndarray]:
+def probabilities_and_values(made: Any, framework: str, data: Arrays) -> list[np.ndarray]:
     """Of the first observations of other environments."""
     name = str(three_episodes("mini" if made.layout[0][1] == 4 else "small")["environment"])
     observations = np.stack([episode.observation for episode in Environments(name, 8, 0).episodes])
@@ -182,11 +192,11 @@ def spoken_noise() -> Arrays:
     }
 
 
-def label_logits(made: Any, framework: str) -> list[np.ndarray]:
+def label_logits(made: Any, framework: str, data: Arrays) -> list[np.ndarray]:
     """Of the shortest test recordings."""
-    recordings = Recordings(made.data["test_features"], made.data["test_frames"])
-    _, features, frames = next(evaluation_batches(recordings, 8))
-    return [made.logits(features, frames)]
+    recordings = Recordings(data["test_features"], data["test_frames"])
+    _, features, frames = next(speech.evaluation_batches(recordings, 8))
+    return [made.logits(made.on_device(features), made.on_device(frames))]
 
 
 # --- Translation --------------------------------------------------------------------------------------------------
@@ -207,6 +217,6 @@ def some_sentences() -> tuple[np.ndarray, np.ndarray]:
     return source, np.concatenate([np.full((8, 1), BEGIN, np.int32), target[:, :-1]], 1)
 
 
-def subword_logits(made: Any, framework: str) -> list[np.ndarray]:
+def subword_logits(made: Any, framework: str, data: Arrays) -> list[np.ndarray]:
     """Of each next subword."""
     return [made.logits(*some_sentences())]

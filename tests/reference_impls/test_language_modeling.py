@@ -8,6 +8,7 @@ import pytest
 from reference_impls.language_modeling import shared
 from reference_impls.language_modeling.shared import Batches, Hyperparameters, dropout_masks
 from suite import config
+from suite.harness.contract import evaluation_data
 from tests.reference_impls.cases import BY_ID, FRAMEWORKS, build
 from tests.reference_impls.material import short_text
 
@@ -22,7 +23,7 @@ def test_a_word_depends_on_no_later_one(framework):
     data = short_text()
     changed = {**data, "test_tokens": np.concatenate([data["test_tokens"][:3000], data["test_tokens"][:2000]])}
     first, second = (
-        values(build(BY_ID["language_modeling-mini"], framework, data=each).predict()[:10])[:5000]
+        values(build(BY_ID["language_modeling-mini"], framework, data=each).predict(evaluation_data(each))[:10])[:5000]
         for each in (data, changed)
     )
     assert np.array_equal(first[:3000], second[:3000])

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from suite import config
+from suite.harness import contract
+from suite.harness.contract import evaluation_data
 from suite.harness.implementation import Device, load_implementation
 from suite.store.arrays import prepared
 from suite.store.task import load_task
@@ -146,34 +148,35 @@ def test_all_take_the_same_steps(builds):
 
 @every_case
 def test_torch_weights_give_the_same_outputs_for_the_same_work(builds):
-    case = builds.case
+    case, data = builds.case, builds.case.data()
     torch, *others = [builds.fresh(framework) for framework in FRAMEWORKS]
     torch.train_until(case.until[-1])
     state = torch.state_dict()
-    expected = case.outputs(torch, "torch")
-    work = COUNTERS["torch"](lambda: case.outputs(torch, "torch"))
+    expected = case.outputs(torch, "torch", data)
+    work = COUNTERS["torch"](lambda: case.outputs(torch, "torch", data))
     assert np.abs(expected[0]).max() > 0.1
     assert expected[0].std(0).max() > case.spread
     assert all(np.ptp(array) > 0 for array in expected if array.size > 1)
     assert work > 0
     for framework, other in zip(FRAMEWORKS[1:], others, strict=True):
         other.load_state_dict(state)
-        for ours, theirs in zip(expected, case.outputs(other, framework), strict=True):
+        for ours, theirs in zip(expected, case.outputs(other, framework, data), strict=True):
             assert ours.shape == theirs.shape
             assert np.abs(ours - theirs).max() < case.within
         if case.same_predictions:
-            assert torch.predict() == other.predict()
-        assert COUNTERS[framework](lambda: case.outputs(other, framework)) == work  # noqa: B023 (called at once)
+            assert torch.predict(evaluation_data(data)) == other.predict(evaluation_data(data))
+        assert COUNTERS[framework](lambda: case.outputs(other, framework, data)) == work  # noqa: B023 (called at once)
 
 
 @trained
 @each_framework
 def test_goes_on_from_a_state_as_if_never_stopped(builds, framework):
     cut, end = builds.case.resumed
+    data = evaluation_data(builds.case.data())
     implementation, (again, _) = builds.fresh(framework), builds.again(framework)
     size = {**builds.case.benchmark.hyperparameters, **builds.case.changes}["global_batch_size"]
     assert implementation.train_until(cut).samples == -(-cut // size) * size
-    implementation.predict()
+    implementation.predict(data)
     state = implementation.state_dict()
     assert implementation.train_until(end).samples == -(-end // size) * size
     whole = implementation.state_dict()
@@ -182,7 +185,7 @@ def test_goes_on_from_a_state_as_if_never_stopped(builds, framework):
     assert_same(state, again.state_dict())
     again.train_until(end)
     assert_same(whole, again.state_dict())
-    assert implementation.predict() == again.predict()
+    assert implementation.predict(data) == again.predict(data)
 
 
 @trained
@@ -262,12 +265,11 @@ ON_GPU = [
 def test_trains_on_a_gpu(case, framework, precision):
     benchmark, task = case.benchmark, load_task(case.task)
     data = prepared(benchmark, task)
-    visible = {name: array for name, array in data.items() if not name.startswith("answer_")}
     module = load_implementation(case.task, config.framework(framework))
-    implementation = module.build(benchmark.hyperparameters, visible, 3, Device("gpu", precision))
+    implementation = contract.build(module, benchmark, data, 3, Device("gpu", precision))
     samples, least = case.on_gpu
     implementation.train_until(samples)
-    quality = task.score(implementation.predict(), data)[benchmark.metric]
+    quality = task.score(implementation.predict(data), data)[benchmark.metric]
     assert quality > least if benchmark.direction == "higher" else quality <= least
 
 

@@ -57,11 +57,12 @@ def test_an_input_is_what_came_before_and_what_was_taken_cannot_come_again():
 def test_a_question_is_the_end_of_the_history():
     known = histories()
     asked = {}
-    for users, inputs, last in known.questions():
-        assert len(inputs) == len(last) == 4
-        for user, row, end in zip(users, inputs, last, strict=False):
+    for each in known.questions(DATA["test_candidates"]):
+        assert len(each.inputs) == len(each.last) == len(each.candidates) == 4
+        for user, row, end, candidates in zip(each.users, each.inputs, each.last, each.candidates, strict=False):
             asked[int(user)] = row[: end + 1].tolist()
             assert (row[end + 1 :] == 120).all()
+            assert np.array_equal(candidates, DATA["test_candidates"][user])
     assert asked == {u: [120, *history.tolist()][-20:] for u, history in enumerate(known.histories)}
 
 

@@ -39,10 +39,10 @@ def test_logits_do_not_depend_on_the_rest_of_the_batch(framework, mini):
     recordings = Recordings(mini["test_features"], mini["test_frames"])
     short, long = np.argmin(recordings.frames), np.argmax(recordings.frames)
     features, frames = recordings.padded(np.array([short]))
-    alone = implementation.logits(features, output_frames(frames))[0]
+    alone = implementation.logits(*map(implementation.on_device, (features, output_frames(frames))))[0]
     assert alone.shape == (features.shape[1] // 8, len(implementation.units) + 1)
     features, frames = recordings.padded(np.array([long, short]))
-    together = implementation.logits(features, output_frames(frames))[1]
+    together = implementation.logits(*map(implementation.on_device, (features, output_frames(frames))))[1]
     inside = output_frames(frames)[1]
     assert together.shape[0] > alone.shape[0]
     assert np.abs(together[:inside] - alone[:inside]).max() < 1e-4
@@ -57,7 +57,7 @@ def test_the_loss_is_that_of_all_alignments(framework, mini):
     batch = next(warmup_batches(recipe(global_batch_size=2), 64))
     labels, lengths = np.int32([[2, 2], [7, 0]]), np.int32([2, 1])
     batch = replace(batch, features=features, frames=frames, labels=labels, lengths=lengths)
-    logits = implementation.logits(features, frames).astype(np.float64)
+    logits = implementation.logits(*map(implementation.on_device, (features, frames))).astype(np.float64)
     probabilities = np.exp(logits) / np.exp(logits).sum(2, keepdims=True)
     likelihood = [0.0, 0.0]
     for i, transcript in enumerate(([2, 2], [7])):

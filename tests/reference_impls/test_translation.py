@@ -7,6 +7,7 @@ import pytest
 
 from reference_impls.translation.shared import Batches, Hyperparameters, make_batch, sentences
 from suite import config
+from suite.harness.contract import evaluation_data
 from tasks.translation import PAD
 from tests.reference_impls.cases import BY_ID, FRAMEWORKS, build
 from tests.reference_impls.material import few_phrases, some_sentences
@@ -50,7 +51,7 @@ def test_the_cached_step_gives_the_probabilities_of_the_whole_decoder(framework,
     source, inputs = some_sentences()
     logits = tiny[framework].logits(source, inputs[:, :3])
     probabilities = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-    step = tiny[framework].begin(source)
+    step = tiny[framework].begin(tiny[framework].on_device(source))
     swapped = np.arange(16).reshape(8, 2)[:, ::-1].ravel()  # each sentence has two rows, here the same
     for position in range(3):
         scores, subwords = step(np.repeat(inputs[:, position], 2), swapped)
@@ -64,10 +65,11 @@ def test_both_translate_alike(tiny):
     torch, tensorflow = tiny.values()
     torch.train_until(2000)
     tensorflow.load_state_dict(torch.state_dict())
-    translations = torch.predict()
+    evaluation = evaluation_data(few_phrases())
+    translations = torch.predict(evaluation)
     assert len(translations) == 20
     assert len(set(translations)) > 1
-    assert translations == tensorflow.predict()
+    assert translations == tensorflow.predict(evaluation)
 
 
 def test_every_epoch_sees_every_pair_once_alike_in_length(data):

@@ -3,7 +3,7 @@
 import numpy as np
 import sentencepiece
 
-from reference_impls.translation.search import search, translate
+from reference_impls.translation.search import questions, search, translate
 from reference_impls.translation.shared import Hyperparameters, sentences
 from suite import config
 from suite.store.arrays import prepared
@@ -65,7 +65,7 @@ def test_translations_come_in_the_order_of_the_sentences():
 
     arrays = prepared(config.benchmark("translation", "mini"), load_task("translation"))
     source = sentences(arrays["test_source"])[:20]
-    data = {"subword_model": arrays["subword_model"], "test_source": np.concatenate(source)}
-    model = sentencepiece.SentencePieceProcessor(model_proto=data["subword_model"].tobytes())
+    asked = list(questions(np.concatenate(source)))
+    model = sentencepiece.SentencePieceProcessor(model_proto=arrays["subword_model"].tobytes())
     expected = [model.decode(row.tolist()) for row in source]
-    assert translate(begin, data, hyperparameters(beam_size=2)) == expected
+    assert translate(begin, asked, arrays["subword_model"], hyperparameters(beam_size=2)) == expected

@@ -13,7 +13,7 @@ STALL_AT = "PARITY_STALL_AT"  # a number of samples, at which training never end
 
 class LogisticRegression:
     def __init__(self, hyperparameters, data, seed):
-        assert not any(name.startswith("answer_") for name in data)
+        assert set(data) == {"train_points", "train_sides"}
         self.hyper, self.data, self.seed = hyperparameters, data, seed
         self.weights, self.samples = np.random.default_rng(seed).normal(size=2), 0
 
@@ -31,8 +31,9 @@ class LogisticRegression:
             if self.samples >= samples:
                 return TrainStats(self.samples, float(np.mean(np.abs(probability - sides))))
 
-    def predict(self):
-        return [int(side) for side in self.data["test_points"] @ self.weights > 0]
+    def predict(self, data):
+        assert set(data) == {"test_points"}
+        return [int(side) for side in data["test_points"] @ self.weights > 0]
 
     def state_dict(self):
         return {"weights": self.weights.copy(), "samples": np.array(self.samples)}
