@@ -47,7 +47,7 @@ def test_makes_points_that_results_are_then_held_to(sound_result, points, tmp_pa
     assert first["command"] == (
         "python -m suite.run task=image_classification scale=mini framework=torch hw=cpu seed=500"
     )
-    assert (first["machine"], first["date"]) == ("a CPU, 2 logical CPUs", "2023-11-14")
+    assert (first["machine"], first["date"]) == ("a CPU, 2 logical CPUs", "2026-11-21")
     runs = [Evidence.read(sound_result / f"run_{index}", f"run_{index}") for index in range(1, 6)]
     assert convergence(runs).outcome == "pass"
 

@@ -51,6 +51,7 @@ class Session:
     data: Mapping[str, np.ndarray]
     console: Console
     mlflow: bool
+    _ended_ms: int = field(default=0, init=False)  # the last line of the run before, however the clock was set since
 
     def run(self, index: int) -> Summary:
         """Make, or go on with, run `index`, which counts from 1. A run that is already sealed is left alone.
@@ -58,25 +59,27 @@ class Session:
         Raises UserError when the folder cannot hold the run, KeyboardInterrupt on Ctrl-C before the clock has started.
         """
         folder = self.plan.folder(index)
-        log = _open_log(folder)
+        log = _open_log(folder, self._ended_ms)
         if (folder / evidence.MANIFEST).exists():
+            self._ended_ms = log.lines[-1].time_ms
             return summarise(log.lines)
         follower = Follower(folder) if self.mlflow else None
         _Run(self, index, folder, log, follower).finish()
+        self._ended_ms = log.lines[-1].time_ms
         if follower and not follower.finish(_MLFLOW_WAIT_S):
             self.console.print(f"MLflow is behind; fill it in with: python -m suite.sync {folder}", soft_wrap=True)
         return summarise(log.lines)
 
 
-def _open_log(folder: Path) -> Log:
+def _open_log(folder: Path, not_before_ms: int) -> Log:
     path = folder / evidence.LOG
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        log = Log(path)
+        log = Log(path, not_before_ms)
         if not log.has(keys.RUN_START):  # nothing was timed yet: begin afresh
             log.close()
             path.unlink()
-            log = Log(path)
+            log = Log(path, not_before_ms)
     except OSError as error:
         raise UserError(f"{folder} cannot be written ({error.strerror}): choose another out=") from error
     return log

@@ -24,6 +24,7 @@ from suite.record.parsing import MalformedError, decoded, json_value, whole
 
 TOKEN = ":::MLLOG "
 MAX_LINE_BYTES = 1 << 20
+EARLIEST_MS = 1_795_132_800_000  # 2026-11-20, when the suite was begun: no run of it is older
 FIRST_PREV = hashlib.sha256(b"").hexdigest()
 
 
@@ -126,10 +127,11 @@ class Clock:
 class Log:
     """Writes a run's log, or goes on with one after a restart. Every line reaches the operating system at once.
 
-    `listeners` are called with each line that was written: the terminal and other views hang on them.
+    No line is earlier than `not_before_ms`, in milliseconds since 1970. `listeners` are called with each line that was
+    written: the terminal and other views hang on them.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, not_before_ms: int = 0) -> None:
         self.path = path
         self._prev, last_ms, kept, self.torn_bytes = FIRST_PREV, 0, 0, 0
         self.lines: list[Line] = []
@@ -141,7 +143,7 @@ class Log:
             if self.lines:
                 self._prev, last_ms = line_hash(self.lines[-1].raw), self.lines[-1].time_ms
             self.torn_bytes = len(content) - kept
-        self._clock = Clock(last_ms)
+        self._clock = Clock(max(last_ms, not_before_ms))
         self._file = path.open("ab", buffering=0)
         self._file.truncate(kept)  # a line torn by a kill was never complete: it is replaced by the restart line
 

@@ -24,6 +24,7 @@ from suite.measure.machine import Machine
 ROOT = Path(__file__).resolve().parent.parent.parent
 # What a run is made of; other files may lie in the checkout, such as results and submissions.
 CODE = ("suite", "tasks", "reference_impls", "conf", "constraints.txt", "pyproject.toml")
+DISTRIBUTION = "time-to-accuracy"  # what the suite is installed as
 CPU_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 DIVISIONS = (keys.CLOSED, keys.OPEN)
@@ -78,7 +79,7 @@ def describe(system: System, machine: Machine, framework: Framework, declared: M
         **_host(machine),
         **(_accelerators(machine) if system.accelerator else {"accelerators_per_node": 0}),
         "framework": framework_text(framework, software.get(framework.module)),
-        "other_software_stack": _stack(machine),
+        "other_software_stack": stack_text(platform.python_version(), machine.driver, machine.cuda),
         "operating_system": _operating_system(),
     }
     return {
@@ -97,6 +98,16 @@ def framework_text(framework: Framework, version: str | None) -> str:
 def memory_text(gigabytes: float) -> str:
     """How a description gives the memory."""
     return f"{gigabytes:g} GB"
+
+
+def stack_text(python: str, driver: str | None, cuda: str | None) -> str:
+    """How a description gives what lies between framework and operating system."""
+    return f"Python {python}" + (f", NVIDIA driver {driver}, CUDA {cuda}" if driver else "")
+
+
+def kernel_text(release: str) -> str:
+    """How the text of an operating system ends."""
+    return f", kernel {release}"
 
 
 def versions() -> dict[str, str]:
@@ -159,14 +170,9 @@ def _accelerators(machine: Machine) -> dict[str, Any]:
     }
 
 
-def _stack(machine: Machine) -> str:
-    driver = f", NVIDIA driver {machine.driver}, CUDA {machine.cuda}" if machine.driver else ""
-    return f"Python {platform.python_version()}{driver}"
-
-
 def _operating_system() -> str:
     try:
         name = platform.freedesktop_os_release()["PRETTY_NAME"]
     except (OSError, KeyError):
         name = platform.system()
-    return f"{name}, kernel {platform.release()}"
+    return name + kernel_text(platform.release())

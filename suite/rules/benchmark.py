@@ -8,6 +8,7 @@ from typing import Any
 from mlperf_logging.mllog import constants as keys
 
 from suite import config as suite_config
+from suite.config.logkeys import CONFIG as LOGGED_CONFIG
 from suite.config.logkeys import DATASET
 from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.record.parsing import differences, same, without_none
@@ -29,17 +30,24 @@ def known_benchmark(run: Evidence) -> Iterator[Finding]:
 
 @RUN.rule("division.2")
 def unchanged_benchmark(run: Evidence) -> Iterator[Finding]:
-    """The configuration holds the benchmark as the suite defines it; its hyperparameters have their own rules.
+    """Configuration and log hold the benchmark as the suite defines it; its hyperparameters have their own rules.
 
     Where the data was brought from is free: its content has sums. A field that is not there is a field that is None:
     evidence outlives the suite that wrote it.
     """
-    if run.benchmark is None or not run.parsed(CONFIG):
+    if run.benchmark is None:
+        return
+    line = run.line(LOGGED_CONFIG)
+    for name in ("metric", "metric_signature"):
+        right = getattr(run.benchmark, name)
+        if line and name in line.metadata and line.metadata[name] != right:
+            yield Finding(LOG, line.number, f"{name} {right}", line.metadata[name], NOT_YOURS)
+    if not run.parsed(CONFIG):
         return
     expected = _comparable(run.benchmark.model_dump(mode="json"))
     for path, right, wrong in differences(expected, _comparable(run.configured("benchmark"))):
-        line = run.config_line("benchmark", *path)
-        yield Finding(CONFIG, line, f"benchmark.{'.'.join(map(str, path))}: {right}", wrong, NOT_YOURS)
+        where = run.config_line("benchmark", *path)
+        yield Finding(CONFIG, where, f"benchmark.{'.'.join(map(str, path))}: {right}", wrong, NOT_YOURS)
 
 
 def _comparable(benchmark: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from suite.rules.reading import PACKAGE, RESULT, RUN, Evidence
 IDENTITY = ("run_id", "result_id", "run_index", "runs", "task", "scale", "framework")
 OF_ONE_RUN = ("run_id", "run_index", "seed", "submitter", "division")  # what has other rules than runs.5
 
+_RESULT_ID = re.compile(r"[0-9a-f]{32}\Z")
 _AS_WRITTEN = "submit the folder as the suite wrote it"
 
 
@@ -65,6 +67,26 @@ def seeded(run: Evidence) -> Iterator[Finding]:
         yield Finding(CONFIG, run.config_line("seed"), expected, run.configured("seed"), _AS_WRITTEN)
 
 
+@RUN.rule("runs.10")
+def planned(run: Evidence) -> Iterator[Finding]:
+    """The configuration lists a seed for each planned run, its own in its place, and the run is named by its place."""
+    if not run.intact(CONFIG):
+        return
+    runs, index, seeds = whole(run.configured("runs")), whole(run.configured("run_index")), run.configured("seeds")
+    where = run.config_line("seeds")
+    if not isinstance(seeds, list) or (runs is not None and len(seeds) != runs):
+        yield Finding(CONFIG, where, f"a seed for each of {runs} runs", seeds, _AS_WRITTEN)
+    elif index and index <= len(seeds) and not same(seeds[index - 1], run.configured("seed")):
+        expected = f"seed {run.configured('seed')} as number {index}"
+        yield Finding(CONFIG, run.config_line("seeds", index - 1), expected, seeds[index - 1], _AS_WRITTEN)
+    result_id, run_id = run.configured("result_id"), run.configured("run_id")
+    if result_id is not None and not (isinstance(result_id, str) and _RESULT_ID.match(result_id)):
+        where = run.config_line("result_id")
+        yield Finding(CONFIG, where, "a result_id of 32 hexadecimal digits", result_id, _AS_WRITTEN)
+    if run_id is not None and run_id != f"{result_id}-{index}":
+        yield Finding(CONFIG, run.config_line("run_id"), f"run_id {result_id}-{index}", run_id, _AS_WRITTEN)
+
+
 @RESULT.rule("runs.3")
 def all_runs(runs: Sequence[Evidence]) -> Iterator[Finding]:
     """A result holds each of the runs that its command planned. What they were, each configuration says."""
@@ -97,17 +119,15 @@ def all_runs(runs: Sequence[Evidence]) -> Iterator[Finding]:
 
 @RESULT.rule("runs.4")
 def distinct_seeds(runs: Sequence[Evidence]) -> Iterator[Finding]:
-    """No two runs of a result share a seed, or the identity of a run."""
-    for what, key, metadata in (("seed", keys.SEED, None), ("run_id", LOGGED_CONFIG, "run_id")):
-        first: dict[str, str] = {}
-        for run in runs:
-            line = run.line(key)
-            value = line.metadata.get(metadata) if line and metadata else line.value if line else None
-            if line is None or value is None:
-                continue
-            if (before := first.setdefault(str(value), run.label)) != run.label:
-                mend = "submit runs of the suite, each with its own seed"
-                yield Finding(path_of(run, LOG), line.number, f"a {what} of its own", f"{value}, as in {before}", mend)
+    """No two runs of a result share a seed."""
+    first: dict[str, str] = {}
+    for run in runs:
+        line = run.line(keys.SEED)
+        if line is None or line.value is None:
+            continue
+        if (before := first.setdefault(str(line.value), run.label)) != run.label:
+            mend = "submit runs of the suite, each with its own seed"
+            yield Finding(path_of(run, LOG), line.number, "a seed of its own", f"{line.value}, as in {before}", mend)
 
 
 @RESULT.rule("runs.5")

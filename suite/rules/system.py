@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 from mlperf_logging.mllog import constants as keys
 
+from suite import __version__
 from suite import config as suite_config
 from suite.config.logkeys import CONFIG as LOGGED_CONFIG
-from suite.config.models import System
+from suite.config.models import Precision, System
 from suite.measure.machine import AUTO
 from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.record.parsing import differences, number, whole
-from suite.record.system import KEYS, framework_text, memory_text
+from suite.record.system import DISTRIBUTION, KEYS, framework_text, kernel_text, memory_text, stack_text
 from suite.rules.finding import Finding
 from suite.rules.reading import RUN, Evidence
 
@@ -36,6 +37,7 @@ FILLED_WITH_ACCELERATORS = ("accelerator_model_name", "accelerator_memory_capaci
 FREE = {"price_per_hour", "price_per_cpu_hour", "price", "default_scale"}  # what a submitter may set for a named system
 FOUND = {"title", "accelerator", "accelerators_per_node", "memory_gb"}  # what `auto` takes from the machine
 
+_VERSION = re.compile(r"\d+(\.\d+)+([a-z.+-]+\d+)*\Z")
 _AS_WRITTEN = "submit the file as the suite wrote it"
 
 
@@ -131,6 +133,7 @@ def detected(run: Evidence) -> Iterator[Finding]:
         "host_processors_per_node": run.described("detected", "sockets"),
         "host_processor_vcpu_count": cpus,
         "host_memory_capacity": None if memory_gb is None else memory_text(memory_gb),
+        "other_software_stack": stack_text(*(run.described("detected", name) for name in ("python", "driver", "cuda"))),
     }
     if run.parsed(CONFIG):  # which says whether the accelerators took part
         used = names if run.configured("system", "accelerator") else []
@@ -141,6 +144,10 @@ def detected(run: Evidence) -> Iterator[Finding]:
         text = run.described("description", name)
         if isinstance(text, str) and text.strip() and text.strip() != str(fact).strip():
             yield Finding(SYSTEM, run.json_line(SYSTEM, name), f"{name} {fact}, as detected", text, _AS_WRITTEN)
+    system_text, kernel = run.described("description", "operating_system"), run.described("detected", "kernel")
+    if isinstance(system_text, str) and system_text.strip() and not system_text.endswith(kernel_text(kernel)):
+        line = run.json_line(SYSTEM, "operating_system")
+        yield Finding(SYSTEM, line, f"an operating_system of kernel {kernel}, as detected", system_text, _AS_WRITTEN)
     system = _listed(run)
     if system is None or system.accelerator is None:
         return
@@ -151,14 +158,40 @@ def detected(run: Evidence) -> Iterator[Finding]:
         yield Finding(SYSTEM, line, expected, names or "none", "name the system that the run was made on")
 
 
-@RUN.rule("model.3")
-def known_code(run: Evidence) -> Iterator[Finding]:
-    """A run of code that no revision has says so."""
-    revision, dirty = run.described("git", "revision"), run.described("git", "dirty")
-    if run.parsed(SYSTEM) and not (isinstance(revision, str) and dirty is False):
-        found = f"revision {revision} with changes" if isinstance(revision, str) else "code of no known revision"
-        mend = "run it from a clean checkout, so that a reviewer can read what ran"
-        yield Finding(SYSTEM, run.json_line(SYSTEM, "git"), "code of a git revision", found, mend, "note")
+@RUN.rule("system.8")
+def configured(run: Evidence) -> Iterator[Finding]:
+    """Device, precision and version in the configuration are ones that the suite would have written there."""
+    if not run.parsed(CONFIG):
+        return
+    accelerated = run.configured("system", "accelerator") is not None
+    device, precision = run.configured("device"), run.configured("precision")
+    kind = "gpu" if accelerated else "cpu"
+    if device != kind:
+        yield Finding(CONFIG, run.config_line("device"), f"device {kind}, that of the system", device, _AS_WRITTEN)
+    if precision not in get_args(Precision):
+        expected = f"one of {', '.join(get_args(Precision))}"
+        yield Finding(CONFIG, run.config_line("precision"), expected, precision, _AS_WRITTEN)
+    yield from _version(run)
+    unused = run.described("detected", "accelerators")
+    if not accelerated and unused:
+        mend = "none: such a machine may run hw=cpu; see that the accelerators took no part"
+        line = run.json_line(SYSTEM, "accelerators")
+        yield Finding(SYSTEM, line, "a machine without accelerators", f"{unused}, by a run without", mend, "note")
+
+
+def _version(run: Evidence) -> Iterator[Finding]:
+    """Where the suite's version is none, or (a note) another than the reviewer's or the one installed."""
+    version, where = run.configured("suite_version"), run.config_line("suite_version")
+    if not (isinstance(version, str) and _VERSION.match(version)):
+        yield Finding(CONFIG, where, "suite_version, such as 0.1.0", version, _AS_WRITTEN)
+        return
+    if version != __version__:
+        mend = "none: review it with that version if a rule was changed since"
+        yield Finding(CONFIG, where, f"suite_version {__version__}, the reviewer's", version, mend, "note")
+    installed = run.described("software", DISTRIBUTION)
+    if installed is not None and installed != version:
+        mend = "install the version that runs: pip install -e ."
+        yield Finding(CONFIG, where, f"suite_version {installed}, as installed", version, mend, "note")
 
 
 def _listed(run: Evidence) -> System | None:

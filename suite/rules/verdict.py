@@ -21,11 +21,13 @@ from suite.rules import (
     benchmark,
     code,
     copies,
+    dates,
     hyperparameters,
     log,
     measurement,
     package,
     quality,
+    revision,
     rounds,
     runs,
     system,
@@ -39,7 +41,22 @@ from suite.rules.submission import FOLDERS, Result, check_size, join, survey
 from suite.store.disk import UnsafeFile
 
 # Imported, each registers its checks.
-CHAPTERS = (package, code, log, benchmark, hyperparameters, system, runs, rounds, copies, quality, measurement, audit)
+CHAPTERS = (
+    package,
+    code,
+    log,
+    dates,
+    benchmark,
+    revision,
+    hyperparameters,
+    system,
+    runs,
+    rounds,
+    copies,
+    quality,
+    measurement,
+    audit,
+)
 
 
 @dataclass(frozen=True)

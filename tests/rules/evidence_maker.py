@@ -26,7 +26,7 @@ from suite.measure.cost import cost, price_per_hour
 from suite.measure.energy import HEADER, Sample, energy, format_row, read_samples
 from suite.measure.machine import Accelerator, Machine, power_ceiling
 from suite.record import evidence, mllog, system
-from suite.rules import reference
+from suite.rules import dates, reference, revision
 from suite.rules.reference import Point, Reference, ReferenceRun
 from suite.store.arrays import prepared
 from suite.store.task import load_task
@@ -39,6 +39,10 @@ BENCHMARK = config.benchmark("image_classification", "mini").model_copy(update={
 EVERY = BENCHMARK.evaluation.every  # of which the first evaluation is a multiple
 DECLARED = {"submitter": "someone", "division": keys.CLOSED, "status": keys.RESEARCH}
 RUN_MS = 30_000
+BEGUN_MS = mllog.EARLIEST_MS + 24 * 3_600_000  # the first run of a result
+APART_MS = 60_000  # the beginnings of two runs
+REVISION = "1" * 40  # of the code; the reviewer's repository has it, and none of seven
+UNKNOWN_REVISION = "7" * 40
 CPU_ONLY = Machine(cpu_model="a CPU", logical_cpus=2, sockets=1, memory_gb=8.0, cpu_bf16=True)
 WITH_H200 = Machine(
     cpu_model="a CPU",
@@ -55,7 +59,8 @@ Record = dict[str, Any]
 class SteppedClock:
     """A clock that stands still until it is moved."""
 
-    ms = 1_700_000_000_000
+    def __init__(self, ms: int) -> None:
+        self.ms = ms
 
     def now_ms(self) -> int:
         return self.ms
@@ -70,7 +75,7 @@ def right_predictions() -> list[int]:
 @cache
 def described(name: str, machine: Machine) -> dict[str, Any]:
     made = system.describe(config.system(name), machine, config.framework("torch"), DECLARED)
-    return {**made, "git": {"revision": "1" * 40, "dirty": False}}
+    return {**made, "git": {"revision": REVISION, "dirty": False}}
 
 
 def reference_points(folder: Path, samples: Sequence[int] = (5000, 6000, 6000, 6000, 7000), batch: int = 100) -> Path:
@@ -98,11 +103,15 @@ def reference_points(folder: Path, samples: Sequence[int] = (5000, 6000, 6000, 6
 
 
 def isolate(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """Let the rules see a benchmark with free hyperparameters and made-up reference convergence points."""
+    """Let the rules see a benchmark with free hyperparameters, made-up reference convergence points and revisions."""
     points = reference_points(folder)
     real = config.benchmark
     monkeypatch.setattr(config, "benchmark", lambda task, scale: BENCHMARK if scale == "mini" else real(task, scale))
     monkeypatch.setattr(reference, "path", lambda benchmark: points)
+    committed = lambda revision: None if revision == UNKNOWN_REVISION else BEGUN_MS - APART_MS  # noqa: E731
+    monkeypatch.setattr(revision, "has_history", lambda: True)
+    monkeypatch.setattr(revision, "committed_ms", committed)
+    monkeypatch.setattr(dates, "committed_ms", committed)
 
 
 def write_run(
@@ -137,7 +146,7 @@ def write_run(
     resolved = plan.resolved(index)
     (folder / evidence.CONFIG).write_text(yaml.safe_dump(resolved, sort_keys=False))
     (folder / evidence.SYSTEM).write_text(json.dumps(described(hw, machine), indent=1))
-    clock = SteppedClock()
+    clock = SteppedClock(BEGUN_MS + (index - 1) * APART_MS)
     with mock.patch.object(mllog, "Clock", return_value=clock):
         log = mllog.Log(folder / evidence.LOG)
     _head(log, plan, resolved, folder)
@@ -189,8 +198,9 @@ def _head(log: mllog.Log, plan: Plan, resolved: Record, folder: Path) -> None:
     identity = ("run_id", "result_id", "run_index", "runs", "task", "scale", "framework")
     logged = {name: resolved[name] for name in identity}
     sha256 = hashlib.sha256((folder / evidence.CONFIG).read_bytes()).hexdigest()
-    described = {"system": plan.system.name, "token": plan.token, "git_revision": None, "git_dirty": None}
-    log.event(logkeys.CONFIG, sha256, **logged, **described)
+    named = {"metric": BENCHMARK.metric, "metric_signature": BENCHMARK.metric_signature}
+    code = {"git_revision": REVISION, "git_dirty": False}
+    log.event(logkeys.CONFIG, sha256, **logged, system=plan.system.name, token=plan.token, **named, **code)
     log.event(keys.SEED, resolved["seed"])
     for name, value in BENCHMARK.hyperparameters.items():
         log.event(name, value)
@@ -291,6 +301,25 @@ class Evidence:
         change(values)
         path.write_text(json.dumps(values, indent=1))
         self.seal()
+
+    def recode(self, **changes: Any) -> None:
+        """Let log and system description tell another revision, or that it was changed."""
+        self.edit_system(lambda values: values["git"].update(changes))
+        told = {f"git_{name}": value for name, value in changes.items()}
+        self.edit(logkeys.CONFIG, lambda record: record["metadata"].update(told))
+
+    def move(self, by_ms: int) -> None:
+        """Let the run have been made at another time."""
+
+        def change(records: list[Record]) -> None:
+            for record in records:
+                record["time_ms"] += by_ms
+
+        path = self.folder / evidence.POWER
+        header, *rows = path.read_text().splitlines()
+        cells = [row.split(",", 1) for row in rows]
+        path.write_text("".join(f"{row}\n" for row in (header, *(f"{int(at) + by_ms},{rest}" for at, rest in cells))))
+        self.edit_log(change)
 
     def edit_predictions(self, predictions: list[Any]) -> None:
         """Change the predictions and what the last evaluation says of them."""

@@ -19,7 +19,7 @@ from suite.rules.verdict import review
 from suite.rules.waivers import WAIVERS
 from tests import distributions
 from tests.rules import evidence_maker
-from tests.rules.evidence_maker import BENCHMARK, CPU_ONLY, WITH_H200, Evidence, write_run
+from tests.rules.evidence_maker import BENCHMARK, CPU_ONLY, WITH_H200, Evidence, isolate, write_run
 from tests.rules.found import ALWAYS, NOTES, rules_of
 from tests.rules.mutants import MUTANTS, RESULT_MUTANTS
 from tests.rules.mutants.benchmark import hyperparameters, open_division
@@ -175,6 +175,7 @@ def test_a_power_ceiling_that_no_machine_has_is_found(run, ceiling):
 
 
 def test_a_pause_in_a_short_run_is_noted(tmp_path, monkeypatch):
+    isolate(monkeypatch, tmp_path)
     monkeypatch.setattr(evidence_maker, "RUN_MS", 10_000)
     made = review(write_run(tmp_path / "run", sample_ms=5000).folder)
     assert (made.verdict, rules_of(made.findings, but=ALWAYS)) == ("pass", {"measurement.6"})

@@ -31,7 +31,7 @@ def runs(tmp_path, tmp_path_factory, monkeypatch):
     monkeypatch.setattr(config, "benchmark", lambda task, scale: small)
     made = [write_run(tmp_path / "runs" / f"run_{index}", index, runs=3) for index in range(1, 4)]
     for each in made:
-        each.edit_system(lambda values: values.update(git={"revision": head(), "dirty": False}))
+        each.recode(revision=head())
     return tmp_path / "runs"
 
 

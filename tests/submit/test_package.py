@@ -65,17 +65,22 @@ def test_code_is_that_of_the_revision_that_was_run(submit, told):
     [
         ({"revision": None, "dirty": None}, "names no git revision"),
         ({"revision": "a" * 40, "dirty": False}, "revision aaaaaaaaaaaa is not in this repository"),
-        ({"revision": "--output=x", "dirty": False}, "names no git revision"),
     ],
 )
 def test_code_that_cannot_be_had_is_missing(git, said, submit, runs, told, capsys):
     for index in (1, 2, 3):
-        Evidence(runs / f"run_{index}").edit_system(lambda values: values.update(git=git))
+        Evidence(runs / f"run_{index}").recode(**git)
     assert submit(f"description={told}") == 1
     assert said in capsys.readouterr().out
     assert submit(f"description={told}", "partial=true") == 0
     packed = submit.folder / "benchmarks" / "image_classification-small" / "implementations"
     assert (next(packed.iterdir()) / "reference_impls" / "image_classification" / "torch.py").exists()
+
+
+def test_revision_that_is_an_option_is_refused(submit, runs, told, capsys):
+    Evidence(runs / "run_1").recode(revision="--output=x")
+    assert submit(f"description={told}", "partial=true") == 1
+    assert "model.4" in capsys.readouterr().out
 
 
 def test_log_and_command_name_one_submitter_division_and_category(submit, runs, told, capsys):

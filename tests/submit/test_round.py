@@ -21,7 +21,7 @@ def drawn(runs):
     shutil.rmtree(runs)
     for index in range(1, 4):
         made = write_run(runs / f"run_{index}", index, runs=3, token=TOKEN)
-        made.edit_system(lambda values: values.update(git={"revision": head(), "dirty": False}))
+        made.recode(revision=head())
 
 
 def test_submission_of_a_round_names_its_token_and_passes(submit, told, drawn):

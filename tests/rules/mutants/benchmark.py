@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 from mlperf_logging.mllog import constants as keys
 
 from suite.config import logkeys
+from suite.record import evidence
 from tests.rules.evidence_maker import BENCHMARK, WITH_H200
 from tests.rules.mutants.registry import breaks, drop, rewrite
 
@@ -30,6 +33,16 @@ def open_division(run):
     run.edit(keys.SUBMISSION_DIVISION, lambda record: record.update(value="open"))
     run.edit_config(lambda values: values.update(division="open"))
     run.edit_system(lambda values: values["description"].update(division="open"))
+
+
+@breaks("division.2")
+def another_metric_in_the_log(run):
+    run.edit(logkeys.CONFIG, lambda record: record["metadata"].update(metric="top5_accuracy"))
+
+
+@breaks("division.2")
+def another_version_of_the_metric_in_the_log(run):
+    run.edit(logkeys.CONFIG, lambda record: record["metadata"].update(metric_signature="mine"))
 
 
 @breaks("division.3")
@@ -156,12 +169,38 @@ def another_system_described(run):
 
 @breaks("model.3")
 def changed_code(run):
-    run.edit_system(lambda values: values["git"].update(dirty=True))
+    run.recode(dirty=True)
 
 
 @breaks("model.3")
 def code_of_no_revision(run):
+    run.recode(revision=None, dirty=None)
+
+
+@breaks("model.3")
+def code_that_nothing_is_said_of(run):
+    run.recode(revision=None, dirty=None)
     run.edit_system(lambda values: values.pop("git"))
+
+
+@breaks("model.4")
+def another_revision_in_the_description(run):
+    run.edit_system(lambda values: values["git"].update(revision="f" * 40))
+
+
+@breaks("model.4")
+def changes_that_the_description_hides(run):
+    run.edit(logkeys.CONFIG, lambda record: record["metadata"].update(git_dirty=True))
+
+
+@breaks("model.4")
+def a_revision_in_the_log_alone(run):
+    run.edit_system(lambda values: values["git"].update(revision=None))
+
+
+@breaks("model.4")
+def a_revision_that_is_none(run):
+    run.recode(revision="latest")
 
 
 @breaks("system.2")
@@ -217,3 +256,50 @@ def an_accelerator_that_was_not_found(run):
 def an_accelerator_described(run):
     named = {"accelerators_per_node": "1", "accelerator_model_name": "a GPU", "accelerator_memory_capacity": "8 GB"}
     run.edit_system(lambda values: values["description"].update(named))
+
+
+@breaks("system.4")
+def another_kernel_described(run):
+    run.edit_system(lambda values: values["detected"].update(kernel="9.9.9-mine"))
+
+
+@breaks("system.4")
+def another_operating_system_described(run):
+    run.edit_system(lambda values: values["description"].update(operating_system="TempleOS"))
+
+
+@breaks("system.4")
+def another_python_described(run):
+    run.edit_system(lambda values: values["description"].update(other_software_stack="Python 9.9"))
+
+
+@breaks("system.4")
+def a_driver_that_was_not_found(run):
+    text = json.loads((run.folder / evidence.SYSTEM).read_text())["description"]["other_software_stack"]
+    described = {"other_software_stack": f"{text}, NVIDIA driver 999.9, CUDA 99.9"}
+    run.edit_system(lambda values: values["description"].update(described))
+
+
+@breaks("system.8")
+def another_device(run):
+    run.edit_config(lambda values: values.update(device="cuda"))
+
+
+@breaks("system.8")
+def the_device_of_another_system(run):
+    run.edit_config(lambda values: values.update(device="gpu"))
+
+
+@breaks("system.8")
+def a_precision_that_nobody_trains_in(run):
+    run.edit_config(lambda values: values.update(precision="int4"))
+
+
+@breaks("system.8")
+def a_version_of_its_own(run):
+    run.edit_config(lambda values: values.update(suite_version="the good one"))
+
+
+@breaks("system.8")
+def no_version(run):
+    run.edit_config(lambda values: values.pop("suite_version"))

@@ -217,6 +217,26 @@ def a_clock_that_starts_later(run):
     run.measure()
 
 
+@breaks("timing.6")
+def made_in_1970(run):
+    run.move(1000 - run.records()[0]["time_ms"])
+
+
+@breaks("timing.6")
+def made_in_9999(run):
+    run.move(253_402_300_000_000 - run.records()[0]["time_ms"])
+
+
+@breaks("timing.6")
+def made_before_the_suite(run):
+    run.move(-3 * 24 * 3_600_000)
+
+
+@breaks("timing.6")
+def made_before_its_revision(run):
+    run.move(-25 * 3_600_000)
+
+
 @breaks("log.6")
 def cache_not_cleared(run):
     run.edit(keys.CACHE_CLEAR, lambda record: record.update(value=False))

@@ -10,10 +10,10 @@ from mlperf_logging.mllog import constants as keys
 from suite.config import logkeys
 from suite.harness import seeds
 from suite.record import evidence, mllog
-from tests.rules.evidence_maker import BENCHMARK, DECLARED, Evidence, write_run
+from tests.rules.evidence_maker import APART_MS, BENCHMARK, DECLARED, Evidence, write_run
 from tests.rules.mutants.benchmark import hyperparameters, open_division
 from tests.rules.mutants.outcome import interrupted
-from tests.rules.mutants.registry import breaks, breaks_result, index_of, rewrite, sum_of
+from tests.rules.mutants.registry import breaks, breaks_result, rewrite, sum_of
 
 
 @breaks("runs.1")
@@ -42,6 +42,67 @@ def another_seed(run):
     run.edit(keys.SEED, lambda record: record.update(value=5))
 
 
+def reseeded(run, seed):
+    """Let log and configuration tell another seed."""
+
+    def change(values):
+        values["seed"] = values["seeds"][values["run_index"] - 1] = seed
+
+    run.edit(keys.SEED, lambda record: record.update(value=seed))
+    run.edit_config(change)
+
+
+def renamed(run, **names):
+    """Let log and configuration name a run alike, but otherwise."""
+    run.edit(logkeys.CONFIG, lambda record: record["metadata"].update(names))
+    run.edit_config(lambda values: values.update(names))
+
+
+@breaks("runs.10")
+def a_seed_of_no_list(run):
+    run.edit(keys.SEED, lambda record: record.update(value=5))
+    run.edit_config(lambda values: values.update(seed=5))
+
+
+@breaks("runs.10")
+def no_list_of_seeds(run):
+    run.edit_config(lambda values: values.pop("seeds"))
+
+
+@breaks("runs.10")
+def a_run_of_another_result(run):
+    renamed(run, run_id=f"{7:032x}-1")
+
+
+@breaks("runs.10")
+def a_run_of_another_place(run):
+    renamed(run, run_id=f"{100:032x}-2")
+
+
+@breaks("runs.10")
+def a_result_named_by_hand(run):
+    renamed(run, run_id="best-1", result_id="best")
+
+
+@breaks_result("runs.10")
+def three_seeds_for_five_runs(folder):
+    for index in range(1, 6):
+        Evidence(folder / f"run_{index}").edit_config(lambda values: values.update(seeds=values["seeds"][:3]))
+
+
+@breaks_result("runs.10")
+def one_run_id_for_two(folder):
+    renamed(Evidence(folder / "run_5"), run_id=f"{100:032x}-1")
+
+
+@breaks_result("runs.10")
+def seeds_of_two_runs_exchanged(folder):
+    for index, seed in ((2, 104), (5, 101)):
+        run = Evidence(folder / f"run_{index}")
+        run.edit(keys.SEED, lambda record, seed=seed: record.update(value=seed))
+        run.edit_config(lambda values, seed=seed: values.update(seed=seed))
+
+
 @breaks_result("runs.3")
 def a_run_left_out(folder):
     shutil.rmtree(folder / "run_5")
@@ -55,8 +116,7 @@ def a_run_renamed(folder):
 @breaks_result("runs.3")
 def another_run_than_planned(folder):
     run = Evidence((folder / "run_5").rename(folder / "run_6"))
-    run.edit(logkeys.CONFIG, lambda record: record["metadata"].update(run_index=6))
-    run.edit_config(lambda values: values.update(run_index=6))
+    renamed(run, run_index=6, run_id=f"{100:032x}-6")
 
 
 @breaks_result("runs.3")
@@ -70,17 +130,9 @@ def a_run_left_out_and_the_plan_with_it(folder):
 
 @breaks_result("runs.4")
 def one_seed_for_two(folder):
-    run = Evidence(folder / "run_5")
-    run.edit(keys.SEED, lambda record: record.update(value=100))
-    run.edit_config(lambda values: values.update(seed=100))
-
-
-@breaks_result("runs.4")
-def one_run_id_for_two(folder):
-    run = Evidence(folder / "run_5")
-    run_id = Evidence(folder / "run_1").records()[index_of(run.records(), logkeys.CONFIG)]["metadata"]["run_id"]
-    run.edit(logkeys.CONFIG, lambda record: record["metadata"].update(run_id=run_id))
-    run.edit_config(lambda values: values.update(run_id=run_id))
+    for index in range(1, 6):
+        Evidence(folder / f"run_{index}").edit_config(lambda values: values["seeds"].__setitem__(4, 100))
+    reseeded(Evidence(folder / "run_5"), 100)
 
 
 @breaks_result("runs.5")
@@ -101,12 +153,38 @@ def another_cooling(folder):
 
 @breaks_result("system.5")
 def another_revision(folder):
-    Evidence(folder / "run_5").edit_system(lambda values: values["git"].update(revision="0" * 40))
+    Evidence(folder / "run_5").recode(revision="0" * 40)
 
 
 @breaks_result("system.5")
 def another_kernel(folder):
-    Evidence(folder / "run_5").edit_system(lambda values: values["detected"].update(kernel="0.1"))
+    def change(values):
+        values["detected"].update(kernel="0.1")
+        values["description"].update(operating_system="Linux, kernel 0.1")
+
+    Evidence(folder / "run_5").edit_system(change)
+
+
+@breaks_result("timing.6")
+def runs_that_begin_at_once(folder):
+    for index in range(2, 6):
+        Evidence(folder / f"run_{index}").move(-(index - 1) * APART_MS)
+
+
+@breaks_result("timing.6")
+def runs_side_by_side(folder):
+    Evidence(folder / "run_3").move(-APART_MS // 2)
+
+
+@breaks_result("timing.6")
+def runs_in_another_order(folder):
+    Evidence(folder / "run_2").move(APART_MS)
+    Evidence(folder / "run_3").move(-APART_MS)
+
+
+@breaks_result("timing.6")
+def the_last_run_made_first(folder):
+    Evidence(folder / "run_5").move(-5 * APART_MS)
 
 
 @breaks_result("division.6")
@@ -224,16 +302,13 @@ def a_token_that_did_not_draw_the_seed(run):
 @breaks("runs.11")
 def a_seed_chosen_in_a_round(run):
     rewrite(run, token="round 1")
-    run.edit(keys.SEED, lambda record: record.update(value=5))
-    run.edit_config(lambda values: values.update(seed=5))
+    reseeded(run, 5)
 
 
 @breaks("runs.11")
 def the_seed_of_another_run_of_the_round(run):
     rewrite(run, token="round 1")
-    second = seeds.from_token("round 1", "someone", BENCHMARK.name, "cpu", keys.CLOSED, 2)
-    run.edit(keys.SEED, lambda record: record.update(value=second))
-    run.edit_config(lambda values: values.update(seed=second))
+    reseeded(run, seeds.from_token("round 1", "someone", BENCHMARK.name, "cpu", keys.CLOSED, 2))
 
 
 @breaks("runs.11")

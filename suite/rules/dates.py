@@ -1,0 +1,67 @@
+"""Checks of when runs were made: within the suite's lifetime, and one after another."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+
+from suite.record.evidence import LOG
+from suite.record.mllog import EARLIEST_MS, Line
+from suite.record.parsing import whole
+from suite.rules.finding import Finding
+from suite.rules.reading import RESULT, RUN, Evidence
+from suite.rules.revision import committed_ms, revision_of
+from suite.rules.runs import path_of
+
+DAY_MS = 24 * 3_600_000  # by which a machine's clock, or a committer's, may be wrong
+OVERLAP_MS = 1000  # of two runs: older evidence does not make up for a clock that was set back a little between them
+
+_SET = "set the machine's clock and run it again"
+
+
+@RUN.rule("timing.6")
+def of_its_time(run: Evidence) -> Iterator[Finding]:
+    """A run is made after the suite and the revision that it is of, and before its review."""
+    ends = _ends(run)
+    if ends is None:
+        return
+    first, last = ends
+    revision = revision_of(run)
+    bounds = [(EARLIEST_MS, "the suite's beginning")]
+    if revision and (committed := committed_ms(revision)) is not None:
+        bounds.append((committed, f"the commit of revision {revision}"))
+    bound, what = max(bounds)
+    if first.time_ms < bound - DAY_MS:
+        yield Finding(LOG, first.number, f"a time not before {_date(bound)}, {what}", _date(first.time_ms), _SET)
+    now = time.time_ns() // 1_000_000
+    if last.time_ms > now + DAY_MS:
+        yield Finding(LOG, last.number, f"a time not after {_date(now)}, that of the review", _date(last.time_ms), _SET)
+
+
+@RESULT.rule("timing.6")
+def one_after_another(runs: Sequence[Evidence]) -> Iterator[Finding]:
+    """The runs of a result follow each other in the order of their index: a resumed command goes on where it was."""
+    placed = [(whole(run.configured("run_index")) or 0, run, ends) for run in runs if (ends := _ends(run))]
+    placed.sort(key=lambda each: each[0])
+    for (_, before, (begun, ended)), (_, run, (first, _)) in pairwise(placed):
+        if first.time_ms <= begun.time_ms or first.time_ms < ended.time_ms - OVERLAP_MS:
+            expected = f"a beginning after {path_of(before, LOG)} ended at {_date(ended.time_ms)}"
+            mend = "submit runs of one command: it makes them one after another"
+            yield Finding(path_of(run, LOG), first.number, expected, _date(first.time_ms), mend)
+
+
+def _ends(run: Evidence) -> tuple[Line, Line] | None:
+    """The earliest and the latest line."""
+    lines = [line for line in run.lines if not line.problem]
+    if not lines:
+        return None
+    return min(lines, key=lambda line: line.time_ms), max(lines, key=lambda line: line.time_ms)
+
+
+def _date(time_ms: int) -> str:
+    try:
+        return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    except (OverflowError, ValueError, OSError):  # beyond the year 9999
+        return f"{time_ms} ms since 1970"

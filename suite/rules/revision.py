@@ -1,0 +1,76 @@
+"""Checks of the revision that ran: log and system description name one, and the reviewer's own history may have it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from suite.config.logkeys import CONFIG as LOGGED_CONFIG
+from suite.record.evidence import LOG, SYSTEM
+from suite.record.parsing import same
+from suite.record.system import ROOT, git_output
+from suite.rules.finding import Finding
+from suite.rules.reading import RUN, Evidence
+
+_HEX = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\Z")  # git's sha1 or sha256
+_AS_WRITTEN = "submit the file as the suite wrote it"
+
+
+@cache
+def has_history() -> bool:
+    """Whether the reviewer's copy of the suite is a git repository of its own."""
+    try:
+        return Path(git_output("rev-parse", "--show-toplevel").decode().rstrip("\n")).resolve() == ROOT
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return False
+
+
+@cache
+def committed_ms(revision: str) -> int | None:
+    """When the reviewer's repository committed `revision`, in milliseconds since 1970; None if it does not have it."""
+    if not (_HEX.match(revision) and has_history()):
+        return None
+    try:
+        return int(git_output("show", "-s", "--format=%ct", f"{revision}^{{commit}}")) * 1000
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+
+
+def revision_of(run: Evidence) -> str | None:
+    """The revision that the system description names, None if it names none."""
+    revision = run.described("git", "revision")
+    return revision if isinstance(revision, str) and _HEX.match(revision) else None
+
+
+@RUN.rule("model.3")
+def known_code(run: Evidence) -> Iterator[Finding]:
+    """A run of code that no revision has says so."""
+    revision, dirty = run.described("git", "revision"), run.described("git", "dirty")
+    if run.parsed(SYSTEM) and not (isinstance(revision, str) and dirty is False):
+        found = f"revision {revision} with changes" if isinstance(revision, str) else "code of no known revision"
+        mend = "run it from a clean checkout, so that a reviewer can read what ran"
+        yield Finding(SYSTEM, run.json_line(SYSTEM, "git"), "code of a git revision", found, mend, "note")
+
+
+@RUN.rule("model.4")
+def one_revision(run: Evidence) -> Iterator[Finding]:
+    """Log and system description tell one revision, and alike whether it was changed. A changed file has its own rule.
+
+    One that the reviewer's history lacks may be of a fork, or invented.
+    """
+    line = run.line(LOGGED_CONFIG)
+    if line is None or not run.intact(SYSTEM):
+        return
+    for name in ("revision", "dirty"):
+        described, logged = run.described("git", name), line.metadata.get(f"git_{name}")
+        if not same(described, logged):
+            yield Finding(LOG, line.number, f"git_{name} {described}, as in {SYSTEM}", logged, _AS_WRITTEN)
+    revision, where = run.described("git", "revision"), run.json_line(SYSTEM, "revision")
+    if revision is not None and revision_of(run) is None:
+        yield Finding(SYSTEM, where, "a revision of 40 or 64 hexadecimal digits", revision, _AS_WRITTEN)
+    elif revision is not None and has_history() and committed_ms(revision) is None:
+        mend = "none: fetch the submitter's repository to read what ran"
+        yield Finding(SYSTEM, where, "a revision of the reviewer's repository", revision, mend, "note")
