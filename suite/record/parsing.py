@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any, NoReturn
 
 import yaml
@@ -13,6 +14,10 @@ from suite.errors import shown
 MAX_DEPTH = 50
 TOLERANCE = 1e-6  # relative, between a figure and the same figure derived again
 _MAX_INT = 2**63
+
+_TEXT = "tag:yaml.org,2002:str"
+_JSON_SCALAR = re.compile(r"null|~||true|false|-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+_ODD_BREAKS = re.compile("[\x85\u2028\u2029\ufeff]")  # which end a line in YAML 1.1, and none in 1.2
 
 KeyPath = tuple[str | int, ...]
 
@@ -71,6 +76,8 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def yaml_mapping(content: bytes) -> tuple[dict[str, Any], dict[KeyPath, int]]:
     """The mapping that is a YAML file's content, and the line of each value by its path. Raises MalformedError."""
     text = decoded(content)
+    if odd := _ODD_BREAKS.search(text):
+        raise MalformedError("a character that ends a line for some readers only", text.count("\n", 0, odd.start()) + 1)
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
@@ -90,13 +97,28 @@ def yaml_mapping(content: bytes) -> tuple[dict[str, Any], dict[KeyPath, int]]:
 
 
 class _Loader(yaml.SafeLoader):
-    """A loader for what a plain dump holds: an alias, an anchor or a tag is refused."""
+    """A loader for what a plain dump of JSON's values holds.
+
+    Refused are an alias, an anchor, a tag, a directive, and what YAML 1.1 takes for more than text where JSON would
+    not: yes, 010, 0x1f, 1_000, 1:30, 2026-01-01, <<. What only YAML 1.2 takes for a number, such as 1e5, is text, as
+    in a dump.
+    """
+
+    def compose_document(self) -> yaml.Node | None:
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        if event.version or event.tags:
+            raise MalformedError("not plain YAML: a directive", event.start_mark.line + 1)
+        return super().compose_document()
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         event = self.peek_event()  # type: ignore[no-untyped-call]
         if isinstance(event, yaml.AliasEvent) or event.anchor or getattr(event, "tag", None):
             raise MalformedError("not plain YAML: an alias, an anchor or a tag", event.start_mark.line + 1)
-        return super().compose_node(parent, index)
+        node = super().compose_node(parent, index)
+        if isinstance(node, yaml.ScalarNode) and node.tag != _TEXT and not _JSON_SCALAR.fullmatch(node.value):
+            said = f"not plain YAML: {shown(node.value)} is more than text to some readers; quote it"
+            raise MalformedError(said, node.start_mark.line + 1)
+        return node
 
 
 def _lines(root: yaml.Node | None) -> dict[KeyPath, int]:

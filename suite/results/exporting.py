@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -21,7 +22,12 @@ COLUMNS = (
     *("remarks", "evidence"),
 )
 FIGURES = ("quality", "samples", "seconds", "cost", "currency", "joules", "energy_source", "noise")  # of a run
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for one
+# Where a formula would begin for a spreadsheet that splits cells at any of its separators, or drops their quotes. After
+# a mere space a lone sign is none: processors are called "Xeon @ 2.20GHz".
+_FORMULA = re.compile(
+    r"""((?:^|[,;|:\t\r\n])["'\s]*)(?=[=+@\-\uff1d\uff0b\uff0d\uff20])"""
+    r"""|(\s["']*)(?=[=\uff1d]|[+@\-\uff0b\uff0d\uff20](?! ))"""
+)
 
 
 def row(number: int, entry: Entry, page: Path) -> dict[str, Any]:
@@ -39,7 +45,7 @@ def row(number: int, entry: Entry, page: Path) -> dict[str, Any]:
 
 
 def as_csv(entries: Sequence[Entry], page: Path) -> str:
-    """A table for spreadsheets. A text that one would compute begins with an apostrophe."""
+    """A table for spreadsheets. An apostrophe stands before what one would compute, whichever separator it takes."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -71,4 +77,4 @@ def _runs(entry: Entry) -> list[dict[str, Any]]:
 
 def _cell(value: Any) -> Any:
     text = "; ".join(value) if isinstance(value, list) else value
-    return f"'{text}" if isinstance(text, str) and text.startswith(_FORMULA) else text
+    return _FORMULA.sub(r"\1\2'", text) if isinstance(text, str) else text

@@ -10,6 +10,7 @@ from mlperf_logging.mllog import constants as keys
 from suite import config as suite_config
 from suite.config.logkeys import CONFIG as LOGGED_CONFIG
 from suite.config.logkeys import DATASET
+from suite.record import names
 from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.record.parsing import differences, same, without_none
 from suite.record.system import DIVISIONS, STATUSES
@@ -74,6 +75,9 @@ def division(run: Evidence) -> Iterator[Finding]:
         if line.value not in (allowed or (line.value,)) or not isinstance(line.value, str):
             expected = f"one of {', '.join(allowed)}" if allowed else "a name"
             yield Finding(LOG, line.number, expected, line.value, f"log an allowed {key}")
+        elif not allowed and (problem := names.problem(line.value)):
+            expected = "a name that everybody reads alike"
+            yield Finding(LOG, line.number, expected, f"one that {problem}", "name the submitter in plain letters")
         described = run.described("description", name)
         if described is not None and not same(line.value, described):
             expected = f"{name} {line.value}, as in log line {line.number}"

@@ -13,6 +13,7 @@ from suite.errors import UserError, unknown
 from suite.harness import seeds
 from suite.measure import machine
 from suite.measure.machine import Machine
+from suite.record import names
 from suite.record.system import DIVISIONS, STATUSES
 from suite.rules.claims import UNNAMED
 from suite.run.options import Options
@@ -31,6 +32,8 @@ def from_options(options: Options, found: Machine) -> Plan:
         raise unknown("checkpoints", str(options.checkpoints), allowed)
     if options.category not in STATUSES:
         raise unknown("category", str(options.category), STATUSES)
+    if problem := names.problem(str(options.submitter)):
+        raise UserError(f"submitter={options.submitter} {problem}: write it in plain letters")
     system = machine.resolve(config.system(options.hw, options.system), found)
     benchmark = overridden(config.benchmark(options.task, options.scale or system.default_scale), options.benchmark)
     framework = config.framework(options.framework)

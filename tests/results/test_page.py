@@ -171,6 +171,27 @@ def test_csv_has_a_row_for_each_result_and_no_formula():
     assert rows[1]["evidence"] == "submissions/results/box"
 
 
+FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+
+@given(st.text(alphabet="a1=+-@\uff1d;,|:\t\r\n \"'", max_size=12))
+def test_no_cell_becomes_a_formula_whatever_separates_cells(evil):
+    """Read with quotes as CSV has them, and without any."""
+    lines = as_csv([entry(system=evil, machine=f"a{evil}")], PAGE).splitlines()[1:]
+    for separator in ",;|:\t ":
+        cells = [cell for line in lines for cell in line.split(separator)]
+        cells += [cell for row in csv.reader(lines, delimiter=separator) for cell in row]
+        found = [
+            cell for cell in cells if cell.strip("\"' \t").startswith(FORMULA) and "'" not in cell.partition("=")[0]
+        ]
+        assert [cell for cell in found if separator != " " or len(cell) > 1] == []
+
+
+def test_a_cell_that_a_semicolon_splits_and_a_processor_s_name():
+    (row,) = csv.DictReader(io.StringIO(as_csv([entry(system="a;=1+1", machine="Xeon @ 2.20GHz")], PAGE)))
+    assert (row["system"], row["machine"]) == ("a;'=1+1", "Xeon @ 2.20GHz")
+
+
 def test_json_has_every_run_and_evaluation():
     made = json.loads(as_json([entry(10.0)], PAGE))["results"][0]
     assert (made["benchmark"], made["seconds"], made["number"]) == ("vision/small", 10.0, 1)

@@ -57,6 +57,22 @@ def another_submitter(run):
     run.edit_system(lambda values: values["description"].update(submitter="somebody else"))
 
 
+def named(run, submitter):
+    run.edit(keys.SUBMISSION_ORG, lambda record: record.update(value=submitter))
+    run.edit_config(lambda values: values.update(submitter=submitter))
+    run.edit_system(lambda values: values["description"].update(submitter=submitter))
+
+
+@breaks("division.3")
+def a_submitter_with_a_letter_that_nobody_sees(run):
+    named(run, "example\u200b-org")
+
+
+@breaks("division.3")
+def a_submitter_with_a_letter_of_another_script(run):
+    named(run, "ex\u0430mple-org")
+
+
 @breaks("division.3")
 def another_submitter_in_the_configuration(run):
     run.edit_config(lambda values: values.update(submitter="somebody else"))

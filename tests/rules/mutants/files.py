@@ -7,6 +7,7 @@ import shutil
 
 from mlperf_logging.mllog import constants as keys
 
+from suite.config import logkeys
 from suite.record import evidence
 from tests.rules.mutants.registry import breaks, breaks_result, sum_of
 
@@ -77,6 +78,33 @@ def config_with_an_alias(run):
     path = run.folder / evidence.CONFIG
     path.write_text(path.read_text() + "more: &bomb [a]\nagain: [*bomb, *bomb]\n")
     run.edit_log(lambda records: None)
+
+
+def configured(run, line):
+    """A further line in config.yaml, of which the log knows."""
+    path = run.folder / evidence.CONFIG
+    path.write_text(path.read_text() + line + "\n")
+    run.edit(logkeys.CONFIG, lambda record: record.update(value=sum_of(path)))
+
+
+@breaks("package.3")
+def config_with_a_merge_key(run):
+    configured(run, "more: {<<: {seed: 1}}")
+
+
+@breaks("package.3")
+def config_with_an_octal_number(run):
+    configured(run, "more: 010")
+
+
+@breaks("package.3")
+def config_with_minutes_and_seconds(run):
+    configured(run, "more: 1:30")
+
+
+@breaks("package.3")
+def config_with_another_truth(run):
+    configured(run, "more: yes")
 
 
 @breaks("package.3")

@@ -1,0 +1,39 @@
+"""Names of submitters: two that look alike are one, and one that holds what nobody sees is none."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+MAX_LENGTH = 100
+# Letters and marks that show nothing, though their category says otherwise (Unicode: Default_Ignorable_Code_Point).
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+_ALIKE = {
+    "LATIN",
+    "GREEK",
+    "CYRILLIC",
+    "ARMENIAN",
+    "CHEROKEE",
+    "COPTIC",
+    "LISU",
+}  # scripts that share shapes of letters
+
+
+def problem(name: str) -> str:
+    """Why `name` cannot name a submitter; empty if it can."""
+    if not 0 < len(name) <= MAX_LENGTH:
+        return f"is not of 1 to {MAX_LENGTH} characters"
+    for letter in name:
+        if not letter.isprintable() or _INVISIBLE.match(letter):
+            return f"holds a character that nobody sees, U+{ord(letter):04X}"
+    if name != name.strip(" ") or "  " in name:
+        return "has a space too many"
+    if name != unicodedata.normalize("NFKC", name):
+        return f"is written in other characters than {unicodedata.normalize('NFKC', name)!r}, as which it is read"
+    for word in re.findall(r"[^\W\d_]+", name):
+        scripts = {unicodedata.name(letter, "").partition(" ")[0] for letter in word} & _ALIKE
+        if len(scripts) > 1:
+            return f"mixes letters that look alike, {' and '.join(sorted(scripts))}, in one word"
+    return ""
