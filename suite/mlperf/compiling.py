@@ -13,6 +13,7 @@ import ast
 import math
 import operator
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
@@ -29,7 +30,7 @@ _Loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """A condition: its text, for people to read, and the function of (s, ll, v) that it is."""
+    """A condition: its text, and the function of (s, ll, v) that it is."""
 
     text: str
     holds: Function
@@ -111,13 +112,14 @@ def _rule_file(name: str, content: bytes) -> RuleFile:
 
 def _tests(texts: str | list[str], name: str) -> tuple[Test, ...]:
     return tuple(
-        Test(_readable(text), _function(name, ("s", "ll", "v"), [ast.Return(_expression(text))]))
+        Test(text, _function(name, ("s", "ll", "v"), [ast.Return(_expression(text))]))
         for text in ([texts] if isinstance(texts, str) else texts)
     )
 
 
-def _readable(text: str) -> str:
-    return " ".join(text.split()).replace("v['value']", "value").replace("v['metadata']", "metadata")
+def function_of(part: ast.expr) -> Function:
+    """The function of (s, ll, v) that a part of a condition is."""
+    return _function("condition", ("s", "ll", "v"), [ast.Return(deepcopy(part))])
 
 
 def _expression(text: str) -> ast.expr:

@@ -5,18 +5,17 @@ Where that checker ends in a traceback there is a finding here, and the check go
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 from suite.errors import shown
+from suite.mlperf import deciding
 from suite.mlperf.compiling import KeyRule, RuleFile, Ruleset, Test
-from suite.mlperf.lines import Log, LogLine
+from suite.mlperf.lines import Log, LogLine, second
 from suite.rules.finding import MAX_FINDINGS, Finding, Severity
 
-_REMEMBERED = re.compile(r"s\['(\w+)'\]")
 _MEND_LINE = "submit the log as mlperf_logging.mllog wrote it"
 
 
@@ -61,6 +60,7 @@ class _Check:
         self.done: set[str] = set()
         self.passing: list[LogLine] = []
         self.missed: list[Finding] = []
+        self.second = second(ruleset.name)
 
     def run(self) -> Outcome:
         lines = list(self.log.lines)
@@ -85,6 +85,7 @@ class _Check:
         values: dict[str, list[Any]] = {key: [] for key in file.keys}
         last: dict[str, LogLine] = {}
         met: set[str] = set()  # keys whose `some` condition held
+        tried: dict[str, list[LogLine]] = {}  # the lines of these keys
         rules = file.keys
         for line in lines:
             key = line.key
@@ -112,6 +113,7 @@ class _Check:
                     if not _holds(test, s, line, v):
                         self._broken(test, s, line, label)
             if rule.some:
+                tried.setdefault(key, []).append(line)
                 try:
                     if rule.some.holds(s, line, v):
                         self.passing.append(line)
@@ -120,18 +122,26 @@ class _Check:
                     self._unusable(f"{label}/{key}", line.lineno, error, _value(line))
         for key, rule in rules.items():
             if rule.some and key in last and key not in met:
-                found = _found(rule.some, s, last[key])
-                expected = f"one {key} at least with {rule.some.text}"
-                self._add(None, f"{label}/{key}", last[key].lineno, expected, f"at last {found}", "reach the target")
-                self.missed.append(self.lasting[-1])
+                self._missed(rule.some, s, tried[key], label)
             self._occurrences(label, key, rule, values, last.get(key))
         for test in file.end:
             self._end(test, s, label)
 
     def _broken(self, test: Test, s: dict[str, Any], line: LogLine, label: str) -> None:
         key = line.key
+        expected, found = deciding.decided(test, s, line, line.value, self.second)
         mend = f"log {key} as the rules of the round ask"
-        self._add(key, f"{label}/{key}", line.lineno, f"{key} with {test.text}", _found(test, s, line), mend)
+        self._add(key, f"{label}/{key}", line.lineno, f"{key} {expected}", f"{key} {found}", mend)
+
+    def _missed(self, test: Test, s: dict[str, Any], lines: list[LogLine], label: str) -> None:
+        best = deciding.best(test, s, lines)
+        key = best.key
+        expected = f"{key} {deciding.asked(test)}, at least once"
+        _, found = deciding.decided(test, s, best, best.value, self.second)
+        self._add(
+            None, f"{label}/{key}", best.lineno, expected, f"the best of {len(lines)}: {found}", "reach the target"
+        )
+        self.missed.append(self.lasting[-1])
 
     def _post(self, post: Callable[..., Any], s: dict[str, Any], line: LogLine, v: Any, label: str) -> None:
         def enqueue(name: str) -> None:
@@ -161,7 +171,7 @@ class _Check:
         if required == "EXACTLY_ONE":
             if count == 1:
                 return
-            found = f"{count} of them"
+            found = f"{count} of them" if count else "none"
             if count and values[key].count(values[key][0]) == count:
                 severity = "note"
             elif count:
@@ -176,14 +186,13 @@ class _Check:
         elif required.startswith("AT_LEAST"):
             needed = 1 if required == "AT_LEAST_ONE" else int(required[len("AT_LEAST(") : -1])
             if count < needed:
-                self._add(key, f"{label}/{key}", 0, f"at least {needed} {key}", f"{count} of them", f"log {key}")
+                self._add(key, f"{label}/{key}", 0, f"at least {needed} {key}", str(count or "none"), f"log {key}")
 
     def _end(self, test: Test, s: dict[str, Any], label: str) -> None:
-        if _holds(test, s, None, None):
-            return
-        names = dict.fromkeys(_REMEMBERED.findall(test.text))
-        found = ", ".join(f"{name}: {shown(s.get(name))}" for name in names)
-        self._add(None, f"{label}/END", 0, test.text, found, "log what the rules of the round ask")
+        if not _holds(test, s, None, None):
+            expected, found = deciding.decided(test, s, None, None, self.second)
+            mend = "log what the rules of the round ask"
+            self._add(None, f"{label}/END", 0, expected.removeprefix("with "), found, mend)
 
     def _add(
         self, key: str | None, rule: str, lineno: int, expected: str, found: str, mend: str, severity: Severity = "fail"
@@ -205,12 +214,3 @@ def _holds(test: Test, s: dict[str, Any], line: LogLine | None, v: Any) -> bool:
 
 def _value(line: LogLine) -> str:
     return f"{line.key} {shown(line.value['value'])}"
-
-
-def _found(test: Test, s: dict[str, Any], line: LogLine) -> str:
-    """What the condition was about: the line's value, its metadata if asked for, and what the file remembers."""
-    parts = [_value(line)]
-    if "metadata" in test.text:
-        parts.append(f"metadata {shown(line.value.get('metadata'))}")
-    parts += [f"{name} {shown(s.get(name))}" for name in dict.fromkeys(_REMEMBERED.findall(test.text))]
-    return ", ".join(parts)

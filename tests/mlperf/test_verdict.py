@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 
 from suite import mlperf
 from suite.errors import UserError
-from suite.mlperf import rulefiles
+from suite.mlperf import deciding, rulefiles
+from suite.mlperf.compiling import compiled
 from tests.mlperf import maker, official
 from tests.mlperf.maker import RULESET, Entry, entries, find, text
 
@@ -80,12 +82,77 @@ def test_missing_lines(log: Path, missing: str) -> None:
 
 def test_the_target_must_be_reached(log: Path) -> None:
     made = entries()
-    for each in made:
-        if each["key"] == "eval_accuracy":
-            each["value"] = 0.93
+    found = [each for each in made if each["key"] == "eval_accuracy"]
+    for each, value in zip(found, (0.95, 0.926, 0.93, 0.94), strict=True):
+        each["value"] = value
     log.write_text(text(made))
-    last = max(at for at, each in enumerate(made) if each["key"] == "eval_accuracy")
-    assert rules_of(log) == [("closed_llama2_70b_lora/eval_accuracy", 2 * last + 2)]
+    (finding,) = mlperf.review(log, RULESET).all_findings
+    assert finding.rule == f"{RULESET}/closed_llama2_70b_lora/eval_accuracy"
+    assert finding.line == 2 * made.index(found[1]) + 2
+    assert finding.expected == "eval_accuracy with value at most 0.925 and above 0, at least once"
+    assert finding.found == "the best of 4: 0.926"
+
+
+def initialised_in(minutes: float) -> Callable[[list[Entry]], None]:
+    def change(made: list[Entry]) -> None:
+        for each in made[: made.index(find(made, "init_stop"))]:
+            each["time_ms"] -= 60_000 * minutes
+
+    return change
+
+
+def setting(key: str, value: Any) -> Callable[[list[Entry]], None]:
+    return lambda made: find(made, key).update(value=value)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected", "found"),
+    [
+        (
+            initialised_in(32.15),
+            "init_stop less than 30 minutes after init_start",
+            "init_stop 32.3 minutes after init_start",
+        ),
+        (setting("lora_rank", 4), "lora_rank with value equal to 16", "lora_rank 4"),
+        (
+            setting("submission_division", "half open"),
+            "submission_division with value one of closed, open",
+            "submission_division half open",
+        ),
+        (
+            lambda made: find(made, "block_start").update(metadata={"file": "a", "lineno": 1}),
+            "block_start with epoch_count or samples_count in its metadata",
+            "block_start metadata with file, lineno",
+        ),
+        (
+            lambda made: made.insert(0, made.pop(made.index(find(made, "run_start")))),
+            "run_start after init_stop",
+            "run_start before init_stop",
+        ),
+    ],
+)
+def test_a_condition_is_told_in_words_with_what_decided(
+    log: Path, change: Callable[[list[Entry]], None], expected: str, found: str
+) -> None:
+    made = entries()
+    change(made)
+    log.write_text(text(made))
+    findings = mlperf.review(log, RULESET).all_findings
+    assert (expected, found) in [(finding.expected, finding.found) for finding in findings]
+
+
+def test_no_condition_is_python() -> None:
+    """Every condition of every ruleset, but for arithmetic, is put into words."""
+    for ruleset in mlperf.rulesets()[1:]:
+        for file in compiled(ruleset).files.values():
+            rules = file.keys.values()
+            somes = [rule.some for rule in rules if rule.some]
+            for test in (*somes, *file.end, *(test for rule in rules for test in (*rule.checks, *rule.first))):
+                words = deciding.asked(test)
+                assert not re.search(r"\['|==|!=|<|>|\bs\[|\bv\[|\bll\.|is_integer|lambda", words), words
+                assert ("what the rule computes" in words) == ("save_model_ts" in test.text)
+                decided = deciding.decided(test, {}, None, {"value": None, "metadata": {}}, 1000)
+                assert all(isinstance(part, str) for part in decided)
 
 
 @pytest.mark.parametrize(
