@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from mlperf_logging.mllog import constants as keys
 
+from suite.config import logkeys
 from suite.config.logkeys import RESTART, TRACKED
 from suite.record.evidence import LOG
 from suite.record.mllog import Line, samples_of
@@ -17,9 +18,16 @@ from suite.rules.chain import broken_lines
 from suite.rules.finding import Finding
 from suite.rules.hyperparameters import batch_size
 from suite.rules.reading import RUN, Evidence
-from suite.rules.timeline import IN_RUN, ONCE
+from suite.rules.timeline import IN_RUN, ONCE, STEPS
 
+MLPERF = {value for name, value in vars(keys).items() if name.isupper() and isinstance(value, str)}
+OURS = {
+    *(value for name, value in vars(logkeys).items() if name.isupper() and isinstance(value, str)),
+    *logkeys.HEAD,
+    *STEPS,
+}
 INIT_LIMITS_MIN = {keys.CLOSED: 30, keys.OPEN: 240}  # MLPerf's
+LEAST_MS = 0.001  # between two looks at the clock, with a call between them
 _SLACK, _SLACK_MS = 0.01, 10  # of a time that a line tells: it is taken a moment before the line is written
 
 _AS_WRITTEN = "submit the log as the suite wrote it"
@@ -123,7 +131,7 @@ def short_initialisation(run: Evidence) -> Iterator[Finding]:
 
 @RUN.rule("timing.5")
 def clock_keeps_up(run: Evidence) -> Iterator[Finding]:
-    """No line speaks of more time than has passed on the clock since the line that it counts from."""
+    """No line speaks of more time than has passed on the clock since the line that it counts from, or of none."""
     before: Line | None = None  # the last line that counts samples
     for last, line in pairwise(run.lines):
         counts = not line.problem and line.key in _COUNTED
@@ -137,6 +145,9 @@ def clock_keeps_up(run: Evidence) -> Iterator[Finding]:
         if told is not None and not since.problem and (1 - _SLACK) * told - _SLACK_MS > passed:
             expected = f"at least {told:.0f} ms since line {since.number}"
             yield Finding(LOG, line.number, expected, f"{passed} ms", _AS_WRITTEN)
+        elif told and told < (1 - _SLACK) * LEAST_MS and line.key == TRACKED:
+            expected = f"a throughput that leaves its samples at least {LEAST_MS:g} ms"
+            yield Finding(LOG, line.number, expected, f"{told:.3g} ms", _AS_WRITTEN)
         before = line if counts else None if line.problem else before
 
 
@@ -147,6 +158,26 @@ def _told_ms(before: Line, line: Line) -> float | None:
     if throughput is None or first is None or last is None:
         return None
     return (last - first) * 1000 / throughput if throughput > 0 else math.inf
+
+
+@RUN.rule("log.7")
+def known_keys(run: Evidence) -> Iterator[Finding]:
+    """What stands in the head is the suite's or a hyperparameter; an unknown key elsewhere is not looked at."""
+    start, benchmark = run.line(keys.RUN_START), run.benchmark
+    if benchmark is None:
+        return
+    configured = run.configured("benchmark", "hyperparameters")
+    in_open = run.value(keys.SUBMISSION_DIVISION) == keys.OPEN
+    own = configured if in_open and isinstance(configured, dict) else benchmark.hyperparameters
+    for line in run.lines:
+        if line.problem or line.key in OURS or line.key in own:
+            continue
+        if start is None or line.number < start.number:
+            expected = "a key of the suite or a hyperparameter, in what describes a run"
+            yield Finding(LOG, line.number, expected, line.key, _AS_WRITTEN)
+        elif line.key not in MLPERF:
+            mend = "none: no rule looks at it"
+            yield Finding(LOG, line.number, "a key of the suite or of MLPerf", line.key, mend, "note")
 
 
 @RUN.rule("log.6")

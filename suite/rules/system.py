@@ -97,7 +97,7 @@ def known_system(run: Evidence) -> Iterator[Finding]:
     """The system is one of the suite's, with the figures that the suite gives it; price and default scale are free."""
     if not run.parsed(CONFIG):
         return
-    system, where = _listed(run), run.config_line("system", "name")
+    system, where = listed(run), run.config_line("system", "name")
     if system is None:
         expected = f"one of {', '.join(suite_config.names('hw'))}"
         mend = "run on a system of conf/hw/, or add yours there"
@@ -108,9 +108,9 @@ def known_system(run: Evidence) -> Iterator[Finding]:
             free = FREE | FOUND
             found = "a machine of no known figures"
             yield Finding(CONFIG, where, "a system of conf/hw/", found, "add it to conf/hw/", "note")
-        listed = system.model_dump(mode="json", exclude=free)
+        ours = system.model_dump(mode="json", exclude=free)
         configured = {name: value for name, value in run.configured("system").items() if name not in free}
-        for path, right, wrong in differences(listed, configured):
+        for path, right, wrong in differences(ours, configured):
             name = ".".join(map(str, path))
             mend = f"leave every figure as conf/hw/{system.name}.yaml has it; add a system of your own there"
             yield Finding(CONFIG, run.config_line("system", *path), f"system.{name}: {right}", wrong, mend)
@@ -148,7 +148,7 @@ def detected(run: Evidence) -> Iterator[Finding]:
     if isinstance(system_text, str) and system_text.strip() and not system_text.endswith(kernel_text(kernel)):
         line = run.json_line(SYSTEM, "operating_system")
         yield Finding(SYSTEM, line, f"an operating_system of kernel {kernel}, as detected", system_text, _AS_WRITTEN)
-    system = _listed(run)
+    system = listed(run)
     if system is None or system.accelerator is None:
         return
     matching = [name for name in names if isinstance(name, str) and re.search(system.accelerator, name)]
@@ -194,7 +194,7 @@ def _version(run: Evidence) -> Iterator[Finding]:
         yield Finding(CONFIG, where, f"suite_version {installed}, as installed", version, mend, "note")
 
 
-def _listed(run: Evidence) -> System | None:
+def listed(run: Evidence) -> System | None:
     """The suite's own system of the name that the configuration gives, None if there is none of that name."""
     name = run.configured("system", "name")
     return suite_config.system(name) if name in suite_config.names("hw") else None

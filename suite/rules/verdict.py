@@ -26,6 +26,7 @@ from suite.rules import (
     log,
     measurement,
     package,
+    plausible,
     quality,
     revision,
     rounds,
@@ -55,6 +56,7 @@ CHAPTERS = (
     copies,
     quality,
     measurement,
+    plausible,
     audit,
 )
 

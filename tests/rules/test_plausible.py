@@ -1,10 +1,15 @@
 """What looks odd and is honest passes, with a note where a reader should know of it."""
 
 import pytest
+from mlperf_logging.mllog import constants as keys
 
+from suite.config import logkeys
 from suite.rules.verdict import review
-from tests.rules.evidence_maker import UNKNOWN_REVISION, WITH_H200, described, isolate, write_run
+from tests.rules import evidence_maker
+from tests.rules.evidence_maker import BENCHMARK, UNKNOWN_REVISION, WITH_H200, described, isolate, write_run
 from tests.rules.found import ALWAYS, rules_of
+from tests.rules.mutants.benchmark import open_division
+from tests.rules.mutants.log import insert
 
 
 @pytest.fixture(autouse=True)
@@ -53,4 +58,49 @@ def test_the_driver_of_an_accelerator_is_described(tmp_path):
 
 def test_a_clock_some_hours_off_passes(run):
     run.move(-20 * 3_600_000)
+    assert notes(run) == set()
+
+
+def test_a_container_is_shown_the_energy_of_the_whole_machine(run):
+    run.power(cpu_j=700.0, dram_j=90.0)
+    assert notes(run) == set()
+
+
+@pytest.mark.parametrize("watts", [8.0, 690.0])
+def test_an_accelerator_draws_what_its_ceiling_allows(tmp_path, watts):
+    run = write_run(tmp_path / "run", hw="h200", machine=WITH_H200)
+    run.power(accelerator_j=watts, cpu_j=200.0)
+    assert notes(run) == set()
+
+
+def test_a_counter_may_stand_still_in_a_short_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(evidence_maker, "RUN_MS", 4000)
+    monkeypatch.setattr(evidence_maker, "BENCHMARK", BENCHMARK.model_copy(update={"train_flops_per_sample": None}))
+    isolate(monkeypatch, tmp_path)
+    run = write_run(tmp_path / "run", evaluations=1)
+    run.power(cpu_j=0.0)
+    assert notes(run) <= {"measurement.6"}
+
+
+def test_losses_that_nobody_knows_are_noted(run):
+    def change(records):
+        for record in records:
+            if record["key"] == logkeys.TRACKED:
+                record["value"]["loss"] = None
+
+    run.edit_log(change)
+    assert notes(run) == {"quality.7"}
+
+
+def test_an_unknown_key_outside_the_head_is_noted(run):
+    insert(run, keys.RUN_STOP, "thoughts", "it went well")
+    assert notes(run) == {"log.7"}
+    insert(run, keys.RUN_STOP, keys.WEIGHTS_INITIALIZATION)
+    assert notes(run) == {"log.7"}
+
+
+def test_a_hyperparameter_of_the_open_division_is_logged(run):
+    open_division(run)
+    run.edit_config(lambda values: values["benchmark"]["hyperparameters"].update(ema_decay=0.99))
+    insert(run, keys.SEED, "ema_decay", 0.99)
     assert notes(run) == set()

@@ -137,7 +137,8 @@ def a_block_without_tracked_stats(run):
 def samples_counted_seldom(run):
     def change(records):
         last = index_of(records, keys.EVAL_START) - 1
-        records[last]["value"]["throughput"] = 1e9
+        seconds = (records[last]["time_ms"] - records[index_of(records, keys.BLOCK_START)]["time_ms"]) / 1000
+        records[last]["value"]["throughput"] = records[last]["metadata"]["samples_count"] / seconds
         del records[index_of(records, logkeys.TRACKED) : last]
 
     run.edit_log(change)
@@ -161,6 +162,32 @@ def a_part_of_a_step(run):
                 record["metadata"]["samples_count"] += 1
 
     run.edit_log(change)
+
+
+def insert(run, behind, key, value=None):
+    """Put a line of a key of one's own behind the first one of another key."""
+
+    def change(records):
+        at = index_of(records, behind)
+        made = {**records[at], "event_type": keys.POINT_IN_TIME, "key": key, "value": value, "metadata": {}}
+        records.insert(at + 1, made)
+
+    run.edit_log(change)
+
+
+@breaks("log.7")
+def weights_trained_before(run):
+    insert(run, keys.SEED, "pretrained_weights", "imagenet")
+
+
+@breaks("log.7")
+def a_hyperparameter_that_the_reference_lacks(run):
+    insert(run, keys.SEED, keys.OPT_LR_WARMUP_EPOCHS, 5)
+
+
+@breaks("log.7")
+def something_said_before_the_head(run):
+    insert(run, keys.CACHE_CLEAR, "warmed_up_on", "the training split")
 
 
 @breaks("timing.1")
@@ -215,6 +242,11 @@ def a_clock_that_starts_later(run):
 
     run.edit_log(change)
     run.measure()
+
+
+@breaks("timing.5")
+def a_throughput_beyond_all_measure(run):
+    run.edit(logkeys.TRACKED, lambda record: record["value"].update(throughput=1e308))
 
 
 @breaks("timing.6")

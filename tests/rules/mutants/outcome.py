@@ -6,7 +6,7 @@ from mlperf_logging.mllog import constants as keys
 
 from suite.config import logkeys
 from suite.record import evidence
-from tests.rules.evidence_maker import right_predictions
+from tests.rules.evidence_maker import WITH_H200, right_predictions
 from tests.rules.mutants.benchmark import hyperparameters, open_division
 from tests.rules.mutants.registry import breaks, index_of, rewrite, sum_of
 
@@ -79,6 +79,30 @@ def predictions_missing(run):
     run.edit(keys.EVAL_ACCURACY, lambda r: r["metadata"].update(predictions_sha256=sum_of(path)), at=-1)
 
 
+@breaks("quality.7")
+def a_run_of_no_length(run):
+    def change(records):
+        start = index_of(records, keys.RUN_START)
+        for record in records[start:]:
+            record["time_ms"] = records[start]["time_ms"]
+            if record["key"] == logkeys.TRACKED:
+                record["value"]["throughput"] = 1e6
+
+    run.edit_log(change)
+    run.measure()
+
+
+@breaks("quality.7")
+def faster_than_its_processors(run):
+    run.squeeze(5)
+
+
+@breaks("quality.7")
+def faster_than_its_accelerator(run):
+    rewrite(run, hw="h200", machine=WITH_H200)
+    run.squeeze(1000)
+
+
 @breaks("convergence.1")
 def interrupted(run):
     run.edit_predictions([0] * len(right_predictions()))
@@ -108,6 +132,42 @@ def half_measured(run):
 @breaks("measurement.6")
 def sampled_seldom(run):
     rewrite(run, sample_ms=3000)
+
+
+@breaks("measurement.7")
+def energy_of_accelerators_that_are_not_there(run):
+    run.power(accelerator_j=100.0)
+
+
+@breaks("measurement.7")
+def a_few_millijoules_of_accelerators_that_are_not_there(run):
+    run.power(accelerator_j=0.0003)
+
+
+@breaks("measurement.7")
+def a_gigawatt(run):
+    run.power(cpu_j=1e9)
+
+
+@breaks("measurement.7")
+def memory_that_draws_more_than_a_house(run):
+    run.power(cpu_j=100.0, dram_j=20_000.0)
+
+
+@breaks("measurement.7")
+def a_processor_that_draws_next_to_nothing(run):
+    run.power(cpu_j=0.0003)
+
+
+@breaks("measurement.7")
+def a_counter_that_stands_still(run):
+    run.power(cpu_j=0.0)
+
+
+@breaks("measurement.7")
+def an_accelerator_far_over_its_ceiling(run):
+    rewrite(run, hw="h200", machine=WITH_H200)
+    run.power(accelerator_j=2000.0)
 
 
 @breaks("measurement.3")
