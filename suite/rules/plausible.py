@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from mlperf_logging.mllog import constants as keys
 
@@ -82,7 +83,8 @@ def possible_power(run: Evidence) -> Iterator[Finding]:
 
 def _alone(samples: Sequence[Sample], counter: str) -> list[Sample]:
     """The samples without their other counters."""
-    return [sample._replace(**{name: None for name in COUNTERS if name != counter}) for sample in samples]
+    others: dict[str, Any] = dict.fromkeys(name for name in COUNTERS if name != counter)
+    return [sample._replace(**others) for sample in samples]
 
 
 def _accelerators(run: Evidence) -> int:
