@@ -71,6 +71,7 @@ def _show(console: Console, made: Comparison) -> None:
     table = Table("", *sides, "B / A", "interval", "which says")
     table.add_row("target reached", f"{made.a.reached} of {made.a.runs}", f"{made.b.reached} of {made.b.runs}")
     table.add_row("seeds", made.a.seeds, made.b.seeds)
+    table.add_row("clock", made.a.clock, made.b.clock)
     for figure in made.figures:
         low_high = "" if figure.interval is None else "{:.3g} to {:.3g}".format(*figure.interval)
         ratio = "" if figure.ratio is None else f"{figure.ratio:.3g}"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import yaml
 
-from suite.record.evidence import SEALED
+from suite.record.evidence import OF_EACH_RUN
 from tests.command import eighth, run, start
 from tests.parity_runs import RUN, SLOW, keys, lines, wait_for
 from tests.waiting import FOREVER_S
@@ -18,7 +18,7 @@ def test_reaches_the_target_and_leaves_sealed_evidence(tmp_path):
     done = run(tmp_path, "tests.eighth_task", "run", *RUN, "seed=1", "out=evidence")
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "evidence"
-    assert {path.name for path in folder.iterdir()} == {*SEALED, "manifest.json"}
+    assert {path.name for path in folder.iterdir()} == {*OF_EACH_RUN, "manifest.json"}
     log = lines(folder)
     assert not any(line.problem for line in log)
     stop = next(line for line in log if line.key == "run_stop")

@@ -9,6 +9,7 @@ ENVIRONMENT = "suite_environment"
 COST = "suite_cost"
 ENERGY = "suite_energy"
 STATE = "suite_state"  # the sum of the initial state
+WITNESS = "suite_witness"
 TRACKED = "tracked_stats"  # the key that MLPerf submissions use for throughput and loss along the way
 
 # What describes a run, logged once, beside the hyperparameters.

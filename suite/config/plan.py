@@ -16,7 +16,8 @@ Kept = Literal["last", "keep"]  # checkpoints: the last one while the run lasts,
 class Plan:
     """What a command will do: `len(seeds)` runs of one benchmark on one system, together one result.
 
-    `token` is that of the round whose seeds these are, None where no round drew them.
+    `token` is that of the round whose seeds these are, None where no round drew them; `witness` the address of a
+    time-stamping authority, None where nobody is asked.
     """
 
     benchmark: Benchmark
@@ -29,6 +30,7 @@ class Plan:
     submitter: str
     division: str
     status: str
+    witness: str | None
     out: Path
     checkpoints: Kept = "last"
 
@@ -59,6 +61,7 @@ class Plan:
             "token": self.token,
             "seed": self.seeds[index - 1],
             "seeds": list(self.seeds),
+            "witness": self.witness,
             "system": self.system.model_dump(mode="json"),
             "benchmark": self.benchmark.model_dump(mode="json"),
         }

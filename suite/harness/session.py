@@ -14,7 +14,7 @@ import yaml
 from mlperf_logging.mllog import constants as keys
 from rich.console import Console
 
-from suite.config.logkeys import CONFIG, COST, DATASET, ENERGY, ENVIRONMENT, RESTART, STATE
+from suite.config.logkeys import CONFIG, COST, DATASET, ENERGY, ENVIRONMENT, RESTART, STATE, WITNESS
 from suite.config.plan import Plan
 from suite.errors import BrokenContract, UserError
 from suite.harness import checkpoint, contract
@@ -34,6 +34,7 @@ from suite.record.states import state_sha256
 from suite.record.summary import Summary, summarise
 from suite.record.terminal import Terminal
 from suite.record.tracking import Follower
+from suite.record.witness import Witness
 from suite.store.disk import write_atomically
 from suite.store.task import Task, score
 
@@ -94,6 +95,7 @@ class _Run:
     follower: Follower | None
     sampler: Sampler = field(init=False)
     terminal: Terminal = field(init=False)
+    witness: Witness | None = field(init=False)
 
     def __post_init__(self) -> None:
         plan, machine = self.session.plan, self.session.machine
@@ -106,6 +108,9 @@ class _Run:
         for line in self.log.lines:
             self.terminal.recall(line)
         self.log.listeners.append(self.terminal.line)
+        self.witness = Witness(plan.witness, self.folder) if plan.witness else None
+        if self.witness:
+            self.log.listeners.append(self.witness.line)
 
     def finish(self) -> None:
         """Train, as far as that is not done, measure, and seal."""
@@ -228,7 +233,7 @@ class _Run:
         self.log.event(ENVIRONMENT, value, when=when, reasons=list(found.reasons), **found.figures)
 
     def measure(self) -> None:
-        """Log energy and cost between run_start and run_stop."""
+        """Log energy and cost between run_start and run_stop, and whether these were witnessed."""
         log, price = self.log, self.session.plan.system.price
         start = next(line.time_ms for line in log.lines if line.key == keys.RUN_START)
         stop = next(line.time_ms for line in log.lines if line.key == keys.RUN_STOP)
@@ -238,3 +243,6 @@ class _Run:
         if not log.has(COST):
             source: dict[str, Any] = price.model_dump() if price else {"currency": None}
             log.event(COST, cost(self.price, (stop - start) / 1000), price_per_hour=self.price, **source)
+        if self.witness and not log.has(WITNESS):
+            had = self.witness.finish()
+            log.event(WITNESS, self.witness.host, **had, problems=self.witness.problems)

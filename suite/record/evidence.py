@@ -5,6 +5,8 @@ config.yaml        the resolved configuration
 system.json        MLPerf's system description and what was detected
 power.csv          power and load samples
 predictions.jsonl  one JSON value per evaluation example, in the split's order, of the last evaluation
+run_start.tsr, run_stop.tsr
+                   time-stamps of the log's lines of these keys, where a witness gave them (`suite.record.witness`)
 manifest.json      sha256 and size of each file, and short hashes that locate a changed line
 """
 
@@ -17,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mlperf_logging.mllog import constants as keys
+
 from suite.store.disk import partial, write_atomically
 
 LOG = "log.txt"
@@ -26,7 +30,10 @@ POWER = "power.csv"
 PREDICTIONS = "predictions.jsonl"
 MANIFEST = "manifest.json"
 CHECKPOINT = "checkpoint.npz"  # only while the run lasts
-SEALED = (LOG, CONFIG, SYSTEM, POWER, PREDICTIONS)
+STAMPS = {keys.RUN_START: "run_start.tsr", keys.RUN_STOP: "run_stop.tsr"}
+MAX_STAMP_BYTES = 16 << 10  # with the certificates of its authority
+OF_EACH_RUN = (LOG, CONFIG, SYSTEM, POWER, PREDICTIONS)
+SEALED = (*OF_EACH_RUN, *STAMPS.values())
 
 _LOCATOR = 4  # hex digits of a line's sha256 that stand in the manifest
 

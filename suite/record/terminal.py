@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from suite.config.logkeys import ENVIRONMENT, RESTART
+from suite.config.logkeys import ENVIRONMENT, RESTART, WITNESS
 from suite.config.models import Benchmark
 from suite.record.mllog import Line
 from suite.record.summary import format_cost, format_energy, format_seconds
@@ -56,6 +56,8 @@ class Terminal:
             self._say(f"going on from {line.metadata['samples_count']:,} samples; {lost} were lost and count")
         elif line.key == ENVIRONMENT and line.value == "noisy":
             self._say("noisy machine: " + "; ".join(line.metadata["reasons"]), style="yellow")
+        elif line.key == WITNESS and line.metadata["problems"]:
+            self._say(f"no time-stamp of {line.value}: " + "; ".join(line.metadata["problems"]), style="yellow")
         elif line.key == keys.EVAL_ACCURACY:
             self._say(self._progress(line.metadata["samples_count"], None))
 

@@ -20,6 +20,7 @@ from suite.review.drawn import groups
 from suite.review.excerpt import excerpts
 from suite.review.page import html as review_page
 from suite.review.progress import bar
+from suite.rules.witness import WITNESS_ROOTS
 from suite.store.disk import write_text
 
 EPILOG = """\
@@ -47,7 +48,8 @@ def main(argv: list[str]) -> int:
     """Read what the command line `argv` names and write what it asks for."""
     args = _arguments(argv)
     with bar() as progress:
-        found = _distinct([read(source, args.data_dir, progress) for source in dict.fromkeys(args.sources)])
+        named = dict.fromkeys(args.sources)
+        found = _distinct([read(source, args.data_dir, progress, args.witness_roots) for source in named])
     entries = [entry for each in found for entry in each.entries]
     if args.html:
         _page(args.html, found, entries, _reference(args.reference, entries))
@@ -113,6 +115,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--curves", metavar="FILE", type=Path, help="write the runs' curves as an SVG file")
     parser.add_argument("--html", metavar="FILE", type=Path, nargs="?", const=Path("results.html"), help="write a page")
     parser.add_argument("--reference", metavar="SYSTEM", help="with --html: the system that times are held to at first")
+    parser.add_argument("--witness-roots", metavar="FILE", type=Path, help=WITNESS_ROOTS)
     args = parser.parse_intermixed_args(argv)
     args.sources, args.data_dir = sources(args.words, args.data_dir)
     if args.html and args.html.suffix != ".html":

@@ -23,12 +23,13 @@ DIFFERING = ("framework", "system", "machine", "submitter", "division", "ruleset
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two: what it is, how many of its runs reached the target, whose seeds, what is to be said of them."""
+    """One of the two: what it is, how many of its runs reached the target, whose seeds and clock, and remarks."""
 
     name: str
     runs: int
     reached: int
     seeds: str
+    clock: str
     remarks: tuple[str, ...]
 
 
@@ -167,9 +168,10 @@ def _figure(
 def _side(entries: Sequence[Entry]) -> Side:
     systems = sorted({f"{entry.system}, {entry.framework}" for entry in entries})
     runs = [run for entry in entries for run in entry.runs]
-    seeds = ", ".join(sorted({entry.seeds for entry in entries}))
+    seeds, clock = (", ".join(sorted({getattr(entry, name) for entry in entries})) for name in ("seeds", "clock"))
     said = dict.fromkeys(text for entry in entries for text in remarks(entry))
-    return Side("; ".join(systems), len(runs), sum(run.converged for run in runs), seeds, tuple(said))
+    reached = sum(run.converged for run in runs)
+    return Side("; ".join(systems), len(runs), reached, seeds, clock, tuple(said))
 
 
 def _source(runs: Sequence[RunReview]) -> str:

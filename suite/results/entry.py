@@ -21,6 +21,7 @@ class Entry:
     `source` is the folder that was read, `path` the result's folder in it. `seconds` is the score, the olympic mean of
     the times to quality multiplied by `normalisation`; None where the ruleset gives none, or no usable factor.
     `seeds` is `drawn` where a round's token gave them, else `chosen`: nobody can tell from entropy what was picked.
+    `clock` is `witnessed` where authorities that the reader trusts saw begin and end of each run, else `its own`.
     `machine` says what the system is made of, `accelerators` how many it has, `peak_flops` what all of them do in a
     second at most, in the precision of the training; `flops` what the model takes for a training sample. `findings`
     counts what breaks a rule or could not be checked. Of its `runs` each path is relative to `source`, and what cannot
@@ -47,6 +48,7 @@ class Entry:
     normalisation: float | None
     runs_needed: int | None
     seeds: str
+    clock: str
     flops: float | None
     peak_flops: float | None
     runs: tuple[RunReview, ...]

@@ -17,9 +17,9 @@ from suite.results.places import place
 
 COLUMNS = (
     *("number", "benchmark", "submitter", "division", "status", "system", "machine", "accelerators", "framework"),
-    *("ruleset", "verdict", "findings", "runs", "runs_needed", "reached", "seeds", "noisy", "seconds", "normalisation"),
-    *("seconds_min", "seconds_max", "cost", "currency", "joules", "energy_source", "utilisation"),
-    *("remarks", "evidence"),
+    *("ruleset", "verdict", "findings", "runs", "runs_needed", "reached", "seeds", "clock", "noisy"),
+    *("seconds", "normalisation", "seconds_min", "seconds_max", "cost", "currency", "joules", "energy_source"),
+    *("utilisation", "remarks", "evidence"),
 )
 FIGURES = ("quality", "samples", "seconds", "cost", "currency", "joules", "energy_source", "noise")  # of a run
 # Where a formula would begin for a spreadsheet that splits cells at any of its separators, or drops their quotes. After

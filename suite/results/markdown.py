@@ -68,7 +68,7 @@ def _runs(entries: Sequence[Entry]) -> Iterator[str]:
 
 def _frameworks(entries: Sequence[Entry]) -> Iterator[str]:
     head = ("framework", "reached", "time: olympic mean", "median (range)", "samples: olympic mean", "median (range)")
-    yield from _head((*head, "energy, mean", "cost, mean", "seeds", "marks"))
+    yield from _head((*head, "energy, mean", "cost, mean", "seeds", "clock", "marks"))
     for framework, each in groupby(entries, lambda entry: entry.framework):
         made = _together(list(each))
         how = scored_by(made)
@@ -82,6 +82,7 @@ def _frameworks(entries: Sequence[Entry]) -> Iterator[str]:
             energy(made.joules, made.energy_source),
             text(format_cost(made.cost, made.currency)),
             text(made.seeds),
+            text(made.clock),
             "; ".join(f"**{remark}**" for remark in remarks(made)) or "none",
         )
 
@@ -92,8 +93,9 @@ def _together(entries: Sequence[Entry]) -> Entry:
         return entries[0]
     runs = tuple(run for entry in entries for run in entry.runs)
     worst = max((entry.verdict for entry in entries), key=("pass", "error", "fail").index)
-    seeds = ", ".join(sorted({entry.seeds for entry in entries}))
-    return replace(entries[0], runs=runs, verdict=worst, seconds=score(runs), normalisation=1.0, seeds=seeds)
+    seeds, clock = (", ".join(sorted({getattr(entry, name) for entry in entries})) for name in ("seeds", "clock"))
+    made = replace(entries[0], seeds=seeds, clock=clock)
+    return replace(made, runs=runs, verdict=worst, seconds=score(runs), normalisation=1.0)
 
 
 def energy(joules: float | None, source: str | None) -> str:

@@ -62,9 +62,21 @@ class Read:
     entries: list[Entry]
 
 
-def read(source: Source, data_dir: str | None = None, progress: Progress = lambda done, of: None) -> Read:
+def read(
+    source: Source,
+    data_dir: str | None = None,
+    progress: Progress = lambda done, of: None,
+    witness_roots: Path | None = None,
+) -> Read:
     """Review a source and take its results. Raises UserError where there is nothing to review."""
-    made = report(source.folder, source.ruleset, source.folder.resolve().name, data_dir=data_dir, progress=progress)
+    made = report(
+        source.folder,
+        source.ruleset,
+        source.folder.resolve().name,
+        data_dir=data_dir,
+        witness_roots=witness_roots,
+        progress=progress,
+    )
     if source.ruleset == SUITE:
         return Read(source, made, [_of_suite(result, source, made) for result in made.results])
     return Read(source, made, _of_mlperf(source, made))
@@ -101,6 +113,7 @@ def _of_suite(result: ResultReview, source: Source, made: Report) -> Entry:
         normalisation=result.convergence.normalisation if result.convergence else 1.0,
         runs_needed=benchmark.runs if benchmark else None,
         seeds="drawn" if result.drawn else "chosen",
+        clock="witnessed" if result.witnessed else "its own",
         flops=benchmark.train_flops_per_sample if benchmark else None,
         peak_flops=_peak_flops(result),
         runs=tuple(map(_bounded, result.runs)),
@@ -205,6 +218,7 @@ def _of_mlperf(source: Source, made: Report) -> list[Entry]:
                 normalisation=score.scaling,
                 runs_needed=score.needed,
                 seeds=UNKNOWN,
+                clock="its own",
                 flops=None,
                 peak_flops=None,
                 runs=tuple(runs),

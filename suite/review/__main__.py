@@ -19,6 +19,7 @@ from suite.review.page import html
 from suite.review.progress import bar
 from suite.review.sarif import sarif
 from suite.review.terminal import show
+from suite.rules.witness import WITNESS_ROOTS
 from suite.store.disk import write_text
 
 EXIT_CODES = {"pass": 0, "fail": 1, "error": 2}
@@ -67,6 +68,7 @@ def _review(args: argparse.Namespace) -> Report:
             strict=args.strict,
             data_dir=args.data_dir,
             waivers=args.waivers,
+            witness_roots=args.witness_roots,
             progress=progress,
         )
         if args.html:
@@ -87,6 +89,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--html", metavar="FILE", type=Path, help="write a page for people: self-contained, offline")
     parser.add_argument("--sarif", metavar="FILE", type=Path, help="write SARIF 2.1.0, for CI")
     parser.add_argument("--waivers", metavar="FILE", type=Path, help="breaches that you, the reviewer, excuse (YAML)")
+    parser.add_argument("--witness-roots", metavar="FILE", type=Path, help=WITNESS_ROOTS)
     parser.add_argument("--ruleset", metavar="NAME", default=SUITE, help="suite (rules.md), or mlperf-X.Y")
     parser.add_argument(
         "--strict", action="store_true", help="with mlperf-X.Y: also what the official files let through"

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from cryptography.x509 import Certificate
+
 from suite import mlperf
 from suite.errors import UserError, shown
 from suite.rules import verdict
@@ -16,6 +18,7 @@ from suite.rules.reading import WAIVERS as WAIVERS_FILE
 from suite.rules.submission import join, survey
 from suite.rules.verdict import ResultReview
 from suite.rules.waivers import WAIVERS, Waiver, WaiverFile, idle, waived
+from suite.rules.witness import roots_of
 
 SUITE = "suite"  # the ruleset of rules.md
 
@@ -89,11 +92,13 @@ def report(
     strict: bool = False,
     data_dir: str | None = None,
     waivers: Path | None = None,
+    witness_roots: Path | None = None,
     progress: Progress = lambda done, of: None,
 ) -> Report:
     """Review `path` by `ruleset`; see `suite.rules.verdict.review` and `suite.mlperf.review`.
 
-    `subject` is what the report calls what was reviewed; `waivers` the reviewer's own file.
+    `subject` is what the report calls what was reviewed; `waivers` the reviewer's own file, `witness_roots` one with
+    the certificates, in PEM, of the witnesses that they trust.
 
     Raises UserError for an unknown ruleset, for `strict` without MLPerf's, and if there is nothing to review.
     """
@@ -102,7 +107,7 @@ def report(
     rules = {*RUN.by_rule, *RESULT.by_rule, *PACKAGE.by_rule} if ruleset == SUITE else None
     files = [_waiver_file(waivers, rules)] if waivers else []
     if ruleset == SUITE:
-        made = _of_suite(path, data_dir, progress)
+        made = _of_suite(path, data_dir, progress, roots_of(witness_roots) if witness_roots else ())
         root = path.resolve()
         asked = [join(folder, WAIVERS_FILE) for folder in survey(root).waivers]
         files += [WaiverFile.read(root / name, name, applied=False, rules=rules) for name in asked]
@@ -133,8 +138,8 @@ def _with_waivers(made: Report, files: Iterable[WaiverFile]) -> Report:
     return replace(made, verdict=judged(counting), findings=findings, counting=counting, logs=logs, waived=excused)
 
 
-def _of_suite(path: Path, data_dir: str | None, progress: Progress) -> Report:
-    made = verdict.review(path, data_dir, progress)
+def _of_suite(path: Path, data_dir: str | None, progress: Progress, roots: tuple[Certificate, ...]) -> Report:
+    made = verdict.review(path, data_dir, progress, roots)
     logs = [
         Log(
             run.path,

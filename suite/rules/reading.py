@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from cryptography import x509
 from mlperf_logging.mllog import constants as keys
 
 from suite import config
@@ -17,7 +18,19 @@ from suite.config.logkeys import CONFIG as LOGGED_CONFIG
 from suite.config.models import Benchmark
 from suite.measure.energy import MAX_BYTES, Sample, SamplesError, read_samples
 from suite.record import mllog
-from suite.record.evidence import CONFIG, LOG, MANIFEST, POWER, PREDICTIONS, SEALED, SYSTEM, Digest, digest
+from suite.record.evidence import (
+    CONFIG,
+    LOG,
+    MANIFEST,
+    MAX_STAMP_BYTES,
+    POWER,
+    PREDICTIONS,
+    SEALED,
+    STAMPS,
+    SYSTEM,
+    Digest,
+    digest,
+)
 from suite.record.mllog import Line
 from suite.record.parsing import KeyPath, MalformedError, decoded, json_object, json_value, yaml_mapping
 from suite.record.states import is_kept
@@ -33,6 +46,7 @@ LIMITS = {
     POWER: (MAX_BYTES, 1 << 20),
     PREDICTIONS: (32 << 20, 1 << 20),
     MANIFEST: (10 << 20, 1 << 10),
+    **dict.fromkeys(STAMPS.values(), (MAX_STAMP_BYTES, MAX_STAMP_BYTES)),
 }
 MAX_KEPT = 10_000  # states of a run
 LINK = "a symbolic link"
@@ -48,11 +62,12 @@ class Evidence:
 
     `label` is the folder relative to what is reviewed, empty for that itself; `package` that of the submission that it
     is part of. `contents` holds the files that could be read, `others` the paths of what else lies in the folder.
-    `data_dir` is where the reviewer's datasets lie.
+    `data_dir` is where the reviewer's datasets lie, `roots` are the certificates of the witnesses that they trust.
     """
 
     label: str
     data_dir: str | None = None
+    roots: tuple[x509.Certificate, ...] = ()
     package: str = ""
     contents: dict[str, bytes] = field(default_factory=dict)
     others: list[str] = field(default_factory=list)
@@ -68,9 +83,11 @@ class Evidence:
     sealed: dict[str, Digest] | None = None
 
     @classmethod
-    def read(cls, folder: Path, label: str = "", data_dir: str | None = None) -> Evidence:
+    def read(
+        cls, folder: Path, label: str = "", data_dir: str | None = None, roots: tuple[x509.Certificate, ...] = ()
+    ) -> Evidence:
         """The evidence in `folder`, which follows no link and leaves nothing outside the folder read."""
-        made = cls(label, data_dir)
+        made = cls(label, data_dir, roots)
         if folder.is_symlink():
             made.unsafe.append(_unsafe(".", LINK))
             return made

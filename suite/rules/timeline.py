@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from mlperf_logging.mllog import constants as keys
 
-from suite.config.logkeys import COST, ENERGY, HEAD, RESTART, STATE, TRACKED
+from suite.config.logkeys import COST, ENERGY, HEAD, RESTART, STATE, TRACKED, WITNESS
 from suite.record.evidence import LOG
 from suite.record.mllog import Line, evaluations
 from suite.record.parsing import number
@@ -92,7 +92,7 @@ def _place(key: str, state: str | None) -> tuple[tuple[str | None, ...], str | N
         return ("training",), state
     if key in (*HEAD, STATE):
         return (HEAD_STATE,), state
-    if key in TAIL:
+    if key in (*TAIL, WITNESS):
         return ("stopped",), "stopped"
     return (state,), state
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
+from cryptography.x509 import Certificate
 from mlperf_logging.mllog import constants as keys
 
 from suite.config.models import Benchmark
@@ -32,6 +33,7 @@ from suite.rules import (
     rounds,
     runs,
     system,
+    witness,
 )
 from suite.rules.claims import SEALED, Sealed
 from suite.rules.convergence import Convergence, convergence
@@ -46,6 +48,7 @@ CHAPTERS = (
     package,
     code,
     log,
+    witness,
     dates,
     benchmark,
     revision,
@@ -80,7 +83,8 @@ class ResultReview:
 
     `benchmark` is the suite's own, None where the log names none of them; `findings` are those of the runs and of the
     result that they make together. `convergence` is its test against the reference, None where it does not apply.
-    `drawn` says whether a round's token drew each seed. `description` has the texts of the system description.
+    `drawn` says whether a round's token drew each seed, `witnessed` whether a witness that the reviewer trusts saw
+    each run's time. `description` has the texts of the system description.
     """
 
     path: str
@@ -95,6 +99,7 @@ class ResultReview:
     division: str | None
     status: str | None
     drawn: bool
+    witnessed: bool
     description: dict[str, str]
 
     @property
@@ -131,11 +136,16 @@ class Review:
         return self.results[0].score_s if len(self.results) == 1 else None
 
 
-def review(path: Path, data_dir: str | None = None, progress: Progress = lambda done, of: None) -> Review:
+def review(
+    path: Path,
+    data_dir: str | None = None,
+    progress: Progress = lambda done, of: None,
+    roots: tuple[Certificate, ...] = (),
+) -> Review:
     """Review an evidence folder, a folder that holds run_1, run_2, ..., or a package with such folders below it.
 
     `data_dir` as for `suite.run`. `path` may itself be a link; no link below it is followed. `progress` is told of each
-    run.
+    run. `roots` are the certificates of the witnesses that the reviewer trusts.
 
     Raises UserError if there is nothing to review at `path`, or more than is read.
     """
@@ -149,7 +159,7 @@ def review(path: Path, data_dir: str | None = None, progress: Progress = lambda 
     for result in submission.results:
         evidence, reviewed = [], []
         for label in result.runs:
-            evidence.append(Evidence.read(root / result.path / label, label, data_dir))
+            evidence.append(Evidence.read(root / result.path / label, label, data_dir, roots))
             reviewed.append(_reviewed(evidence[-1], result))
             progress(len(everything) + len(evidence), total)
         results.append(_result(result, evidence, reviewed))
@@ -196,6 +206,7 @@ def _result(result: Result, evidence: list[Evidence], reviewed: list[RunReview])
         division=text(first.value(keys.SUBMISSION_DIVISION)),
         status=text(first.value(keys.SUBMISSION_STATUS)),
         drawn=all(rounds.is_drawn(run) for run in evidence),
+        witnessed=all(witness.is_witnessed(run) for run in evidence),
         description={key: value for key, value in described.items() if value},
     )
 

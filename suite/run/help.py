@@ -41,6 +41,7 @@ def help_text(argv: Sequence[str]) -> str:
         "  resume=FOLDER      go on with an interrupted run, on the same log and the same clock",
         "  dry_run=true       print the plan, also of a machine that is elsewhere, and stop",
         "  checkpoints=keep   keep the state at each evaluation in states/, for an audit; default: last",
+        "  witness=URL        an RFC 3161 authority, to time-stamp begin and end of the clock; default: none",
         "  mlflow=false       do not feed MLflow while training; python -m suite.sync FOLDER does it later",
         "  submitter=NAME     your organisation, as the log and the system description name it",
         f"  division=NAME      {' or '.join(DIVISIONS)}; what each allows is in rules.md; default: {DIVISIONS[0]}",

@@ -24,7 +24,7 @@ from suite.run.resuming import stored
 
 MULTIRUN = ("-m", "--multirun")
 GROUPS = ("task", "framework", "hw")  # each names a file of the folder of conf/ that is called like it
-VERBATIM = ("out", "data_dir", "resume", "submitter", "token")
+VERBATIM = ("out", "data_dir", "resume", "submitter", "token", "witness")
 TEXTS = (*VERBATIM, "scale", "division", "category", "checkpoints")
 OF_SYSTEM = tuple(name for name in System.model_fields if name != "name")
 OF_BENCHMARK = tuple(
@@ -51,6 +51,7 @@ class Options:
     scale: str | None
     seed: int | None
     token: str | None
+    witness: str | None
     runs: int
     out: str | None
     data_dir: str | None

@@ -9,12 +9,13 @@ from typing import cast, get_args
 
 from suite import config
 from suite.config.plan import Kept, Plan
-from suite.errors import UserError, unknown
+from suite.errors import UserError, shown, unknown
 from suite.harness import seeds
 from suite.measure import machine
 from suite.measure.machine import Machine
 from suite.record import names
 from suite.record.system import DIVISIONS, STATUSES
+from suite.record.witness import MAX_URL, host_of
 from suite.rules.claims import UNNAMED
 from suite.run.options import Options
 from suite.run.overriding import overridden
@@ -34,6 +35,11 @@ def from_options(options: Options, found: Machine) -> Plan:
         raise unknown("category", str(options.category), STATUSES)
     if problem := names.problem(str(options.submitter)):
         raise UserError(f"submitter={options.submitter} {problem}: write it in plain letters")
+    if options.witness is not None and host_of(options.witness) is None:
+        raise UserError(
+            f"witness={shown(options.witness)} is not an address http://HOST/... or https://HOST/... "
+            f"without a password, of at most {MAX_URL} characters"
+        )
     system = machine.resolve(config.system(options.hw, options.system), found)
     benchmark = overridden(config.benchmark(options.task, options.scale or system.default_scale), options.benchmark)
     framework = config.framework(options.framework)
@@ -51,6 +57,7 @@ def from_options(options: Options, found: Machine) -> Plan:
         submitter=str(options.submitter),
         division=options.division,
         status=STATUSES[options.category],
+        witness=options.witness,
         out=Path(out),
         checkpoints=cast(Kept, options.checkpoints),
     )

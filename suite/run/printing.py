@@ -41,6 +41,7 @@ def plan(to: Console, made: Plan, found: Machine) -> None:
         "power": _power(made, found),
         "seeds": ", ".join(map(str, made.seeds)) + (f", drawn by token={made.token}" if made.token else ""),
         "evidence": str(made.out),
+        **({"witness": made.witness} if made.witness else {}),
     }
     for name, text in rows.items():
         table.add_row(name, Text(text))

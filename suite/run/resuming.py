@@ -47,6 +47,7 @@ def from_evidence(out: Path, given: Mapping[str, Any]) -> Plan:
         "hw": values["system"]["name"],
         "seed": values["seeds"][0],
         "token": values.get("token"),
+        "witness": values.get("witness"),
     }
     for name, value in known.items():
         if name in given and str(given[name]) not in (str(value), "auto"):
@@ -66,6 +67,7 @@ def from_evidence(out: Path, given: Mapping[str, Any]) -> Plan:
         submitter=values["submitter"],
         division=values["division"],
         status=values["status"],
+        witness=values.get("witness"),
         out=out,
         checkpoints=values["checkpoints"],
     )

@@ -84,6 +84,7 @@ class Sides:
                 precision=self.precision,
                 seeds=(1,),
                 token=None,
+                witness=None,
                 result_id="bench",
                 submitter="example-org",
                 division="closed",

@@ -66,6 +66,7 @@ def entry(seconds: float | None = 10.0, **changes: Any) -> Entry:
         "normalisation": 1.0,
         "runs_needed": 3,
         "seeds": "drawn",
+        "clock": "its own",
         "flops": None,
         "peak_flops": None,
         "runs": runs,

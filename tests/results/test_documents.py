@@ -102,7 +102,7 @@ def test_what_is_not_known_is_said_to_be():
     ]
     assert frameworks[1][1:] == [
         *("0 of 1", "no score", "none", "no score", "none", "not known", "not known"),
-        *("drawn", "1 of 1 NOT REACHED; NO SCORE"),
+        *("drawn", "its own", "1 of 1 NOT REACHED; NO SCORE"),
     ]
 
 

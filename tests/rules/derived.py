@@ -205,12 +205,12 @@ def _measurement() -> Iterator[Mutant]:
 
 
 def _package() -> Iterator[Mutant]:
-    for name in (*evidence.SEALED, evidence.MANIFEST):
+    for name in (*evidence.OF_EACH_RUN, evidence.MANIFEST):
         yield "package.1", f"{name} is a link", lambda run, name=name: _linked(run, name)
         yield "package.2", f"no {name}", lambda run, name=name: (run.folder / name).unlink()
-    for name in evidence.SEALED[1:]:  # the chain already tells where a log was changed
+    for name in evidence.OF_EACH_RUN[1:]:  # the chain already tells where a log was changed
         yield "package.4", f"{name} changed", lambda run, name=name: (run.folder / name).open("ab").write(b"\n")
-        others = [each for each in evidence.SEALED if each != name]
+        others = [each for each in evidence.OF_EACH_RUN if each != name]
         yield "package.4", f"{name} not sealed", lambda run, others=others: run.seal(others)
         yield "package.3", f"{name} is not text", lambda run, name=name: _overwritten(run, name, b"\xff\xfe")
 

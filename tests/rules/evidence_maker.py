@@ -30,6 +30,7 @@ from suite.rules import dates, reference, revision
 from suite.rules.reference import Point, Reference, ReferenceRun
 from suite.store.arrays import prepared
 from suite.store.task import load_task
+from tests.witness_server import Authority
 
 FREE = {
     "global_batch_size": Range(low=50, high=400),
@@ -40,6 +41,7 @@ BENCHMARK = config.benchmark("image_classification", "mini").model_copy(
     update={"free": FREE, "train_flops_per_sample": FLOPS}
 )
 EVERY = BENCHMARK.evaluation.every  # of which the first evaluation is a multiple
+WITNESS = "http://stamps.example.org/"
 DECLARED = {"submitter": "someone", "division": keys.CLOSED, "status": keys.RESEARCH}
 RUN_MS = 30_000
 BEGUN_MS = mllog.EARLIEST_MS + 24 * 3_600_000  # the first run of a result
@@ -128,10 +130,12 @@ def write_run(
     evaluations: int = 3,
     seed: int = 100,
     token: str | None = None,
+    authority: Authority | None = None,
 ) -> Evidence:
     """A run that reaches the target at its last evaluation, after 30 s; its power is sampled for a part of the time.
 
-    Seed by seed losses, qualities, throughputs and times differ, as those of real runs do. `token` draws the seeds.
+    Seed by seed losses, qualities, throughputs and times differ, as those of real runs do. `token` draws the seeds,
+    `authority` stamps begin and end of the clock.
     """
     drawn = seeds.of_round(token, DECLARED["submitter"], BENCHMARK.name, hw, keys.CLOSED, runs) if token else None
     plan = Plan(
@@ -141,6 +145,7 @@ def write_run(
         precision="bf16",
         seeds=drawn or tuple(range(seed, seed + runs)),
         token=token,
+        witness=WITNESS if authority else None,
         result_id=f"{seed:032x}",
         **DECLARED,
         out=folder,
@@ -185,9 +190,14 @@ def write_run(
     price = price_per_hour(plan.system, machine)
     source = plan.system.price.model_dump()
     log.event(logkeys.COST, cost(price, (clock.ms - start) / 1000), price_per_hour=price, **source)
+    if authority:
+        log.event(logkeys.WITNESS, "stamps.example.org", **dict.fromkeys(evidence.STAMPS, True), problems=[])
     log.close()
+    made = Evidence(folder)
+    if authority:
+        made.stamp(authority)
     evidence.seal(folder, log.head)
-    return Evidence(folder)
+    return made
 
 
 def _head(log: mllog.Log, plan: Plan, resolved: Record, folder: Path) -> None:
@@ -298,6 +308,14 @@ class Evidence:
         joules, price = used.pop("joules"), cost(price_per_hour(hw, CPU_ONLY), (stop - start) / 1000)
         self.edit(logkeys.ENERGY, lambda r: r.update(value=joules, metadata={**r["metadata"], **used}))
         self.edit(logkeys.COST, lambda r: r.update(value=price))
+
+    def stamp(self, authority: Authority, **moved: float) -> None:
+        """Have begin and end of the clock stamped at their times, in seconds later by `moved`, by key."""
+        for line in mllog.read(self.folder / evidence.LOG):
+            if name := evidence.STAMPS.get(line.key):
+                content = authority.stamp(line.raw, line.time_ms / 1000 + moved.get(line.key, 0))
+                (self.folder / name).write_bytes(content)
+        self.seal()
 
     def edit_system(self, change: Callable[[Record], object]) -> None:
         path = self.folder / evidence.SYSTEM

@@ -18,7 +18,7 @@ from tests.rules.evidence_maker import Evidence
 
 # Mutations restore what they changed, so one copy serves all examples.
 REUSED = settings(max_examples=60)
-EVERY_FILE = st.sampled_from([*evidence.SEALED, evidence.MANIFEST])
+EVERY_FILE = st.sampled_from([*evidence.OF_EACH_RUN, evidence.MANIFEST])
 
 
 def mutated(run, name, change, reseal=False):
@@ -36,7 +36,7 @@ def mutated(run, name, change, reseal=False):
 
 
 @REUSED
-@given(name=st.sampled_from(evidence.SEALED), where=st.floats(0, 1, exclude_max=True), flip=st.integers(1, 255))
+@given(name=st.sampled_from(evidence.OF_EACH_RUN), where=st.floats(0, 1, exclude_max=True), flip=st.integers(1, 255))
 def test_a_changed_byte_is_found_and_its_line_named(run, name, where, flip):
     content = (run.folder / name).read_bytes()
     at = int(where * len(content))
@@ -146,13 +146,13 @@ def test_no_value_in_a_mapping_raises(run, data, name):
     assert mutated(run, name, change, reseal=name != evidence.MANIFEST).verdict in ("pass", "fail")
 
 
-@pytest.mark.parametrize("name", [*evidence.SEALED, evidence.MANIFEST])
+@pytest.mark.parametrize("name", [*evidence.OF_EACH_RUN, evidence.MANIFEST])
 @pytest.mark.parametrize("content", ODD, ids=range(len(ODD)))
 def test_odd_file_is_a_finding(run, name, content):
     assert mutated(run, name, lambda _: content).verdict == "fail"
 
 
-@pytest.mark.parametrize("name", [*evidence.SEALED, evidence.MANIFEST])
+@pytest.mark.parametrize("name", [*evidence.OF_EACH_RUN, evidence.MANIFEST])
 @pytest.mark.parametrize("kind", ["link", "fifo", "folder", "sparse", "missing"])
 def test_odd_entry_is_a_finding(run, name, kind):
     path = run.folder / name
