@@ -20,8 +20,8 @@ from tests.command import ENVIRONMENT, PROJECT, run
 
 TASK = load_task("reinforcement_learning")
 SEEDS = [FIRST_EVALUATION_SEED, FIRST_EVALUATION_SEED + 1, FIRST_EVALUATION_SEED + 2]
-CARTPOLE = {"environment": np.array("CartPole-v1"), "evaluation_seeds": np.array(SEEDS)}
-LANDER = {"environment": np.array("LunarLander-v3"), "evaluation_seeds": np.array(SEEDS)}
+CARTPOLE = {"environment": np.array("CartPole-v1"), "test_seeds": np.array(SEEDS)}
+LANDER = {"environment": np.array("LunarLander-v3"), "test_seeds": np.array(SEEDS)}
 
 
 def play(name: str, seed: int, choose) -> tuple[dict, float]:
@@ -169,8 +169,16 @@ def test_draws_a_landing_from_the_predictions_of_a_run(tmp_path):
 
 
 @pytest.mark.parametrize(("scale", "name"), [("mini", "CartPole-v1"), ("small", "LunarLander-v3")])
-def test_evaluation_is_100_episodes_of_their_own(scale, name):
+def test_an_environment_is_all_that_is_prepared(scale, name):
     data = prepared(config.benchmark("reinforcement_learning", scale), TASK)
     assert str(data["environment"]) == name
-    assert len(set(data["evaluation_seeds"].tolist())) == 100
-    assert data["evaluation_seeds"].min() >= FIRST_EVALUATION_SEED
+    assert data.keys() == {"environment"}
+
+
+@given(st.integers(0, 2**63 - 1))
+def test_evaluation_is_100_episodes_apart_from_training_and_the_run_s_own(seed):
+    drawn, again, other = (TASK.evaluation_arrays({}, each)["test_seeds"] for each in (seed, seed, seed ^ 1))
+    assert np.array_equal(drawn, again)
+    assert len(set(drawn.tolist())) == 100
+    assert FIRST_EVALUATION_SEED <= drawn.min() < drawn.max() < 2 * FIRST_EVALUATION_SEED
+    assert len({*drawn.tolist(), *other.tolist()}) > 190

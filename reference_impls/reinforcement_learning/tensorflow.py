@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from reference_impls.kept import Kept
 from reference_impls.reinforcement_learning.shared import (
     Environments,
     Evaluation,
@@ -39,7 +40,7 @@ class TensorFlowAgent:
         self.device = device_name(device)
         environment = str(data["environment"])
         self.environments = Environments(environment, hyper.num_envs, seed)
-        self.evaluation = Evaluation(environment, data["evaluation_seeds"])
+        self.evaluation = Kept(lambda data: Evaluation(environment, data["test_seeds"]))
         first = self.environments.episodes[0]
         self.layout = shapes(hyper, first.observation_size, first.action_count)
         parameters = initial_parameters(self.layout, seed)
@@ -144,7 +145,7 @@ class TensorFlowAgent:
 
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The evaluation episodes."""
-        return self.evaluation.play(self.act)
+        return self.evaluation.of(data).play(self.act)
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, Adam's moments, the iteration and the running episodes."""

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from reference_impls.kept import Kept
 from reference_impls.reinforcement_learning.shared import (
     Environments,
     Evaluation,
@@ -40,7 +41,7 @@ class TorchAgent:
         self.device = torch_device(device)
         environment = str(data["environment"])
         self.environments = Environments(environment, hyper.num_envs, seed)
-        self.evaluation = Evaluation(environment, data["evaluation_seeds"])
+        self.evaluation = Kept(lambda data: Evaluation(environment, data["test_seeds"]))
         first = self.environments.episodes[0]
         self.layout = shapes(hyper, first.observation_size, first.action_count)
         parameters = initial_parameters(self.layout, seed)
@@ -133,7 +134,7 @@ class TorchAgent:
 
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The evaluation episodes."""
-        return self.evaluation.play(self.act)
+        return self.evaluation.of(data).play(self.act)
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, Adam's moments, the iteration and the running episodes."""

@@ -10,11 +10,22 @@ import yaml
 
 from suite import config
 from suite.check.ledger import Broken, Ledger, Skip
+from suite.check.training import OTHER_SEED, SEED, differing
 from suite.config.models import Benchmark, Dataset
 from suite.errors import UserError
 from suite.store import files
 from suite.store.arrays import array_sha256, prepared
-from suite.store.task import Arrays, Task, check_metric, load_task, prepare, split_sizes
+from suite.store.task import (
+    Arrays,
+    Drawing,
+    Task,
+    check_metric,
+    draws,
+    for_run,
+    load_task,
+    prepare,
+    split_sizes,
+)
 
 
 def benchmark_of(ledger: Ledger, task: str, scale: str) -> Benchmark | None:
@@ -53,7 +64,7 @@ def _target(benchmark: Benchmark, task: Task) -> None:
 
 
 def arrays_of(ledger: Ledger, benchmark: Benchmark, task: Task, data_dir: str | None) -> Arrays | None:
-    """The benchmark's arrays, also where conf/task does not declare them; None if they cannot be had."""
+    """The arrays of a run of the benchmark, also where conf/task does not declare them; None if they cannot be had."""
     made: Arrays = {}
     dataset = benchmark.dataset
 
@@ -79,9 +90,19 @@ def arrays_of(ledger: Ledger, benchmark: Benchmark, task: Task, data_dir: str | 
         said = [*wrong, *([f"other sums of {', '.join(differing)}"] if differing else [])]
         raise Broken(f"{'; '.join(said)} than the data has", missing_yaml(benchmark.scale, {**sizes, "arrays": found}))
 
+    def drawn() -> None:
+        one, again, other = (for_run(benchmark, task, made, seed) for seed in (SEED, SEED, OTHER_SEED))
+        if strays := differing(one, again):
+            raise Broken(f"evaluation_arrays makes another {strays[0]!r} each time, of one seed")
+        if not differing(one, other):
+            raise Broken(f"evaluation_arrays makes the same of seeds {SEED} and {OTHER_SEED}")
+        made.update(one)
+
     if not ledger.hold("prepare returns the benchmark's arrays", Task.prepare, bring):
         return None
     ledger.hold("sums and sizes of the data are declared", Dataset, sums)
+    if draws(task):
+        ledger.hold("a run's evaluation arrays are those of its seed", Drawing.evaluation_arrays, drawn)
     ledger.hold("no array but answer_* holds the answers", Task.prepare, lambda: _answers(made))
     return made
 

@@ -1,12 +1,17 @@
-"""Seeds: one fixes a run's data order, initialisation and augmentation; each run has its own."""
+"""Seeds: one fixes a run's data order, initialisation and augmentation, one the evaluation arrays drawn for it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import secrets
+from collections.abc import Iterable
 
+from mlperf_logging.mllog import constants as keys
+
+from suite.config.logkeys import CONFIG, DATASET
 from suite.errors import UserError, shown
+from suite.record.mllog import Line, line_hash
 
 LIMIT = 2**31
 MAX_RUNS = 1000  # of one command
@@ -51,12 +56,30 @@ def from_token(token: str, submitter: str, benchmark: str, system: str, division
     return _hashed("seed", token, submitter, benchmark, system, division, run)
 
 
+def evaluation_seed(lines: Iterable[Line]) -> int | None:
+    """What evaluation arrays are drawn from for the run that logs `lines`, from 0 to 2^63 - 1.
+
+    It is derived from the run's seed and the round's token; without a token from the seed and the last line of the
+    log's head, so that nobody knows it before the run begins, and a resumed run has it again. None where the lines do
+    not tell it.
+    """
+    first: dict[str, Line] = {}
+    for line in lines:
+        first.setdefault(line.key, line)
+    if not {CONFIG, keys.SEED, DATASET} <= first.keys():
+        return None
+    seed, token = first[keys.SEED].value, first[CONFIG].metadata.get("token")
+    if type(seed) is not int or not isinstance(token, str | None):
+        return None
+    return _hashed("evaluation", token or line_hash(first[DATASET].raw), seed, below=2**63)
+
+
 def _check(runs: int) -> None:
     if not 1 <= runs <= MAX_RUNS:
         raise UserError(f"runs={runs} is not from 1 to {MAX_RUNS}; for more runs give several commands")
 
 
-def _hashed(*parts: str | int) -> int:
-    """A number below `LIMIT` from the sha256 of the parts as compact JSON in ASCII."""
+def _hashed(*parts: str | int, below: int = LIMIT) -> int:
+    """A number from the sha256 of the parts as compact JSON in ASCII."""
     content = json.dumps(parts, separators=(",", ":")).encode()
-    return int.from_bytes(hashlib.sha256(content).digest()[:8], "big") % LIMIT
+    return int.from_bytes(hashlib.sha256(content).digest()[:8], "big") % below

@@ -22,6 +22,7 @@ from suite.harness.cache import clear_cache
 from suite.harness.implementation import Device, ImplementationModule
 from suite.harness.interrupt import Interrupted, interruptible
 from suite.harness.loop import Loop
+from suite.harness.seeds import evaluation_seed
 from suite.measure import noise
 from suite.measure.cost import cost, price_per_hour
 from suite.measure.energy import energy, read_samples
@@ -36,7 +37,7 @@ from suite.record.terminal import Terminal
 from suite.record.tracking import Follower
 from suite.record.witness import Witness
 from suite.store.disk import write_atomically
-from suite.store.task import Task, score
+from suite.store.task import Task, for_run, score
 
 _MLFLOW_WAIT_S = 20.0  # before the clock starts, and after it has stopped
 
@@ -138,8 +139,9 @@ class _Run:
         if self.follower:
             self.follower.start()
         seed = plan.seeds[self.index - 1]
+        data = for_run(plan.benchmark, self.session.task, self.session.data, evaluation_seed(log.lines))
         device = Device(plan.system.device_kind, plan.precision)
-        implementation = contract.build(self.session.module, plan.benchmark, self.session.data, seed, device)
+        implementation = contract.build(self.session.module, plan.benchmark, data, seed, device)
         self.initial(implementation.state_dict())
         if saved:
             implementation.load_state_dict(saved[0])
@@ -151,8 +153,8 @@ class _Run:
         loop = Loop(
             benchmark=plan.benchmark,
             implementation=implementation,
-            data=self.session.data,
-            score=lambda predictions: score(plan.benchmark, self.session.task, predictions, self.session.data),
+            data=data,
+            score=lambda predictions: score(plan.benchmark, self.session.task, predictions, data),
             log=log,
             folder=folder,
             tick=self.terminal.tick,

@@ -11,6 +11,7 @@ from mlperf_logging.mllog import constants as keys
 from suite.config.logkeys import RESTART
 from suite.config.models import Benchmark
 from suite.errors import BadPrediction, BrokenContract, UserError
+from suite.harness.seeds import evaluation_seed
 from suite.record.evidence import LOG, PREDICTIONS
 from suite.record.mllog import Line, samples_of
 from suite.record.parsing import close, number
@@ -19,7 +20,7 @@ from suite.rules.hyperparameters import batch_size
 from suite.rules.reading import RUN, Evidence
 from suite.store import files, packages
 from suite.store.arrays import prepared
-from suite.store.task import check_metric, load_task, score
+from suite.store.task import check_metric, for_run, load_task, score
 
 REASONS = {"target": keys.SUCCESS, "budget": keys.ABORTED, "diverged": keys.ABORTED, "interrupt": keys.ABORTED}
 
@@ -162,13 +163,16 @@ def same_quality(run: Evidence) -> Iterator[Finding]:
         return
     mend = "submit the predictions that the suite wrote"
     try:
-        metrics = score(benchmark, task, run.predictions, data)
+        arrays = for_run(benchmark, task, data, evaluation_seed(run.lines))
+        metrics = score(benchmark, task, run.predictions, arrays)
     except BadPrediction as error:
         yield Finding(PREDICTIONS, error.line or None, "predictions that the task can score", str(error), mend)
         return
     except BrokenContract as error:
         mend = f"mend tasks/{benchmark.task}, then review again"
-        yield Finding(PREDICTIONS, None, "metrics as the task's contract has them", str(error), mend, "error")
+        yield Finding(
+            PREDICTIONS, None, "arrays and metrics as the task's contract has them", str(error), mend, "error"
+        )
         return
     except (UserError, ImportError) as error:
         yield Finding(PREDICTIONS, None, "a machine that can score them", str(error), "mend that and repeat", "error")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeGuard, cast
 
 import numpy as np
 
 from suite.config.models import Benchmark
-from suite.errors import BrokenContract, UserError, unknown
+from suite.errors import BadPrediction, BrokenContract, UserError, unknown
 from suite.store import packages
 
 Arrays = dict[str, np.ndarray]
@@ -44,6 +44,14 @@ class Task(Protocol):
         ...
 
 
+class Drawing(Task, Protocol):
+    """A task that evaluates each run on arrays of its own, which nobody knows before the run begins."""
+
+    def evaluation_arrays(self, data: Mapping[str, np.ndarray], seed: int) -> Arrays:
+        """More `test_*` and `answer_*` arrays for one run: those of `seed`, from 0 to 2^63 - 1, always the same."""
+        ...
+
+
 def load_task(task: str) -> Task:
     """The definition of `task`. Raises UserError for packages that it lacks, BrokenContract for parts."""
     name = f"tasks.{task}"
@@ -53,6 +61,8 @@ def load_task(task: str) -> Task:
     module = importlib.import_module(name)
     for function in (Task.prepare, Task.split_sizes, Task.score):
         callable_like(module, function)
+    if hasattr(module, "evaluation_arrays"):
+        callable_like(module, Drawing.evaluation_arrays)
     metrics = getattr(module, "METRICS", None)
     if not isinstance(metrics, Mapping) or not metrics or not all(map(_are_bounds, metrics.values())):
         raise BrokenContract(f"{name}.METRICS is {metrics!r:.60}", Task)
@@ -89,14 +99,45 @@ def check_metric(benchmark: Benchmark, task: Task) -> None:
 def prepare(benchmark: Benchmark, task: Task, folder: Path) -> Arrays:
     """The benchmark's arrays, made by the task from the files in `folder`. Raises BrokenContract if they are none."""
     arrays: Any = task.prepare(benchmark.scale, folder)
+    _check_arrays(benchmark, arrays, Task.prepare)
+    return dict(arrays)
+
+
+def draws(task: Task) -> TypeGuard[Drawing]:
+    """Whether the task draws evaluation arrays for each run."""
+    return hasattr(task, "evaluation_arrays")
+
+
+def for_run(benchmark: Benchmark, task: Task, data: Mapping[str, np.ndarray], seed: int | None) -> Arrays:
+    """All arrays of one run: the benchmark's `data`, and those that its task draws from the run's evaluation `seed`.
+
+    Raises BrokenContract if what is drawn are no evaluation arrays, BadPrediction where a seed is needed and not known.
+    """
+    if not draws(task):
+        return dict(data)
+    if seed is None:
+        raise BadPrediction(0, "nobody can tell for which evaluation arrays these are: the log's head does not say")
+    arrays: Any = task.evaluation_arrays(data, seed)
+    _check_arrays(benchmark, arrays, Drawing.evaluation_arrays)
+    for name in arrays:
+        if name in data or not name.startswith(("test_", "answer_")):
+            raise BrokenContract(
+                f"evaluation_arrays of {benchmark.task} named an array {name!r:.40}", Drawing.evaluation_arrays
+            )
+    return {**data, **arrays}
+
+
+def _check_arrays(benchmark: Benchmark, arrays: Any, contract: Callable[..., Any]) -> None:
+    """Raise BrokenContract unless a function of the task returned plain arrays by name."""
+    function = contract.__name__
     if not isinstance(arrays, dict):
-        raise BrokenContract(f"prepare of {benchmark.task} returned {described(arrays)}", Task.prepare)
+        raise BrokenContract(f"{function} of {benchmark.task} returned {described(arrays)}", contract)
     for name, array in arrays.items():
         if not isinstance(name, str) or not name.isidentifier():
-            raise BrokenContract(f"prepare of {benchmark.task} named an array {name!r:.40}", Task.prepare)
+            raise BrokenContract(f"{function} of {benchmark.task} named an array {name!r:.40}", contract)
         if not is_plain(array):
-            raise BrokenContract(f"{name!r}, prepared by {benchmark.task}, is {described(array)}", Task.prepare)
-    return arrays
+            done = "prepared" if function == "prepare" else "drawn"
+            raise BrokenContract(f"{name!r}, {done} by {benchmark.task}, is {described(array)}", contract)
 
 
 def check_sizes(benchmark: Benchmark, task: Task, arrays: Arrays) -> None:

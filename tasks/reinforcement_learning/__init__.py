@@ -1,8 +1,8 @@
 """Reinforcement learning: act in an environment; the quality is the mean return of 100 evaluation episodes.
 
 A prediction is one episode: `{"seed": its seed, "actions": a digit for each step}`. To score is to play the actions
-again. Arrays (both scales): `environment`, the name of a Gymnasium environment with fewer than ten actions, and
-`evaluation_seeds` int64 [100]. Seeds below FIRST_EVALUATION_SEED are for training.
+again. The one array (of both scales) is `environment`, the name of a Gymnasium environment with fewer than ten actions.
+Seeds below FIRST_EVALUATION_SEED are for training; from the others each run's evaluation episodes are drawn.
 """
 
 from __future__ import annotations
@@ -23,22 +23,29 @@ METRICS = {
     "mean_length": (0.0, math.inf),
 }
 FIRST_EVALUATION_SEED = 2**30
+EVALUATION_EPISODES = 100
 
 _ENVIRONMENTS = {"mini": "CartPole-v1", "small": "LunarLander-v3"}
-_EVALUATION_EPISODES = 100
 
 
 def prepare(scale: str, files: Path) -> dict[str, np.ndarray]:
-    """The environment's name and the seeds of the evaluation episodes."""
-    return {
-        "environment": np.array(_ENVIRONMENTS[scale]),
-        "evaluation_seeds": FIRST_EVALUATION_SEED + np.arange(_EVALUATION_EPISODES, dtype=np.int64),
-    }
+    """The environment's name."""
+    return {"environment": np.array(_ENVIRONMENTS[scale])}
 
 
 def split_sizes(data: Mapping[str, np.ndarray]) -> dict[str, int]:
     """Episodes of the evaluation; those of the training are played while training."""
-    return {"eval_samples": len(data["evaluation_seeds"])}
+    return {"eval_samples": EVALUATION_EPISODES}
+
+
+def evaluation_arrays(data: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
+    """`test_seeds` int64 [100], the seeds of a run's evaluation episodes: distinct, below 2 * FIRST_EVALUATION_SEED.
+
+    From the raw stream of PCG64, which numpy keeps the same in all its versions.
+    """
+    raw = np.random.PCG64(seed).random_raw(2 * EVALUATION_EPISODES) % np.uint64(FIRST_EVALUATION_SEED)
+    distinct = list(dict.fromkeys(raw.tolist()))[:EVALUATION_EPISODES]
+    return {"test_seeds": FIRST_EVALUATION_SEED + np.array(distinct, np.int64)}
 
 
 def score(predictions: Sequence[Any], data: Mapping[str, np.ndarray]) -> dict[str, float]:
@@ -47,7 +54,7 @@ def score(predictions: Sequence[Any], data: Mapping[str, np.ndarray]) -> dict[st
     Raises BadPrediction for a prediction that is not the whole episode of its seed, or when one is missing; UserError
     when the environment is not installed.
     """
-    seeds = data["evaluation_seeds"].tolist()
+    seeds = data["test_seeds"].tolist()
     if len(predictions) != len(seeds):
         raise BadPrediction(0, f"{len(predictions)} episodes for {len(seeds)} seeds")
     episode = Episode(str(data["environment"]))

@@ -85,6 +85,16 @@ NOT_KEPT = {
         "no array but answer_* holds the answers",
         "'test_sides', which implementations are given, is 'answer_sides'",
     ),
+    "evaluation arrays know one seed": (
+        having(TASK, evaluation_arrays=lambda _: lambda data, seed: {"test_noise": np.zeros(3)}),
+        "a run's evaluation arrays are those of its seed",
+        "evaluation_arrays makes the same of seeds 1 and 2",
+    ),
+    "evaluation arrays are drawn from entropy": (
+        having(TASK, evaluation_arrays=lambda _: lambda data, seed: {"test_noise": np.random.default_rng().random(3)}),
+        "a run's evaluation arrays are those of its seed",
+        "evaluation_arrays makes another 'test_noise' each time, of one seed",
+    ),
     "a target in percent": (
         declaring(lambda scale: scale.update(target=97)),
         "the target lies within the metric's bounds",

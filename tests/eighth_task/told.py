@@ -53,6 +53,18 @@ TOLD = {
         returning("prepare", lambda arrays: {**arrays, "test_points": np.array([{}, None])}),
         "'test_points', prepared by parity, is a numpy array of dtype object",
     ),
+    "an array to train on is drawn": (
+        having(TASK, evaluation_arrays=lambda _: lambda data, seed: {"train_points": data["train_points"]}),
+        "evaluation_arrays of parity named an array 'train_points'. The contract: evaluation_arrays(data, seed): More",
+    ),
+    "nothing is drawn": (
+        having(TASK, evaluation_arrays=lambda _: lambda data, seed: None),
+        "evaluation_arrays of parity returned None",
+    ),
+    "evaluation_arrays without a seed": (
+        having(TASK, evaluation_arrays=lambda _: lambda data: {}),
+        "evaluation_arrays of tasks.parity takes other arguments (too many positional arguments)",
+    ),
     "split_sizes of arrays": (
         returning("split_sizes", lambda _: {"eval_samples": np.int64(1000)}),
         "split_sizes of parity returned {'eval_samples': ",

@@ -163,7 +163,7 @@ def item_scores(made: Any, framework: str, data: Arrays) -> list[np.ndarray]:
 def three_episodes(scale: str) -> Arrays:
     """Three evaluation episodes."""
     arrays = real("reinforcement_learning", scale)
-    return {**arrays, "evaluation_seeds": arrays["evaluation_seeds"][:3]}
+    return {**arrays, "test_seeds": load_task("reinforcement_learning").evaluation_arrays(arrays, 0)["test_seeds"][:3]}
 
 
 def probabilities_and_values(made: Any, framework: str, data: Arrays) -> list[np.ndarray]:

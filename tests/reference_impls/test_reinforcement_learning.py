@@ -96,7 +96,8 @@ def test_an_episode_cut_by_the_time_limit_goes_on_in_the_value_of_its_end():
 
 def test_evaluation_takes_the_most_probable_action_until_each_episode_ends():
     data = TASK.prepare("mini", None)
-    evaluation = Evaluation("CartPole-v1", data["evaluation_seeds"])
+    data |= TASK.evaluation_arrays(data, 7)
+    evaluation = Evaluation("CartPole-v1", data["test_seeds"])
     sizes = []
 
     def act(seen):
