@@ -70,6 +70,13 @@ def test_only_runs_that_reached_their_target_count_and_the_others_are_named():
     assert made.a.remarks == ("1 of 5 NOT REACHED", "1 of 5 NOISY")
 
 
+def test_energy_of_a_part_and_a_price_of_ones_own_are_named():
+    part = entry(runs=tuple(run(at, coverage=0.2) for at in (10.0, 11.0, 12.0)), own_price=True)
+    (made,) = compare([part], [of([10, 11, 12])])
+    assert made.a.remarks == ("3 of 3 ENERGY IN PART", "OWN PRICE")
+    assert {figure.name: figure.shown_a for figure in made.figures}["energy"] == "1100 J (nvml, 20 % of the time)"
+
+
 def test_what_is_not_known_of_a_run_is_not_compared():
     unknown = entry(runs=tuple(run(at, joules=None, currency=None, cost=None) for at in (10.0, 11.0, 12.0)))
     made = figures(of([10, 11, 12]), unknown)

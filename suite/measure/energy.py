@@ -16,6 +16,7 @@ MAX_BYTES = 32 << 20  # some eight days at one row a second
 MAX_INTERVAL_MS = 10_000  # a longer pause means that nobody measured: the process was dead, or hung
 COUNTERS = {"accelerator_j": "nvml", "cpu_j": "rapl", "dram_j": "rapl"}
 ESTIMATED = "estimated"
+MIN_COVERAGE = 0.95  # of a run's time, for an energy that stands for the whole of it
 
 
 class Sample(NamedTuple):

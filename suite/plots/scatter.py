@@ -51,7 +51,7 @@ class Dot:
 class Scatter:
     """One benchmark's results; both axes are logarithmic. `front` are the points of a polyline.
 
-    `left_out` counts the results of which a figure is not known.
+    `left_out` counts the results of which a figure is not known; `remark` stands in the legend.
     """
 
     benchmark: str
@@ -61,6 +61,7 @@ class Scatter:
     dots: list[Dot]
     front: str
     left_out: int
+    remark: str
 
 
 def pareto(places: Iterable[Place]) -> list[Place]:
@@ -78,10 +79,10 @@ def _stairs(front: Sequence[Place]) -> list[Place]:
     return [place for pair in corners for place in pair] + list(front[-1:])
 
 
-def scatter(benchmark: str, axis: str, marks: Sequence[Mark], left_out: int) -> Scatter:
+def scatter(benchmark: str, axis: str, marks: Sequence[Mark], left_out: int, remark: str = "") -> Scatter:
     """The drawing of these marks; without any it has no dots."""
     if not marks:
-        return Scatter(benchmark, axis, [], [], [], "", left_out)
+        return Scatter(benchmark, axis, [], [], [], "", left_out, remark)
     across = _LogScale([mark.seconds for mark in marks], LEFT, WIDTH - RIGHT)
     up = _LogScale([mark.y for mark in marks], HEIGHT - BOTTOM, TOP)
     front = pareto((mark.seconds, mark.y) for mark in marks if mark.contends)
@@ -112,6 +113,7 @@ def scatter(benchmark: str, axis: str, marks: Sequence[Mark], left_out: int) -> 
         dots=dots,
         front=" ".join(f"{across.at(x)},{up.at(y)}" for x, y in _stairs(front)),
         left_out=left_out,
+        remark=remark,
     )
 
 

@@ -10,6 +10,7 @@ from mlperf_logging.mllog import constants as keys
 
 from suite.config.logkeys import COST, ENERGY, ENVIRONMENT, RESTART
 from suite.errors import shown
+from suite.measure.energy import MIN_COVERAGE
 from suite.record.mllog import Line, evaluations, samples_of
 from suite.record.parsing import number, text
 
@@ -18,7 +19,8 @@ from suite.record.parsing import number, text
 class Summary:
     """A run's claims. What was not measured, or not reached, is None.
 
-    `seconds` runs from run_start to run_stop; `cost` is in `currency`; `energy_source` is `estimated` for an estimate.
+    `seconds` runs from run_start to run_stop; `cost` is in `currency`; `energy_source` is `estimated` for an estimate;
+    `coverage` is the part of the time, 0 to 1, that `joules` are of.
     """
 
     status: str | None = None
@@ -30,8 +32,14 @@ class Summary:
     currency: str | None = None
     joules: float | None = None
     energy_source: str | None = None
+    coverage: float | None = None
     noise: tuple[str, ...] = ()
     restarts: int = 0
+
+    @property
+    def partial(self) -> bool:
+        """Whether the energy is that of a part of the run."""
+        return self.joules is not None and self.coverage is not None and self.coverage < MIN_COVERAGE
 
     @property
     def converged(self) -> bool:
@@ -59,6 +67,7 @@ def summarise(lines: Sequence[Line]) -> Summary:
         currency=text(cost.metadata.get("currency")) if cost else None,
         joules=number(energy.value) if energy else None,
         energy_source=text(energy.metadata.get("source")) if energy else None,
+        coverage=number(energy.metadata.get("coverage")) if energy else None,
         noise=tuple(dict.fromkeys(shown(_reasons(line.metadata.get("reasons"))) for line in noisy)),
         restarts=sum(line.key == RESTART for line in lines),
     )
@@ -86,12 +95,13 @@ def format_cost(cost: float | None, currency: str | None) -> str:
     return f"{sign}{cost:.2f}" if cost >= 1 else f"{sign}{cost:.6f}"
 
 
-def format_energy(joules: float | None, source: str | None) -> str:
-    """`312 J (estimated)`, `4.21 kJ (nvml)`, or `not known`."""
+def format_energy(joules: float | None, source: str | None, coverage: float | None = None) -> str:
+    """`312 J (estimated)`, `4.21 kJ (nvml, 3 % of the time)`, or `not known`; `coverage` is the part of the time."""
     if joules is None:
         return "not known"
     text = f"{joules:.0f} J" if joules < 10_000 else f"{joules / 1000:.3g} kJ"
-    return f"{text} ({source})"
+    part = f", {max(0.0, 100 * coverage):.0f} % of the time" if coverage is not None and coverage < MIN_COVERAGE else ""
+    return f"{text} ({source}{part})"
 
 
 def format_count(count: int, noun: str) -> str:

@@ -135,11 +135,11 @@ def _compared(benchmark: str, a: Sequence[Entry], b: Sequence[Entry]) -> Compari
     runs = [[run for entry in side for run in entry.runs] for side in (a, b)]
     currencies = {run.summary.currency for side in runs for run in side}
     currency = currencies.pop() if len(currencies) == 1 else None
-    sources = [_source(side) for side in runs]
+    energies = [_energy(_source(side), _coverage(side)) for side in runs]
     figures = [
         _figure("time to quality", runs, lambda run: run.summary.seconds, [format_seconds] * 2),
         _figure("samples to quality", runs, lambda run: run.summary.samples, [lambda value: f"{value:,.0f}"] * 2),
-        _figure("energy", runs, lambda run: run.summary.joules, [_energy(source) for source in sources]),
+        _figure("energy", runs, lambda run: run.summary.joules, energies),
         _figure(
             "cost",
             runs,
@@ -179,6 +179,11 @@ def _source(runs: Sequence[RunReview]) -> str:
     return ESTIMATED if ESTIMATED in found else ", ".join(found)
 
 
-def _energy(source: str) -> Callable[[float], str]:
+def _coverage(runs: Sequence[RunReview]) -> float | None:
+    known = [run.summary.coverage for run in runs if run.converged and run.summary.coverage is not None]
+    return min(known, default=None)
+
+
+def _energy(source: str, coverage: float | None) -> Callable[[float], str]:
     mark = "~ " if source == ESTIMATED else ""
-    return lambda joules: mark + format_energy(joules, source)
+    return lambda joules: mark + format_energy(joules, source, coverage)

@@ -20,6 +20,7 @@ class Entry:
 
     `source` is the folder that was read, `path` the result's folder in it. `seconds` is the score, the olympic mean of
     the times to quality multiplied by `normalisation`; None where the ruleset gives none, or no usable factor.
+    `own_price` tells of a price that is not the suite's: the cost does not compare with others.
     `seeds` is `drawn` where a round's token gave them, else `chosen`: nobody can tell from entropy what was picked.
     `clock` is `witnessed` where authorities that the reader trusts saw begin and end of each run, else `its own`.
     `machine` says what the system is made of, `accelerators` how many it has, `peak_flops` what all of them do in a
@@ -47,6 +48,7 @@ class Entry:
     seconds: float | None
     normalisation: float | None
     runs_needed: int | None
+    own_price: bool
     seeds: str
     clock: str
     flops: float | None
@@ -89,6 +91,17 @@ class Entry:
         """What the energies were measured by; `estimated` if any of them was not measured."""
         found = {run.summary.energy_source for run in self.runs if run.summary.energy_source is not None}
         return ESTIMATED if ESTIMATED in found else ", ".join(sorted(found)) or None
+
+    @property
+    def coverage(self) -> float | None:
+        """The least part of a run's time that its energy is of."""
+        known = [run.summary.coverage for run in self.runs if run.summary.joules is not None]
+        return min((each for each in known if each is not None), default=None)
+
+    @property
+    def partial(self) -> int:
+        """How many runs have an energy of a part of their time."""
+        return sum(run.summary.partial for run in self.runs)
 
     @property
     def estimated(self) -> bool:
@@ -156,4 +169,6 @@ def remarks(entry: Entry) -> list[str]:
     made = {"fail": ["NOT COMPLIANT"], "error": ["NOT CHECKED"], "pass": []}[entry.verdict]
     made += [f"{count - entry.reached} of {count} {entry.lost}"] if entry.reached < count else []
     made += ["NO SCORE"] if entry.seconds is None else []
-    return made + ([f"{entry.noisy} of {count} NOISY"] if entry.noisy else [])
+    made += [f"{entry.noisy} of {count} NOISY"] if entry.noisy else []
+    made += [f"{entry.partial} of {count} ENERGY IN PART"] if entry.partial else []
+    return made + (["OWN PRICE"] if entry.own_price else [])

@@ -18,10 +18,12 @@ from suite.results.places import place
 COLUMNS = (
     *("number", "benchmark", "submitter", "division", "status", "system", "machine", "accelerators", "framework"),
     *("ruleset", "verdict", "findings", "runs", "runs_needed", "reached", "seeds", "clock", "noisy"),
-    *("seconds", "normalisation", "seconds_min", "seconds_max", "cost", "currency", "joules", "energy_source"),
-    *("utilisation", "remarks", "evidence"),
+    *("seconds", "normalisation", "seconds_min", "seconds_max", "cost", "currency", "own_price"),
+    *("joules", "energy_source", "coverage", "utilisation", "remarks", "evidence"),
 )
-FIGURES = ("quality", "samples", "seconds", "cost", "currency", "joules", "energy_source", "noise")  # of a run
+FIGURES = (  # of a run
+    *("quality", "samples", "seconds", "cost", "currency", "joules", "energy_source", "coverage", "noise"),
+)
 # Where a formula would begin for a spreadsheet that splits cells at any of its separators, or drops their quotes. After
 # a mere space a lone sign is none: processors are called "Xeon @ 2.20GHz".
 _FORMULA = re.compile(

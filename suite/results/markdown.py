@@ -59,7 +59,7 @@ def _runs(entries: Sequence[Entry]) -> Iterator[str]:
                 else f"none; ended after {format_seconds(run.summary.seconds)}",
                 samples if run.converged else f"none; ended after {samples}",
                 NONE if run.summary.quality is None else f"{run.summary.quality:.5g}",
-                energy(run.summary.joules, run.summary.energy_source),
+                energy(run.summary.joules, run.summary.energy_source, run.summary.coverage),
                 text(format_cost(run.summary.cost, run.summary.currency)),
                 text("NOISY: " + "; ".join(run.summary.noise)) if run.summary.noise else quiet,
                 "pass" if run.verdict == "pass" else f"**{run.verdict}**",
@@ -79,7 +79,7 @@ def _frameworks(entries: Sequence[Entry]) -> Iterator[str]:
             _spread(made.runs, lambda run: run.summary.seconds, format_seconds),
             _mean_samples(made.runs),
             _spread(made.runs, lambda run: run.summary.samples, lambda value: f"{value:,.0f}"),
-            energy(made.joules, made.energy_source),
+            energy(made.joules, made.energy_source, made.coverage),
             text(format_cost(made.cost, made.currency)),
             text(made.seeds),
             text(made.clock),
@@ -98,9 +98,9 @@ def _together(entries: Sequence[Entry]) -> Entry:
     return replace(made, runs=runs, verdict=worst, seconds=score(runs), normalisation=1.0)
 
 
-def energy(joules: float | None, source: str | None) -> str:
-    """An energy, an estimate marked as such."""
-    made = text(format_energy(joules, source))
+def energy(joules: float | None, source: str | None, coverage: float | None) -> str:
+    """An energy, an estimate or a part marked as such."""
+    made = text(format_energy(joules, source, coverage))
     return f"~ {made}" if joules is not None and ESTIMATED in (source or "") else made
 
 

@@ -24,6 +24,7 @@ from suite.store.disk import UnsafeFile
 
 UNKNOWN = "not known"
 _BOUND = 1e15
+OWN_PRICE = "measurement.4"  # the rule that notes a price which is not the suite's
 SEALED = ("package.6", "package.7", "package.8", "package.9")  # a breach of these is one of every result below the seal
 
 
@@ -112,6 +113,7 @@ def _of_suite(result: ResultReview, source: Source, made: Report) -> Entry:
         seconds=bounded(result.score_s),
         normalisation=result.convergence.normalisation if result.convergence else 1.0,
         runs_needed=benchmark.runs if benchmark else None,
+        own_price=any(finding.rule == OWN_PRICE for finding in result.findings),
         seeds="drawn" if result.drawn else "chosen",
         clock="witnessed" if result.witnessed else "its own",
         flops=benchmark.train_flops_per_sample if benchmark else None,
@@ -217,6 +219,7 @@ def _of_mlperf(source: Source, made: Report) -> list[Entry]:
                 seconds=_seconds(score.minutes),
                 normalisation=score.scaling,
                 runs_needed=score.needed,
+                own_price=False,
                 seeds=UNKNOWN,
                 clock="its own",
                 flops=None,

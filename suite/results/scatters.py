@@ -33,7 +33,9 @@ def _scatter(benchmark: str, axis: str, values: Sequence[tuple[int, Entry, float
         for n, entry, y in values
         if y and entry.seconds
     ]
-    return scatter(benchmark, axis, marks, len(values) - len(marks))
+    own = [str(n) for n, entry, y in values if y is not None and entry.own_price and axis != ACCELERATORS]
+    remark = f"at a price of the submitter's own: {', '.join(own)}" if own else ""
+    return scatter(benchmark, axis, marks, len(values) - len(marks), remark)
 
 
 def _said(number: int, entry: Entry, axis: str, y: float) -> str:

@@ -87,7 +87,7 @@ def _run(run: RunReview, verdict: Verdict) -> Text:
         f"{'not known' if summary.samples is None else format(summary.samples, ',')} samples",
         f"time {format_seconds(summary.seconds)}",
         f"cost {format_cost(summary.cost, summary.currency)}",
-        f"energy {format_energy(summary.joules, summary.energy_source)}",
+        f"energy {format_energy(summary.joules, summary.energy_source, summary.coverage)}",
         *(["NOISY machine"] if summary.noise else []),
     )
     return Text(run.path).append(f"  {verdict}", STYLES[verdict]).append(f"  {', '.join(parts)}")

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from suite import config as suite_config
 from suite.config.logkeys import COST, ENERGY, ENVIRONMENT
 from suite.config.models import Price
-from suite.measure.energy import energy
+from suite.measure.energy import MIN_COVERAGE, energy
 from suite.measure.noise import judge
 from suite.record.evidence import CONFIG, LOG, POWER, SYSTEM
 from suite.record.parsing import close, differences, number, same, whole
 from suite.rules.finding import Finding
 from suite.rules.reading import RUN, Evidence
 
-MIN_COVERAGE = 0.95  # of the run's time, for an energy without remark
 MAX_INTERVAL_S = 2.0  # the median between two samples; the suite samples once a second, as MLPerf asks for
 SHORT_MS = 20_000  # a run in which one pause, of at most ten seconds to be counted, can decide that median
 PRICES = ("price_per_hour", "price_per_cpu_hour")

@@ -68,7 +68,7 @@ def result(to: Console, made: Plan, summaries: Sequence[Summary], mlflow: bool) 
             f"{summary.samples:,}",
             format_seconds(summary.seconds),
             format_cost(summary.cost, summary.currency),
-            format_energy(summary.joules, summary.energy_source),
+            format_energy(summary.joules, summary.energy_source, summary.coverage),
         )
     to.print(table)
     for index, summary in enumerate(summaries, 1):

@@ -65,6 +65,7 @@ def entry(seconds: float | None = 10.0, **changes: Any) -> Entry:
         "seconds": seconds,
         "normalisation": 1.0,
         "runs_needed": 3,
+        "own_price": False,
         "seeds": "drawn",
         "clock": "its own",
         "flops": None,

@@ -155,3 +155,12 @@ def test_names_are_text_in_curves(evil):
     names = {each.tag.removeprefix(SVG) for each in root.iter()}
     assert names <= {"svg", "style", "rect", "g", "text", "line", "circle", "polyline", "path"}
     assert not any("://" in value or value.startswith("javascript") for e in root.iter() for value in e.attrib.values())
+
+
+def test_energy_of_a_part_of_a_run_and_a_price_of_one_s_own_are_marked():
+    part = run(seed=1, joules=7.5, energy_source="estimated", coverage=0.16)
+    made = entry(runs=(part, run(seed=2, coverage=1.0)), own_price=True)
+    runs, frameworks = cells(markdown([made]))
+    assert [row[6] for row in runs[1:]] == ["~ 8 J (estimated, 16 % of the time)", "1000 J (nvml)"]
+    assert "16 % of the time" in frameworks[1][6]
+    assert frameworks[1][-1] == "1 of 2 ENERGY IN PART; OWN PRICE"

@@ -115,6 +115,20 @@ def test_estimated_energy_is_marked_wherever_it_stands():
     assert page.text.count("~ 5 J (estimated)") == page.text.count("5 J") == 2 + 3  # the table, the result, its runs
 
 
+def test_energy_of_a_part_and_a_price_of_ones_own_are_marked_wherever_they_stand():
+    runs = tuple(run(seed=at, coverage=0.16) for at in (1, 2, 3))
+    marked = entry(runs=runs, own_price=True)
+    page = page_of([marked])
+    assert page.text.count("16 % of the time") == 1 + 1 + 3  # table, heading, runs
+    assert page.text.count("3 of 3 ENERGY IN PART") == page.text.count("OWN PRICE") - 1 == 3  # table, dot, heading
+    assert "at a price of the submitter's own: 1" in page.text
+    (row,) = csv.DictReader(io.StringIO(as_csv([marked], PAGE)))
+    assert (row["coverage"], row["own_price"]) == ("0.16", "True")
+    assert row["remarks"] == "3 of 3 ENERGY IN PART; OWN PRICE"
+    (result,) = json.loads(as_json([marked], PAGE))["results"]
+    assert [each["coverage"] for each in result["runs"]] == [0.16] * 3
+
+
 def test_ratio_is_that_of_the_reference_s_best_compliant_result_of_the_benchmark():
     entries = [
         entry(20.0, system="a"),

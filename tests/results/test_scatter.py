@@ -71,6 +71,14 @@ def test_accelerators_stand_for_costs_that_nobody_knows():
     assert scatters([entry(10.0, accelerators=None, **unknown)]) == []
 
 
+def test_prices_of_ones_own_are_named_in_the_legend_also_one_of_nothing():
+    (drawn,) = scatters([costing(10.0, 4.0), costing(20.0, 2.0, own_price=True), costing(5.0, 0.0, own_price=True)])
+    assert ([dot.number for dot in drawn.dots], drawn.left_out) == ([1, 2], 1)
+    assert drawn.remark == "at a price of the submitter's own: 2, 3"
+    assert [dot.doubtful for dot in drawn.dots] == [False, True]
+    assert "OWN PRICE" in drawn.dots[1].text
+
+
 def test_currencies_are_drawn_apart():
     euros = entry(10.0, runs=(run(10.0, currency="EUR"),) * 3)
     assert [drawn.axis for drawn in scatters([costing(1.0, 1.0), euros])] == ["cost in EUR", "cost in USD"]
