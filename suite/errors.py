@@ -7,16 +7,26 @@ import difflib
 import inspect
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, NoReturn
 
 USER_ERROR = 2
+BY_SIGNAL = 128  # and the signal's number: the exit code of what a signal ended, as shells have it
 _MAX_SHOWN = 200  # characters
 
 
 class UserError(Exception):
     """A mistake that the user can mend; its text is the one line that the user reads."""
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal ended the command: `number` is the signal's."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
 
 
 class BrokenContract(UserError):
@@ -125,12 +135,14 @@ def command(main: Callable[[list[str]], int]) -> None:
     """Run a command's `main(argv) -> exit code` and leave the process with that code.
 
     A `UserError`, and what the system refuses, become one line on standard error and exit code 2; Ctrl-C becomes exit
-    code 130.
+    code 130, SIGTERM during a run 143.
     """
     try:
         code = main(sys.argv[1:])
+    except Stopped as stopped:
+        code = BY_SIGNAL + stopped.number
     except KeyboardInterrupt:
-        code = 130
+        code = BY_SIGNAL + signal.SIGINT
     except BrokenPipeError:
         sys.stderr.close()
         code = 141

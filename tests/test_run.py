@@ -90,17 +90,6 @@ def test_one_seed_gives_one_log_apart_from_times(tmp_path):
     assert (tmp_path / "a/predictions.jsonl").read_bytes() == (tmp_path / "b/predictions.jsonl").read_bytes()
 
 
-def test_ctrl_c_ends_the_run_with_sealed_evidence(tmp_path):
-    process = start(tmp_path, "tests.eighth_task", "run", *SLOW, "out=evidence", "target=1.5")
-    wait_for(tmp_path / "evidence", "eval_accuracy")
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=FOREVER_S)
-    assert process.returncode == 130
-    stop = next(line for line in lines(tmp_path / "evidence") if line.key == "run_stop")
-    assert (stop.metadata["status"], stop.metadata["reason"]) == ("aborted", "interrupt")
-    assert (tmp_path / "evidence/manifest.json").exists()
-
-
 def test_ctrl_c_ends_all_of_several_commands(tmp_path):
     process = start(tmp_path, "tests.eighth_task", "run", "-m", *SLOW, "out=of_1,of_2", "target=1.5")
     wait_for(tmp_path / "of_1", "eval_accuracy")

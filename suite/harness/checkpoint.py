@@ -35,9 +35,13 @@ class Checkpoints:
         """Save `state()` after `samples` samples if it is time to."""
         began = time.monotonic()
         if began >= self._not_before:
-            states.write(self.folder / CHECKPOINT, state(), samples)
+            self.save(state(), samples)
             ended = time.monotonic()
             self._not_before = ended + (ended - began) / SHARE
+
+    def save(self, state: Mapping[str, np.ndarray], samples: int) -> None:
+        """Save the state after `samples` samples."""
+        states.write(self.folder / CHECKPOINT, state, samples)
 
     def evaluated(self, state: Mapping[str, np.ndarray], samples: int) -> str:
         """The sum of the state at an evaluation, which is kept if it is to be."""

@@ -9,7 +9,8 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from suite.errors import UserError
-from suite.record.evidence import LOG
+from suite.record.evidence import CONFIG, LOG
+from suite.store.disk import partial
 
 LOCK = ".lock"
 
@@ -46,4 +47,7 @@ def locked(out: Path) -> Iterator[None]:
 
 
 def _counts(path: Path) -> bool:
-    return path.name != LOCK and (path.name != LOG or path.stat().st_size > 0)
+    """Whether it is more than what a command leaves that is killed as it begins, before resume= could go on."""
+    if path.is_dir() and not path.is_symlink() and path.name.startswith("run_"):
+        return any(map(_counts, path.iterdir()))
+    return path.name not in (LOCK, partial(Path(CONFIG)).name) and (path.name != LOG or path.stat().st_size > 0)

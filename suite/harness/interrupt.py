@@ -1,4 +1,4 @@
-"""Ctrl-C as a question that the timed loop asks, so that a run ends with sealed evidence."""
+"""Ctrl-C and SIGTERM as a question that the timed loop asks, so that a run ends with sealed evidence."""
 
 from __future__ import annotations
 
@@ -7,31 +7,36 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from suite.errors import Stopped
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)  # Ctrl-C, and what a job scheduler sends before it kills
+
 
 class Interrupted:
-    """Tells whether Ctrl-C was pressed. While `armed`, the first press only sets it; else it interrupts at once."""
+    """Tells whether the run is to end. While `armed`, the first signal only sets it; another one ends it at once."""
 
     def __init__(self) -> None:
         self.armed = False
-        self._pressed = False
+        self.by: int | None = None
 
     def __call__(self) -> bool:
-        """Whether it was pressed."""
-        return self._pressed
+        """Whether a signal came."""
+        return self.by is not None
 
-    def press(self, number: int, frame: FrameType | None) -> None:
-        """Handle SIGINT."""
-        if self._pressed or not self.armed:
-            raise KeyboardInterrupt
-        self._pressed = True
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        """Handle a signal. Raises Stopped where the run is to end at once."""
+        if self.by is not None or not self.armed:
+            raise Stopped(number)
+        self.by = number
 
 
 @contextmanager
 def interruptible() -> Iterator[Interrupted]:
-    """Handle SIGINT by an `Interrupted` for as long as the block lasts."""
+    """Handle `SIGNALS` by an `Interrupted` for as long as the block lasts."""
     interrupted = Interrupted()
-    before = signal.signal(signal.SIGINT, interrupted.press)
+    before = {number: signal.signal(number, interrupted.handle) for number in SIGNALS}
     try:
         yield interrupted
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

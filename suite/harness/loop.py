@@ -53,15 +53,19 @@ class Loop:
         """Go on from `samples` until the target, the budget, an interrupt, or a loss or predictions without numbers."""
         while True:
             self.log.start(keys.BLOCK_START, samples_count=samples)
-            samples, loss = self._train_until(self.benchmark.next_evaluation(samples), samples)
+            due = self.benchmark.next_evaluation(samples)
+            samples, loss = self._train_until(due, samples)
             reason: Reason | None = None
+            evaluates = not self.interrupted()
             if _is_nan(loss):
                 reason = "diverged"
-            elif not self.interrupted():
+            elif evaluates:
                 reason = self._evaluate(samples)
             self.log.stop(keys.BLOCK_STOP, samples_count=samples)
             if reason is None and self.interrupted():
                 reason = "interrupt"
+                if evaluates or samples < due:  # going on from here would leave out no evaluation
+                    self.checkpoints.save(self.implementation.state_dict(), samples)
             if reason is not None:
                 self.log.stop(
                     keys.RUN_STOP,

@@ -14,7 +14,7 @@ import yaml
 from mlperf_logging.mllog import constants as keys
 from rich.console import Console
 
-from suite.config.logkeys import CONFIG, COST, DATASET, ENERGY, ENVIRONMENT, RESTART, STATE, WITNESS
+from suite.config.logkeys import CONFIG, COST, DATASET, ENERGY, ENVIRONMENT, HEAD, RESTART, STATE, WITNESS
 from suite.config.plan import Plan
 from suite.errors import BrokenContract, UserError
 from suite.harness import checkpoint, contract
@@ -30,7 +30,7 @@ from suite.measure.machine import Machine, power_ceiling
 from suite.measure.noise import Environment
 from suite.measure.sampler import Sampler
 from suite.record import evidence, system
-from suite.record.mllog import Log
+from suite.record.mllog import Line, Log, is_interrupt, run_stop, since_restart
 from suite.record.states import state_sha256
 from suite.record.summary import Summary, summarise
 from suite.record.terminal import Terminal
@@ -44,7 +44,10 @@ _MLFLOW_WAIT_S = 20.0  # before the clock starts, and after it has stopped
 
 @dataclass
 class Session:
-    """What the runs of one plan have in common. `data` holds all arrays of the benchmark, the answers among them."""
+    """What the runs of one plan have in common. `data` holds all arrays of the benchmark, the answers among them.
+
+    `stopped_by` is the signal that ended the last run, or came as it ended, for the command to end as well.
+    """
 
     plan: Plan
     machine: Machine
@@ -54,19 +57,23 @@ class Session:
     console: Console
     mlflow: bool
     _ended_ms: int = field(default=0, init=False)  # the last line of the run before, however the clock was set since
+    stopped_by: int | None = field(default=None, init=False)
 
     def run(self, index: int) -> Summary:
-        """Make, or go on with, run `index`, which counts from 1. A run that is already sealed is left alone.
+        """Make, or go on with, run `index`, which counts from 1. One that no signal ended is left alone.
 
-        Raises UserError when the folder cannot hold the run, KeyboardInterrupt on Ctrl-C before the clock has started.
+        Raises UserError when the folder cannot hold the run, Stopped for a signal before the clock has started.
         """
         folder = self.plan.folder(index)
         log = _open_log(folder, self._ended_ms)
+        stop = run_stop(log.lines)
         if (folder / evidence.MANIFEST).exists():
-            self._ended_ms = log.lines[-1].time_ms
-            return summarise(log.lines)
+            if stop is None or not is_interrupt(stop):
+                self._ended_ms = log.lines[-1].time_ms
+                return summarise(log.lines)
+            (folder / evidence.MANIFEST).unlink()
         follower = Follower(folder) if self.mlflow else None
-        _Run(self, index, folder, log, follower).finish()
+        self.stopped_by = _Run(self, index, folder, log, follower).finish()
         self._ended_ms = log.lines[-1].time_ms
         if follower and not follower.finish(_MLFLOW_WAIT_S):
             self.console.print(f"MLflow is behind; fill it in with: python -m suite.sync {folder}", soft_wrap=True)
@@ -78,7 +85,7 @@ def _open_log(folder: Path, not_before_ms: int) -> Log:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         log = Log(path, not_before_ms)
-        if not log.has(keys.RUN_START):  # nothing was timed yet: begin afresh
+        if not all(log.has(key) for key in HEAD):  # nothing was begun yet: begin afresh
             log.close()
             path.unlink()
             log = Log(path, not_before_ms)
@@ -113,22 +120,27 @@ class _Run:
         if self.witness:
             self.log.listeners.append(self.witness.line)
 
-    def finish(self) -> None:
-        """Train, as far as that is not done, measure, and seal."""
+    def finish(self) -> int | None:
+        """Train, as far as that is not done, measure, and seal; the signal that came meanwhile, if any."""
         with self.terminal, interruptible() as interrupted:
             try:
-                if not self.log.has(keys.RUN_STOP):
+                stop = run_stop(self.log.lines)
+                if stop is None or is_interrupt(stop):
                     self.train(interrupted)
-                if not any(line.key == ENVIRONMENT and line.metadata["when"] == "during" for line in self.log.lines):
+                since = since_restart(self.log.lines)
+                if not any(line.key == ENVIRONMENT and line.metadata["when"] == "during" for line in since):
                     self.environment("during", noise.judge(read_samples(self.folder / evidence.POWER), {}, 1.0))
-                self.measure()
+                stop = self.measure()
                 self.log.close()
+                if not is_interrupt(stop):
+                    (self.folder / evidence.CHECKPOINT).unlink(missing_ok=True)
                 evidence.seal(self.folder, self.log.head)
             except BrokenContract as error:
                 raise UserError(f"{error} Mend that, then go on with resume={self.session.plan.out}") from error
             except OSError as error:
                 out, problem = self.session.plan.out, error.strerror or error
                 raise UserError(f"{self.folder}: {problem}; mend that, then go on with resume={out}") from error
+        return interrupted.by
 
     def train(self, interrupted: Interrupted) -> None:
         """From a new implementation, or the last checkpoint, to run_stop."""
@@ -173,7 +185,7 @@ class _Run:
         self.environment("during", noise.during(self.session.machine, before, samples))
 
     def initial(self, state: Mapping[str, np.ndarray]) -> None:
-        """Log the sum of the state that training begins from, once; make sure that there is room for states."""
+        """Log the sum of the state that each attempt begins from; make sure that there is room for states."""
         if not self.log.has(keys.RUN_START):
             self.log.event(STATE, state_sha256(state), samples_count=0)
         plan = self.session.plan
@@ -192,6 +204,7 @@ class _Run:
             samples_count=saved[1] if saved else 0,
             lost_ms=self.log.now_ms() - self.log.lines[-1].time_ms,
             torn_bytes=self.log.torn_bytes,
+            clock={**self.log.clock.told(), "source": self.log.clock.source, "passed_ms": self.log.clock.passed_ms},
         )
         return saved
 
@@ -221,6 +234,7 @@ class _Run:
             metric_signature=benchmark.metric_signature,
             git_revision=description["git"]["revision"],
             git_dirty=description["git"]["dirty"],
+            clock=log.clock.told(),
         )
         log.event(keys.SEED, plan.seeds[self.index - 1])
         for name, value in benchmark.hyperparameters.items():
@@ -234,17 +248,20 @@ class _Run:
         value = "noisy" if found.noisy else "quiet"
         self.log.event(ENVIRONMENT, value, when=when, reasons=list(found.reasons), **found.figures)
 
-    def measure(self) -> None:
-        """Log energy and cost between run_start and run_stop, and whether these were witnessed."""
+    def measure(self) -> Line:
+        """Log energy and cost between run_start and run_stop, and whether these were witnessed; return the latter."""
         log, price = self.log, self.session.plan.system.price
-        start = next(line.time_ms for line in log.lines if line.key == keys.RUN_START)
-        stop = next(line.time_ms for line in log.lines if line.key == keys.RUN_STOP)
-        if not log.has(ENERGY):
-            used = energy(read_samples(self.folder / evidence.POWER), start, stop, self.ceiling)
+        start, stop = next(line for line in log.lines if line.key == keys.RUN_START), run_stop(log.lines)
+        assert stop
+        logged = {line.key for line in since_restart(log.lines)}
+        if ENERGY not in logged:
+            used = energy(read_samples(self.folder / evidence.POWER), start.time_ms, stop.time_ms, self.ceiling)
             log.event(ENERGY, used.joules, **{k: v for k, v in vars(used).items() if k != "joules"})
-        if not log.has(COST):
+        if COST not in logged:
             source: dict[str, Any] = price.model_dump() if price else {"currency": None}
-            log.event(COST, cost(self.price, (stop - start) / 1000), price_per_hour=self.price, **source)
-        if self.witness and not log.has(WITNESS):
+            seconds = (stop.time_ms - start.time_ms) / 1000
+            log.event(COST, cost(self.price, seconds), price_per_hour=self.price, **source)
+        if self.witness and WITNESS not in logged:
             had = self.witness.finish()
             log.event(WITNESS, self.witness.host, **had, problems=self.witness.problems)
+        return stop

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from suite import __version__
 from suite.plots import charts
-from suite.record.summary import format_cost, format_count, format_energy, format_seconds
+from suite.record.summary import format_cost, format_count, format_energy, format_restarts, format_seconds
 
 _JOINTS = re.compile(r"(?<=[^\W_][-_/+,:;=@])(?=\w)")
 POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'"
@@ -44,6 +44,7 @@ def page(name: str, packages: Sequence[str], css: Sequence[str], js: Sequence[st
         format_cost=format_cost,
         format_count=format_count,
         format_energy=format_energy,
+        format_restarts=format_restarts,
         **charts.FRAME,
         **values,
     )

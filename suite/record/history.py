@@ -18,13 +18,14 @@ _BOUND = 1e15  # a value beyond it is not one that a person looks at
 # key: the interval that it begins; an interval ends at the next of these keys, or at one of `_ENDS`
 _BEGINS = {
     keys.INIT_START: "initialise",
+    RESTART: "initialise",
     keys.RUN_START: "train",
     keys.BLOCK_START: "train",
     keys.EVAL_START: "evaluate",
     keys.EVAL_STOP: "train",
 }
 _ENDS = (keys.INIT_STOP, keys.BLOCK_STOP, keys.RUN_STOP)
-READ = frozenset((*_BEGINS, *_ENDS, keys.EVAL_ACCURACY, RESTART))  # keys that a history needs
+READ = frozenset((*_BEGINS, *_ENDS, keys.EVAL_ACCURACY))  # keys that a history needs
 
 
 @dataclass(frozen=True)
@@ -78,15 +79,18 @@ def history(events: Sequence[Event]) -> History:
     points: list[Point] = []
     left_out = 0
     open_at: tuple[str, float] | None = None
+    before = 0.0  # when the last interval began or ended
     for event in events:
         at = event.seconds - start
         if not abs(at) <= _BOUND:
             continue
-        if event.key in _BEGINS or event.key in _ENDS or event.key == RESTART:
+        if event.key in _BEGINS or event.key in _ENDS:
+            if event.key == RESTART:
+                open_at = ("lost", before)
             if open_at and at > open_at[1]:
-                name = "lost" if event.key == RESTART else open_at[0]
-                intervals.append(Interval(name, open_at[1], at))
-            open_at = (_BEGINS[event.key], at) if event.key in _BEGINS else None
+                intervals.append(Interval(*open_at, at))
+            name, before = _BEGINS.get(event.key), at
+            open_at = (name, at) if name else None
         if event.key == keys.EVAL_ACCURACY:
             quality = number(event.value)
             if quality is not None and abs(quality) <= _BOUND and (event.samples or 0) <= _BOUND:

@@ -139,6 +139,8 @@ class Mirror:
             title += f", run {view.run_index}"
         run = _only(client, self._experiment, RUN_TAG, view.run_id)
         run = run or client.create_run(self._experiment, view.started_ms, tags, title)
+        if run.info.status != view.status == "RUNNING":
+            client.update_run(run.info.run_id, view.status)
         self._present = {
             (point.key, point.timestamp, point.step)
             for key in run.data.metrics
@@ -193,8 +195,6 @@ class Mirror:
     def _finish_result(self, client: MlflowClient, parent_id: str) -> None:
         """Close the parent when all of its runs have ended."""
         parent, runs = client.get_run(parent_id), self.view.runs
-        if parent.info.status == "FINISHED":
-            return
         found = client.search_runs([self._experiment], f"tags.`{PARENT_TAG}` = '{parent_id}'", max_results=runs)
         ends = [child.info.end_time for child in found if child.info.status != "RUNNING"]
         if len(ends) < runs:
@@ -202,7 +202,8 @@ class Mirror:
         mean = olympic_mean([child.data.metrics.get("time_to_quality_s") for child in found])
         if mean is not None and "time_to_quality_s" not in parent.data.metrics:
             client.log_metric(parent_id, "time_to_quality_s", mean, max(ends), 0)
-        client.set_terminated(parent_id, "FINISHED", max(ends))
+        if parent.info.end_time != max(ends):
+            client.set_terminated(parent_id, "FINISHED", max(ends))
 
 
 def _connect() -> MlflowClient:

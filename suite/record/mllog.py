@@ -11,8 +11,7 @@ import hashlib
 import json
 import os
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,11 +19,13 @@ from typing import Any
 from mlperf_logging.mllog import constants as keys
 
 from suite.config.logkeys import RESTART
+from suite.record.clock import begun, resumed
 from suite.record.parsing import MalformedError, decoded, json_value, whole
 
 TOKEN = ":::MLLOG "
 MAX_LINE_BYTES = 1 << 20
 EARLIEST_MS = 1_795_132_800_000  # 2026-11-20, when the suite was begun: no run of it is older
+INTERRUPT = "interrupt"  # the reason of a run_stop after which a run may go on
 FIRST_PREV = hashlib.sha256(b"").hexdigest()
 
 
@@ -112,28 +113,33 @@ def evaluations(lines: Iterable[Line]) -> list[Line]:
     return counting
 
 
-class Clock:
-    """Milliseconds since the epoch that never run backwards, however the system's clock is set meanwhile."""
+def since_restart(lines: Sequence[Line]) -> Sequence[Line]:
+    """The lines from the last restart on; all where there was none."""
+    at = next((at for at in range(len(lines) - 1, -1, -1) if lines[at].key == RESTART), 0)
+    return lines[at:]
 
-    def __init__(self, not_before_ms: int = 0) -> None:
-        self._wall = max(time.time_ns(), not_before_ms * 1_000_000)
-        self._monotonic = time.monotonic_ns()
 
-    def now_ms(self) -> int:
-        """The current time in milliseconds since 1970."""
-        return (self._wall + time.monotonic_ns() - self._monotonic) // 1_000_000
+def run_stop(lines: Sequence[Line]) -> Line | None:
+    """The run_stop that ends a run; None if there is none, or if the run went on after it, as it may after Ctrl-C."""
+    return next((line for line in reversed(since_restart(lines)) if line.key == keys.RUN_STOP), None)
+
+
+def is_interrupt(stop: Line) -> bool:
+    """Whether this run_stop is by Ctrl-C or SIGTERM, so that the run may go on."""
+    return bool(stop.metadata.get("reason") == INTERRUPT)
 
 
 class Log:
     """Writes a run's log, or goes on with one after a restart. Every line reaches the operating system at once.
 
-    No line is earlier than `not_before_ms`, in milliseconds since 1970. `listeners` are called with each line that was
-    written: the terminal and other views hang on them.
+    A line that begins or goes on with a log says in its metadata, as `clock`, what `clock` tells of itself. No line of
+    a new log is earlier than `not_before_ms`, in milliseconds since 1970. `listeners` are called with each line that
+    was written: the terminal and other views hang on them.
     """
 
     def __init__(self, path: Path, not_before_ms: int = 0) -> None:
         self.path = path
-        self._prev, last_ms, kept, self.torn_bytes = FIRST_PREV, 0, 0, 0
+        self._prev, self.clock, kept, self.torn_bytes = FIRST_PREV, begun(not_before_ms), 0, 0
         self.lines: list[Line] = []
         self.listeners: list[Callable[[Line], None]] = []
         if path.exists():
@@ -141,9 +147,11 @@ class Log:
             kept = content.rfind(b"\n") + 1
             self.lines = [parse(i, raw) for i, raw in enumerate(content[:kept].split(b"\n")[:-1], 1)]
             if self.lines:
-                self._prev, last_ms = line_hash(self.lines[-1].raw), self.lines[-1].time_ms
+                self._prev = line_hash(self.lines[-1].raw)
+                told = (line.metadata.get("clock") for line in reversed(self.lines))
+                clock = next((each for each in told if isinstance(each, dict)), {})
+                self.clock = resumed(self.lines[-1].time_ms, clock, path)
             self.torn_bytes = len(content) - kept
-        self._clock = Clock(max(last_ms, not_before_ms))
         self._file = path.open("ab", buffering=0)
         self._file.truncate(kept)  # a line torn by a kill was never complete: it is replaced by the restart line
 
@@ -151,7 +159,7 @@ class Log:
         caller = sys._getframe(2)
         record = {
             "namespace": "",
-            "time_ms": self._clock.now_ms(),
+            "time_ms": self.clock.now_ms(),
             "event_type": event_type,
             "key": key,
             "value": value,
@@ -185,7 +193,7 @@ class Log:
 
     def now_ms(self) -> int:
         """The log's clock: milliseconds since 1970, never backwards."""
-        return self._clock.now_ms()
+        return self.clock.now_ms()
 
     @property
     def head(self) -> str:

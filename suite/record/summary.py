@@ -11,7 +11,7 @@ from mlperf_logging.mllog import constants as keys
 from suite.config.logkeys import COST, ENERGY, ENVIRONMENT, RESTART
 from suite.errors import shown
 from suite.measure.energy import MIN_COVERAGE
-from suite.record.mllog import Line, evaluations, samples_of
+from suite.record.mllog import Line, evaluations, run_stop, samples_of
 from suite.record.parsing import number, text
 
 
@@ -20,7 +20,8 @@ class Summary:
     """A run's claims. What was not measured, or not reached, is None.
 
     `seconds` runs from run_start to run_stop; `cost` is in `currency`; `energy_source` is `estimated` for an estimate;
-    `coverage` is the part of the time, 0 to 1, that `joules` are of.
+    `coverage` is the part of the time, 0 to 1, that `joules` are of; `restarts` counts those on the clock, `aborted`
+    the attempts that ended before it ran.
     """
 
     status: str | None = None
@@ -35,6 +36,7 @@ class Summary:
     coverage: float | None = None
     noise: tuple[str, ...] = ()
     restarts: int = 0
+    aborted: int = 0
 
     @property
     def partial(self) -> bool:
@@ -54,8 +56,9 @@ def summarise(lines: Sequence[Line]) -> Summary:
     """
     first = {line.key: line for line in reversed(lines)}
     last = {line.key: line for line in lines}
-    start, stop, counting = first.get(keys.RUN_START), last.get(keys.RUN_STOP), evaluations(lines)
-    cost, energy = first.get(COST), first.get(ENERGY)
+    start, stop, counting = first.get(keys.RUN_START), run_stop(lines), evaluations(lines)
+    cost, energy = last.get(COST), last.get(ENERGY)
+    restarts = [start is not None and line.number > start.number for line in lines if line.key == RESTART]
     noisy = [line for line in lines if line.key == ENVIRONMENT and line.value != "quiet"]
     return Summary(
         status=text(stop.metadata.get(keys.STATUS)) if stop else None,
@@ -69,7 +72,8 @@ def summarise(lines: Sequence[Line]) -> Summary:
         energy_source=text(energy.metadata.get("source")) if energy else None,
         coverage=number(energy.metadata.get("coverage")) if energy else None,
         noise=tuple(dict.fromkeys(shown(_reasons(line.metadata.get("reasons"))) for line in noisy)),
-        restarts=sum(line.key == RESTART for line in lines),
+        restarts=restarts.count(True),
+        aborted=restarts.count(False),
     )
 
 
@@ -102,6 +106,12 @@ def format_energy(joules: float | None, source: str | None, coverage: float | No
     text = f"{joules:.0f} J" if joules < 10_000 else f"{joules / 1000:.3g} kJ"
     part = f", {max(0.0, 100 * coverage):.0f} % of the time" if coverage is not None and coverage < MIN_COVERAGE else ""
     return f"{text} ({source}{part})"
+
+
+def format_restarts(restarts: int, aborted: int) -> str:
+    """`2 restarts, 1 aborted start`; empty if there was none."""
+    counts = {"restart": restarts, "aborted start": aborted}
+    return ", ".join(format_count(count, noun) for noun, count in counts.items() if count)
 
 
 def format_count(count: int, noun: str) -> str:

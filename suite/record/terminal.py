@@ -53,7 +53,9 @@ class Terminal:
             self._say("building and warming up")
         elif line.key == RESTART:
             lost = format_seconds(line.metadata["lost_ms"] / 1000)
-            self._say(f"going on from {line.metadata['samples_count']:,} samples; {lost} were lost and count")
+            begun = self._start_ms is not None
+            what = f"going on from {line.metadata['samples_count']:,} samples" if begun else "initialising again"
+            self._say(f"{what}; {lost} were lost and count")
         elif line.key == ENVIRONMENT and line.value == "noisy":
             self._say("noisy machine: " + "; ".join(line.metadata["reasons"]), style="yellow")
         elif line.key == WITNESS and line.metadata["problems"]:

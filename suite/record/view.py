@@ -149,6 +149,9 @@ class View:
                 self._tag("noisy", noisy)
             case logkeys.RESTART:
                 self._tag("restarts", line.value)
+                if self.ended_ms is not None:  # it was stopped by a signal, and goes on
+                    self.ended_ms, self.status = None, "RUNNING"
+                    self._tag("status", "running")
             case keys.RUN_START if self.started_ms is None:
                 self.started_ms = line.time_ms
                 self._tag("status", "running")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from suite.record.scoring import DROPS_FROM, mean_of, olympic_mean
+from suite.record.summary import format_restarts
 from suite.review.model import SUITE
 from suite.rules.finding import Verdict
 from suite.rules.verdict import RunReview
@@ -130,6 +131,12 @@ class Entry:
         """How many runs were made on a machine that was not quiet."""
         return sum(bool(run.summary.noise) for run in self.runs)
 
+    @property
+    def restarts(self) -> str:
+        """How often its runs went on after a kill, or were begun again; empty if never."""
+        each = [run.summary for run in self.runs]
+        return format_restarts(sum(run.restarts for run in each), sum(run.aborted for run in each))
+
 
 def values(runs: Iterable[RunReview], of: Callable[[RunReview], float | None]) -> list[float]:
     """The known figures of the runs that reached the target."""
@@ -171,4 +178,5 @@ def remarks(entry: Entry) -> list[str]:
     made += ["NO SCORE"] if entry.seconds is None else []
     made += [f"{entry.noisy} of {count} NOISY"] if entry.noisy else []
     made += [f"{entry.partial} of {count} ENERGY IN PART"] if entry.partial else []
-    return made + (["OWN PRICE"] if entry.own_price else [])
+    made += ["OWN PRICE"] if entry.own_price else []
+    return made + ([entry.restarts.upper()] if entry.restarts else [])

@@ -23,6 +23,7 @@ COLUMNS = (
 )
 FIGURES = (  # of a run
     *("quality", "samples", "seconds", "cost", "currency", "joules", "energy_source", "coverage", "noise"),
+    *("restarts", "aborted"),
 )
 # Where a formula would begin for a spreadsheet that splits cells at any of its separators, or drops their quotes. After
 # a mere space a lone sign is none: processors are called "Xeon @ 2.20GHz".

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from suite.record.scoring import DROPS_FROM, mean_of, olympic_mean
-from suite.record.summary import format_cost, format_energy, format_seconds
+from suite.record.summary import format_cost, format_energy, format_restarts, format_seconds
 from suite.results.entry import ESTIMATED, Entry, remarks, score, scored_by, values
 from suite.review.model import SUITE
 from suite.rules.verdict import RunReview
@@ -49,7 +49,8 @@ def _runs(entries: Sequence[Entry]) -> Iterator[str]:
     for entry in entries:
         for run in sorted(entry.runs, key=lambda run: (run.seed is None, run.seed)):
             samples = _count(run.summary.samples)
-            quiet = "quiet" if entry.ruleset == SUITE else NONE
+            noise, of_run = run.summary.noise, format_restarts(run.summary.restarts, run.summary.aborted)
+            quiet = "NOISY: " + "; ".join(noise) if noise else "quiet" if entry.ruleset == SUITE else NONE
             yield _row(
                 text(entry.framework),
                 NONE if run.seed is None else str(run.seed),
@@ -61,7 +62,7 @@ def _runs(entries: Sequence[Entry]) -> Iterator[str]:
                 NONE if run.summary.quality is None else f"{run.summary.quality:.5g}",
                 energy(run.summary.joules, run.summary.energy_source, run.summary.coverage),
                 text(format_cost(run.summary.cost, run.summary.currency)),
-                text("NOISY: " + "; ".join(run.summary.noise)) if run.summary.noise else quiet,
+                text(", ".join(filter(None, (quiet, of_run)))),
                 "pass" if run.verdict == "pass" else f"**{run.verdict}**",
             )
 

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from suite.record.scoring import mean_of
-from suite.record.summary import format_cost, format_count, format_energy, format_seconds
+from suite.record.summary import format_cost, format_count, format_energy, format_restarts, format_seconds
 from suite.review.model import SUITE, Report
 from suite.rules.finding import Verdict
 from suite.rules.verdict import ResultReview, RunReview
@@ -88,6 +88,7 @@ def _run(run: RunReview, verdict: Verdict) -> Text:
         f"time {format_seconds(summary.seconds)}",
         f"cost {format_cost(summary.cost, summary.currency)}",
         f"energy {format_energy(summary.joules, summary.energy_source, summary.coverage)}",
+        *filter(None, [format_restarts(summary.restarts, summary.aborted)]),
         *(["NOISY machine"] if summary.noise else []),
     )
     return Text(run.path).append(f"  {verdict}", STYLES[verdict]).append(f"  {', '.join(parts)}")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from mlperf_logging.mllog import constants as keys
 
-from suite.config.logkeys import STATE
+from suite.config.logkeys import RESTART, STATE
 from suite.record.evidence import LOG
 from suite.record.mllog import Line
 from suite.rules.finding import Finding
@@ -35,8 +35,10 @@ def states_logged(run: Evidence) -> Iterator[Finding]:
             mend = "none: its runs cannot be trained again in part; a run of this suite can"
             yield Finding(LOG, None, expected, "none", mend, "note")
         return
-    if run.readable and len(initial) != 1:
-        yield Finding(LOG, initial[1].number if initial else None, f"one {STATE}", len(initial), _AS_WRITTEN)
+    attempts = 1 + len(run.lines_of.get(RESTART, []))
+    if run.readable and not 1 <= len(initial) <= attempts:
+        where = initial[-1].number if initial else None
+        yield Finding(LOG, where, f"one {STATE} of each attempt", len(initial), _AS_WRITTEN)
     for line in (*initial, *evaluations):
         if sum_of(line) is None:
             found = line.value if line.key == STATE else line.metadata.get(STATE_SHA256)

@@ -12,13 +12,13 @@ from mlperf_logging.mllog import constants as keys
 from suite.config import logkeys
 from suite.config.logkeys import RESTART, TRACKED
 from suite.record.evidence import LOG
-from suite.record.mllog import Line, samples_of
+from suite.record.mllog import Line, samples_of, since_restart
 from suite.record.parsing import number
 from suite.rules.chain import broken_lines
 from suite.rules.finding import Finding
 from suite.rules.hyperparameters import batch_size
 from suite.rules.reading import RUN, Evidence
-from suite.rules.timeline import IN_RUN, ONCE, STEPS
+from suite.rules.timeline import IN_RUN, ONCE, STEPS, TAIL
 
 MLPERF = {value for name, value in vars(keys).items() if name.isupper() and isinstance(value, str)}
 OURS = {
@@ -60,11 +60,12 @@ def ordered(run: Evidence) -> Iterator[Finding]:
 
 @RUN.rule("log.4")
 def complete(run: Evidence) -> Iterator[Finding]:
-    """What describes a run is logged once."""
+    """What describes a run is logged once; what was measured, once for the run_stop that ends it."""
     if not run.readable:
         return
+    since = since_restart(run.lines)[0].number
     for key in ONCE:
-        lines = run.lines_of.get(key, [])
+        lines = [line for line in run.lines_of.get(key, []) if key not in TAIL or line.number >= since]
         if not lines:
             yield Finding(LOG, None, f"a line {key}", "none", _AS_WRITTEN)
         for line in lines[1:]:

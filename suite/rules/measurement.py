@@ -25,7 +25,7 @@ _AS_WRITTEN = "submit the figures that the suite logged"
 @RUN.rule("measurement.1")
 def energy_holds(run: Evidence) -> Iterator[Finding]:
     """The energy is that of the samples between run_start and run_stop, and an estimate is labelled as one."""
-    line, start, stop = run.line(ENERGY), run.timeline.run_start, run.timeline.run_stop
+    line, start, stop = run.last(ENERGY), run.timeline.run_start, run.timeline.run_stop
     if not (line and start and stop and run.samples is not None and run.intact(POWER, CONFIG, SYSTEM)):
         return
     for name in CEILINGS:
@@ -47,7 +47,7 @@ def energy_holds(run: Evidence) -> Iterator[Finding]:
 @RUN.rule("measurement.2")
 def energy_covers(run: Evidence) -> Iterator[Finding]:
     """An energy that was measured for a part of the run only says so."""
-    line = run.line(ENERGY)
+    line = run.last(ENERGY)
     coverage = number(line.metadata.get("coverage")) if line else None
     if line and line.value is None:
         yield Finding(LOG, line.number, "an energy", "not known", "give the system a power ceiling or counters", "note")
@@ -59,7 +59,7 @@ def energy_covers(run: Evidence) -> Iterator[Finding]:
 @RUN.rule("measurement.6")
 def energy_sampled(run: Evidence) -> Iterator[Finding]:
     """An energy is made of samples that follow each other closely."""
-    line, start, stop = run.line(ENERGY), run.timeline.run_start, run.timeline.run_stop
+    line, start, stop = run.last(ENERGY), run.timeline.run_start, run.timeline.run_stop
     if not (line and line.value is not None and start and stop and run.samples and run.intact(POWER, CONFIG, SYSTEM)):
         return
     interval_s = energy(run.samples, start.time_ms, stop.time_ms, _power_ceiling(run)).interval_s
@@ -73,7 +73,7 @@ def energy_sampled(run: Evidence) -> Iterator[Finding]:
 @RUN.rule("measurement.3")
 def cost_holds(run: Evidence) -> Iterator[Finding]:
     """The cost is the configured price times the time from run_start to run_stop, and says whose price it is."""
-    line, start, stop = run.line(COST), run.timeline.run_start, run.timeline.run_stop
+    line, start, stop = run.last(COST), run.timeline.run_start, run.timeline.run_stop
     if not (line and start and stop and run.intact(CONFIG, SYSTEM)):
         return
     yield from _improper_price(run)

@@ -96,6 +96,11 @@ def on_schedule(run: Evidence) -> Iterator[Finding]:
         if samples is None:
             continue
         at = benchmark.next_evaluation(behind)
+        if line.key == RESTART and samples >= at:
+            expected = f"an evaluation at {at} to {at + batch - 1} samples"
+            yield Finding(
+                LOG, line.number, expected, f"none before it went on at {samples}", "evaluate when the benchmark says"
+            )
         if line.key == keys.EVAL_ACCURACY and not at <= samples < at + batch:
             expected = f"an evaluation at {at} to {at + batch - 1} samples"
             yield Finding(LOG, line.number, expected, samples, "evaluate when the benchmark says")
@@ -195,4 +200,4 @@ def _predicted(run: Evidence) -> Line | None:
     stop, counting = run.timeline.run_stop, run.timeline.evaluations
     if stop is not None and stop.metadata.get(keys.STATUS) == keys.SUCCESS and counting:
         return counting[-1]
-    return next(reversed(run.lines_of.get(keys.EVAL_ACCURACY, [])), None)
+    return run.last(keys.EVAL_ACCURACY)

@@ -212,6 +212,10 @@ class Evidence:
         """The first line of the log that bears `key`."""
         return next(iter(self.lines_of.get(key, [])), None)
 
+    def last(self, key: str) -> Line | None:
+        """The last line of the log that bears `key`."""
+        return next(reversed(self.lines_of.get(key, [])), None)
+
     def value(self, key: str) -> Any:
         """The value of the first line that bears `key`, None if there is none."""
         line = self.line(key)

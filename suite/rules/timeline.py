@@ -9,7 +9,7 @@ from mlperf_logging.mllog import constants as keys
 
 from suite.config.logkeys import COST, ENERGY, HEAD, RESTART, STATE, TRACKED, WITNESS
 from suite.record.evidence import LOG
-from suite.record.mllog import Line, evaluations
+from suite.record.mllog import Line, evaluations, is_interrupt
 from suite.record.parsing import number
 from suite.rules.finding import Finding
 
@@ -31,7 +31,13 @@ STEPS = {
 ALSO = {keys.BLOCK_STOP: "evaluated"}  # a second state that the key is allowed in
 IN_RUN = (keys.BLOCK_START, keys.EVAL_START, keys.EVAL_ACCURACY, keys.EVAL_STOP, keys.BLOCK_STOP)
 HEAD_STATE = "initialising"
-DURING_RUN = ("running", "training", "evaluating", "scored", "evaluated")
+INTERRUPTED = "interrupted"  # stopped by a signal, so that a restart may follow
+ENDED = ("stopped", INTERRUPTED)
+# Where a kill may strike, and the state in which a restart goes on.
+GOES_ON = {
+    **dict.fromkeys((HEAD_STATE, "ready"), HEAD_STATE),
+    **dict.fromkeys(("running", "training", "evaluating", "scored", "evaluated", INTERRUPTED), "running"),
+}
 
 TAIL = (ENERGY, COST)
 ONCE = (*HEAD, *TAIL)
@@ -73,9 +79,11 @@ def timeline(lines: Sequence[Line], hyperparameters: Collection[str] = ()) -> Ti
         if line.key == keys.RUN_START and made.run_start is None:
             made.run_start = line
         elif line.key == keys.RUN_STOP:
-            made.run_stop = line
+            made.run_stop, after = line, INTERRUPTED if is_interrupt(line) else after
+        elif line.key == RESTART:
+            made.run_stop = None
         state = after
-    if state not in ("stopped", None) and lines:
+    if state not in (*ENDED, None) and lines:
         mend = "submit complete runs: go on with an interrupted one by python -m suite.run resume=FOLDER"
         made.findings.append(Finding(LOG, lines[-1].number, _expected(state), "the end of the log", mend))
     return made
@@ -87,13 +95,13 @@ def _place(key: str, state: str | None) -> tuple[tuple[str | None, ...], str | N
         before, after, _ = STEPS[key]
         return (before, ALSO.get(key, before)), after
     if key == RESTART:
-        return DURING_RUN, "running"
+        return tuple(GOES_ON), GOES_ON.get(state or "")
     if key == TRACKED:
         return ("training",), state
     if key in (*HEAD, STATE):
         return (HEAD_STATE,), state
     if key in (*TAIL, WITNESS):
-        return ("stopped",), "stopped"
+        return ENDED, state if state in ENDED else "stopped"
     return (state,), state
 
 

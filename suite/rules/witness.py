@@ -13,7 +13,7 @@ from rfc3161_client import PKIStatus, VerifierBuilder, decode_timestamp_response
 from suite.config.logkeys import WITNESS
 from suite.errors import UserError
 from suite.record.evidence import CONFIG, LOG, STAMPS
-from suite.record.mllog import Line, line_hash
+from suite.record.mllog import Line, line_hash, since_restart
 from suite.record.parsing import same
 from suite.record.witness import host_of
 from suite.rules.finding import Finding, verdict_of
@@ -97,12 +97,13 @@ def is_witnessed(run: Evidence) -> bool:
 
 def _told(run: Evidence) -> Iterator[Finding]:
     """Where log, configuration and files tell of another witness, or of other stamps; where there is none, a note."""
-    line, asked = run.line(WITNESS), run.configured("witness")
+    line, asked = run.last(WITNESS), run.configured("witness")
     host = host_of(asked) if isinstance(asked, str) else None
     if line and run.parsed(CONFIG) and (host is None or not same(host, line.value)):
         expected = f"the witness of log line {line.number}, {line.value}"
         yield Finding(CONFIG, run.config_line("witness"), expected, asked, _AS_WRITTEN)
-    for other in run.lines_of.get(WITNESS, [])[1:]:
+    since = since_restart(run.lines)[0].number if run.lines else 0
+    for other in [each for each in run.lines_of.get(WITNESS, []) if each.number >= since][1:]:
         yield Finding(LOG, other.number, f"{WITNESS} once", "again", _AS_WRITTEN)
     for key, name in STAMPS.items():
         had = name in run.contents
@@ -116,7 +117,7 @@ def _told(run: Evidence) -> Iterator[Finding]:
 
 def _sound(run: Evidence, key: str, stamp: Stamp) -> Iterator[Finding]:
     """Where a stamp is of another line, or not signed by whom the reviewer trusts; without certificates, a note."""
-    name, line = STAMPS[key], run.line(key)
+    name, line = STAMPS[key], run.last(key)
     if line and line_hash(line.raw) != stamp.imprint:
         expected = f"a stamp of log line {line.number}: {line_hash(line.raw)}"
         yield Finding(name, None, expected, stamp.imprint, _AS_WRITTEN)

@@ -9,12 +9,11 @@ from rich.console import Console
 
 from suite import config
 from suite.config.plan import Plan
-from suite.errors import USER_ERROR, UserError, command, complain
+from suite.errors import BY_SIGNAL, USER_ERROR, UserError, command, complain
 from suite.harness import session
 from suite.harness.folder import locked, refuse_used
 from suite.harness.implementation import load_implementation
 from suite.measure.machine import Machine, detect
-from suite.record.evidence import MANIFEST
 from suite.record.summary import Summary
 from suite.rules.verdict import review
 from suite.run import obstacles, printing
@@ -26,14 +25,13 @@ from suite.store.arrays import prepared
 from suite.store.task import check_metric, load_task
 
 BUDGET_ENDED = 3
-INTERRUPTED = 130
 
 
 def main(argv: list[str]) -> int:
     """Run the command line `argv` and return its exit code: 0 target reached, 2 user's mistake, 3 not reached.
 
-    Of several commands (`-m`) the code is that of the first that is not 0; Ctrl-C ends them all. Raises UserError for
-    a mistake in the only command, and for one that can be seen before the first begins.
+    130 is Ctrl-C, 143 SIGTERM. Of several commands (`-m`) the code is that of the first that is not 0; a signal ends
+    them all. Raises UserError for a mistake in the only command, and for one that can be seen before the first begins.
     """
     if {"-h", "--help"} & set(argv):
         print(help_text(argv))
@@ -50,7 +48,7 @@ def main(argv: list[str]) -> int:
                 raise
             complain(error)
             codes.append(USER_ERROR)
-        if codes[-1] == INTERRUPTED:
+        if codes[-1] > BY_SIGNAL:
             break
     return next((code for code in codes if code), 0)
 
@@ -67,16 +65,17 @@ def _run(options: Options) -> int:
     if problem := next(iter(here), nowhere):
         raise UserError(problem)
     printing.plan(console, made, found)
-    summaries, stopped = _trained(console, made, found, options)
+    summaries, stopped_by = _trained(console, made, found, options)
     printing.result(console, made, summaries, options.mlflow)
     printing.verdict(console, review(made.out, options.data_dir))
-    if stopped:
-        return INTERRUPTED
+    if stopped_by:
+        console.print(f"go on     python -m suite.run resume={made.out}", soft_wrap=True)
+        return BY_SIGNAL + stopped_by
     return 0 if all(summary.converged for summary in summaries) else BUDGET_ENDED
 
 
-def _trained(console: Console, made: Plan, found: Machine, options: Options) -> tuple[Sequence[Summary], bool]:
-    """What the runs took, and whether Ctrl-C ended the last of them."""
+def _trained(console: Console, made: Plan, found: Machine, options: Options) -> tuple[Sequence[Summary], int | None]:
+    """What the runs took, and the signal that ended the last of them, if one did."""
     if not options.resume:
         refuse_used(made.out)
     module = load_implementation(made.benchmark.task, made.framework)
@@ -89,11 +88,10 @@ def _trained(console: Console, made: Plan, found: Machine, options: Options) -> 
         if not options.resume:
             refuse_used(made.out)
         for index in range(1, len(made.seeds) + 1):
-            ended_before = (made.folder(index) / MANIFEST).exists()
             summaries.append(timed.run(index))
-            if summaries[-1].reason == "interrupt" and not ended_before:
-                return summaries, True
-    return summaries, False
+            if timed.stopped_by:
+                break
+    return summaries, timed.stopped_by
 
 
 if __name__ == "__main__":

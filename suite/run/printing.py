@@ -13,7 +13,7 @@ from suite.config.plan import Plan
 from suite.measure.machine import Machine, mismatch, power_ceiling
 from suite.record.mirror import tracking_uri, without_secrets
 from suite.record.scoring import mean_of, olympic_mean
-from suite.record.summary import Summary, format_cost, format_energy, format_seconds
+from suite.record.summary import Summary, format_cost, format_energy, format_restarts, format_seconds
 from suite.rules.verdict import Review
 
 
@@ -72,6 +72,8 @@ def result(to: Console, made: Plan, summaries: Sequence[Summary], mlflow: bool) 
         )
     to.print(table)
     for index, summary in enumerate(summaries, 1):
+        if said := format_restarts(summary.restarts, summary.aborted):
+            to.print(f"run {index}: {said}, whose time counts", style="yellow", soft_wrap=True)
         if summary.noise:
             to.print(f"run {index} is NOISY: {'; '.join(summary.noise)}", style="yellow", soft_wrap=True)
     if len(summaries) > 1:

@@ -37,7 +37,7 @@ class ExampleRun:
         self.run_id, self.index, self.runs, self.samples = f"{self.result_id}-{index}", index, runs, 0
         folder.mkdir(parents=True)
         self.clock = SteppedClock()
-        with mock.patch.object(mllog, "Clock", return_value=self.clock):
+        with mock.patch.object(mllog, "begun", return_value=self.clock):
             self.log = mllog.Log(folder / evidence.LOG)
 
     def begin(self) -> ExampleRun:

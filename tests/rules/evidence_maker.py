@@ -155,7 +155,7 @@ def write_run(
     (folder / evidence.CONFIG).write_text(yaml.safe_dump(resolved, sort_keys=False))
     (folder / evidence.SYSTEM).write_text(json.dumps(described(hw, machine), indent=1))
     clock = SteppedClock(BEGUN_MS + (index - 1) * APART_MS)
-    with mock.patch.object(mllog, "Clock", return_value=clock):
+    with mock.patch.object(mllog, "begun", return_value=clock):
         log = mllog.Log(folder / evidence.LOG)
     _head(log, plan, resolved, folder)
     clock.ms += 5_000

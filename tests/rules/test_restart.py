@@ -7,27 +7,12 @@ from suite.record import evidence
 from suite.rules.verdict import review
 from tests.rules.evidence_maker import accuracy, right_predictions
 from tests.rules.found import ALWAYS, rules_of
+from tests.rules.mutants.registry import index_of
+from tests.rules.restarted import restart_after, restarted, signalled
 
 
-def restarted(run, after, count=1, samples=None):
-    """Cut the log short `count` lines after the first `after`, and let a restart repeat the block."""
-    records = run.records()
-    begin = next(at for at, record in enumerate(records) if record["key"] == keys.BLOCK_STOP) + 1
-    kill = next(at for at in range(begin, len(records)) if records[at]["key"] == after) + count
-    behind = records[begin - 1]["metadata"]["samples_count"] if samples is None else samples
-    restart = {
-        "namespace": "",
-        "time_ms": records[kill - 1]["time_ms"],
-        "event_type": keys.POINT_IN_TIME,
-        "key": logkeys.RESTART,
-        "value": 1,
-        "metadata": {"file": "session.py", "lineno": 1, "samples_count": behind, "lost_ms": 0, "torn_bytes": 0},
-    }
-    void = [{**record, "metadata": dict(record["metadata"])} for record in records[begin:kill]]
-    again = [{**record, "time_ms": max(record["time_ms"], restart["time_ms"])} for record in records[begin:]]
-    for record in (r for r in again if r["key"] == logkeys.TRACKED):
-        record["value"] = {**record["value"], "throughput": 1e9}  # for no time has passed
-    run.write([*records[:begin], *void, restart, *again])
+def reviewed(run, after, **options):
+    restarted(run, after, **options)
     return review(run.folder)
 
 
@@ -35,7 +20,7 @@ def test_a_kill_at_any_line_of_a_block_passes(run, tmp_path):
     for number, after in enumerate(
         (keys.BLOCK_START, keys.EVAL_START, keys.EVAL_ACCURACY, keys.EVAL_STOP, keys.BLOCK_STOP)
     ):
-        made = restarted(run.copy(tmp_path / str(number)), after)
+        made = reviewed(run.copy(tmp_path / str(number)), after)
         assert rules_of(made.findings, but=ALWAYS) == set(), after
         assert made.runs[0].summary.restarts == 1
         assert made.converged
@@ -77,12 +62,12 @@ def test_an_interrupt_after_a_restart_keeps_the_predictions_of_the_void_evaluati
     records[end]["metadata"].update(status=keys.ABORTED, reason="interrupt", samples_count=samples)
     run.write([*records[: restart + 1], *records[end:]])
     made = review(run.folder)
-    assert rules_of(made.findings, but={*ALWAYS, "convergence.1"}) == set()
+    assert rules_of(made.findings, but={*ALWAYS, "convergence.1", "log.8"}) == set()
     assert made.runs[0].summary.quality != score
 
 
 def test_a_restart_does_not_skip_ahead(run):
-    assert "log.5" in rules_of(restarted(run, keys.BLOCK_START, samples=10_000_000).findings)
+    assert "log.5" in rules_of(reviewed(run, keys.BLOCK_START, samples=10_000_000).findings)
 
 
 def test_a_block_repeated_without_a_restart_is_found(run):
@@ -90,3 +75,61 @@ def test_a_block_repeated_without_a_restart_is_found(run):
     at = next(at for at, record in enumerate(records) if record["key"] == keys.BLOCK_STOP)
     run.write([*records[:at], *records[at + 1 :]])
     assert rules_of(review(run.folder).findings, but=ALWAYS) == {"log.3"}
+
+
+def test_six_restarts_that_each_come_out_otherwise_are_noted_and_counted(run):
+    records = run.records()
+    first, begin = (index_of(records, key) for key in (keys.BLOCK_START, keys.RUN_START))
+    end = index_of(records, keys.BLOCK_STOP) + 1
+    made = records[: begin + 1]
+    for attempt in range(6):
+        block = [{**each, "metadata": dict(each["metadata"])} for each in records[first:end]]
+        block[index_of(block, keys.EVAL_ACCURACY)]["value"] = 0.1 * attempt
+        for each in (each for each in block if each["key"] == logkeys.TRACKED):
+            each["value"] = {**each["value"], "throughput": 1e9}
+        made += [*block, restart_after(block[-1], 0)]
+        for each in records[end:]:
+            each["time_ms"] = max(each["time_ms"], block[-1]["time_ms"])
+    rest = [each | {"time_ms": made[-1]["time_ms"]} for each in records[first:end]]
+    for each in (each for each in rest if each["key"] == logkeys.TRACKED):
+        each["value"] = {**each["value"], "throughput": 1e9}
+    times = sorted(each["time_ms"] for each in made)
+    for each, time_ms in zip(made, times, strict=True):
+        each["time_ms"] = time_ms
+    run.write([*made, *rest, *records[end:]])
+    reviewed = review(run.folder)
+    noted = [finding for finding in reviewed.findings if finding.rule == "log.8"]
+    assert len([finding for finding in noted if finding.expected.startswith("quality")]) == 6
+    assert {finding.severity for finding in noted} == {"note"}
+    assert reviewed.runs[0].summary.restarts == 6
+
+
+def test_an_attempt_that_ended_before_the_clock_ran_is_counted_and_its_time_as_well(run):
+    records = run.records()
+    stop = index_of(records, keys.INIT_STOP)
+    again = {**records[stop], "metadata": dict(records[stop]["metadata"])}
+    run.write([*records[: stop + 1], restart_after(records[stop], 0), again, *records[stop + 1 :]])
+    made = review(run.folder)
+    assert rules_of(made.findings, but=ALWAYS) == set()
+    assert (made.runs[0].summary.restarts, made.runs[0].summary.aborted) == (0, 1)
+
+    records = run.records()
+    for record in records[: index_of(records, logkeys.RESTART)]:
+        record["time_ms"] -= 31 * 60 * 1000
+    run.write(records)
+    assert rules_of(review(run.folder).findings, but=ALWAYS) == {"timing.2"}
+
+
+def test_a_run_that_went_on_after_a_signal_passes_and_its_last_stop_counts(run):
+    seconds = review(run.folder).runs[0].summary.seconds
+    signalled(run)
+    made = review(run.folder)
+    assert rules_of(made.findings, but=ALWAYS) == set()
+    assert made.converged
+    assert (made.runs[0].summary.seconds, made.runs[0].summary.restarts) == (seconds, 1)
+
+
+def test_only_a_run_that_a_signal_stopped_goes_on(run):
+    signalled(run)
+    run.edit(keys.RUN_STOP, lambda record: record["metadata"].update(reason="budget"))
+    assert "log.3" in rules_of(review(run.folder).findings)

@@ -3,7 +3,7 @@
 `RESULT_MUTANTS[rule]` edits the folder of a result of five runs.
 """
 
-from tests.rules.mutants import audit, benchmark, files, log, outcome, runs, witness
+from tests.rules.mutants import audit, benchmark, files, log, outcome, restarts, runs, witness
 from tests.rules.mutants.registry import MUTANTS, RESULT_MUTANTS
 
-__all__ = ["MUTANTS", "RESULT_MUTANTS", "audit", "benchmark", "files", "log", "outcome", "runs", "witness"]
+__all__ = ["MUTANTS", "RESULT_MUTANTS", "audit", "benchmark", "files", "log", "outcome", "restarts", "runs", "witness"]

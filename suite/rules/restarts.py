@@ -1,0 +1,62 @@
+"""Checks of what a restart leaves: that training came out as before, by which clock the time was told, what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from mlperf_logging.mllog import constants as keys
+
+from suite.config.logkeys import RESTART, STATE, TRACKED
+from suite.record.clock import BOOT
+from suite.record.evidence import LOG
+from suite.record.mllog import Line, samples_of
+from suite.record.parsing import number, same
+from suite.rules.finding import Finding
+from suite.rules.reading import RUN, Evidence
+
+_APART_MS = 2000  # between what two clocks say of one time
+_STATED = ("predictions_sha256", "state_sha256")  # in the metadata of an evaluation; older evidence lacks the state's
+
+
+@RUN.rule("log.8")
+def repeated(run: Evidence) -> Iterator[Finding]:
+    """What is trained again comes out as it did before: a resumed run is the same run."""
+    for key in (STATE, keys.EVAL_ACCURACY, TRACKED):
+        first: dict[int, Line] = {}
+        for line in run.lines_of.get(key, []):
+            samples = samples_of(line)
+            if samples is None:
+                continue
+            before = first.setdefault(samples, line)
+            told, again = _outcome(before), _outcome(line)
+            for name in told:
+                if told[name] is not None and again[name] is not None and not same(told[name], again[name]):
+                    expected = f"{name} {told[name]}, as in line {before.number} after as many samples"
+                    mend = "none: where the machine computes the same every time, so does a run that goes on"
+                    yield Finding(LOG, line.number, expected, again[name], mend, "note")
+
+
+@RUN.rule("timing.7")
+def clock_of_restarts(run: Evidence) -> Iterator[Finding]:
+    """What a run lay still was told by a clock that nobody sets, and the others agree."""
+    mend = "none: judge by the log's times whether the run lay still for so long"
+    for line in run.lines_of.get(RESTART, []):
+        clock = line.metadata.get("clock")
+        told: dict[str, Any] = clock if isinstance(clock, dict) else {}
+        source, passed = told.get("source"), told.get("passed_ms")
+        if source != BOOT:
+            expected = "the time since boot, on the machine that the run began on"
+            yield Finding(LOG, line.number, expected, f"the clock: {source or 'not told'}", mend, "note")
+        known = {name: ms for name, ms in passed.items() if number(ms) is not None} if isinstance(passed, dict) else {}
+        if known and max(known.values()) - min(known.values()) > _APART_MS:
+            found = ", ".join(f"{name} {ms / 1000:.1f} s" for name, ms in known.items())
+            yield Finding(LOG, line.number, "clocks that agree on the time lost", found, mend, "note")
+
+
+def _outcome(line: Line) -> dict[str, Any]:
+    if line.key == TRACKED:
+        return {"loss": line.value.get("loss") if isinstance(line.value, dict) else None}
+    if line.key == STATE:
+        return {"initial state": line.value}
+    return {"quality": line.value, **{name: line.metadata.get(name) for name in _STATED}}

@@ -1,0 +1,63 @@
+"""Mutants of the rules on what a restart leaves."""
+
+from __future__ import annotations
+
+from mlperf_logging.mllog import constants as keys
+
+from suite.config import logkeys
+from tests.rules.evidence_maker import BENCHMARK
+from tests.rules.mutants.registry import breaks
+from tests.rules.restarted import restarted, signalled
+
+VOID = 1  # which of the evaluations a restart voided
+# Lines of throughput and loss, so that the next is the second block's first.
+OF_FIRST_BLOCK = BENCHMARK.evaluation.first // BENCHMARK.evaluation.every
+
+
+@breaks("log.8")
+def another_quality_after_a_restart(run):
+    restarted(run, keys.EVAL_STOP)
+    run.edit(keys.EVAL_ACCURACY, lambda record: record.update(value=0.123), at=VOID)
+
+
+@breaks("log.8")
+def other_predictions_after_a_restart(run):
+    restarted(run, keys.EVAL_STOP)
+    run.edit(keys.EVAL_ACCURACY, lambda record: record["metadata"].update(predictions_sha256="0" * 64), at=VOID)
+
+
+@breaks("log.8")
+def another_loss_after_a_restart(run):
+    restarted(run, keys.EVAL_STOP)
+    run.edit(logkeys.TRACKED, lambda record: record["value"].update(loss=0.123), at=OF_FIRST_BLOCK)
+
+
+@breaks("timing.7")
+def a_restart_by_a_clock_that_can_be_set(run):
+    restarted(run, keys.EVAL_STOP, clock={"source": "wall", "passed_ms": {"wall": 0}})
+
+
+@breaks("timing.7")
+def a_restart_whose_clocks_differ(run):
+    restarted(run, keys.EVAL_STOP, clock={"source": "boot", "passed_ms": {"boot": 3_600_000, "wall": 0}})
+
+
+@breaks("quality.3")
+def an_evaluation_left_out_by_a_restart(run):
+    """The second block ends unevaluated, and a restart goes on from there."""
+    restarted(run, keys.EVAL_START, count=0)
+    records = run.records()
+    at = next(at for at, record in enumerate(records) if record["key"] == logkeys.RESTART)
+    samples = records[at - 1]["metadata"]["samples_count"]
+    records[at]["metadata"]["samples_count"] = samples
+    after = [record for record in records[at + 1 :] if record["metadata"].get("samples_count", samples) >= samples]
+    del after[: 1 + [record["key"] for record in after].index(keys.BLOCK_STOP)]
+    run.write([*records[: at + 1], *after])
+
+
+@breaks("log.4")
+def energy_of_a_run_that_went_on_alone(run):
+    """What was measured until a signal is not what the run took."""
+    signalled(run)
+    for key in (logkeys.ENERGY, logkeys.COST):
+        run.edit_log(lambda records, key=key: records.remove([each for each in records if each["key"] == key][-1]))
