@@ -14,6 +14,8 @@ from suite.results.comparison import CONFIDENCE, LEAST_RUNS, Comparison, compare
 from suite.results.reading import read, sources
 from suite.review.progress import bar
 
+MAX_DIFFERENCES = 40  # in the terminal
+
 EPILOG = f"""\
 A and B are out= folders of python -m suite.run, submissions, or folders that hold such; MLPerf's results are named with
 the rules of their round, as mlperf-5.1=FOLDER. Compared are the benchmarks that both hold, and where one of them holds
@@ -24,6 +26,9 @@ For each figure: its mean over the runs that reached the target, and the ratio B
 noise: these runs do not show a difference. Fewer than {LEAST_RUNS} such runs on a side tell nothing. Of a few runs the
 interval is rough, and rather too narrow than too wide; where runs did not reach the target, the means flatter the side
 that lost them.
+
+Below stands what differs of what decided the runs: configuration, machine, software, revision, environment. A value is
+named by its place in config.yaml or system.json, the files of the evidence that hold all of them.
 
 Exit code: 0 compared, 2 a mistake in the command, or nothing to compare.
 """
@@ -78,9 +83,20 @@ def _show(console: Console, made: Comparison) -> None:
         table.add_row(figure.name, Text(figure.shown_a), Text(figure.shown_b), ratio, low_high, figure.says)
     console.print(Text(made.benchmark))
     console.print(table)
+    if made.differences:
+        _show_differences(console, made)
     for side, of in (("A", made.a), ("B", made.b)):
         for remark in of.remarks:
             console.print(Text(f"{side}: {remark}", "yellow"), soft_wrap=True)
+
+
+def _show_differences(console: Console, made: Comparison) -> None:
+    table = Table("what decided them", "A", "B", title="What differs", title_justify="left")
+    for row in made.differences[:MAX_DIFFERENCES]:
+        table.add_row(*(Text(cell, overflow="fold") for cell in row))
+    console.print(table)
+    if len(made.differences) > MAX_DIFFERENCES:
+        console.print(f"{len(made.differences) - MAX_DIFFERENCES} more differences: --json lists all")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """`python -m suite.compare A B`: a difference is told from noise."""
 
 import json
+import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,7 +15,7 @@ from tests.command import run as run_command
 from tests.mlperf import maker
 from tests.results.maker import HOSTILE, entry, everywhere, run
 from tests.rules.conftest import sound_result, sound_run  # noqa: F401
-from tests.rules.evidence_maker import write_run
+from tests.rules.evidence_maker import Evidence, write_run
 
 
 def of(times, **changes):
@@ -173,3 +175,20 @@ def test_is_a_command(tmp_path):
 def test_no_time_at_all_has_no_ratio():
     assert figures(of([0.0, 0.0, 0.0]), of([1, 2, 3]))["time to quality"].ratio is None
     assert ratio_interval([0.0, 0.0, 0.0, 1.0], [1.0, 2.0, 3.0, 4.0]) is None
+
+
+def test_what_decided_the_sides_and_differs_is_listed(sound_result, tmp_path, capsys):  # noqa: F811
+    other = Path(shutil.copytree(sound_result, tmp_path / "other"))
+    for index in range(1, 6):
+        made = Evidence(other / f"run_{index}")
+        made.edit_system(lambda values: values["environment"]["variables"].update(OMP_NUM_THREADS="64"))
+        made.edit_config(lambda values: values.update(precision="fp32"))
+    assert main([str(sound_result), str(other), "--json"]) == 0
+    (compared,) = json.loads(capsys.readouterr().out)
+    differing = {name: (a, b) for name, a, b in compared["differences"]}
+    assert differing.keys() == {"config.precision", "system.environment.variables.OMP_NUM_THREADS"}
+    assert differing["config.precision"] == ("bf16", "fp32")
+    assert main([str(sound_result), str(other)]) == 0
+    assert "OMP_NUM_THREADS" in capsys.readouterr().out
+    assert main([str(sound_result), str(sound_result)]) == 0
+    assert "What differs" not in capsys.readouterr().out

@@ -273,6 +273,18 @@ def test_a_round_goes_on_with_its_token(tmp_path):
     assert review.returncode == 0, review.stdout
 
 
+def test_a_run_that_goes_on_in_another_environment_says_so(cut, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    done = eighth(cut.parent, "run", "resume=cut")
+    assert done.returncode == 0, done.stderr
+    (restart,) = (line for line in lines(cut / "run_2") if line.key == "suite_restart")
+    name = "environment.variables.OMP_NUM_THREADS"
+    assert restart.metadata["changed"] == [name, "environment.threads"]
+    review = json.loads(eighth(cut.parent, "review", "cut", "--json").stdout)
+    (noted,) = (finding for finding in review["findings"] if finding["rule"] == "system.7")
+    assert (noted["severity"], name in noted["found"]) == ("note", True)
+
+
 def test_runs_after_one_that_was_interrupted_are_made(cut):
     shutil.rmtree(cut / "run_2")
     done = eighth(cut.parent, "run", *RUN, "resume=cut")

@@ -31,6 +31,7 @@ from suite.measure.noise import Environment
 from suite.measure.sampler import Sampler
 from suite.record import evidence, system
 from suite.record.mllog import Line, Log, is_interrupt, run_stop, since_restart
+from suite.record.parsing import differences
 from suite.record.states import state_sha256
 from suite.record.summary import Summary, summarise
 from suite.record.terminal import Terminal
@@ -198,6 +199,8 @@ class _Run:
         logged = evaluations[-1].metadata["predictions_sha256"] if evaluations else None
         evidence.keep_predictions(self.folder / evidence.PREDICTIONS, logged)
         saved = checkpoint.load(self.folder)
+        began = json.loads((self.folder / evidence.SYSTEM).read_bytes())
+        now = json.loads(json.dumps(self.description()))
         self.log.event(
             RESTART,
             sum(line.key == RESTART for line in self.log.lines) + 1,
@@ -205,8 +208,14 @@ class _Run:
             lost_ms=self.log.now_ms() - self.log.lines[-1].time_ms,
             torn_bytes=self.log.torn_bytes,
             clock={**self.log.clock.told(), "source": self.log.clock.source, "passed_ms": self.log.clock.passed_ms},
+            changed=[".".join(map(str, path)) for path, _, _ in differences(began, now)],
         )
         return saved
+
+    def description(self) -> dict[str, Any]:
+        """What system.json says of the machine, the software and the environment, as they are now."""
+        plan = self.session.plan
+        return system.describe(plan.system, self.session.machine, plan.framework, plan.declared)
 
     def head(self) -> None:
         """Log and write everything that is known before the implementation is built."""
@@ -214,7 +223,7 @@ class _Run:
         benchmark, resolved = plan.benchmark, plan.resolved(self.index)
         config = yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True).encode()
         write_atomically(self.folder / evidence.CONFIG, config)  # first: from it a killed run goes on
-        description = system.describe(plan.system, self.session.machine, plan.framework, plan.declared)
+        description = self.description()
         write_atomically(self.folder / evidence.SYSTEM, json.dumps(description, indent=1).encode())
         log.event(keys.CACHE_CLEAR, clear_cache(self.session.data))
         log.start(keys.INIT_START)

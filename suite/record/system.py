@@ -1,4 +1,4 @@
-"""The content of system.json: MLPerf's system description, what was detected, software versions, git revision.
+"""The content of system.json: MLPerf's system description, what was detected, software, git revision, environment.
 
 Names of people, hosts and folders stay out of it.
 """
@@ -20,6 +20,7 @@ from mlperf_logging.mllog import constants as keys
 
 from suite.config.models import Framework, System
 from suite.measure.machine import Machine
+from suite.record.environment import environment
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 # What a run is made of; other files may lie in the checkout, such as results and submissions.
@@ -87,6 +88,7 @@ def describe(system: System, machine: Machine, framework: Framework, declared: M
         "detected": {**asdict(machine), "kernel": platform.release(), "python": platform.python_version()},
         "software": software,
         "git": git(),
+        "environment": environment(),
     }
 
 

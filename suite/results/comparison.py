@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from suite.results.entry import ESTIMATED, Entry, remarks, values
 from suite.rules.verdict import RunReview
 
 CONFIDENCE = 0.95
+NOTHING = "nothing"  # where a side lacks a value
 LEAST_RUNS = 3  # of a side; fewer leave no spread to speak of
 RESAMPLES = 9999
 # Runs that differ in one of these are not pooled.
@@ -63,12 +64,13 @@ class Figure:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A benchmark that both hold."""
+    """A benchmark that both hold. `differences` has what decided their runs and is not the same: name, A's and B's."""
 
     benchmark: str
     a: Side
     b: Side
     figures: tuple[Figure, ...]
+    differences: tuple[tuple[str, str, str], ...]
 
 
 def compare(a: Sequence[Entry], b: Sequence[Entry]) -> list[Comparison]:
@@ -147,7 +149,17 @@ def _compared(benchmark: str, a: Sequence[Entry], b: Sequence[Entry]) -> Compari
             [lambda value: format_cost(value, currency)] * 2,
         ),
     ]
-    return Comparison(benchmark, _side(a), _side(b), tuple(figures))
+    return Comparison(benchmark, _side(a), _side(b), tuple(figures), tuple(_differences(a, b)))
+
+
+def _differences(a: Sequence[Entry], b: Sequence[Entry]) -> Iterator[tuple[str, str, str]]:
+    """Where what decided the sides differs; nothing of a side that does not tell, such as one of MLPerf's."""
+    if not all(entry.decided for entry in (*a, *b)):
+        return
+    for name in dict.fromkeys(name for entry in (*a, *b) for name in entry.decided):
+        left, right = (sorted({entry.decided.get(name, NOTHING) for entry in side}) for side in (a, b))
+        if left != right:
+            yield name, " | ".join(left), " | ".join(right)
 
 
 def _figure(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from suite.record.scoring import DROPS_FROM, mean_of, olympic_mean
 from suite.record.summary import format_restarts
@@ -28,7 +28,7 @@ class Entry:
     second at most, in the precision of the training; `flops` what the model takes for a training sample. `findings`
     counts what breaks a rule or could not be checked. Of its `runs` each path is relative to `source`, and what cannot
     be is not known; one of MLPerf's has `converged` if it complies, for only then is it known to have reached its
-    target.
+    target. `decided` has each value that decided its first run, by its place in `config.yaml` and `system.json`.
     """
 
     source: str
@@ -55,6 +55,7 @@ class Entry:
     flops: float | None
     peak_flops: float | None
     runs: tuple[RunReview, ...]
+    decided: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def reached(self) -> int:

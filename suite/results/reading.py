@@ -119,6 +119,7 @@ def _of_suite(result: ResultReview, source: Source, made: Report) -> Entry:
         flops=benchmark.train_flops_per_sample if benchmark else None,
         peak_flops=_peak_flops(result),
         runs=tuple(map(_bounded, result.runs)),
+        decided=result.decided,
     )
 
 

@@ -23,6 +23,7 @@ from suite.rules import (
     code,
     copies,
     dates,
+    environment,
     hyperparameters,
     log,
     measurement,
@@ -56,6 +57,7 @@ CHAPTERS = (
     revision,
     hyperparameters,
     system,
+    environment,
     runs,
     rounds,
     copies,
@@ -86,7 +88,8 @@ class ResultReview:
     `benchmark` is the suite's own, None where the log names none of them; `findings` are those of the runs and of the
     result that they make together. `convergence` is its test against the reference, None where it does not apply.
     `drawn` says whether a round's token drew each seed, `witnessed` whether a witness that the reviewer trusts saw
-    each run's time. `description` has the texts of the system description.
+    each run's time. `description` has the texts of the system description, `decided` each value that decided the first
+    run, by its place in its files.
     """
 
     path: str
@@ -103,6 +106,7 @@ class ResultReview:
     drawn: bool
     witnessed: bool
     description: dict[str, str]
+    decided: dict[str, str]
 
     @property
     def score_s(self) -> float | None:
@@ -210,6 +214,7 @@ def _result(result: Result, evidence: list[Evidence], reviewed: list[RunReview])
         drawn=all(rounds.is_drawn(run) for run in evidence),
         witnessed=all(witness.is_witnessed(run) for run in evidence),
         description={key: value for key, value in described.items() if value},
+        decided=environment.decided(first),
     )
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import os
 import platform
 import sys
 from pathlib import Path
@@ -85,3 +86,29 @@ def test_git_tells_revision_and_changes(tmp_path: Path, monkeypatch: pytest.Monk
     inner.mkdir()
     monkeypatch.setattr(system, "ROOT", inner)
     assert system.git() == {"revision": None, "dirty": None}
+
+
+def test_the_environment_tells_what_decides_a_run_and_neither_secret_nor_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith(("OMP_", "TF_", "NCCL_", "LD_", "TORCH", "XLA_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(getpass, "getuser", lambda: "a.user")
+    for name, value in {
+        "OMP_NUM_THREADS": "3,2",
+        "NCCL_P2P_DISABLE": "1",
+        "LD_LIBRARY_PATH": f"{Path.home()}/lib:/scratch/a.user/lib",
+        "TORCH_LOGS": f"//{'x' * 9000}",
+        "XLA_FLAGS": "--to=http://somebody:hidden@host/",
+        "TF_API_KEY": "hidden",
+        "NCCL_AUTH": "hidden",
+        "UNRELATED": "hidden",
+    }.items():
+        monkeypatch.setenv(name, value)
+    found = system.describe(config.system("cpu"), fakes.machine(), TORCH, DECLARED)["environment"]
+    known = {name: value for name, value in found["variables"].items() if name in os.environ}
+    assert known["OMP_NUM_THREADS"] == "3,2"
+    assert known["LD_LIBRARY_PATH"] == "~/lib:/scratch/~/lib"
+    assert known["NCCL_P2P_DISABLE"] == "1"
+    assert len(known["TORCH_LOGS"]) == 500
+    assert found["threads"] == 3
+    assert found["cpus"] == len(os.sched_getaffinity(0))
+    assert "hidden" not in json.dumps(found)

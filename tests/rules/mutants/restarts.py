@@ -1,12 +1,12 @@
-"""Mutants of the rules on what a restart leaves."""
+"""Mutants of the rules on what a restart leaves, and on what else decides a run."""
 
 from __future__ import annotations
 
 from mlperf_logging.mllog import constants as keys
 
 from suite.config import logkeys
-from tests.rules.evidence_maker import BENCHMARK
-from tests.rules.mutants.registry import breaks
+from tests.rules.evidence_maker import BENCHMARK, Evidence
+from tests.rules.mutants.registry import breaks, breaks_result
 from tests.rules.restarted import restarted, signalled
 
 VOID = 1  # which of the evaluations a restart voided
@@ -61,3 +61,14 @@ def energy_of_a_run_that_went_on_alone(run):
     signalled(run)
     for key in (logkeys.ENERGY, logkeys.COST):
         run.edit_log(lambda records, key=key: records.remove([each for each in records if each["key"] == key][-1]))
+
+
+@breaks("system.7")
+def gone_on_elsewhere(run):
+    restarted(run, keys.EVAL_STOP, changed=["detected.cpu_model", "environment.variables.OMP_NUM_THREADS"])
+
+
+@breaks_result("system.7")
+def a_run_in_another_environment(folder):
+    run = Evidence(folder / "run_3")
+    run.edit_system(lambda values: values["environment"]["variables"].update(XLA_FLAGS="--xla_gpu_autotune_level=4"))

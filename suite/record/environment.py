@@ -1,0 +1,60 @@
+"""The variables and limits that a run was started with and that frameworks and libraries go by; no secret, no name."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import platform
+import re
+from pathlib import Path
+from typing import Any
+
+from suite.measure import cgroup
+from suite.measure.machine import usable_indices
+
+# What begins the name of a variable that decides how fast, or how, a framework computes.
+_PREFIXES = (
+    *("CUDA_", "CUDNN", "CUBLAS", "CUTLASS", "NVIDIA_", "NCCL_", "NVTE_", "TRITON_"),
+    *("ROCM_", "ROCR_", "HIP_", "HSA_", "MIOPEN_", "RCCL_", "GPU_"),
+    *("OMP_", "GOMP_", "KMP_", "MKL_", "DNNL_", "ONEDNN_", "OPENBLAS_", "BLIS_", "VECLIB_", "NUMEXPR_"),
+    *("TORCH", "PYTORCH_", "TF_", "XLA_", "JAX_", "KERAS_", "MALLOC_", "JEMALLOC_", "TCMALLOC_"),
+)
+_NAMES = ("LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONHASHSEED", "PYTHONOPTIMIZE", "PYTHONMALLOC")
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|PWD|AUTH|CRED|COOKIE|SIGNATURE", re.IGNORECASE)
+_IN_ADDRESS = re.compile(r"//[^/@\s]*@")  # user and password
+_MAX_VALUE = 500  # characters
+
+
+def environment() -> dict[str, Any]:
+    """The variables by name, the CPUs that the process may use, and how many threads OpenMP begins with by default.
+
+    `cpu_quota` is in CPUs, None if there is none.
+    """
+    variables = {name: _plain(value) for name, value in sorted(os.environ.items()) if _decides(name)}
+    cpus, asked = len(usable_indices()), variables.get("OMP_NUM_THREADS", "").partition(",")[0]
+    return {
+        "variables": variables,
+        "cpus": cpus,
+        "cpu_quota": cgroup.cpu_quota(),
+        "threads": int(asked) if asked.isdecimal() and len(asked) < 10 else cpus,
+    }
+
+
+def _decides(name: str) -> bool:
+    return (name.startswith(_PREFIXES) or name in _NAMES) and not _SECRET.search(name)
+
+
+def _plain(value: str) -> str:
+    """A value without passwords, home folder, user and host."""
+    value = _IN_ADDRESS.sub("//", value).replace(str(Path.home()) + os.sep, "~/")
+    for name in (_user(), platform.node()):
+        if name:
+            value = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "~", value)
+    return value.encode(errors="replace").decode()[:_MAX_VALUE]
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a user id without a name
+        return ""
