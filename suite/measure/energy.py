@@ -143,14 +143,19 @@ def format_row(sample: Sample) -> str:
 
 
 def read_samples(path: Path) -> list[Sample]:
-    """The samples of a power.csv that may be a stranger's. A last row without newline was torn by a kill: left out.
-
-    Raises SamplesError, with the line, for anything that `format_row` would not have written; memory is bounded.
-    """
+    """The samples of a power.csv, as `samples_of` its bytes. Raises SamplesError also where it cannot be read."""
     try:
         content = read_safely(path, MAX_BYTES)
     except (OSError, ValueError) as error:
         raise SamplesError(0, f"cannot be read: {reason(error)}") from error
+    return samples_of(content)
+
+
+def samples_of(content: bytes) -> list[Sample]:
+    """The samples of a power.csv that may be a stranger's. A last row without newline was torn by a kill: left out.
+
+    Raises SamplesError, with the line, for anything that `format_row` would not have written; memory is bounded.
+    """
     lines = content.split(b"\n")[:-1]
     if not lines or lines[0] != HEADER.encode():
         raise SamplesError(1, f"is not the header {HEADER!r}")

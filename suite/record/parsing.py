@@ -13,6 +13,7 @@ from suite.errors import shown
 
 MAX_DEPTH = 50
 TOLERANCE = 1e-6  # relative, between a figure and the same figure derived again
+FEW, DENSE = 1024, 6  # values that any text may hold, and bytes for each further one; the suite's files have 8 or more
 _MAX_INT = 2**63
 
 _TEXT = "tag:yaml.org,2002:str"
@@ -38,6 +39,17 @@ def decoded(content: bytes) -> str:
         raise MalformedError("not UTF-8", content.count(b"\n", 0, error.start) + 1) from error
 
 
+def check_count(text: str | bytes, most: int | None = None) -> None:
+    """Raise MalformedError for a text of more values than `most`, counted before any is made: each takes memory.
+
+    Without `most` it is what a text of this length that is not made of empty lists holds.
+    """
+    marks: Any = "[{,:\n" if isinstance(text, str) else (b"[", b"{", b",", b":", b"\n")
+    most = FEW + len(text) // DENSE if most is None else most
+    if sum(map(text.count, marks)) > most:
+        raise MalformedError(f"more than {most} values")
+
+
 def json_value(text: str) -> Any:
     """The value of a JSON text. Raises MalformedError."""
     try:
@@ -56,6 +68,7 @@ def json_value(text: str) -> Any:
 
 def json_object(content: bytes) -> dict[str, Any]:
     """The object that is a JSON file's content. Raises MalformedError."""
+    check_count(content)
     value = json_value(decoded(content))
     if not isinstance(value, dict):
         raise MalformedError("not a JSON object", 1)
@@ -75,6 +88,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def yaml_mapping(content: bytes) -> tuple[dict[str, Any], dict[KeyPath, int]]:
     """The mapping that is a YAML file's content, and the line of each value by its path. Raises MalformedError."""
+    check_count(content)
     text = decoded(content)
     if odd := _ODD_BREAKS.search(text):
         raise MalformedError("a character that ends a line for some readers only", text.count("\n", 0, odd.start()) + 1)

@@ -115,9 +115,9 @@ def no_copies(runs: Sequence[Evidence]) -> Iterator[Finding]:
 
 def _same_predictions(a: Evidence, b: Evidence) -> bool:
     """Whether two runs predict alike what two seeds cannot. Those of `mini` may both be all right."""
-    content = a.contents.get(PREDICTIONS, b"")
+    digest = a.digests.get(PREDICTIONS)
     submittable = a.benchmark is not None and a.benchmark.scale != "mini"
-    return submittable and len(content) > FEW_BYTES and content == b.contents.get(PREDICTIONS)
+    return submittable and digest is not None and digest.size > FEW_BYTES and digest == b.digests.get(PREDICTIONS)
 
 
 def _copies(kind: Kind, a: Series, b: Series) -> bool:

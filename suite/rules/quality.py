@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterator
 
@@ -133,7 +132,7 @@ def same_predictions(run: Evidence) -> Iterator[Finding]:
     if last is None or PREDICTIONS not in run.contents or PREDICTIONS in run.changed:
         return
     expected = last.metadata.get("predictions_sha256")
-    found = hashlib.sha256(run.contents[PREDICTIONS]).hexdigest()
+    found = run.digests[PREDICTIONS].sha256
     if expected != found:
         mend = "submit the predictions of the last evaluation"
         yield Finding(PREDICTIONS, None, f"sha256 {expected} of log line {last.number}", found, mend)

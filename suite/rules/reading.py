@@ -16,7 +16,7 @@ from mlperf_logging.mllog import constants as keys
 from suite import config
 from suite.config.logkeys import CONFIG as LOGGED_CONFIG
 from suite.config.models import Benchmark
-from suite.measure.energy import MAX_BYTES, Sample, SamplesError, read_samples
+from suite.measure.energy import MAX_BYTES, Sample, SamplesError, samples_of
 from suite.record import mllog
 from suite.record.evidence import (
     CONFIG,
@@ -32,7 +32,7 @@ from suite.record.evidence import (
     digest,
 )
 from suite.record.mllog import Line
-from suite.record.parsing import KeyPath, MalformedError, decoded, json_object, json_value, yaml_mapping
+from suite.record.parsing import KeyPath, MalformedError, check_count, decoded, json_object, json_value, yaml_mapping
 from suite.record.states import is_kept
 from suite.rules.finding import MAX_FINDINGS, Checks, Finding
 from suite.rules.timeline import Timeline, timeline
@@ -42,13 +42,14 @@ from suite.store.disk import UnsafeFile, read_safely, reason
 LIMITS = {
     LOG: (16 << 20, 1 << 17),
     CONFIG: (64 << 10, 1 << 12),
-    SYSTEM: (1 << 20, 1 << 14),
+    SYSTEM: (256 << 10, 1 << 13),
     POWER: (MAX_BYTES, 1 << 20),
     PREDICTIONS: (32 << 20, 1 << 20),
     MANIFEST: (10 << 20, 1 << 10),
     **dict.fromkeys(STAMPS.values(), (MAX_STAMP_BYTES, MAX_STAMP_BYTES)),
 }
 MAX_KEPT = 10_000  # states of a run
+MAX_PREDICTED = 1 << 21  # values; those of the longest text that is predicted word by word are half a million
 LINK = "a symbolic link"
 WAIVERS = "waivers.yaml"  # beside the evidence: what a submitter asks for, see `suite.rules.waivers`
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
@@ -79,6 +80,7 @@ class Evidence:
     system: dict[str, Any] = field(default_factory=dict)
     samples: list[Sample] | None = None
     predictions: list[Any] | None = None
+    digests: dict[str, Digest] = field(default_factory=dict)
     log_head: str | None = None
     sealed: dict[str, Digest] | None = None
 
@@ -103,12 +105,13 @@ class Evidence:
             except (UnsafeFile, OSError) as error:
                 if not (folder / name).is_symlink():  # which the survey has
                     made.unsafe.append(_unsafe(name, reason(error)))
+        made.digests = {name: digest(content) for name, content in made.contents.items()}
         for name, parse in (
             (LOG, made._parse_log),
             (CONFIG, made._parse_config),
             (SYSTEM, made._parse_system),
-            (PREDICTIONS, made._parse_predictions),
             (MANIFEST, made._parse_manifest),
+            (PREDICTIONS, made._parse_predictions),
         ):
             if name in made.contents:
                 try:
@@ -117,10 +120,15 @@ class Evidence:
                     made._malformed(name, error)
         if POWER in made.contents:
             try:
-                made.samples = read_samples(folder / POWER)
+                made.samples = samples_of(made.contents[POWER])
             except SamplesError as error:
                 made._malformed(POWER, MalformedError(str(error), error.line or None))
         return made
+
+    def release(self) -> None:
+        """Let go of what the checks of one run alone need: samples, predictions, and the bytes of what was parsed."""
+        self.samples = self.predictions = None
+        self.contents = {name: content for name, content in self.contents.items() if name in (CONFIG, SYSTEM)}
 
     def _survey(self, folder: Path) -> None:
         kept = 0
@@ -138,6 +146,7 @@ class Evidence:
         self.malformed.append(Finding(name, error.line, "a well-formed file", str(error), _RESEND))
 
     def _parse_log(self, content: bytes) -> None:
+        check_count(content)
         parts = content.split(b"\n")
         self.lines = [mllog.parse(at, raw) for at, raw in enumerate(parts[:-1], 1)]
         if parts[-1]:
@@ -151,6 +160,9 @@ class Evidence:
         self.system = json_object(content)
 
     def _parse_predictions(self, content: bytes) -> None:
+        if PREDICTIONS in self.changed:  # nothing is held to them
+            return
+        check_count(content, MAX_PREDICTED)
         predictions = []
         for at, raw in enumerate(content.removesuffix(b"\n").split(b"\n") if content else [], 1):
             try:
@@ -183,7 +195,7 @@ class Evidence:
 
     def parsed(self, *names: str) -> bool:
         """Whether these files are there and well-formed."""
-        return not {finding.file for finding in self.malformed} & set(names) and self.contents.keys() >= set(names)
+        return not {finding.file for finding in self.malformed} & set(names) and self.digests.keys() >= set(names)
 
     def intact(self, *names: str) -> bool:
         """Whether these files are well-formed, and still those that were sealed: so that they can be held to others."""
@@ -250,7 +262,7 @@ class Evidence:
     def changed(self) -> frozenset[str]:
         """The files whose content is not the sealed one."""
         sealed = (self.sealed or {}).items()
-        return frozenset(name for name, seal in sealed if digest(self.contents.get(name, b"")) != seal)
+        return frozenset(name for name, seal in sealed if self.digests.get(name, digest(b"")) != seal)
 
     @cached_property
     def benchmark(self) -> Benchmark | None:

@@ -9,13 +9,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from suite.errors import UserError
+from suite.record.evidence import POWER, PREDICTIONS
 from suite.rules import seals
 from suite.rules.finding import Checks, Finding
 from suite.rules.reading import LIMITS, WAIVERS, entries, odd
 
 MAX_DEPTH = 8  # of folders below the one that is reviewed
 MAX_ENTRIES = 50_000
-MAX_BYTES = 1 << 30  # of evidence: runs are compared with each other
+MAX_BYTES = 1 << 30  # of evidence
+MAX_KEPT_BYTES = 32 << 20  # of what stays in memory as values, for runs are compared with each other
 
 _RUN_FOLDER = re.compile(r"run_[1-9][0-9]{0,3}\Z")
 _LAYOUT = "submit the package as suite submit wrote it"
@@ -176,14 +178,13 @@ def _plain(path: Path) -> bool:
 
 def check_size(root: Path, submission: Submission) -> None:
     """Raise UserError where the evidence is too large to be compared in memory."""
-    paths = (root / result.path / run for result in submission.results for run in result.runs)
-    sizes = (
-        min((path / name).lstat().st_size, limit)
-        for path in paths
+    paths = [root / result.path / run for result in submission.results for run in result.runs]
+    sizes = {
+        name: sum(min((path / name).lstat().st_size, limit) for path in paths if os.path.lexists(path / name))
         for name, (limit, _) in LIMITS.items()
-        if os.path.lexists(path / name)
-    )
-    if sum(sizes) > MAX_BYTES:
-        raise UserError(
-            f"cannot review {root}: its evidence is of more than {MAX_BYTES >> 20} MiB; give single results"
-        )
+    }
+    kept = sum(size for name, size in sizes.items() if name not in (POWER, PREDICTIONS))
+    for size, most, what in ((kept, MAX_KEPT_BYTES, "logs and descriptions"), (sum(sizes.values()), MAX_BYTES, "all")):
+        if size > most:
+            said = f"its evidence, {what}, is of more than {most >> 20} MiB"
+            raise UserError(f"cannot review {root}: {said}; give single results")

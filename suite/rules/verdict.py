@@ -167,6 +167,7 @@ def review(
         for label in result.runs:
             evidence.append(Evidence.read(root / result.path / label, label, data_dir, roots))
             reviewed.append(_reviewed(evidence[-1], result))
+            evidence[-1].release()
             progress(len(everything) + len(evidence), total)
         results.append(_result(result, evidence, reviewed))
         runs_of[result.path] = evidence
