@@ -39,14 +39,13 @@ def decoded(content: bytes) -> str:
         raise MalformedError("not UTF-8", content.count(b"\n", 0, error.start) + 1) from error
 
 
-def check_count(text: str | bytes, most: int | None = None) -> None:
-    """Raise MalformedError for a text of more values than `most`, counted before any is made: each takes memory.
+def check_count(content: bytes, most: int | None = None) -> None:
+    """Raise MalformedError for JSON or YAML of more values than `most`, counted before any is made: each takes memory.
 
-    Without `most` it is what a text of this length that is not made of empty lists holds.
+    Without `most` it is as many as a text of this length has that does not consist of empty lists.
     """
-    marks: Any = "[{,:\n" if isinstance(text, str) else (b"[", b"{", b",", b":", b"\n")
-    most = FEW + len(text) // DENSE if most is None else most
-    if sum(map(text.count, marks)) > most:
+    most = FEW + len(content) // DENSE if most is None else most
+    if sum(map(content.count, (b"[", b"{", b",", b":", b"\n"))) > most:
         raise MalformedError(f"more than {most} values")
 
 

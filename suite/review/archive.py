@@ -18,14 +18,15 @@ from typing import Any
 from suite.errors import UserError
 
 MAX_BYTES = 4 << 30  # unpacked
-FREE_BYTES = 64 << 20  # unpacked, whatever the archive's size
+FREE_BYTES = 16 << 20  # unpacked, whatever the archive's size
 MAX_RATIO = 100  # unpacked to packed, beyond that
-MAX_MEMBERS = 20_000
+MAX_MEMBERS = 10_000
 MAX_FOLDERS = 5_000  # with those that stand in a path only
 MAX_DEPTH = 20
 MAX_NAME = 255  # characters between two slashes
 MAX_HEADER_BYTES = 32 << 10  # in a tar, between two members
-MEAN_HEADER_BYTES = 4 << 10
+MEAN_HEADER_BYTES = 2 << 10
+MAX_ATTRIBUTES = 20  # of a member of a tar
 MAX_TABLE_BYTES = 4 << 20  # of a zip's table of contents
 MAX_XZ_MEMORY = 256 << 20
 
@@ -106,6 +107,8 @@ def _tar_members(path: Path) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]
                     raise UserError(f"{member.name!r:.100} is a link, a device or a sparse file")
                 if tar.pax_headers.keys() - {"comment"}:  # `git archive` writes a comment; each member gets a copy
                     raise UserError("it has attributes of all members")
+                if len(member.pax_headers) > MAX_ATTRIBUTES:
+                    raise UserError(f"{member.name!r:.100} has more than {MAX_ATTRIBUTES} attributes")
                 stream.left = min(stream.left + MEAN_HEADER_BYTES, MAX_HEADER_BYTES)
                 stream.left += member.size if member.isreg() else 0
                 yield tar, member

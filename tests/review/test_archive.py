@@ -217,6 +217,11 @@ def test_many_long_headers_are_not_read(tmp_path):
     refused(of_members(tmp_path / "given.tar", *long), "headers are too large")
 
 
+def test_many_attributes_of_a_member_are_not_read(tmp_path):
+    many = {f"SUITE.{i}": "" for i in range(archive.MAX_ATTRIBUTES + 1)}
+    refused(of_members(tmp_path / "given.tar", member("log.txt", pax_headers=many)), "attributes")
+
+
 def test_attributes_of_all_members_refuse_the_archive_but_for_a_comment(tmp_path):
     for key in ("comment", "path"):
         with tarfile.open(tmp_path / f"{key}.tar", "w", pax_headers={key: "text"}) as tar:

@@ -1,0 +1,78 @@
+"""What is dense beyond reason is refused before it takes memory, and what one run's checks needed is let go."""
+
+import pytest
+
+from suite.record import evidence
+from suite.record.parsing import MalformedError, check_count, json_object
+from suite.rules import reading, submission
+from suite.rules.verdict import review
+from tests.rules.mutants.registry import sum_of
+
+
+def rewritten(run, content):
+    """Predictions of somebody's own, with the sums that the log and the manifest have of them."""
+    path = run.folder / evidence.PREDICTIONS
+    path.write_bytes(content)
+    run.edit("eval_accuracy", lambda record: record["metadata"].update(predictions_sha256=sum_of(path)), at=-1)
+
+
+def found(run, name):
+    return {f.found for f in review(run.folder).findings if f.file == name and f.rule == "package.3"}
+
+
+def test_predictions_of_too_many_values_are_not_parsed(run, monkeypatch):
+    monkeypatch.setattr(reading, "MAX_PREDICTED", 5000)
+    rewritten(run, (b"[" + b"[]," * 2000 + b"0]\n") * 2)
+    assert found(run, evidence.PREDICTIONS) == {"more than 5000 values"}
+
+
+def test_predictions_that_are_not_those_that_were_sealed_are_not_parsed(run, monkeypatch):
+    monkeypatch.setattr(reading, "json_value", lambda text: pytest.fail("parsed"))
+    (run.folder / evidence.PREDICTIONS).write_text("[1]\n")
+    assert {"package.4"} <= {f.rule for f in review(run.folder).findings}
+
+
+@pytest.mark.parametrize(("name", "content"), [("system.json", b'{"a": [%s0]}'), ("config.yaml", b"a: [%s0]\n")])
+def test_descriptions_of_too_many_values_are_not_parsed(run, name, content):
+    (run.folder / name).write_bytes(content % (b"[]," * 3000))
+    run.seal()
+    assert any("values" in said for said in found(run, name))
+
+
+def test_a_text_is_as_dense_as_the_suite_s_own_at_most():
+    check_count(b'{"key": "a value of some words"},\n' * 100_000)
+    for dense in ("[],", '{"":0},', "1,", "a\n"):
+        with pytest.raises(MalformedError, match="values"):
+            check_count(dense.encode() * 10_000)
+    with pytest.raises(MalformedError, match="values"):
+        json_object(b'{"a": [' + b"1," * 10_000 + b"1]}")
+
+
+def test_logs_and_descriptions_of_all_runs_fit_in_memory(sound_result, monkeypatch):
+    monkeypatch.setattr(submission, "MAX_KEPT_BYTES", 1 << 16)
+    with pytest.raises(submission.UserError, match="logs and descriptions, is of more than"):
+        review(sound_result)
+
+
+def test_what_the_checks_of_one_run_needed_is_let_go(run):
+    made = reading.Evidence.read(run.folder)
+    assert made.samples
+    assert made.predictions
+    made.release()
+    assert (made.samples, made.predictions, set(made.contents)) == (None, None, {"config.yaml", "system.json"})
+    assert made.intact(evidence.LOG, evidence.POWER, evidence.PREDICTIONS)
+
+
+def test_power_is_parsed_from_the_bytes_that_were_hashed(run, monkeypatch):
+    """A file that is another one when it is read again would be held to another one's sum."""
+    path, read = run.folder / evidence.POWER, reading.read_safely
+
+    def swapped(at, limit):
+        content = read(at, limit)
+        if at == path:
+            path.write_text(path.read_text().replace("0.5000", "0.1000"))
+        return content
+
+    before = reading.Evidence.read(run.folder).samples
+    monkeypatch.setattr(reading, "read_safely", swapped)
+    assert reading.Evidence.read(run.folder).samples == before

@@ -1,0 +1,34 @@
+"""A short run of the fuzz: no mutated evidence, log or archive raises, or passes with a changed byte unsealed."""
+
+import random
+
+import pytest
+
+from tests.bench import fuzz
+from tests.bench.fuzz import Worker, inputs, reviewed
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_mutated_input_raises_or_passes_unsealed(seed, tmp_path):
+    for given, _ in zip(inputs(random.Random(seed), tmp_path), range(12), strict=False):
+        code = reviewed(given, tmp_path)
+        assert code in (0, 1, 2)
+        assert code or not given.untouched
+
+
+def test_a_worker_tells_what_it_met(tmp_path, monkeypatch):
+    def met(given, scratch):
+        if given.kind == "crash":
+            raise LookupError("a crash")
+        bytearray(200 << 20)
+        return 0
+
+    monkeypatch.setattr(fuzz, "reviewed", met)
+    worker = Worker(tmp_path)
+    outcome = worker.review(fuzz.Input("crash", tmp_path))
+    assert outcome.bad
+    assert "LookupError: a crash" in outcome.error
+    outcome = worker.review(fuzz.Input("large", tmp_path))
+    assert (outcome.code, outcome.error) == (0, "")
+    assert outcome.mib > 200
+    assert "a byte was changed" in worker.review(fuzz.Input("large", tmp_path, untouched=True)).error
