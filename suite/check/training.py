@@ -1,19 +1,19 @@
 """Promises of one implementation in training, tried in fp32 on the CPU with a handful of steps.
 
-Builds it four times: twice alike, once with another seed, once with training arrays that hold only zeros and note who
-reads them. A build that had looked at the training data would start from another state, or be noted.
+Builds it four times: twice alike, once with another seed, once with training arrays that hold only zeros and tell who
+reads them. A build that had looked at the training data would start from another state, or be told.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from mlperf_logging.mllog.constants import GLOBAL_BATCH_SIZE
 
 from suite.check.ledger import Broken, Ledger
+from suite.check.untouched import untouched
 from suite.config.models import Benchmark
 from suite.harness import contract
 from suite.harness.contract import Checked
@@ -34,36 +34,6 @@ class Trained:
     initial: State
     last: State
     samples: int
-
-
-class Noting(np.ndarray):
-    """An array that notes in `reads` when its elements are asked for, though not when its shape or dtype are."""
-
-    reads: list[str]
-
-    def __array_finalize__(self, source: Any) -> None:
-        self.reads = getattr(source, "reads", [])
-
-    def __getitem__(self, key: Any) -> Any:
-        self.reads.append("indexing")
-        return super().__getitem__(key)
-
-    def __array_function__(self, function: Any, types: Any, arguments: Any, keywords: Any) -> Any:
-        if function not in (np.shape, np.ndim, np.size):
-            self.reads.append(f"numpy.{function.__name__}")
-        return super().__array_function__(function, types, arguments, keywords)
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
-        self.reads.append(f"numpy.{ufunc.__name__}")
-        plain = [each.view(np.ndarray) if isinstance(each, Noting) else each for each in inputs]
-        return getattr(ufunc, method)(*plain, **keywords)
-
-
-def noting(array: np.ndarray) -> Noting:
-    """Zeros in the place of `array`, noting who reads them."""
-    made = np.zeros(array.shape, array.dtype).view(Noting)
-    made.reads = []
-    return made
 
 
 def differing(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> list[str]:
@@ -102,13 +72,11 @@ def training(
         if not initial:
             raise Broken("state_dict returned no array")
 
-    def untouched() -> None:
-        given = {name: noting(array) if name.startswith("train_") else array for name, array in data.items()}
-        other = build(given=given).state_dict()
-        reads = {name: array.reads[0] for name, array in given.items() if isinstance(array, Noting) and array.reads}
-        if reads:
-            name, how = next(iter(reads.items()))
-            raise Broken(f"build reads {name!r} ({how})")
+    def unread() -> None:
+        with untouched(data) as (given, read):
+            other = build(given=given).state_dict()
+            if names := read():
+                raise Broken(f"build reads {names[0]!r}")
         if strays := differing(initial, other):
             raise Broken(f"with zeros for training data, build starts from another {strays[0]!r}")
 
@@ -154,7 +122,7 @@ def training(
 
     if not ledger.hold("build makes an implementation with a state of arrays", ImplementationModule.build, starts):
         return None
-    ledger.hold("build reads no training data", Implementation, untouched)
+    ledger.hold("build reads no training data", ImplementationModule.build, unread)
     if not ledger.hold("train_until counts whole steps, at least one", Implementation.train_until, counted):
         return None
     ledger.hold("one seed gives one trajectory, however it is cut", ImplementationModule.build, one_trajectory)

@@ -8,6 +8,7 @@ import dataclasses
 import importlib
 import types
 
+import numpy as np
 import yaml
 
 from suite.config import folder
@@ -52,12 +53,12 @@ def method(name, make):
     return apply
 
 
-def peeking(name):
-    """`build` that looks at the array `name` first."""
+def peeking(name, look=np.mean):
+    """`build` that does `look` at the array `name` first."""
 
     def made(true):
         def build(hyperparameters, data, seed, device):
-            data[name].mean()
+            look(data[name])
             return true(hyperparameters, data, seed, device)
 
         return build
