@@ -15,6 +15,7 @@ from suite.record import clock
 from suite.record.evidence import SEALED
 from tests.command import ENVIRONMENT, eighth, start
 from tests.parity_runs import RUN, SLOW, keys, lines, wait_for
+from tests.rules.evidence_maker import Evidence
 from tests.waiting import FOREVER_S
 
 
@@ -218,6 +219,14 @@ def test_a_clock_set_back_before_a_restart_loses_no_time(cut, tmp_path, monkeypa
     review = eighth(cut.parent, "review", "cut")
     assert review.returncode == 0, review.stdout
     assert ("timing.7" in review.stdout) == (clocks != {})
+
+
+def test_a_run_begins_after_the_one_before_though_the_clock_was_set_back(cut):
+    shutil.rmtree(cut / "run_2")
+    Evidence(cut / "run_1").move(3_600_000)
+    eighth(cut.parent, "run", "resume=cut", "mlflow=false")
+    assert lines(cut / "run_2")[0].time_ms >= lines(cut / "run_1")[-1].time_ms
+    assert rules_broken(cut.parent, "cut") == set()
 
 
 def test_resume_of_a_finished_run_changes_nothing(ended, tmp_path):

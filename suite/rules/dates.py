@@ -7,6 +7,9 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 
+from mlperf_logging.mllog import constants as keys
+
+from suite.config.logkeys import RESTART
 from suite.record.evidence import LOG
 from suite.record.mllog import EARLIEST_MS, Line
 from suite.record.parsing import whole
@@ -43,7 +46,7 @@ def of_its_time(run: Evidence) -> Iterator[Finding]:
 @RESULT.rule("timing.6")
 def one_after_another(runs: Sequence[Evidence]) -> Iterator[Finding]:
     """The runs of a result follow each other in the order of their index: a resumed command goes on where it was."""
-    placed = [(whole(run.configured("run_index")) or 0, run, ends) for run in runs if (ends := _ends(run))]
+    placed = [(whole(run.configured("run_index")) or 0, run, ends) for run in runs if (ends := _ends(run, True))]
     placed.sort(key=lambda each: each[0])
     for (_, before, (begun, ended)), (_, run, (first, _)) in pairwise(placed):
         if first.time_ms <= begun.time_ms or first.time_ms < ended.time_ms - OVERLAP_MS:
@@ -52,9 +55,15 @@ def one_after_another(runs: Sequence[Evidence]) -> Iterator[Finding]:
             yield Finding(path_of(run, LOG), first.number, expected, _date(first.time_ms), mend)
 
 
-def _ends(run: Evidence) -> tuple[Line, Line] | None:
-    """The earliest and the latest line."""
+def _ends(run: Evidence, first_stop: bool = False) -> tuple[Line, Line] | None:
+    """The earliest and the latest line; of a run that went on after a stop, of those before that if `first_stop`.
+
+    An older suite left a run that Ctrl-C had ended, and made those after it; this one may go on with it still.
+    """
     lines = [line for line in run.lines if not line.problem]
+    if first_stop:
+        stop = next((at for at, line in enumerate(lines) if line.key == keys.RUN_STOP), len(lines))
+        lines = lines[: next((at for at in range(stop, len(lines)) if lines[at].key == RESTART), len(lines))]
     if not lines:
         return None
     return min(lines, key=lambda line: line.time_ms), max(lines, key=lambda line: line.time_ms)
