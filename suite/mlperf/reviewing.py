@@ -23,6 +23,12 @@ from suite.rules.finding import Finding, Progress, Verdict, verdict_of
 
 _PARALLEL_FROM = 16  # logs; below it other processes cost more than they bring
 _CHUNK = 8
+NOT_CHECKED = (
+    "convergence against the reference's (RCP)",
+    "the seeds of a package against each other",
+    "the power logs",
+    "the code",
+)
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,14 @@ class Review:
     scores: list[Score]
     provenance: Provenance
     counting: list[Finding]
+
+    @property
+    def not_checked(self) -> list[str]:
+        """What a reviewer of a round asks besides and this review does not look at."""
+        return [
+            *NOT_CHECKED,
+            *(() if self.provenance.strict else (f"{len(RULES)} kinds of breach that --strict finds",)),
+        ]
 
     @property
     def all_findings(self) -> list[Finding]:

@@ -14,6 +14,7 @@ from suite.errors import OneLineParser, UserError, command
 from suite.review import archive
 from suite.review.drawn import groups
 from suite.review.excerpt import excerpts
+from suite.review.kinds import kinds
 from suite.review.model import SUITE, Report, report
 from suite.review.page import html
 from suite.review.progress import bar
@@ -72,7 +73,7 @@ def _review(args: argparse.Namespace) -> Report:
             progress=progress,
         )
         if args.html:
-            write_text(args.html, html(made, excerpts(root, made.findings), groups(made, root)))
+            write_text(args.html, html(made, excerpts(root, [kind.first for kind in kinds(made)]), groups(made, root)))
     if args.sarif:
         write_text(args.sarif, json.dumps(sarif(made), indent=1))
     return made

@@ -11,6 +11,8 @@ from cryptography.x509 import Certificate
 
 from suite import mlperf
 from suite.errors import UserError, shown
+from suite.record.summary import format_count
+from suite.review.rulebook import for_people
 from suite.rules import verdict
 from suite.rules.finding import Finding, Progress, Verdict, verdict_of
 from suite.rules.reading import PACKAGE, RESULT, RUN
@@ -21,6 +23,7 @@ from suite.rules.waivers import WAIVERS, Waiver, WaiverFile, idle, waived
 from suite.rules.witness import roots_of
 
 SUITE = "suite"  # the ruleset of rules.md
+ORDER = ("fail", "error", "note")  # in which findings are told
 
 
 @dataclass(frozen=True)
@@ -35,12 +38,12 @@ class Log:
 
 @dataclass(frozen=True)
 class Report:
-    """A review. `findings` are all, those of `logs` as well; `waived` holds those that a waiver excuses.
+    """A review. `findings` are all, those of `logs` as well, failures first; `waived` has those that a waiver excuses.
 
     The verdict follows from those of `counting`: a ruleset may let a run that fails be dropped.
 
     `results` has the claims of our own evidence, `scores` those of another ruleset; `provenance` tells by what was
-    judged. `converged` is None where the ruleset does not tell it.
+    judged, `not_checked` what was not. `converged` is None where the ruleset does not tell it.
     """
 
     ruleset: str
@@ -54,6 +57,7 @@ class Report:
     scores: list[dict[str, Any]] = field(default_factory=list)
     provenance: dict[str, Any] = field(default_factory=dict)
     waived: dict[Finding, Waiver] = field(default_factory=dict)
+    not_checked: list[str] = field(default_factory=list)
 
     def finding_json(self, finding: Finding) -> dict[str, Any]:
         """A finding as plain values; `waived` is None, or who waived it, when and why."""
@@ -77,6 +81,7 @@ class Report:
                 for log in self.logs
             ],
             "scores": self.scores,
+            "not_checked": self.not_checked,
             "provenance": self.provenance,
         }
 
@@ -130,9 +135,13 @@ def _with_waivers(made: Report, files: Iterable[WaiverFile]) -> Report:
     def judged(findings: Iterable[Finding]) -> Verdict:
         return verdict_of(finding for finding in findings if finding not in excused)
 
-    findings = of_waivers + made.findings
+    def worst_first(findings: list[Finding]) -> list[Finding]:
+        return sorted(findings, key=lambda finding: (finding in excused, ORDER.index(finding.severity)))
+
+    findings = worst_first(of_waivers + made.findings)
     logs = [
-        Log(log.path, judged(log.findings) if excused else log.verdict, log.findings, log.facts) for log in made.logs
+        replace(log, verdict=judged(log.findings) if excused else log.verdict, findings=worst_first(log.findings))
+        for log in made.logs
     ]
     counting = of_waivers + made.counting
     return replace(made, verdict=judged(counting), findings=findings, counting=counting, logs=logs, waived=excused)
@@ -171,6 +180,7 @@ def _of_suite(path: Path, data_dir: str | None, progress: Progress, roots: tuple
         converged=made.converged,
         results=made.results,
         scores=scores,
+        not_checked=[f"{format_count(len(for_people()), 'rule')} that only a person or an audit can tell: rules.md"],
     )
 
 
@@ -190,4 +200,5 @@ def _of_mlperf(path: Path, ruleset: str, strict: bool, progress: Progress) -> Re
         ],
         scores=[{**asdict(score), "path": score.path or "."} for score in made.scores],
         provenance=asdict(made.provenance),
+        not_checked=made.not_checked,
     )

@@ -12,14 +12,14 @@ from suite.plots import charts
 from suite.plots.charts import Group
 from suite.plots.templates import jointed, page
 from suite.review.excerpt import Place
+from suite.review.kinds import Kind, kinds
 from suite.review.model import Report
 from suite.review.rulebook import rule_texts
 from suite.review.terminal import plain, said
-from suite.rules.finding import Finding
 
-MAX_FINDINGS = 2000  # on the page
+MAX_FINDINGS = 2000  # kinds of them on the page
+MAX_PLACES = 100  # of one kind
 WORDS = {"fail": "not compliant", "error": "could not be checked", "note": "note"}
-_ORDER = ("fail", "error", "note")
 
 
 def html(report: Report, lines: Mapping[Place, str], groups: Sequence[Group]) -> str:
@@ -27,9 +27,8 @@ def html(report: Report, lines: Mapping[Place, str], groups: Sequence[Group]) ->
 
     Scripts and styles run only by their hashes, and nothing is loaded: the page's policy says so.
     """
-    findings = sorted(report.findings, key=lambda f: (f in report.waived, _ORDER.index(f.severity)))
-    chosen = _chosen(findings)
-    texts, by_rule = rule_texts(), Counter(finding.rule for finding in findings)
+    chosen = _chosen(kinds(report))
+    texts, by_rule = rule_texts(), Counter(finding.rule for finding in report.findings)
     return page(
         "page.html",
         ("suite.review", "suite.plots"),
@@ -38,7 +37,7 @@ def html(report: Report, lines: Mapping[Place, str], groups: Sequence[Group]) ->
         report=report,
         said=said(report),
         shown=chosen,
-        left_out=len(findings) - len(chosen),
+        left_out=len(report.findings) - sum(kind.count for kind in chosen),
         lines=lines,
         rules={rule: text.split("`") for rule, text in texts.items()},
         said_by={rule: texts[rule].partition(" Why: ")[0].replace("`", "") for rule in by_rule.keys() & texts.keys()},
@@ -46,21 +45,22 @@ def html(report: Report, lines: Mapping[Place, str], groups: Sequence[Group]) ->
         words=WORDS,
         runs=[run for result in report.results for run in result.runs],
         verdicts={log.path: log.verdict for log in report.logs},
-        firsts={finding.rule: at for at, finding in reversed(list(enumerate(chosen, 1)))},
+        firsts={kind.first.rule: at for at, kind in reversed(list(enumerate(chosen, 1)))},
+        most_places=MAX_PLACES,
         groups=[(group, [charts.chart(group, "seconds"), charts.chart(group, "samples")]) for group in groups],
         bars=charts.bars,
         cell=_cell,
     )
 
 
-def _chosen(findings: Sequence[Finding]) -> list[Finding]:
+def _chosen(found: Sequence[Kind]) -> list[Kind]:
     """At most `MAX_FINDINGS` in their order; of more, the first of every rule, then the second, and so on."""
     seen: Counter[str] = Counter()
     ranks = []
-    for at, finding in enumerate(findings):
-        ranks.append((seen[finding.rule], at))
-        seen[finding.rule] += 1
-    return [findings[at] for at in sorted(at for _, at in sorted(ranks)[:MAX_FINDINGS])]
+    for at, kind in enumerate(found):
+        ranks.append((seen[kind.first.rule], at))
+        seen[kind.first.rule] += 1
+    return [found[at] for at in sorted(at for _, at in sorted(ranks)[:MAX_FINDINGS])]
 
 
 def _cell(value: Any) -> Markup:

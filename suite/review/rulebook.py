@@ -7,12 +7,19 @@ from functools import cache
 from pathlib import Path
 
 RULES_MD = Path(__file__).resolve().parent.parent.parent / "rules.md"
-_RULE = re.compile(r"^\*\*(?P<id>[a-z]+\.\d+)\*\*(?P<text>.*?)`machine: (?:yes|no)`$", re.M | re.S)
+_RULE = re.compile(r"^\*\*(?P<id>[a-z]+\.\d+)\*\*(?P<text>.*?)`machine: (?P<machine>yes|no)`$", re.M | re.S)
+
+
+def rule_texts() -> dict[str, str]:
+    """What each rule says and why, by its id, as one line of plain text; empty where rules.md is not installed."""
+    return {rule["id"]: " ".join(rule["text"].split()) for rule in _rules()}
+
+
+def for_people() -> list[str]:
+    """The ids of the rules that no machine checks."""
+    return [rule["id"] for rule in _rules() if rule["machine"] == "no"]
 
 
 @cache
-def rule_texts() -> dict[str, str]:
-    """What each rule says and why, by its id, as one line of plain text; empty where rules.md is not installed."""
-    if not RULES_MD.exists():
-        return {}
-    return {rule["id"]: " ".join(rule["text"].split()) for rule in _RULE.finditer(RULES_MD.read_text())}
+def _rules() -> tuple[re.Match[str], ...]:
+    return tuple(_RULE.finditer(RULES_MD.read_text())) if RULES_MD.exists() else ()

@@ -10,12 +10,14 @@ from rich.text import Text
 
 from suite.record.scoring import mean_of
 from suite.record.summary import format_cost, format_count, format_energy, format_restarts, format_seconds
+from suite.review.kinds import kinds
 from suite.review.model import SUITE, Report
 from suite.rules.finding import Verdict
 from suite.rules.verdict import ResultReview, RunReview
 
 STYLES = {"pass": "green", "fail": "red", "error": "magenta", "note": "cyan", "waived": "yellow"}
 MAX_ROWS = 20  # of one rule in the table
+MAX_PLACES = 4  # of one row
 MAX_LINES = 100  # of runs
 
 
@@ -44,6 +46,8 @@ def show(console: Console, report: Report) -> None:
             console.print(_result(result), soft_wrap=True)
     if not report.results:
         _others(console, report)
+    if report.verdict == "pass":
+        console.print(f"not checked: {'; '.join(report.not_checked)}", soft_wrap=True)
     line = Text(f"{report.verdict.upper()}: {said(report)}", STYLES[report.verdict])
     if report.converged is not None:
         line.append("; converged: yes" if report.converged else "; converged: no, the target was not reached")
@@ -53,27 +57,31 @@ def show(console: Console, report: Report) -> None:
 
 
 def _findings(report: Report) -> Table:
-    """The findings; of a rule with many only the first. Text objects keep what a submission holds from being markup."""
+    """The findings by kind; of a rule with many only the first. Text objects keep what a submission holds from being
+    markup.
+    """
     table = Table("rule", "file:line", "what", show_lines=True)
     seen: Counter[str] = Counter()
-    for finding in report.findings:
-        seen[finding.rule] += 1
-        if seen[finding.rule] > MAX_ROWS:
+    for kind in kinds(report):
+        first = kind.first
+        seen[first.rule] += 1
+        if seen[first.rule] > MAX_ROWS:
             continue
-        waiver = report.waived.get(finding)
-        entries = [(name, getattr(finding, name)) for name in ("expected", "found", "mend")]
-        if waiver:
-            entries.append(("waived", f"{waiver.reason} ({waiver.reviewer}, {waiver.date})"))
+        entries = [("expected", first.expected), ("found", kind.found), ("mend", first.mend)]
+        if kind.waiver:
+            entries.append(("waived", f"{kind.waiver.reason} ({kind.waiver.reviewer}, {kind.waiver.date})"))
         what = Text()
         for name, text in entries:
             what.append("\n" if what else "").append(f"{name:>8}  ", style="dim").append(text)
-        where = finding.file if finding.line is None else f"{finding.file}:{finding.line}"
-        marked = "waived" if waiver else finding.severity
-        rule = Text(f"{finding.rule}\n").append(marked, style=STYLES[marked])
-        table.add_row(rule, Text(where, overflow="fold"), what)
+        places = kind.places
+        more = [f"and {len(places) - MAX_PLACES:,} more places"] if len(places) > MAX_PLACES else []
+        marked = "waived" if kind.waiver else first.severity
+        rule = Text(f"{first.rule}\n").append(marked, style=STYLES[marked])
+        rule.append(f"\n{kind.count:,} times" if kind.count > 1 else "")
+        table.add_row(rule, Text("\n".join(places[:MAX_PLACES] + more), overflow="fold"), what)
     for name, count in seen.items():
         if count > MAX_ROWS:
-            table.add_row(name, "", f"{count - MAX_ROWS} more findings of this rule: --json lists all")
+            table.add_row(name, "", f"{count - MAX_ROWS} more kinds of finding of this rule: --json lists all")
     return table
 
 
@@ -111,10 +119,15 @@ def _result(result: ResultReview) -> Text:
 
 def _others(console: Console, report: Report) -> None:
     """The scores and logs of another ruleset."""
+    table = Table("result", "benchmark", "division", caption="minutes: the olympic mean, as submitted")
+    for name in ("logs", "comply", "minutes"):
+        table.add_column(name, justify="right")
     for score in report.scores[:MAX_LINES]:
-        facts = ((name, value) for name, value in score.items() if name != "path" and not isinstance(value, list))
-        said = ", ".join(f"{name} {plain(value)}" for name, value in facts if value is not None)
-        console.print(Text(f"{score['path']}  {said}"), soft_wrap=True)
+        asked = f" of {score['needed']}" if score["needed"] else ""
+        minutes = "none" if score["minutes"] is None else f"{score['minutes']:.3f}"
+        named = (Text(plain(score[name]), overflow="fold") for name in ("path", "benchmark", "division"))
+        table.add_row(*named, f"{score['logs']}{asked}", plain(score["compliant"]), minutes)
+    console.print(table)
     if len(report.scores) > MAX_LINES:
         console.print(f"{len(report.scores) - MAX_LINES} more results: --json lists all")
     count = Counter(log.verdict for log in report.logs)

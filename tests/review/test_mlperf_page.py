@@ -33,8 +33,8 @@ def test_findings_of_another_ruleset_are_text_as_well(tmp_path, monkeypatch, cap
 
 
 def test_page_that_is_bounded_shows_every_rule(tmp_path, monkeypatch):
-    findings = [Finding("log.txt", at, "a", "b", "c", rule="flood") for at in range(1, 3001)]
-    findings += [Finding("log.txt", at, "a", "b", "c", rule="rare") for at in (7, 8)]
+    findings = [Finding("log.txt", at, f"a{at}", "b", "c", rule="flood") for at in range(1, 3001)]
+    findings += [Finding("log.txt", at, f"a{at}", "b", "c", rule="rare") for at in (7, 8)]
     stand_in(monkeypatch, findings)
     (tmp_path / "log.txt").write_text("")
     page = page_of(tmp_path / "log.txt", tmp_path, "--ruleset", "mlperf-5.1")
