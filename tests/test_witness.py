@@ -39,7 +39,7 @@ def ended(tmp_path_factory, authority):
     with serving(lambda query: (200, authority.reply(query))) as url:
         done = eighth(folder, "run", *RUN, "seed=1", f"witness={url}", "out=evidence")
     assert done.returncode == 0, done.stderr
-    assert "no time-stamp" not in done.stdout
+    assert "not witnessed" not in done.stdout
     return folder / "evidence"
 
 
@@ -83,7 +83,7 @@ def test_a_witness_that_fails_is_a_note_and_one_line(answer, tmp_path, authority
             url = "http://127.0.0.1:9/"
         done = eighth(tmp_path, "run", *RUN, "seed=1", f"witness={url}", "out=evidence")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("no time-stamp of 127.0.0.1: ") == 1
+    assert done.stdout.count("not witnessed by 127.0.0.1: ") == 1
     assert had(tmp_path / "evidence") == ([False, False], [False, False])
     assert found(tmp_path / "evidence", authority) == ("pass", ["none", "none"])
 

@@ -59,7 +59,7 @@ class Terminal:
         elif line.key == ENVIRONMENT and line.value == "noisy":
             self._say("noisy machine: " + "; ".join(line.metadata["reasons"]), style="yellow")
         elif line.key == WITNESS and line.metadata["problems"]:
-            self._say(f"no time-stamp of {line.value}: " + "; ".join(line.metadata["problems"]), style="yellow")
+            self._say(f"not witnessed by {line.value}: " + "; ".join(line.metadata["problems"]), style="yellow")
         elif line.key == keys.EVAL_ACCURACY:
             self._say(self._progress(line.metadata["samples_count"], None))
 
