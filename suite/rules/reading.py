@@ -128,7 +128,8 @@ class Evidence:
     def release(self) -> None:
         """Let go of what the checks of one run alone need: samples, predictions, and the bytes of what was parsed."""
         self.samples = self.predictions = None
-        self.contents = {name: content for name, content in self.contents.items() if name in (CONFIG, SYSTEM)}
+        for name in (LOG, POWER, PREDICTIONS, MANIFEST):
+            self.contents.pop(name, None)
 
     def _survey(self, folder: Path) -> None:
         kept = 0

@@ -59,7 +59,7 @@ def test_what_the_checks_of_one_run_needed_is_let_go(run):
     assert made.samples
     assert made.predictions
     made.release()
-    assert (made.samples, made.predictions, set(made.contents)) == (None, None, {"config.yaml", "system.json"})
+    assert (made.samples, made.predictions, set(made.contents)) == (None, None, {evidence.CONFIG, evidence.SYSTEM})
     assert made.intact(evidence.LOG, evidence.POWER, evidence.PREDICTIONS)
 
 
