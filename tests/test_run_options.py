@@ -10,6 +10,7 @@ import reference_impls
 import tasks
 from suite.config import folder
 from suite.errors import UserError
+from suite.run import obstacles
 from suite.run.__main__ import main
 from tests.command import ENVIRONMENT, eighth
 from tests.eighth_task import install
@@ -154,6 +155,12 @@ def test_refuses_a_machine_that_is_not_the_system(tmp_path):
     assert done.returncode == 2
     assert re.search(r"hw=toaster asks for 2 .*Heating Coil.* hw=cpu", done.stderr)
     assert not (tmp_path / "runs").exists()
+
+
+def test_refuses_a_clock_that_was_never_set(here, monkeypatch):
+    monkeypatch.setattr(obstacles.time, "time", lambda: 1000.0)
+    with pytest.raises(UserError, match="clock says 1970-01-01, before the suite was written: set it"):
+        main([*RUN, "seed=5"])
 
 
 def test_help_lists_tasks_scales_and_systems(here, capsys):

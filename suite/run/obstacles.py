@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 from suite.config.plan import Plan
 from suite.harness.implementation import accelerators
 from suite.measure.machine import Machine, mismatch
+from suite.record.mllog import EARLIEST_MS
 from suite.store.packages import lacking
 
 
@@ -25,4 +28,15 @@ def anywhere(made: Plan) -> str | None:
 
 def here(made: Plan, found: Machine) -> list[str]:
     """Why this machine cannot run the plan; empty if it can."""
-    return [why for why in (mismatch(made.system, found), lacking(made.benchmark.task, made.framework)) if why]
+    reasons = (mismatch(made.system, found), lacking(made.benchmark.task, made.framework), _unset_clock())
+    return [why for why in reasons if why]
+
+
+def _unset_clock() -> str | None:
+    """Why no review would take the time for that of a run, as on a machine that has not asked for the time yet."""
+    now = time.time()
+    if now * 1000 >= EARLIEST_MS:
+        return None
+    return (
+        f"this machine's clock says {time.strftime('%Y-%m-%d', time.gmtime(now))}, before the suite was written: set it"
+    )
