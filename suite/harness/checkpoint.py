@@ -24,7 +24,7 @@ SHARE = 0.01  # of a run's time, at most, for writing checkpoints
 class Checkpoints:
     """Writes a run's checkpoints as often as `SHARE` allows: at the first occasion, then at each that is paid for.
 
-    With `keep` the state at each evaluation is kept as well, whatever that takes.
+    With `keep` the initial state and that at each evaluation are kept as well, whatever that takes.
     """
 
     folder: Path
@@ -43,8 +43,8 @@ class Checkpoints:
         """Save the state after `samples` samples."""
         states.write(self.folder / CHECKPOINT, state, samples)
 
-    def evaluated(self, state: Mapping[str, np.ndarray], samples: int) -> str:
-        """The sum of the state at an evaluation, which is kept if it is to be."""
+    def logged(self, state: Mapping[str, np.ndarray], samples: int) -> str:
+        """The sum of a state, the initial one or that at an evaluation, for the log; it is kept if it is to be."""
         if self.keep:
             path = states.path_of(self.folder, samples)
             path.parent.mkdir(exist_ok=True)

@@ -104,7 +104,7 @@ class Loop:
         self.log.start(keys.EVAL_START, samples_count=samples)
         state = self.implementation.state_dict()
         with ThreadPoolExecutor(1) as beside:
-            state_sha256 = beside.submit(self.checkpoints.evaluated, state, samples)
+            state_sha256 = beside.submit(self.checkpoints.logged, state, samples)
             predictions = self.implementation.predict(self.data)
         try:
             sha256 = write_predictions(self.folder / PREDICTIONS, predictions)

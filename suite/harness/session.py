@@ -19,6 +19,7 @@ from suite.config.plan import Plan
 from suite.errors import BrokenContract, UserError
 from suite.harness import checkpoint, contract
 from suite.harness.cache import clear_cache
+from suite.harness.checkpoint import Checkpoints
 from suite.harness.implementation import Device, ImplementationModule
 from suite.harness.interrupt import Interrupted, interruptible
 from suite.harness.loop import Loop
@@ -32,7 +33,6 @@ from suite.measure.sampler import Sampler
 from suite.record import evidence, system
 from suite.record.mllog import Line, Log, is_interrupt, run_stop, since_restart
 from suite.record.parsing import differences
-from suite.record.states import state_sha256
 from suite.record.summary import Summary, summarise
 from suite.record.terminal import Terminal
 from suite.record.tracking import Follower
@@ -187,11 +187,12 @@ class _Run:
 
     def initial(self, state: Mapping[str, np.ndarray]) -> None:
         """Log the sum of the state that each attempt begins from; make sure that there is room for states."""
-        if not self.log.has(keys.RUN_START):
-            self.log.event(STATE, state_sha256(state), samples_count=0)
         plan = self.session.plan
-        kept = checkpoint.evaluations(plan.benchmark) if plan.checkpoints == "keep" else 0
-        checkpoint.reserve(self.folder, state, kept)
+        keep = plan.checkpoints == "keep"
+        checkpoint.reserve(self.folder, state, 1 + checkpoint.evaluations(plan.benchmark) if keep else 0)
+        if not self.log.has(keys.RUN_START):
+            checkpoints = Checkpoints(self.folder, keep)
+            self.log.event(STATE, checkpoints.logged(state, 0), samples_count=0)
 
     def restart(self) -> tuple[dict[str, np.ndarray], int] | None:
         """Log that the run goes on, and return the last checkpoint's state and samples if there is one."""

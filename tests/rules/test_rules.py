@@ -8,6 +8,7 @@ import pytest
 from mlperf_logging.mllog import constants as keys
 
 from suite import config
+from suite.audit.comparing import AUDIT
 from suite.config.models import Range
 from suite.measure.machine import resolve
 from suite.rules import reading
@@ -97,7 +98,7 @@ def test_each_check_has_a_mutant():
 def test_rules_md_and_the_checks_name_the_same_rules():
     rules = re.findall(r"^\*\*([a-z]+\.\d+)\*\* .*?`machine: (yes|no)`$", RULES_MD.read_text(), re.M | re.S)
     assert len(rules) == len({rule for rule, _ in rules}) == RULES_MD.read_text().count("\n**")
-    registries = (RUN, RESULT, PACKAGE, FOLDERS, SEALED, WAIVERS)
+    registries = (AUDIT, RUN, RESULT, PACKAGE, FOLDERS, SEALED, WAIVERS)
     assert {rule for rule, machine in rules if machine == "yes"} == {r for each in registries for r in each.by_rule}
 
 

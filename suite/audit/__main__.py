@@ -1,0 +1,133 @@
+"""`python -m suite.audit`: train a part of a run again, and hold the run to it. `--help` explains the options."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import get_args
+
+from rich.console import Console
+
+from suite import config
+from suite.audit import drawing, showing
+from suite.audit.auditing import Asked, Audited, Plan, audit, planned
+from suite.config.models import Precision
+from suite.errors import OneLineParser, UserError, command, unknown
+from suite.record.summary import format_count
+from suite.review import archive
+from suite.review.model import report
+from suite.review.progress import bar
+
+EXIT_CODES = {"pass": 0, "fail": 1, "error": 2}
+OPTIONS = ("blocks", "draw", "run_code", "isolated", "states", "framework", "precision")
+
+EPILOG = """\
+PATH is the evidence of a run, of a result, or a package with several; or one of these as .zip or .tar (.gz, .bz2, .xz).
+Of each result some blocks (from one evaluation to the next) are drawn, trained again with the implementation that the
+evidence names, and compared: the state bit for bit on a machine like the run's, else within a distance; the predictions
+and metric of that state, the loss, the time. The initial state of every run is built again from its seed.
+
+  run_code=true      run the implementation, which is a stranger's code, in a process without network that can write to
+                     a temporary folder only; without it the audit prints what it would run, and ends
+  isolated=true      this machine as a whole is isolated: run the code where such a process cannot be made
+  blocks=N           of each result; default: 2
+  draw=HEX           draw the blocks that an audit has drawn before, which prints this; default: new entropy
+  states=FOLDER      where the states lie that the runs kept (checkpoints=keep), below it as in PATH; default: in PATH;
+                     without them training begins at the seed, and only the same bits will do
+  framework=NAME     train in another framework than the run did
+  precision=NAME     train in another precision than the run did
+  data_dir=FOLDER    where datasets lie; default: $SUITE_DATA, else the user's cache folder
+
+Exit code: 0 trained again as claimed, 1 not, or the review fails, 2 it could not be told, or a mistake in the command.
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Audit what the command line `argv` names, print what was found and return the exit code."""
+    args = _arguments(argv)
+    path, options = Path(args.words[0]), args.options
+    asked = Asked(
+        blocks=_number(options.get("blocks", "2")),
+        entropy=options.get("draw") or drawing.fresh(),
+        framework=_one_of("framework", options.get("framework"), config.names("framework")),
+        precision=_one_of("precision", options.get("precision"), get_args(Precision)),
+        states=Path(options["states"]) if "states" in options else None,
+        isolated=_flag("isolated", options.get("isolated", "false")),
+        data_dir=args.data_dir,
+    )
+    if asked.states is not None and not asked.states.is_dir():
+        raise UserError(f"states={asked.states}: no such folder")
+    console = Console(highlight=False, stderr=args.json)
+    with _opened(path) as root:
+        with bar(args.json) as progress:
+            reviewed = report(root, subject=path.resolve().name, data_dir=args.data_dir, progress=progress)
+        if reviewed.verdict != "pass":
+            count = format_count(reviewed.counted(reviewed.verdict), "finding")
+            said = f"its review has {count} of severity {reviewed.verdict}"
+            if args.json:
+                print(json.dumps({"verdict": reviewed.verdict, "error": said, "findings": [], "blocks": []}))
+            console.print(f"{reviewed.verdict.upper()}: {said}, and is not audited; suite review {path} lists them")
+            return EXIT_CODES[reviewed.verdict]
+        plan = planned(root, asked)
+        showing.plan(console, plan, asked)
+        if not _flag("run_code", options.get("run_code", "false")):
+            raise UserError("nothing was run: say run_code=true where this code may be run, see suite audit --help")
+        made = _audited(root, plan, asked, console)
+    if args.json:
+        print(json.dumps(showing.as_json(made, asked), indent=1))
+    else:
+        showing.show(console, made, asked)
+    return EXIT_CODES[made.verdict]
+
+
+def _audited(root: Path, plan: Plan, asked: Asked, console: Console) -> Audited:
+    with console.status("training again") as status:
+        return audit(root, plan, asked, lambda text: status.update(text))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Path]:
+    if archive.is_archive(path):
+        with archive.unpacked(path) as folder:
+            yield folder
+    elif path.is_dir():
+        yield path.resolve()
+    else:
+        raise UserError(f"cannot audit {path}: no such folder or archive")
+
+
+def _arguments(argv: list[str]) -> argparse.Namespace:
+    parser = OneLineParser(
+        prog="suite audit", description="Train a part of a run again, and hold the run to it.", epilog=EPILOG
+    )
+    parser.add_words("PATH", "what to audit")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    args = parser.parse_words(argv, OPTIONS)
+    if len(args.words) != 1:
+        raise UserError(f"{len(args.words)} folders given: name one. See suite audit --help.")
+    return args
+
+
+def _flag(name: str, value: str) -> bool:
+    if value not in ("true", "false"):
+        raise UserError(f"{name}={value} is neither true nor false")
+    return value == "true"
+
+
+def _number(value: str) -> int:
+    if not value.isascii() or not value.isdigit() or not 1 <= int(value[:6]) <= 1000:
+        raise UserError(f"blocks={value} is not a whole number from 1 to 1000")
+    return int(value)
+
+
+def _one_of(name: str, value: str | None, allowed: tuple[str, ...] | list[str]) -> str | None:
+    if value is not None and value not in allowed:
+        raise unknown(name, value, allowed)
+    return value
+
+
+if __name__ == "__main__":
+    command(main)

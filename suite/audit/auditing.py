@@ -1,0 +1,192 @@
+"""An audit from the evidence to the findings: what is drawn, what it is trained with, and what comes of it."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from suite.audit import comparing, drawing
+from suite.audit.code import Code, code
+from suite.audit.comparing import AUDIT, Compared
+from suite.audit.likeness import unlike
+from suite.audit.process import Failed
+from suite.audit.replaying import Means, NotLogged, initial_state, kept_initial, replay
+from suite.audit.subject import Claim, Run, run_of
+from suite.config.models import Benchmark
+from suite.errors import UserError, shown
+from suite.measure import noise
+from suite.measure.machine import Machine, detect
+from suite.record.evidence import LOG
+from suite.record.states import state_sha256
+from suite.record.system import ROOT, versions
+from suite.rules.finding import Finding, Verdict, verdict_of
+from suite.rules.reading import Evidence
+from suite.rules.submission import Result, Submission, survey
+from suite.store import files
+from suite.store.arrays import prepared
+from suite.store.sums import cache_dir
+from suite.store.task import load_task
+
+_TRAIN = "see that the code that the run names, and its packages, are those that made it"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the auditor asks for; see `suite.audit.__main__`."""
+
+    blocks: int
+    entropy: str
+    framework: str | None = None
+    precision: str | None = None
+    states: Path | None = None
+    isolated: bool = False
+    data_dir: str | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """Of one result: its runs, the blocks that were drawn, and the code that they are trained with."""
+
+    benchmark: Benchmark
+    runs: tuple[Run, ...]
+    drawn: tuple[tuple[Run, Claim], ...]
+    code: Code
+
+    @property
+    def blocks(self) -> int:
+        """The blocks that there are."""
+        return sum(len(run.claims) for run in self.runs)
+
+
+Plan = Sequence[Part]
+
+
+@dataclass
+class Audited:
+    """What was found. `failed` are the blocks that could not be trained again."""
+
+    plan: Plan
+    findings: list[Finding] = field(default_factory=list)
+    compared: list[Compared] = field(default_factory=list)
+    failed: int = 0
+    initial: int = 0
+
+    @property
+    def verdict(self) -> Verdict:
+        """What follows from the findings."""
+        return verdict_of(self.findings)
+
+
+def planned(root: Path, asked: Asked) -> Plan:
+    """What is audited of the evidence below `root`. Raises UserError where nothing can be."""
+    submission = survey(root)
+    parts = [part for result in submission.results if (part := _part(root, submission, result, asked))]
+    if not parts:
+        raise UserError(
+            f"{shown(root.name)}: no run logs the sums of its states (rule audit.1): its runs cannot be trained again "
+            "in part"
+        )
+    return parts
+
+
+def _part(root: Path, submission: Submission, result: Result, asked: Asked) -> Part | None:
+    made = []
+    for label in result.runs:
+        folder = root / result.path / label
+        run = run_of(Evidence.read(folder, label, asked.data_dir), folder, result.path, asked.states)
+        if run and run.initial_sha256:
+            made.append(run)
+    if not made:
+        return None
+    sealed = submission.package_of(result.path)
+    package = sealed if sealed in submission.sealed else None
+    blocks = [(run, claim) for run in made for claim in run.claims]
+    drawn = drawing.draw(blocks, asked.blocks, asked.entropy)
+    return Part(made[0].benchmark, tuple(made), tuple(drawn), code(made[0], root, result.path, package))
+
+
+def audit(root: Path, plan: Plan, asked: Asked, tell: Callable[[str], object]) -> Audited:
+    """Train what was planned; `tell` is given each step in words. Raises UserError for data that is not at hand."""
+    made, machine, software = Audited(plan), detect(), versions()
+    hidden = None if asked.isolated else _hidden(root, asked)
+    for part in plan:
+        task = load_task(part.benchmark.task)
+        data = prepared(part.benchmark, task, asked.data_dir)
+        with tempfile.TemporaryDirectory(prefix="suite-audit-code-") as name:
+            folder = part.code.install(Path(name))
+            for run in part.runs:
+                _, kind, _, _ = run.configuration
+                gpu = kind in ("gpu", "cuda") and bool(machine.accelerators)
+                kinds = "gpu" if gpu else "cpu"
+                means = Means(folder, task, data, kinds, asked.framework, asked.precision, hidden)
+                _run(made, run, [claim for of, claim in part.drawn if of is run], means, machine, software, tell)
+    return made
+
+
+def _run(
+    made: Audited,
+    run: Run,
+    claims: Sequence[Claim],
+    means: Means,
+    machine: Machine,
+    software: Mapping[str, str],
+    tell: Callable[[str], object],
+) -> None:
+    differences = unlike(run, means, machine, software)
+    made.initial += 1
+    if not claims:
+        tell(f"{run.label}: building its initial state")
+        try:
+            found, kept = initial_state(run, means), kept_initial(run)
+        except Failed as error:
+            made.findings.append(_failure(run, None, error))
+            return
+        if state_sha256(found) != run.initial_sha256:
+            made.findings += _labelled(run, comparing.initial(run.initial_sha256, found, kept, differences))
+    for claim in claims:
+        tell(f"{run.label}: training from {claim.before:,} to {claim.after:,} samples")
+        quiet = noise.before(machine)
+        try:
+            compared = Compared(replay(run, claim, means), differences, quiet.reasons)
+        except Failed as error:
+            made.findings.append(_failure(run, claim, error))
+            made.failed += 1
+            continue
+        made.compared.append(compared)
+        made.findings += AUDIT.findings(compared, run.label)
+
+
+def _labelled(run: Run, findings: Iterator[Finding]) -> Iterator[Finding]:
+    for each in findings:
+        file = f"{run.label}/{each.file}" if run.label else each.file
+        yield Finding(
+            shown(file), each.line, shown(each.expected), shown(each.found), each.mend, each.severity, rule="audit.3"
+        )
+
+
+def _failure(run: Run, claim: Claim | None, error: Failed) -> Finding:
+    """What is said where training again did not come to an end, or kept states are not the logged ones."""
+    line, what = (claim.line, f"training to {claim.after} samples") if claim else (None, "building its initial state")
+    not_logged = isinstance(error, NotLogged)
+    return Finding(
+        shown(f"{run.label}/{LOG}" if run.label else LOG),
+        line,
+        "the states whose sums the log has" if not_logged else what,
+        shown(str(error)),
+        "submit the states as the suite kept them" if not_logged else _TRAIN,
+        "fail" if not_logged else "error",
+        rule="audit.4",
+    )
+
+
+def _hidden(root: Path, asked: Asked) -> list[Path]:
+    """The folders that a stranger's code shall not see: data with its answers, and the evidence itself."""
+    needed = [Path(each).resolve() for each in (ROOT, sys.prefix, sys.base_prefix, np.__file__, tempfile.gettempdir())]
+    folders = [each.resolve() for each in (root, files.root(asked.data_dir), cache_dir()) if each.is_dir()]
+    found = [each for each in folders if not any(path.is_relative_to(each) for path in needed)]
+    return [each for each in found if not any(each != other and each.is_relative_to(other) for other in found)]

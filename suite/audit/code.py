@@ -1,0 +1,101 @@
+"""The implementation that a run was trained with, put into a folder of its own: nothing else of a submission runs."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from suite.audit.subject import Run
+from suite.errors import UserError
+from suite.record.parsing import MalformedError
+from suite.record.system import ROOT, git_output
+from suite.rules.reading import entries
+from suite.rules.seals import Seal
+from suite.store.disk import UnsafeFile, read_safely
+
+MAX_BYTES = 4 << 20  # of a file of code
+MAX_FILES = 1000
+SUFFIXES = (".py", ".txt", ".json", ".yaml")
+
+
+@dataclass(frozen=True)
+class Code:
+    """Files by their path in the project, where they come from, and what the auditor should know of that."""
+
+    source: str
+    files: dict[str, bytes]
+    remark: str = ""
+
+    def install(self, folder: Path) -> Path:
+        """Write the files below `folder`, which is new; it is returned."""
+        for name, content in self.files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
+        for package in ("reference_impls", "tasks"):
+            (folder / package).mkdir(parents=True, exist_ok=True)
+            (folder / package / "__init__.py").touch()
+        return folder
+
+
+def code(run: Run, root: Path, result: str, package: str | None) -> Code:
+    """The code of a run of the result at `result`: that of its package; else of its git revision; else the auditor's.
+
+    `package` is the folder of the package below `root`, None where there is none. Raises UserError for a package whose
+    code cannot be read.
+    """
+    task = run.benchmark.task
+    if package is not None:
+        found = _packed(root / package, PurePosixPath(result).relative_to(package).as_posix(), task)
+        if found:
+            return found
+    revision, dirty = run.evidence.described("git", "revision"), run.evidence.described("git", "dirty")
+    if isinstance(revision, str) and revision.isalnum():
+        try:
+            names = git_output("ls-tree", "-r", "-z", "--name-only", revision, "--", "reference_impls", f"tasks/{task}")
+            wanted = _wanted(names.decode().split("\0"), task)
+            files = {name: git_output("show", f"{revision}:{name}") for name in wanted}
+            remark = "the run had changes that no revision holds" if dirty else ""
+            return Code(f"git revision {revision[:12]}", files, remark)
+        except (OSError, ValueError, subprocess.SubprocessError):
+            pass
+    wanted = _wanted((path.relative_to(ROOT).as_posix() for path in _here(task)), task)
+    why = "its revision is not in this repository" if revision else "the run names no revision"
+    return Code("this copy of the suite", {name: (ROOT / name).read_bytes() for name in wanted}, why)
+
+
+def _packed(package: Path, result: str, task: str) -> Code | None:
+    """The code that a package brings for a result."""
+    try:
+        entry = next((each for each in Seal.read(package).results if each.get("path") == result), {})
+    except (MalformedError, UnsafeFile, OSError) as error:
+        raise UserError(f"{package.name}: its seal cannot be read ({error})") from error
+    at = entry.get("implementation")
+    if not isinstance(at, str) or PurePosixPath(at).parts[:1] != ("benchmarks",) or ".." in PurePosixPath(at).parts:
+        return None
+    if any((package / parent).is_symlink() for parent in (*PurePosixPath(at).parents, PurePosixPath(at))):
+        raise UserError(f"{package.name}: {at} is a link")
+    names = [path for path, odd in entries(package / at) if not odd and not (package / at / path).is_dir()]
+    try:
+        files = {name: read_safely(package / at / name, MAX_BYTES) for name in _wanted(names, task)}
+    except (UnsafeFile, OSError) as error:
+        raise UserError(f"{package.name}: {at} cannot be read ({error})") from error
+    return Code(f"{package.name}/{at}", files) if files else None
+
+
+def _wanted(names: Iterable[str], task: str) -> list[str]:
+    """Of the names those that an implementation of `task` needs: its own, those that all share, and the task's."""
+    found = []
+    for name in names:
+        top, _, rest = name.partition("/")
+        shared = top == "reference_impls" and (rest.startswith(f"{task}/") or "/" not in rest)
+        if (shared or (top == "tasks" and rest.startswith(f"{task}/"))) and name.endswith(SUFFIXES):
+            found.append(name)
+    if len(found) > MAX_FILES:
+        raise UserError(f"an implementation of more than {MAX_FILES} files")
+    return sorted(found)
+
+
+def _here(task: str) -> Iterable[Path]:
+    return [*(ROOT / "reference_impls").rglob("*"), *(ROOT / "tasks" / task).rglob("*")]

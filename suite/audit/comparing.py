@@ -1,0 +1,205 @@
+"""Checks of the chapter "Audit" that need the training: a block as it was trained again, held to what its run claims.
+
+The bounds were found with honest runs on other thread counts, precisions and frameworks, and with learning rates that
+were lowered; `docs/reviewing.md` has the figures.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from suite.audit.replaying import Replay
+from suite.record.evidence import LOG, PREDICTIONS
+from suite.record.parsing import close, number
+from suite.record.states import State, state_sha256
+from suite.rules.finding import Checks, Finding
+
+MAX_INITIAL = 1e-4  # of the initial state's norm: rounding of what is drawn
+MAX_DISTANCE = 0.55  # of the block's way; two rounded trajectories part, but stay nearer than this
+MAX_STRETCH = 0.01  # how much longer or shorter the way may be
+MAX_METRIC = 0.005  # of the metric, or of 1 where it is smaller: predictions of one state, rounded otherwise
+MAX_OTHERS = 0.02  # of the last evaluation's predictions: of one state, rounded otherwise
+SLOWER, MUCH_SLOWER = 1.5, 3.0  # than claimed, on the same kind of system: noted, and not believed
+LEAST_S = 0.5  # a block that takes less says nothing of the speed
+
+_TRAIN = "submit what the suite's training made, with the code that the run names"
+_STATES = "ask the submitter for the states, and give them: states=FOLDER"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A replay, why the auditor's machine cannot give the same bits (nothing if it can), and what disturbed it."""
+
+    replay: Replay
+    unlike: tuple[str, ...]
+    noise: tuple[str, ...] = ()
+
+    @property
+    def exact(self) -> bool:
+        """Whether the auditor's state is the claimed one, bit for bit."""
+        return state_sha256(self.replay.after) == self.replay.claim.after_sha256
+
+    @property
+    def way(self) -> Way | None:
+        """How far the two states are apart; None where the run's states before and after are not both at hand."""
+        made = self.replay
+        if made.kept is None or made.begin != made.claim.before:
+            return None
+        return way(made.before, made.kept, made.after)
+
+
+@dataclass(frozen=True)
+class Way:
+    """Two trainings from one state, of their floating-point arrays.
+
+    `distance` is the Euclidean distance of their ends over the length of the first one's way, all elements together.
+    `stretch` is how much longer the second one's way is than the first one's: of all elements together, or of the
+    array whose stretch is the median, whichever is nearer to none. Rounding turns a way and hardly changes its length;
+    another learning rate changes it.
+    """
+
+    distance: float
+    stretch: float
+
+
+def way(before: State, claimed: State, trained: State) -> Way:
+    """How the way from `before` to `trained` compares with that to `claimed`."""
+    shapes = [{name: array.shape for name, array in state.items()} for state in (before, claimed, trained)]
+    if not shapes[0] == shapes[1] == shapes[2]:
+        return Way(math.inf, math.inf)
+    names = [name for name, array in claimed.items() if array.dtype.kind == "f"]
+    moved = [name for name in names if _norm(before, claimed, [name]) > 0]
+    claims = _norm(before, claimed, names)
+    if not moved or not math.isfinite(claims):
+        return Way(math.inf, math.inf)
+    stretches = [_norm(before, trained, [name]) / _norm(before, claimed, [name]) - 1 for name in moved]
+    whole, median = _norm(before, trained, names) / claims - 1, float(np.median(stretches))
+    return Way(_norm(claimed, trained, names) / claims, min(whole, median, key=abs))
+
+
+def _norm(a: State, b: State | None, names: Iterable[str]) -> float:
+    """The Euclidean norm of the arrays `names` of `a`, less those of `b`."""
+    ours = ((a[name].astype(np.float64), b[name].astype(np.float64) if b else 0.0) for name in names)
+    return math.sqrt(sum(float(np.sum(np.square(each - other))) for each, other in ours))
+
+
+AUDIT: Checks[Compared] = Checks()
+
+
+@AUDIT.rule("audit.3")
+def begins_as_its_seed(block: Compared) -> Iterator[Finding]:
+    """Training began from the state that the seed gives."""
+    made = block.replay
+    found = state_sha256(made.initial)
+    if found != made.run.initial_sha256:
+        yield from initial(made.run.initial_sha256, made.initial, made.kept_initial, block.unlike)
+
+
+def initial(logged: str | None, built: State, kept: State | None, unlike: tuple[str, ...]) -> Iterator[Finding]:
+    """What is said of an initial state whose sum is not the logged one."""
+    expected, found = f"the initial state {logged}", f"the seed gives {state_sha256(built)}"
+    if kept is not None:
+        names = [name for name, array in kept.items() if array.dtype.kind == "f"]
+        alike = {n: a.shape for n, a in built.items()} == {n: a.shape for n, a in kept.items()}
+        apart = _norm(built, kept, names) / (_norm(kept, None, names) or 1.0) if alike else math.inf
+        if not apart <= MAX_INITIAL:
+            yield Finding(LOG, None, expected, f"{found}, {apart:.1g} of its size away", _TRAIN)
+    else:
+        where = f"on another machine: {', '.join(unlike)}" if unlike else "on a machine like its own"
+        yield Finding(LOG, None, expected, f"{found}, {where}", _STATES, "error")
+
+
+@AUDIT.rule("audit.4")
+def leads_to_its_state(block: Compared) -> Iterator[Finding]:
+    """Trained again, the block ends in the state that the run logged: the same bits, or near it."""
+    made = block.replay
+    line, after = made.claim.line, made.claim.after
+    if made.samples != after:
+        yield Finding(LOG, line, f"training until {after} samples", f"it stops at {made.samples}", _TRAIN)
+    elif not block.exact:
+        expected = f"the state {made.claim.after_sha256} after {after} samples"
+        found, compared = f"the training makes {state_sha256(made.after)}", block.way
+        if compared is None:
+            where = f"another machine: {', '.join(block.unlike)}" if block.unlike else "a machine like its own"
+            yield Finding(LOG, line, expected, f"{found}, on {where}", _STATES, "error")
+            return
+        told = f"{compared.distance:.2%} of the block's way from it, on a way {abs(compared.stretch):.2%} "
+        told += "longer" if compared.stretch > 0 else "shorter"
+        if not (compared.distance <= MAX_DISTANCE and abs(compared.stretch) <= MAX_STRETCH):
+            bounds = f"within {MAX_DISTANCE:.0%} of the block's way, on a way as long within {MAX_STRETCH:.0%}"
+            yield Finding(LOG, line, f"{expected}, or one {bounds}", f"{found}, {told}", _TRAIN)
+        elif not block.unlike:
+            mend = "none, where thread counts or processors differ in what system.json does not tell; else look closer"
+            yield Finding(LOG, line, expected, f"{found}, {told}, on a machine like its own", mend, "note")
+
+
+@AUDIT.rule("audit.5")
+def predicts_from_its_state(block: Compared) -> Iterator[Finding]:
+    """The logged predictions and metrics are those of the logged state. The same bits predict the same bits."""
+    made = block.replay
+    claim, predicted = made.claim, made.predicted if block.exact else made.kept_predicted
+    if predicted is None or predicted.sha256 == claim.predictions_sha256:
+        return
+    expected = f"the predictions {claim.predictions_sha256} of the state after {claim.after} samples"
+    if block.exact:
+        yield Finding(LOG, claim.line, expected, f"{predicted.sha256}, of the same state", _TRAIN)
+        return
+    for name, found in predicted.metrics.items():
+        claimed = number(claim.metrics.get(name))
+        if claimed is None and math.isnan(found):
+            continue
+        if claimed is None or not abs(found - claimed) <= MAX_METRIC * max(1.0, abs(found)):
+            yield Finding(LOG, claim.line, f"{name} {claimed}, of its state", f"its state scores {found:.9g}", _TRAIN)
+            return
+    others = None if claim.predictions is None else differing(claim.predictions, predicted.predictions)
+    if others is not None and others > MAX_OTHERS:
+        yield Finding(PREDICTIONS, None, expected, f"{others:.1%} of its state's predictions are others", _TRAIN)
+    elif not block.unlike:
+        mend = "none, where processors differ in what system.json does not tell; else look closer"
+        yield Finding(LOG, claim.line, expected, f"{predicted.sha256}, which score alike", mend, "note")
+
+
+def differing(claimed: Sequence[Any], found: Sequence[Any]) -> float:
+    """The share of predictions that differ by more than rounding may make of them."""
+    if len(claimed) != len(found):
+        return 1.0
+    return sum(not _near(one, other) for one, other in zip(claimed, found, strict=True)) / max(len(claimed), 1)
+
+
+def _near(one: Any, other: Any) -> bool:
+    """Whether two predictions are equal, their numbers that are not whole within a twentieth."""
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_near, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_near(one[name], other[name]) for name in one)
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=0.05, abs_tol=0.05)
+    return bool(one == other)
+
+
+@AUDIT.rule("audit.6")
+def loses_as_it_says(block: Compared) -> Iterator[Finding]:
+    """Where the state is the logged one, so is the loss of the step that led to it."""
+    made = block.replay
+    claimed, found = made.claim.loss, number(made.loss)
+    if block.exact and claimed is not None and not close(found, claimed):
+        yield Finding(LOG, made.claim.line, f"loss {claimed} before it", f"the training has {found}", _TRAIN)
+
+
+@AUDIT.rule("audit.7")
+def takes_its_time(block: Compared) -> Iterator[Finding]:
+    """On a machine of the same kind the block takes the time that is claimed."""
+    made = block.replay
+    claimed, found = made.claim.seconds, made.seconds
+    if claimed is None or block.unlike or found < LEAST_S or claimed * SLOWER >= found:
+        return
+    expected = f"{claimed:.3g} s for samples {made.claim.before} to {made.claim.after}"
+    told = f"{found:.3g} s here, on a machine of its kind" + (f" ({'; '.join(block.noise)})" if block.noise else "")
+    believed = claimed * MUCH_SLOWER >= found or block.noise
+    mend = "audit again on a quiet machine" if block.noise else "say what made it faster, or submit the clock's times"
+    yield Finding(LOG, made.claim.line, expected, told, mend, "note" if believed else "fail")

@@ -1,0 +1,46 @@
+"""Whether the auditor's machine can be held to the same bits as a run's: the same processors, software and threads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from suite import config
+from suite.audit.replaying import Means
+from suite.audit.subject import Run
+from suite.errors import shown
+from suite.measure.machine import Machine
+from suite.record.environment import environment
+from suite.record.parsing import same
+
+NO_MATTER = ("TF_CPP_MIN_LOG_LEVEL",)  # of the variables that a run records
+
+
+def unlike(run: Run, means: Means, machine: Machine, software: Mapping[str, str]) -> tuple[str, ...]:
+    """How `machine`, with these versions of packages, differs from the run's in what decides bits; () if nowhere."""
+    framework, kind, precision, _ = run.configuration
+    told = run.evidence.described
+    module = config.framework(framework).module if framework in config.names("framework") else framework
+    pairs: dict[str, tuple[Any, Any]] = {
+        "framework": (framework, means.framework or framework),
+        "precision": (precision, means.precision or precision),
+        "device": ("gpu" if kind in ("gpu", "cuda") else kind, means.kind),
+        "processor": (told("detected", "cpu_model"), machine.cpu_model),
+        "logical CPUs": (told("detected", "logical_cpus"), machine.logical_cpus),
+        "native bf16": (told("detected", "cpu_bf16"), machine.cpu_bf16),
+        "accelerators": (_names(told("detected", "accelerators")), [each.name for each in machine.accelerators]),
+        **{name: (told("software", name), software.get(name)) for name in (module, "numpy")},
+    }
+    if isinstance(theirs := told("environment", "variables"), dict):
+        ours = environment()
+        pairs["threads"] = (told("environment", "threads"), ours["threads"])
+        names = sorted({*theirs, *ours["variables"]}.difference(NO_MATTER))
+        pairs |= {name: (theirs.get(name), ours["variables"].get(name)) for name in names}
+    return tuple(
+        shown(f"{name} {claimed}, here {found}") for name, (claimed, found) in pairs.items() if not same(claimed, found)
+    )
+
+
+def _names(accelerators: Any) -> list[Any]:
+    found = accelerators if isinstance(accelerators, list) else []
+    return [each.get("name") if isinstance(each, dict) else each for each in found]

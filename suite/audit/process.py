@@ -1,0 +1,138 @@
+"""A process for a stranger's code, isolated and bounded, that does one job after the other and answers each."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import psutil
+
+from suite.audit.isolation import can_isolate, isolated
+from suite.errors import UserError, shown
+from suite.record.environment import environment
+from suite.record.parsing import MalformedError, json_object
+from suite.record.system import ROOT
+
+MAX_ANSWER = 64 << 10
+MAX_FILE = 8 << 30  # bytes, of a file that the process writes: of a state
+MEMORY_SHARE = 0.8  # of the machine's
+_POLL_S = 0.2
+
+
+class Failed(Exception):
+    """The process ended, hung, took too much, or said that it cannot do what it was asked to."""
+
+
+class Process:
+    """A worker in the folder `scratch`, whose implementation is that in `code`. `limit_s` bounds each answer.
+
+    `hidden` are the folders that it shall not see; None where the machine as a whole is isolated, which only its user
+    knows. Raises UserError where a process cannot be isolated.
+    """
+
+    def __init__(self, code: Path, scratch: Path, limit_s: float, hidden: Sequence[Path] | None) -> None:
+        if hidden is not None and not can_isolate():
+            raise UserError(
+                "this system cannot isolate a process (unshare and setpriv of util-linux, with user namespaces); on a "
+                "machine that is isolated as a whole, without network and without anything to lose, say isolated=true"
+            )
+        self.scratch, self.limit_s = scratch, limit_s
+        start = f"import sys; sys.path[:0] = {[str(code), str(ROOT)]!r}; from suite.audit.worker import main; main()"
+        known = {name: os.environ[name] for name in environment()["variables"]}
+        self._errors = (scratch / "stderr.txt").open("wb")
+        self._process = subprocess.Popen(
+            [*(() if hidden is None else isolated(hidden)), sys.executable, "-I", "-B", "-c", start],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            cwd=scratch,
+            env={
+                **known,
+                "PATH": os.defpath,
+                **dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME"), str(scratch)),
+                "TF_CPP_MIN_LOG_LEVEL": "2",
+            },
+            preexec_fn=_bounds,
+            start_new_session=True,
+        )
+
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout, self._errors):
+            if pipe:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+
+    def ask(self, do: str, **values: Any) -> dict[str, Any]:
+        """The answer to a job of `suite.audit.worker`. Raises Failed."""
+        assert self._process.stdin
+        try:
+            self._process.stdin.write(json.dumps({"do": do, **values}).encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise Failed(self._said(do)) from None
+        try:
+            answer = json_object(self._line(do))
+        except MalformedError as error:
+            raise Failed(f"{do}: an answer that is {error}") from error
+        if "error" in answer:
+            raise Failed(f"{do}: {shown(answer['error'])}")
+        return answer
+
+    def _line(self, do: str) -> bytes:
+        assert self._process.stdout
+        descriptor, found, until = self._process.stdout.fileno(), b"", time.monotonic() + self.limit_s
+        most = MEMORY_SHARE * psutil.virtual_memory().total
+        with selectors.DefaultSelector() as selector:
+            selector.register(descriptor, selectors.EVENT_READ)
+            while not found.endswith(b"\n"):
+                if selector.select(_POLL_S):
+                    part = os.read(descriptor, MAX_ANSWER)
+                    found += part
+                    if not part:
+                        raise Failed(self._said(do))
+                if len(found) > MAX_ANSWER:
+                    raise Failed(f"{do}: an answer of more than {MAX_ANSWER} bytes")
+                if time.monotonic() > until:
+                    raise Failed(f"{do}: no answer within {self.limit_s:.0f} s")
+                if self._memory() > most:
+                    raise Failed(f"{do}: it takes more than {MEMORY_SHARE:.0%} of the memory")
+        return found
+
+    def _memory(self) -> int:
+        """Bytes that the process and its children hold."""
+        total = 0
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(self._process.pid)
+            for each in (process, *process.children(recursive=True)):
+                with contextlib.suppress(psutil.Error):
+                    total += each.memory_info().rss
+        return total
+
+    def _said(self, do: str) -> str:
+        """How the process ended: the last line that it wrote."""
+        self._process.wait()
+        content = (self.scratch / "stderr.txt").read_bytes()[-4000:].decode(errors="replace").strip()
+        return f"{do}: it ended ({shown(content.splitlines()[-1]) if content else self._process.returncode})"
+
+
+def _bounds() -> None:
+    """In the new process: files of a bounded size, no core dump."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE, MAX_FILE))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,0 +1,215 @@
+"""One block trained again in a process of its own, and what came of it."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from suite.audit.process import Failed, Process
+from suite.audit.subject import Claim, Run
+from suite.audit.worker import EVALUATION, TRAINING
+from suite.errors import BadPrediction, BrokenContract
+from suite.harness import contract
+from suite.harness.seeds import evaluation_seed
+from suite.record import states
+from suite.record.evidence import PREDICTIONS
+from suite.record.parsing import MalformedError, decoded, json_value
+from suite.record.states import BadState, State, state_sha256
+from suite.rules.reading import LIMITS
+from suite.store.disk import UnsafeFile, read_safely
+from suite.store.task import Arrays, Task, for_run, score
+
+
+class NotLogged(Failed):
+    """A kept state is not the one whose sum the run logged."""
+
+
+MAX_STATE = 4 << 30  # bytes
+REPEATED_S = 10.0  # a block that takes less is trained three times: the first time also warms up
+
+
+@dataclass(frozen=True)
+class Means:
+    """What an audit trains with: the code, the data with its answers, and how; None stands for the run's own.
+
+    `hidden` are the folders that the process shall not see (see `Process`); `limit_s` bounds each of its steps.
+    """
+
+    code: Path
+    task: Task
+    data: Mapping[str, np.ndarray]
+    kind: str
+    framework: str | None = None
+    precision: str | None = None
+    hidden: Sequence[Path] | None = ()
+    limit_s: float = 4 * 3600.0
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What a state predicts: the sum of its predictions, these, and their metrics."""
+
+    sha256: str
+    predictions: Sequence[Any]
+    metrics: dict[str, float]
+
+
+@dataclass
+class Replay:
+    """What the auditor's machine made of a block.
+
+    `begin` is where it began: at `claim.before`, or at 0 where that state is not at hand. `before`, `after` and
+    `initial` are its own states; `kept` and `kept_initial` those that the run kept. `predicted` is of its own state,
+    `kept_predicted` of the run's. `repeats` tells whether the same block trained twice gave the same bits.
+    """
+
+    run: Run
+    claim: Claim
+    begin: int = 0
+    initial: State = field(default_factory=dict)
+    kept_initial: State | None = None
+    before: State = field(default_factory=dict)
+    after: State = field(default_factory=dict)
+    kept: State | None = None
+    samples: int = 0
+    loss: float | None = None
+    seconds: float = 0.0
+    repeats: bool | None = None
+    predicted: Predicted | None = None
+    kept_predicted: Predicted | None = None
+
+
+def initial_state(run: Run, means: Means) -> State:
+    """The state that the run's seed begins with, built on this machine. Raises Failed."""
+    with _started(run, means) as (process, folder):
+        return _saved(process, folder)
+
+
+def kept_initial(run: Run) -> State | None:
+    """The initial state that the run kept, None if there is none. Raises Failed."""
+    return _kept(run, 0, run.initial_sha256)
+
+
+def replay(run: Run, claim: Claim, means: Means) -> Replay:
+    """Train a block again. Raises Failed for code that does not do it, and for kept states that cannot be taken."""
+    made = Replay(run, claim)
+    made.kept_initial = kept_initial(run)
+    before = made.kept_initial if claim.before == 0 else _kept(run, claim.before, claim.before_sha256)
+    made.kept = _kept(run, claim.after, claim.after_sha256)
+    with _started(run, means) as (process, folder):
+        made.initial = _saved(process, folder)
+        made.begin = claim.before if before is not None else 0
+        made.before = before if before is not None else made.initial
+        passes: list[float] = []
+        while True:
+            _load(process, folder, made.before)
+            answer = process.ask("train", to=claim.after)
+            passes.append(float(answer["seconds"]))
+            state = _saved(process, folder)
+            if len(passes) > 1:
+                made.repeats = made.repeats is not False and state_sha256(state) == state_sha256(made.after)
+            made.after, made.samples, made.loss = state, int(answer["samples"]), answer["loss"]
+            enough = sum(passes) > REPEATED_S and (len(passes) > 1 or made.kept is not None)
+            if len(passes) == 3 or enough or (passes[0] > REPEATED_S and state_sha256(state) == claim.after_sha256):
+                break
+        made.seconds = min(passes)
+        data = _data(run, means)
+        _write(folder / EVALUATION, contract.evaluation_data(data))
+        made.predicted = _predicted(process, folder, run, means.task, data)
+        if made.kept is not None:
+            _load(process, folder, made.kept)
+            made.kept_predicted = _predicted(process, folder, run, means.task, data)
+    return made
+
+
+class _started:  # noqa: N801 (a context manager)
+    """A process in a new folder that has built the implementation of a run, and that folder."""
+
+    def __init__(self, run: Run, means: Means) -> None:
+        self.run, self.means = run, means
+
+    def __enter__(self) -> tuple[Process, Path]:
+        run, means = self.run, self.means
+        framework, _, precision, hyperparameters = run.configuration
+        self.folder = tempfile.TemporaryDirectory(prefix="suite-audit-")
+        at = Path(self.folder.name)
+        _write(at / TRAINING, contract.training_data(means.data))
+        self.process = Process(means.code, at, means.limit_s, means.hidden)
+        try:
+            self.process.ask(
+                "build",
+                task=run.benchmark.task,
+                scale=run.benchmark.scale,
+                framework=means.framework or framework,
+                hyperparameters=hyperparameters,
+                seed=run.seed,
+                kind=means.kind,
+                precision=means.precision or precision,
+            )
+        except Failed:
+            self.__exit__()
+            raise
+        return self.process, at
+
+    def __exit__(self, *_: object) -> None:
+        self.process.__exit__(None, None, None)
+        self.folder.cleanup()
+
+
+def _write(folder: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    folder.mkdir()
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array, allow_pickle=False)
+
+
+def _kept(run: Run, samples: int, sha256: str | None) -> State | None:
+    """The state that the run kept, None if there is none. Raises Failed for one that is not the logged one."""
+    path = run.kept(samples)
+    if path is None:
+        return None
+    try:
+        state, _ = states.read(path, MAX_STATE)
+    except (BadState, OSError) as error:
+        raise Failed(f"the state kept after {samples} samples cannot be read: {error}") from error
+    if state_sha256(state) != sha256:
+        raise NotLogged(f"the state kept after {samples} samples is not the one whose sum the log has")
+    return state
+
+
+def _load(process: Process, folder: Path, state: State) -> None:
+    states.write(folder / "given.npz", state, 0)
+    process.ask("load", state="given.npz")
+
+
+def _saved(process: Process, folder: Path) -> State:
+    process.ask("save", state="made.npz")
+    try:
+        return states.read(folder / "made.npz", MAX_STATE)[0]
+    except (BadState, OSError) as error:
+        raise Failed(f"save: {error}") from error
+
+
+def _data(run: Run, means: Means) -> Arrays:
+    """All arrays of the run, those among them that are drawn for it alone."""
+    try:
+        return for_run(run.benchmark, means.task, means.data, evaluation_seed(run.evidence.lines))
+    except (BadPrediction, BrokenContract) as error:
+        raise Failed(str(error)) from error
+
+
+def _predicted(process: Process, folder: Path, run: Run, task: Task, data: Arrays) -> Predicted:
+    """What the state predicts; the file is read as a stranger's."""
+    process.ask("predict", predictions=PREDICTIONS)
+    try:
+        content = read_safely(folder / PREDICTIONS, LIMITS[PREDICTIONS][0])
+        predictions: Sequence[Any] = [json_value(decoded(line)) for line in content.splitlines()]
+        metrics: dict[str, float] = score(run.benchmark, task, predictions, data)
+    except (UnsafeFile, OSError, MalformedError, BadPrediction, BrokenContract) as error:
+        raise Failed(f"predict: {error}") from error
+    return Predicted(hashlib.sha256(content).hexdigest(), predictions, metrics)

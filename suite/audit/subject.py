@@ -1,0 +1,119 @@
+"""What an audit can ask for: the blocks of the runs of a result, with all that the evidence says of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mlperf_logging.mllog import constants as keys
+
+from suite.config.logkeys import STATE, TRACKED
+from suite.config.models import Benchmark
+from suite.record.mllog import Line, samples_of
+from suite.record.parsing import number
+from suite.record.states import path_of
+from suite.rules.audit import sum_of
+from suite.rules.reading import Evidence
+from suite.rules.submission import join
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A block as its run tells it: the training from `before` samples, the evaluation before, to `after`.
+
+    `line` is that of the evaluation in the log; `loss` that of the last step, `seconds` the training's time; None where
+    the log does not say. `predictions` are those of the last evaluation, kept in the evidence; else None.
+    """
+
+    number: int
+    before: int
+    after: int
+    before_sha256: str | None
+    after_sha256: str | None
+    line: int
+    predictions_sha256: Any
+    predictions: Sequence[Any] | None
+    metrics: dict[str, Any]
+    loss: float | None
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that can be audited. `folder` is that of its evidence, `states` the one that may hold its states."""
+
+    label: str
+    folder: Path
+    states: Path
+    evidence: Evidence
+    benchmark: Benchmark
+    seed: int
+    initial_sha256: str | None
+    claims: tuple[Claim, ...]
+
+    def kept(self, samples: int) -> Path | None:
+        """The file of the state after `samples` samples, None if there is none. No link is followed."""
+        path = path_of(self.states, samples)
+        plain = path.is_file() and not path.is_symlink() and not path.parent.is_symlink()
+        return path if plain else None
+
+    @property
+    def configuration(self) -> tuple[str, str, str, dict[str, Any]]:
+        """Framework, kind of device, precision and hyperparameters; which the review has found to be allowed ones."""
+        told = self.evidence.configured
+        hyperparameters = told("benchmark", "hyperparameters")
+        return str(told("framework")), str(told("device")), str(told("precision")), dict(hyperparameters or {})
+
+
+def run_of(evidence: Evidence, folder: Path, path: str, states: Path | None) -> Run | None:
+    """The run whose evidence lies in `folder`, of the result at `path`; None where it tells too little."""
+    benchmark, seed = evidence.benchmark, evidence.value(keys.SEED)
+    if benchmark is None or type(seed) is not int:
+        return None
+    label = join(path, evidence.label)
+    initial = sum_of(evidence.line(STATE))
+    claims: list[Claim] = []
+    for at, line in enumerate(evidence.timeline.evaluations):
+        before = claims[-1] if claims else None
+        last = line is evidence.lines_of[keys.EVAL_ACCURACY][-1]
+        claims.append(_claim(evidence, at, line, before, initial, last))
+    return Run(label, folder, states / label if states else folder, evidence, benchmark, seed, initial, tuple(claims))
+
+
+def _claim(evidence: Evidence, at: int, line: Line, before: Claim | None, initial: str | None, last: bool) -> Claim:
+    begin = before.after if before else 0
+    tracked, seconds = _training(evidence, line, begin)
+    logged = line.metadata.get("metrics")
+    return Claim(
+        number=at + 1,
+        before=begin,
+        after=samples_of(line) or 0,
+        before_sha256=before.after_sha256 if before else initial,
+        after_sha256=sum_of(line),
+        line=line.number,
+        predictions_sha256=line.metadata.get("predictions_sha256"),
+        predictions=evidence.predictions if last else None,
+        metrics=logged if isinstance(logged, dict) else {},
+        loss=number(tracked.value.get("loss")) if tracked and isinstance(tracked.value, dict) else None,
+        seconds=seconds,
+    )
+
+
+def _training(evidence: Evidence, evaluation: Line, begin: int) -> tuple[Line | None, float | None]:
+    """The last tracked line before an evaluation, and the seconds from the block's start to its end.
+
+    None for the time of a block that did not begin at `begin` samples but at a checkpoint, after a restart.
+    """
+    tracked, start, end = None, None, None
+    for line in evidence.lines[: evaluation.number - 1]:
+        if line.key == keys.BLOCK_START:
+            start, tracked = line, None
+        elif line.key == TRACKED:
+            tracked = line
+        elif line.key == keys.EVAL_START:
+            end = line
+    if start is None or end is None or start.number > end.number or samples_of(start) != begin:
+        return tracked, None
+    return tracked, (end.time_ms - start.time_ms) / 1000

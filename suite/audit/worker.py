@@ -1,0 +1,92 @@
+"""The process in which a stranger's implementation trains: one job a line on standard input, one answer a line back.
+
+It lies in an empty folder with the training arrays in `training/`; the evaluation arrays come to `evaluation/` when the
+training is done. Whatever the implementation prints goes to standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from suite import config
+from suite.harness import contract
+from suite.harness.contract import Checked
+from suite.harness.implementation import Device, load_implementation
+from suite.record import states
+from suite.record.evidence import write_predictions
+from suite.store.disk import partial
+
+TRAINING, EVALUATION = "training", "evaluation"  # folders of arrays, one .npy each
+
+
+def arrays(folder: str) -> dict[str, np.ndarray]:
+    """The arrays in `folder`, read-only."""
+    return {path.stem: np.load(path, mmap_mode="r", allow_pickle=False) for path in sorted(Path(folder).glob("*.npy"))}
+
+
+class Worker:
+    """Does one job after the other; the name of a job is that of the method, its values are the arguments."""
+
+    made: Checked
+
+    def build(
+        self,
+        task: str,
+        framework: str,
+        scale: str,
+        hyperparameters: dict[str, Any],
+        seed: int,
+        kind: str,
+        precision: Any,
+    ) -> dict[str, Any]:
+        """Build the implementation."""
+        module = load_implementation(task, config.framework(framework))
+        benchmark = config.benchmark(task, scale).model_copy(update={"hyperparameters": hyperparameters})
+        self.made = contract.build(module, benchmark, arrays(TRAINING), seed, Device(kind, precision))
+        return {}
+
+    def load(self, state: str) -> dict[str, Any]:
+        """Take over the state in a file."""
+        self.made.load_state_dict(states.read(Path(state))[0])
+        return {}
+
+    def train(self, to: int) -> dict[str, Any]:
+        """Train until `to` samples; what that took."""
+        began = time.monotonic()
+        stats = self.made.train_until(to)
+        return {"samples": stats.samples, "loss": stats.loss, "seconds": time.monotonic() - began}
+
+    def save(self, state: str) -> dict[str, Any]:
+        """Write the state to a file."""
+        states.write(Path(state), self.made.state_dict(), 0)
+        return {}
+
+    def predict(self, predictions: str) -> dict[str, Any]:
+        """Write the predictions to a file, as a run does."""
+        path = Path(predictions)
+        write_predictions(path, self.made.predict(arrays(EVALUATION)))
+        partial(path).replace(path)
+        return {}
+
+
+def main() -> None:
+    """Answer each job until there is none; an error is an answer too."""
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    worker = Worker()
+    for line in sys.stdin:
+        job = json.loads(line)
+        do: Callable[..., dict[str, Any]] = getattr(worker, job.pop("do"))
+        try:
+            answer = do(**job)
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {error}"[:1000]}
+        answers.write(json.dumps(answer, default=float) + "\n")

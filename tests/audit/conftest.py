@@ -1,0 +1,79 @@
+"""A result of two honest runs with their states, and editors that forge it; runs of altered implementations."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from suite.record import states
+from suite.record.states import STATES, state_sha256
+from suite.record.system import ROOT
+from tests.rules.evidence_maker import Evidence
+
+RUN = ("task=image_classification", "scale=mini", "hw=cpu", "mlflow=false", "checkpoints=keep")
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}  # so that busy cores do not make it wait
+
+
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch):
+    for name, value in ONE_THREAD.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture(scope="session")
+def honest(tmp_path_factory):
+    """Two runs of the quickest benchmark, with the state at each evaluation."""
+    return trained(tmp_path_factory.mktemp("honest"), ROOT, "seed=11", "runs=2")
+
+
+@pytest.fixture
+def result(honest, tmp_path):
+    return Path(shutil.copytree(honest, tmp_path / "result"))
+
+
+def trained(folder, project, *words):
+    """The evidence of a run by the code in `project`, which claims to be that of this repository's revision."""
+    out = folder / "evidence"
+    call = [sys.executable, "-m", "suite.run", *RUN, *words, f"out={out}"]
+    environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": str(project)}
+    done = subprocess.run(call, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode in (0, 3), done.stderr
+    revision = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True).stdout
+    for run in sorted(out.glob("run_*")) or [out]:
+        claimed = {"revision": revision.strip() or None, "dirty": False}
+        Evidence(run).edit_system(lambda values, claimed=claimed: values.update(git=claimed))
+        named = {f"git_{name}": value for name, value in claimed.items()}
+        Evidence(run).edit("suite_config", lambda record, named=named: record["metadata"].update(named))
+    return out
+
+
+def altered(folder, old, new):
+    """A copy of the project in which a line of the implementation, or of what both frameworks share, is another."""
+    project = folder / "altered"
+    for name in ("suite", "tasks", "reference_impls", "conf"):
+        shutil.copytree(ROOT / name, project / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", project)
+    for name in ("torch", "shared"):
+        path = project / "reference_impls/image_classification" / f"{name}.py"
+        text = path.read_text()
+        if old in text:
+            path.write_text(text.replace(old, new))
+            return project
+    raise AssertionError(f"no line {old!r}")
+
+
+def forge_states(folder, make):
+    """Replace the state at each evaluation of a run by `make(samples, state, initial)`, with its sum in the log."""
+    run = Evidence(folder)
+    records, initial = run.records(), states.read(states.path_of(folder, 0))[0]
+    for record in records:
+        if record["key"] == "eval_accuracy":
+            samples = record["metadata"]["samples_count"]
+            path = folder / STATES / f"{samples}.npz"
+            state = make(samples, states.read(path)[0], initial)
+            states.write(path, state, samples)
+            record["metadata"]["state_sha256"] = state_sha256(state)
+    run.write(records)

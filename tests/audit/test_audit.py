@@ -1,0 +1,157 @@
+"""`suite audit` as an auditor types it: honest runs pass, and what no evidence shows is found."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from suite.audit import comparing
+from suite.audit.__main__ import main
+from suite.errors import UserError
+from suite.record import states
+from suite.record.states import STATES
+from tests.audit.conftest import altered, forge_states, trained
+from tests.rules.evidence_maker import Evidence, right_predictions
+
+pytestmark = pytest.mark.slow  # each trains
+ALL = "blocks=1000"
+
+
+def audited(capsys, *words):
+    """The exit code and the report of an audit, whose findings fail or cannot be told but for their rules."""
+    capsys.readouterr()
+    code = main([*map(str, words), "run_code=true", "--json"])
+    made = json.loads(capsys.readouterr().out)
+    return code, made, {each["rule"] for each in made["findings"] if each["severity"] == "fail"}
+
+
+def test_honest_runs_pass_bit_for_bit(honest, capsys):
+    code, made, failed = audited(capsys, honest, "draw=0a", "blocks=3")
+    assert (code, made["verdict"], failed) == (0, "pass", set()), made["findings"]
+    assert [each["exact"] for each in made["blocks"]] == [True] * 3
+    assert {each["distance"] for each in made["blocks"]} <= {0.0, None}
+    assert [each["repeats"] for each in made["blocks"]] == [True] * 3
+
+
+def test_a_run_without_its_states_is_trained_from_its_seed(result, capsys):
+    shutil.rmtree(result / "run_2" / STATES)
+    code, made, _ = audited(capsys, result / "run_2", ALL)
+    assert (code, {each["samples"][0] for each in made["blocks"]}) == (0, {0})
+    assert all(each["exact"] for each in made["blocks"])
+
+
+def test_states_can_lie_elsewhere(result, tmp_path, capsys):
+    for run in ("run_1", "run_2"):
+        (tmp_path / "kept" / run).mkdir(parents=True)
+        shutil.move(result / run / STATES, tmp_path / "kept" / run)
+    code, made, _ = audited(capsys, result, f"states={tmp_path / 'kept'}", ALL)
+    assert code == 0
+    assert sum(each["samples"][0] == 0 for each in made["blocks"]) == 2
+
+
+def test_on_other_threads_and_precision_and_framework_a_distance_decides(honest, monkeypatch, capsys):
+    for words in (("precision=fp32",), ("framework=tensorflow",)):
+        code, made, _ = audited(capsys, honest / "run_1", "blocks=1", "draw=01", *words)
+        assert code == 0, made["findings"]
+        (block,) = made["blocks"]
+        assert not block["exact"]
+        assert 0 < block["distance"] < comparing.MAX_DISTANCE
+        assert block["unlike"]
+
+
+def test_answers_with_thirteen_errors(result, capsys):
+    """The predictions of the last evaluation are the answers, thirteen of them changed."""
+    wrong = np.random.default_rng(0).choice(797, 13, replace=False)
+    forged = [(answer + 1) % 10 if at in wrong else answer for at, answer in enumerate(right_predictions())]
+    Evidence(result / "run_1").edit_predictions(forged)
+    assert audited(capsys, result, ALL)[2] == {"audit.5"}
+    _, made, failed = audited(capsys, result / "run_1", ALL, "precision=fp32")  # where the bits are others
+    assert failed == {"audit.5"}, made["findings"]
+
+
+def test_one_run_jittered_into_another(result, capsys):
+    """The states of run_2 are those of run_1 with a little noise: nothing that its own seed would lead to."""
+    shutil.copytree(result / "run_1" / STATES, result / "other")
+    noise = np.random.default_rng(0)
+
+    def make(samples, state, initial):
+        path = result / "other" / f"{samples}.npz"
+        source = states.read(path)[0] if path.exists() else state
+        jittered = {name: array * (1 + 1e-4 * noise.standard_normal(array.shape)) for name, array in source.items()}
+        return {**{name: array.astype(source[name].dtype) for name, array in jittered.items()}, "step": state["step"]}
+
+    forge_states(result / "run_2", make)
+    shutil.rmtree(result / "other")
+    assert "audit.4" in audited(capsys, result / "run_2", ALL)[2]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_trajectory_drawn_by_hand(result, kept, capsys):
+    """Between its beginning and its end the run goes straight, and no training was."""
+    run = result / "run_1"
+    last = max(int(path.stem) for path in (run / STATES).glob("*.npz"))
+    end = states.read(states.path_of(run, last))[0]
+
+    def make(samples, state, initial):
+        share = samples / (last + 1000)
+        drawn = {name: (1 - share) * initial[name] + share * end[name] for name in end}
+        return {**{name: array.astype(end[name].dtype) for name, array in drawn.items()}, "step": state["step"]}
+
+    forge_states(run, make)
+    if not kept:
+        shutil.rmtree(run / STATES)
+    code, made, failed = audited(capsys, run, ALL)
+    assert (code, "audit.4" in failed) == ((1, True) if kept else (2, False)), made["findings"]
+    assert "audit.4" in {each["rule"] for each in made["findings"] if each["severity"] != "note"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (
+            "self.images, self.labels, self.hyper, self.seed = np.array(images), np.array(labels), hyper, seed",
+            "from sklearn.datasets import load_digits as digits\n        "
+            "images = digits().images.astype(np.uint8)[..., None][-1000:]; labels = digits().target[-1000:]\n        "
+            "self.images, self.labels, self.hyper, self.seed = np.array(images), np.array(labels), hyper, seed",
+        ),
+        ("factor = hyper.learning_rate(epoch)", "factor = 0.9 * hyper.learning_rate(epoch)"),
+        ("factor = hyper.learning_rate(epoch)", "factor = 0.5 * hyper.learning_rate(epoch)"),
+    ],
+    ids=["test-split", "rate-0.9", "rate-0.5"],
+)
+def test_an_altered_implementation(tmp_path, old, new, capsys):
+    """Training on the test split, and a lowered learning rate: the code that the run names does not lead there."""
+    run = trained(tmp_path, altered(tmp_path, old, new), "seed=11")
+    _, made, failed = audited(capsys, run, ALL)
+    assert "audit.4" in failed, made["findings"]
+    assert all(not each["exact"] for each in made["blocks"])
+
+
+def test_a_kept_state_that_is_not_the_logged_one(result, capsys):
+    path = states.path_of(result / "run_1", 4000)
+    states.write(path, {name: array + 1 for name, array in states.read(path)[0].items()}, 4000)
+    assert audited(capsys, result / "run_1", ALL)[2] == {"audit.4"}
+
+
+def test_another_seed_than_the_one_that_was_used(result, capsys):
+    run = Evidence(result / "run_1")
+    run.edit("seed", lambda record: record.update(value=record["value"] + 7))
+    run.edit_config(lambda values: values.update(seed=values["seed"] + 7, seeds=[values["seed"] + 7, 12]))
+    Evidence(result / "run_2").edit_config(lambda values: values.update(seeds=[18, 12]))
+    code, made, failed = audited(capsys, result, "draw=00", "blocks=1")
+    assert (code, "audit.3" in failed) == (1, True), made["findings"]
+
+
+def test_nothing_is_run_without_consent(honest, capsys):
+    with pytest.raises(UserError, match="run_code=true"):
+        main([str(honest), "draw=0a"])
+    printed = capsys.readouterr().out
+    assert "image_classification/mini: 2 blocks of" in printed
+    assert "code: git revision" in printed
+
+
+def test_evidence_that_fails_its_review_is_not_audited(result, capsys):
+    Evidence(result / "run_1").edit("suite_cost", lambda record: record.update(value=1e-9))
+    assert main([str(result), "run_code=true"]) == 1
+    assert "FAIL: its review has 1 finding" in capsys.readouterr().out

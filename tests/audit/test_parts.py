@@ -1,0 +1,134 @@
+"""What an audit is made of: the draw, the distance of two ways, predictions that differ, and whose code is taken."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from suite.audit import drawing
+from suite.audit.__main__ import main
+from suite.audit.code import Code, _packed
+from suite.audit.comparing import MAX_DISTANCE, MAX_STRETCH, differing, way
+from suite.errors import UserError
+from suite.rules.seals import SEAL
+from tests.rules.evidence_maker import write_run
+
+HEX = st.text("0123456789abcdef", min_size=1, max_size=32)
+
+
+@given(st.lists(st.integers(), unique=True), st.integers(1, 20), HEX)
+def test_a_draw_is_of_the_items_in_their_order_and_repeats_itself(items, count, entropy):
+    drawn = drawing.draw(items, count, entropy)
+    assert drawn == drawing.draw(items, count, entropy)
+    assert len(drawn) == min(count, len(items))
+    assert drawn == [item for item in items if item in drawn]
+
+
+def test_each_block_is_drawn_about_as_often():
+    counts = np.zeros(5)
+    for _ in range(2000):
+        counts[drawing.draw(range(5), 2, drawing.fresh())] += 1
+    assert abs(counts - 800).max() < 150  # more than six standard deviations
+
+
+def test_a_draw_that_is_no_entropy_is_refused():
+    with pytest.raises(UserError, match="hexadecimal"):
+        drawing.draw([1], 1, "../x")
+
+
+def test_the_way_of_a_training():
+    random = np.random.default_rng(0)
+    before = {name: random.normal(size=(50, 40)).astype(np.float32) for name in "abc"} | {"step": np.array(1)}
+    step = {name: random.normal(size=(50, 40)) for name in "abc"}
+    turned = {name: random.normal(size=(50, 40)) * 0.2 for name in "abc"}
+
+    def moved(by):
+        return {**{name: (before[name] + by[name]).astype(np.float32) for name in "abc"}, "step": np.array(2)}
+
+    claimed = moved(step)
+    same = way(before, claimed, claimed)
+    assert (same.distance, same.stretch) == (0.0, 0.0)
+    lower = way(before, claimed, moved({name: 0.9 * step[name] for name in step}))
+    assert (round(lower.distance, 3), round(lower.stretch, 3)) == (0.1, -0.1)
+    assert abs(lower.stretch) > MAX_STRETCH
+    other = way(before, claimed, moved({name: np.roll(step[name], 1) for name in step}))
+    assert other.distance > MAX_DISTANCE
+    rounded = way(before, claimed, moved({name: np.sqrt(0.96) * step[name] + turned[name] for name in step}))
+    assert rounded.distance < MAX_DISTANCE
+    assert way(before, {"a": np.zeros(3)}, claimed).distance == np.inf
+    assert way(before, before, claimed).distance == np.inf
+
+
+def test_predictions_that_differ():
+    assert differing([1, "a", 0.50], [1, "a", 0.51]) == 0
+    assert differing([1, 2, [0.5, {"a": 1}], 4], [1, 3, [0.5, {"a": 2}], 4]) == 0.5
+    assert differing([1], [1, 2]) == 1.0
+
+
+def test_old_evidence_cannot_be_audited(tmp_path, monkeypatch):
+    run = write_run(tmp_path / "run")
+    records = [record for record in run.records() if record["key"] != "suite_state"]
+    for record in records:
+        record["metadata"].pop("state_sha256", None)
+    run.write(records)
+    with pytest.raises(UserError, match=r"audit\.1"):
+        main([str(run.folder)])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["blocks=0"], "blocks=0 is not a whole number"),
+        (["blocks=two"], "blocks=two is not a whole number"),
+        (["run_code=yes"], "run_code=yes is neither true nor false"),
+        (["precision=fp64"], "unknown precision 'fp64'"),
+        (["framework=torhc"], "did you mean 'torch'"),
+        (["states=nowhere"], "no such folder"),
+        (["block=1"], "unknown option 'block'"),
+        (["draw=xyz"], "hexadecimal"),
+    ],
+)
+def test_a_mistake_is_one_line(tmp_path, words, said):
+    run = write_run(tmp_path / "run")
+    with pytest.raises(UserError, match=said) as raised:
+        main([str(run.folder), *words])
+    assert "\n" not in str(raised.value)
+
+
+def package(folder, implementation):
+    seal = {"version": 1, "org": "a", "division": "closed", "category": "research", "missing": [], "files": {}}
+    seal["results"] = [{"path": "results/s/b", "implementation": implementation}]
+    (folder / SEAL).write_text(json.dumps(seal))
+    return folder
+
+
+def test_of_a_package_only_code_of_the_task_is_taken(tmp_path):
+    at = tmp_path / "benchmarks/b/implementations/1"
+    for name in (
+        "reference_impls/speech/torch.py",
+        "reference_impls/recipe.py",
+        "reference_impls/translation/torch.py",
+        "suite/harness/loop.py",
+        "numpy.py",
+        "tasks/speech/__init__.py",
+        "reference_impls/speech/weights.bin",
+    ):
+        (at / name).parent.mkdir(parents=True, exist_ok=True)
+        (at / name).write_text(name)
+    os.symlink("/etc/passwd", at / "reference_impls/speech/shared.py")
+    found = _packed(package(tmp_path, "benchmarks/b/implementations/1"), "results/s/b", "speech")
+    assert sorted(found.files) == [
+        "reference_impls/recipe.py",
+        "reference_impls/speech/torch.py",
+        "tasks/speech/__init__.py",
+    ]
+    installed = Code("", found.files).install(tmp_path / "installed")
+    assert (installed / "tasks/__init__.py").exists()
+
+
+@pytest.mark.parametrize("implementation", ["../outside", "/etc", "benchmarks/../../x", "results/s/b", None, 3])
+def test_no_code_is_taken_from_outside_the_package(tmp_path, implementation):
+    assert _packed(package(tmp_path, implementation), "results/s/b", "speech") is None

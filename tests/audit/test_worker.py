@@ -1,0 +1,147 @@
+"""The process in which a stranger's code runs: what it cannot do, and what is said of one that fails."""
+
+import json
+import os
+import socket
+
+import numpy as np
+import pytest
+
+from suite.audit import process
+from suite.audit.isolation import can_isolate
+from suite.audit.process import Failed, Process
+from suite.errors import UserError
+
+needs_isolation = pytest.mark.skipif(not can_isolate(), reason="this system cannot isolate a process")
+
+BUILD = {
+    "task": "image_classification",
+    "framework": "torch",
+    "scale": "mini",
+    "hyperparameters": {},
+    "seed": 1,
+    "kind": "cpu",
+    "precision": "fp32",
+}
+MODULE = """
+import json, os, socket, subprocess, sys, time
+from pathlib import Path
+import numpy as np
+from suite.harness.implementation import TrainStats
+
+ACCELERATORS = 1
+
+class Made:
+    def train_until(self, samples):
+        {train}
+        return TrainStats(samples, 0.5)
+    def predict(self, data):
+        return [0]
+    def state_dict(self):
+        return {{"a": np.zeros(2)}}
+    def load_state_dict(self, state):
+        pass
+
+def build(hyperparameters, data, seed, device):
+    return Made()
+"""
+
+
+@pytest.fixture
+def worker(tmp_path):
+    """A worker whose implementation does `train` where it is to train."""
+    made = []
+
+    def start(train="pass", limit_s=120.0, hidden=()):
+        code = tmp_path / "code"
+        (code / "reference_impls/image_classification").mkdir(parents=True)
+        for folder in ("reference_impls", "reference_impls/image_classification"):
+            (code / folder / "__init__.py").touch()
+        (code / "reference_impls/image_classification/torch.py").write_text(MODULE.format(train=train))
+        scratch = tmp_path / "scratch"
+        (scratch / "training").mkdir(parents=True)
+        np.save(scratch / "training/train_images.npy", np.zeros(3))
+        made.append(Process(code, scratch, limit_s, hidden))
+        made[0].ask("build", **BUILD)
+        return made[0]
+
+    yield start
+    for each in made:
+        each.__exit__(None, None, None)
+
+
+@needs_isolation
+def test_a_worker_trains_and_saves(worker):
+    started = worker("print('noise')")
+    assert started.ask("train", to=7)["samples"] == 7
+    started.ask("save", state="made.npz")
+    assert (started.scratch / "made.npz").exists()
+
+
+@needs_isolation
+def test_it_has_no_network_and_no_environment_and_writes_to_its_folder_only(worker, tmp_path, monkeypatch):
+    monkeypatch.setenv("A_SECRET", "of the auditor")
+    (tmp_path / "evidence").mkdir()
+    (tmp_path / "evidence/answers").write_text("1")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        train = f"""
+        found = {{"secret": "A_SECRET" in os.environ, "hidden": os.listdir({str(tmp_path / "evidence")!r})}}
+        found["others"] = len([each for each in os.listdir("/proc") if each.isdigit()])
+        try:
+            socket.create_connection(("127.0.0.1", {port}), 5); found["network"] = True
+        except OSError:
+            found["network"] = False
+        try:
+            Path({str(tmp_path / "outside")!r}).write_text("x"); found["wrote"] = True
+        except OSError:
+            found["wrote"] = False
+        found["mounts"] = subprocess.run(["mount", "-o", "remount,rw", "/"], capture_output=True).returncode
+        Path("found.json").write_text(json.dumps(found))
+        """
+        worker(train, hidden=(tmp_path / "evidence",)).ask("train", to=1)
+    found = json.loads((tmp_path / "scratch/found.json").read_text())
+    assert found.pop("others") < 5
+    assert found.pop("mounts") != 0
+    assert found == {"secret": False, "hidden": [], "network": False, "wrote": False}
+    assert not (tmp_path / "outside").exists()
+
+
+@needs_isolation
+@pytest.mark.parametrize(
+    ("train", "said"),
+    [
+        ("raise ValueError('no such data')", "train: ValueError: no such data"),
+        ("os._exit(3)", "train: it ended"),
+        ("time.sleep(600)", "train: no answer within 20 s"),
+        ("samples = 'x'", "train: BrokenContract"),
+        ("raise ValueError('\\x1b[31m' + 'x' * 10000)", "train: ValueError: \\\\x1b"),
+    ],
+)
+def test_what_does_not_train_is_told(worker, train, said):
+    started = worker(train, limit_s=20.0)
+    with pytest.raises(Failed, match=said) as raised:
+        started.ask("train", to=1)
+    assert len(str(raised.value)) < 400
+
+
+@needs_isolation
+def test_memory_is_bounded(worker, monkeypatch):
+    started = worker("time.sleep(600)")
+    monkeypatch.setattr(process, "MEMORY_SHARE", 1e-9)
+    with pytest.raises(Failed, match="of the memory"):
+        started.ask("train", to=1)
+
+
+def test_where_nothing_isolates_the_auditor_must_say_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "can_isolate", lambda: False)
+    with pytest.raises(UserError, match="isolated=true"):
+        Process(tmp_path, tmp_path, 1.0, ())
+
+
+def test_no_process_is_left(worker):
+    started = worker("time.sleep(600)", hidden=None)
+    pid = started._process.pid
+    started.__exit__(None, None, None)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
