@@ -58,8 +58,11 @@ def as_csv(entries: Sequence[Entry], page: Path) -> str:
 
 
 def as_json(entries: Sequence[Entry], page: Path) -> str:
-    """Everything that the page shows, and each evaluation of each run."""
-    results = [{**row(number, entry, page), "runs": _runs(entry)} for number, entry in enumerate(entries, 1)]
+    """Everything that the page shows, each evaluation of each run, and each value that decided a result."""
+    results = [
+        {**row(number, entry, page), "decided": dict(entry.decided), "runs": _runs(entry)}
+        for number, entry in enumerate(entries, 1)
+    ]
     return json.dumps({"suite_version": __version__, "results": results}, indent=1, ensure_ascii=False) + "\n"
 
 

@@ -184,10 +184,10 @@ def disturb(pair: Pair, kills: int, ledger: Ledger, deadline: float) -> None:
     run_s = ends[keys.RUN_STOP] - ends[keys.RUN_START]
     init_s = ends[keys.RUN_START] - ends[keys.INIT_START]
     while time.monotonic() < deadline:
-        compared, killed = len(ledger.of(pair, "differences")), len(ledger.of(pair, "killed"))
-        out = pair.folder / f"cut_{compared + 1}"
-        if killed >= kills and not out.exists():
+        rows, killed = ledger.of(pair, "pair"), len(ledger.of(pair, "killed"))
+        if killed >= kills and not (rows and "killed" in rows[-1]):  # nor is one left that has to come to its end
             return
+        out = pair.folder / f"cut_{len(rows) - killed + 1}"
         began = time.monotonic()
         struck = kill(pair, out, init_s, run_s) if killed < kills else None
         if struck:

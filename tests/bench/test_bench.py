@@ -5,7 +5,7 @@ import lzma
 
 import pytest
 
-from tests.bench import mlperf, overhead
+from tests.bench import kills, mlperf, overhead
 from tests.mlperf import maker, official
 
 
@@ -62,3 +62,18 @@ def test_a_verdict_that_is_not_the_official_one_fails(corpus, capsys):
 def test_without_logs_the_bench_says_what_it_needs(tmp_path, capsys):
     assert mlperf.main([str(tmp_path)]) == 0
     assert "give the folder" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_killed_run_is_held_to_an_undisturbed_one_and_the_same_command_goes_on(tmp_path, capsys):
+    options = ("--tasks", "recommendation", "--frameworks", "torch", "--folder", str(tmp_path))
+    assert kills.main([*options, "--kills", "1"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert next(line for line in said if line.startswith("recommendation torch  1 ")).endswith("yes")
+    assert kills.main([*options, "--kills", "1", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert sum("killed" in row for row in rows) == 1
+    assert [row["differences"] for row in rows if "differences" in row] == [[]]
+    log = next(tmp_path.glob("*/cut_1/log.txt"))
+    log.write_text(log.read_text().replace('"loss": ', '"loss": 1', 1))
+    assert kills.differences(log.parent, log.parent.parent / "whole")

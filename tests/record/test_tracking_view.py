@@ -138,6 +138,18 @@ def test_a_restarted_run_goes_on(tmp_path: Path) -> None:
     assert [p.value for p in points if p.key == "time_to_quality_s"] == [12.0]
 
 
+def test_a_run_that_a_signal_stopped_goes_on(tmp_path: Path) -> None:
+    lines = [
+        line(keys.RUN_START, time_ms=0),
+        line(keys.RUN_STOP, time_ms=5000, samples_count=10, status="aborted", reason="interrupt"),
+        line(logkeys.RESTART, 1, time_ms=9000, samples_count=10),
+        line(keys.RUN_STOP, time_ms=12_000, samples_count=30, status="success", reason="target"),
+    ]
+    seen = [shown(tmp_path, log_of(*lines[:count]))[0] for count in (2, 3, 4)]
+    assert [view.status for view in seen] == ["KILLED", "RUNNING", "FINISHED"]
+    assert [view.ended_ms for view in seen] == [5000, None, 12_000]
+
+
 @pytest.mark.parametrize("source", ["nvml", None])
 def test_energy_is_named_by_what_it_is(tmp_path: Path, source: str | None) -> None:
     run = ExampleRun(tmp_path / "out").begin().block(0.9).end(source=source).seal()
