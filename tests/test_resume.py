@@ -12,7 +12,7 @@ from filelock import FileLock
 from suite.harness import contract
 from suite.harness.folder import LOCK
 from suite.record import clock
-from suite.record.evidence import SEALED
+from suite.record.evidence import OF_EACH_RUN
 from tests.command import ENVIRONMENT, eighth, start
 from tests.parity_runs import RUN, SLOW, keys, lines, wait_for
 from tests.rules.evidence_maker import Evidence
@@ -143,12 +143,12 @@ def test_a_signal_seals_the_evidence_and_resume_goes_on_from_there(tmp_path, num
     assert [line.metadata["reason"] for line in log if line.key == "run_stop"] == ["interrupt", "target"]
     assert rules_broken(tmp_path, "cut") == rules_broken(tmp_path, "whole")
     assert (tmp_path / "cut/predictions.jsonl").read_bytes() == (tmp_path / "whole/predictions.jsonl").read_bytes()
-    assert {path.name for path in (tmp_path / "cut").iterdir()} == {*SEALED, "manifest.json"}
+    assert {path.name for path in (tmp_path / "cut").iterdir()} == {*OF_EACH_RUN, "manifest.json"}
 
 
 def test_a_second_signal_ends_it_at_once(tmp_path):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(ENVIRONMENT, "PARITY_STALL_AT", "900")
+        patch.setitem(ENVIRONMENT, "PARITY_STALL_AT", "801")  # in the first step of the fourth block
         process = start(tmp_path, "tests.eighth_task", "run", *SLOW, "out=cut")
     wait_for(tmp_path / "cut", "block_start", 4)
     process.send_signal(signal.SIGTERM)

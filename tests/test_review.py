@@ -95,8 +95,8 @@ def test_many_findings_of_one_rule_do_not_flood_the_terminal(run, capsys):
     run.edit_log(lambda records: records.extend(["noise"] * 500))
     assert main([str(run.folder)]) == 1
     printed = capsys.readouterr().out
-    assert printed.count("log.1") == 21
-    assert "480 more findings" in printed
+    assert printed.count("log.1") == 1
+    assert "500 times" in printed
     main([str(run.folder), "--json"])
     assert len(json.loads(capsys.readouterr().out)["findings"]) > 500
 

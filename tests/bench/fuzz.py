@@ -26,6 +26,8 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+import psutil
+
 from suite.errors import UserError
 from suite.review.__main__ import main as review
 from tests.bench.mutations import mutate_file, mutate_run
@@ -87,7 +89,8 @@ def reviewed(given: Input, scratch: Path) -> int:
 
 
 def _worker(pipe: Connection, scratch: Path) -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+    most = psutil.Process().memory_info().vms + (8 << 30)
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
     while True:
         given = pipe.recv()
         Path("/proc/self/clear_refs").write_text("5")  # the peak of the memory begins anew
