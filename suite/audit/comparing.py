@@ -22,6 +22,7 @@ from suite.rules.finding import Checks, Finding
 MAX_INITIAL = 1e-4  # of the initial state's norm: rounding of what is drawn
 MAX_DISTANCE = 0.55  # of the block's way; two rounded trajectories part, but stay nearer than this
 MAX_STRETCH = 0.01  # how much longer or shorter the way may be
+MAX_OTHER_STRETCH = 0.1  # by the measure that is farther from none; large arrays hide what the small ones do
 MAX_METRIC = 0.005  # of the metric, or of 1 where it is smaller: predictions of one state, rounded otherwise
 MAX_OTHERS = 0.02  # of the last evaluation's predictions: of one state, rounded otherwise
 SLOWER, MUCH_SLOWER = 1.5, 3.0  # than claimed, on the same kind of system: noted, and not believed
@@ -59,27 +60,34 @@ class Way:
 
     `distance` is the Euclidean distance of their ends over the length of the first one's way, all elements together.
     `stretch` is how much longer the second one's way is than the first one's: of all elements together, or of the
-    array whose stretch is the median, whichever is nearer to none. Rounding turns a way and hardly changes its length;
-    another learning rate changes it.
+    array whose stretch is the median, whichever is nearer to none; `other` is the other of the two. Rounding turns a
+    way and hardly changes its length; another learning rate changes it.
     """
 
     distance: float
     stretch: float
+    other: float
+
+    @property
+    def near(self) -> bool:
+        """Whether rounding explains how far the two are apart."""
+        bounded = abs(self.stretch) <= MAX_STRETCH and abs(self.other) <= MAX_OTHER_STRETCH
+        return bounded and self.distance <= MAX_DISTANCE
 
 
 def way(before: State, claimed: State, trained: State) -> Way:
     """How the way from `before` to `trained` compares with that to `claimed`."""
     shapes = [{name: array.shape for name, array in state.items()} for state in (before, claimed, trained)]
     if not shapes[0] == shapes[1] == shapes[2]:
-        return Way(math.inf, math.inf)
+        return Way(math.inf, math.inf, math.inf)
     names = [name for name, array in claimed.items() if array.dtype.kind == "f"]
     moved = [name for name in names if _norm(before, claimed, [name]) > 0]
     claims = _norm(before, claimed, names)
     if not moved or not math.isfinite(claims):
-        return Way(math.inf, math.inf)
+        return Way(math.inf, math.inf, math.inf)
     stretches = [_norm(before, trained, [name]) / _norm(before, claimed, [name]) - 1 for name in moved]
     whole, median = _norm(before, trained, names) / claims - 1, float(np.median(stretches))
-    return Way(_norm(claimed, trained, names) / claims, min(whole, median, key=abs))
+    return Way(_norm(claimed, trained, names) / claims, *sorted((whole, median), key=abs))
 
 
 def _norm(a: State, b: State | None, names: Iterable[str]) -> float:
@@ -128,10 +136,11 @@ def leads_to_its_state(block: Compared) -> Iterator[Finding]:
             where = f"another machine: {', '.join(block.unlike)}" if block.unlike else "a machine like its own"
             yield Finding(LOG, line, expected, f"{found}, on {where}", _STATES, "error")
             return
-        told = f"{compared.distance:.2%} of the block's way from it, on a way {abs(compared.stretch):.2%} "
-        told += "longer" if compared.stretch > 0 else "shorter"
-        if not (compared.distance <= MAX_DISTANCE and abs(compared.stretch) <= MAX_STRETCH):
-            bounds = f"within {MAX_DISTANCE:.0%} of the block's way, on a way as long within {MAX_STRETCH:.0%}"
+        told = f"{compared.distance:.2%} of the block's way from it, on a way {compared.stretch:+.2%} and "
+        told += f"{compared.other:+.2%} longer"
+        if not compared.near:
+            bounds = f"within {MAX_DISTANCE:.0%} of the block's way, on a way as long within {MAX_STRETCH:.0%} "
+            bounds += f"and {MAX_OTHER_STRETCH:.0%}"
             yield Finding(LOG, line, f"{expected}, or one {bounds}", f"{found}, {told}", _TRAIN)
         elif not block.unlike:
             mend = "none, where thread counts or processors differ in what system.json does not tell; else look closer"

@@ -89,8 +89,9 @@ def _block(each: Compared) -> Text:
 def _state(each: Compared) -> str:
     if each.exact:
         return "the same bits"
-    way = each.way
-    return f"{way.distance:.2%} of the way from it, stretch {way.stretch:+.2%}" if way else "other bits"
+    if (way := each.way) is None:
+        return "other bits"
+    return f"{way.distance:.2%} of the way from it, stretch {way.stretch:+.2%} and {way.other:+.2%}"
 
 
 def as_json(made: Audited, asked: Asked) -> dict[str, Any]:
@@ -112,6 +113,7 @@ def _json(each: Compared) -> dict[str, Any]:
         "exact": each.exact,
         "distance": _finite(way.distance) if way else None,
         "stretch": _finite(way.stretch) if way else None,
+        "other_stretch": _finite(way.other) if way else None,
         "unlike": list(each.unlike),
         "metrics": {name: _finite(value) for name, value in made.predicted.metrics.items()} if made.predicted else {},
         "seconds": made.seconds,

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from suite.record import states
+from suite.record.evidence import LOG
 from suite.record.states import STATES, state_sha256
 from suite.record.system import ROOT
 from tests.rules.evidence_maker import Evidence
+from tests.waiting import until
 
 RUN = ("task=image_classification", "scale=mini", "hw=cpu", "mlflow=false", "checkpoints=keep")
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}  # so that busy cores do not make it wait
@@ -41,6 +43,25 @@ def trained(folder, project, *words):
     environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": str(project)}
     done = subprocess.run(call, cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode in (0, 3), done.stderr
+    return committed(out)
+
+
+def killed_and_resumed(folder, seed):
+    """The evidence of a run that was killed while it trained its first block, and gone on with."""
+    out = folder / "evidence"
+    environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": str(ROOT)}
+    call = [sys.executable, "-m", "suite.run"]
+    with subprocess.Popen([*call, *RUN, f"seed={seed}", f"out={out}"], cwd=folder, env=environment) as process:
+        until(lambda: (out / LOG).exists() and "run_start" in (out / LOG).read_text())
+        process.kill()
+    resumed = [*call, f"resume={out}", "mlflow=false"]
+    done = subprocess.run(resumed, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return committed(out)
+
+
+def committed(out):
+    """The evidence in `out`, which claims to be made by this repository's revision as it was committed."""
     revision = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True).stdout
     for run in sorted(out.glob("run_*")) or [out]:
         claimed = {"revision": revision.strip() or None, "dirty": False}

@@ -11,7 +11,7 @@ from suite.audit.__main__ import main
 from suite.errors import UserError
 from suite.record import states
 from suite.record.states import STATES
-from tests.audit.conftest import altered, forge_states, trained
+from tests.audit.conftest import altered, forge_states, killed_and_resumed, trained
 from tests.rules.evidence_maker import Evidence, right_predictions
 
 pytestmark = pytest.mark.slow  # each trains
@@ -39,6 +39,20 @@ def test_a_run_without_its_states_is_trained_from_its_seed(result, capsys):
     code, made, _ = audited(capsys, result / "run_2", ALL)
     assert (code, {each["samples"][0] for each in made["blocks"]}) == (0, {0})
     assert all(each["exact"] for each in made["blocks"])
+
+
+def test_a_run_that_was_killed_and_gone_on_with_passes_bit_for_bit(honest, tmp_path, capsys):
+    resumed = killed_and_resumed(tmp_path, 11)
+    assert any(record["key"] == "suite_restart" for record in Evidence(resumed).records())
+    assert sums(resumed) == sums(honest / "run_1")
+    code, made, _ = audited(capsys, resumed, ALL)
+    assert (code, made["verdict"]) == (0, "pass"), made["findings"]
+    assert all(each["exact"] for each in made["blocks"])
+
+
+def sums(run):
+    records = Evidence(run).records()
+    return [each["metadata"]["state_sha256"] for each in records if each["key"] == "eval_accuracy"]
 
 
 def test_states_can_lie_elsewhere(result, tmp_path, capsys):

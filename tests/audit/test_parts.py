@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from suite.audit import drawing
 from suite.audit.__main__ import main
 from suite.audit.code import Code, _packed
-from suite.audit.comparing import MAX_DISTANCE, MAX_STRETCH, differing, way
+from suite.audit.comparing import MAX_DISTANCE, MAX_STRETCH, Compared, differing, takes_its_time, way
+from suite.audit.replaying import Replay
+from suite.audit.subject import Claim
 from suite.errors import UserError
 from suite.rules.seals import SEAL
 from tests.rules.evidence_maker import write_run
@@ -56,6 +58,14 @@ def test_the_way_of_a_training():
     assert abs(lower.stretch) > MAX_STRETCH
     other = way(before, claimed, moved({name: np.roll(step[name], 1) for name in step}))
     assert other.distance > MAX_DISTANCE
+    assert same.near
+    assert not lower.near
+    assert not other.near
+    # One long array hides what the learning rate does to the others.
+    fixed = {name: step[name] * (1e4 if name == "a" else 1.0) for name in "abc"}
+    hidden = way(before, moved(fixed), moved({name: fixed[name] * (1.0 if name == "a" else 0.5) for name in "abc"}))
+    assert (round(hidden.distance, 3), round(hidden.stretch, 3), round(hidden.other, 3)) == (0.0, 0.0, -0.5)
+    assert not hidden.near
     rounded = way(before, claimed, moved({name: np.sqrt(0.96) * step[name] + turned[name] for name in step}))
     assert rounded.distance < MAX_DISTANCE
     assert way(before, {"a": np.zeros(3)}, claimed).distance == np.inf
@@ -66,6 +76,25 @@ def test_predictions_that_differ():
     assert differing([1, "a", 0.50], [1, "a", 0.51]) == 0
     assert differing([1, 2, [0.5, {"a": 1}], 4], [1, 3, [0.5, {"a": 2}], 4]) == 0.5
     assert differing([1], [1, 2]) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("claimed", "found", "unlike", "noise", "said"),
+    [
+        (2.0, 100.0, (), (), "fail"),
+        (2.0, 100.0, (), ("other processes took 90% of the CPUs",), "note"),
+        (2.0, 100.0, ("processor a, here b",), (), None),
+        (None, 100.0, (), (), None),
+        (50.0, 100.0, (), (), "note"),
+        (70.0, 100.0, (), (), None),
+        (1000.0, 100.0, (), (), None),
+        (0.001, 0.1, (), (), None),  # too short to tell
+    ],
+)
+def test_a_time_that_the_machine_cannot_keep(claimed, found, unlike, noise, said):
+    claim = Claim(1, 0, 4000, None, None, 7, None, None, {}, None, claimed)
+    compared = Compared(Replay(None, claim, seconds=found), unlike, noise)
+    assert [each.severity for each in takes_its_time(compared)] == ([said] if said else [])
 
 
 def test_old_evidence_cannot_be_audited(tmp_path, monkeypatch):
