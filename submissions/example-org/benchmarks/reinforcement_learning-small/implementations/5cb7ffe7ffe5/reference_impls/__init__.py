@@ -1,1 +1,0 @@
-"""The reference model and training step of each task, in each framework: flat files, to be read top to bottom."""

@@ -1,4 +1,0 @@
-"""A convolutional network trained with CTC: words from log-mel features.
-
-`shared.py` holds what both frameworks must have alike: initial parameters, batches with their augmentation, decoding.
-"""
