@@ -121,9 +121,8 @@ def audit(root: Path, plan: Plan, asked: Asked, tell: Callable[[str], object]) -
             folder = part.code.install(Path(name))
             for run in part.runs:
                 _, kind, _, _ = run.configuration
-                gpu = kind in ("gpu", "cuda") and bool(machine.accelerators)
-                kinds = "gpu" if gpu else "cpu"
-                means = Means(folder, task, data, kinds, asked.framework, asked.precision, hidden)
+                kind = kind if machine.accelerators else "cpu"
+                means = Means(folder, task, data, kind, asked.framework, asked.precision, hidden)
                 _run(made, run, [claim for of, claim in part.drawn if of is run], means, machine, software, tell)
     return made
 

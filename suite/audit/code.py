@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -10,10 +9,10 @@ from pathlib import Path, PurePosixPath
 from suite.audit.subject import Run
 from suite.errors import UserError
 from suite.record.parsing import MalformedError
-from suite.record.system import ROOT, git_output
-from suite.rules.reading import entries
+from suite.record.system import ROOT
+from suite.rules.code import SHARED, at_revision, belongs
 from suite.rules.seals import Seal
-from suite.store.disk import UnsafeFile, read_safely
+from suite.store.disk import UnsafeFile, entries, read_safely
 
 MAX_BYTES = 4 << 20  # of a file of code
 MAX_FILES = 1000
@@ -51,15 +50,9 @@ def code(run: Run, root: Path, result: str, package: str | None) -> Code:
         if found:
             return found
     revision, dirty = run.evidence.described("git", "revision"), run.evidence.described("git", "dirty")
-    if isinstance(revision, str) and revision.isalnum():
-        try:
-            names = git_output("ls-tree", "-r", "-z", "--name-only", revision, "--", "reference_impls", f"tasks/{task}")
-            wanted = _wanted(names.decode().split("\0"), task)
-            files = {name: git_output("show", f"{revision}:{name}") for name in wanted}
-            remark = "the run had changes that no revision holds" if dirty else ""
-            return Code(f"git revision {revision[:12]}", files, remark)
-        except (OSError, ValueError, subprocess.SubprocessError):
-            pass
+    if isinstance(revision, str) and revision.isalnum() and (known := at_revision(revision, run.benchmark)):
+        remark = "the run had changes that no revision holds" if dirty else ""
+        return Code(f"git revision {revision[:12]}", {name: known[name] for name in _wanted(known, task)}, remark)
     wanted = _wanted((path.relative_to(ROOT).as_posix() for path in _here(task)), task)
     why = "its revision is not in this repository" if revision else "the run names no revision"
     return Code("this copy of the suite", {name: (ROOT / name).read_bytes() for name in wanted}, why)
@@ -86,12 +79,8 @@ def _packed(package: Path, result: str, task: str) -> Code | None:
 
 def _wanted(names: Iterable[str], task: str) -> list[str]:
     """Of the names those that an implementation of `task` needs: its own, those that all share, and the task's."""
-    found = []
-    for name in names:
-        top, _, rest = name.partition("/")
-        shared = top == "reference_impls" and (rest.startswith(f"{task}/") or "/" not in rest)
-        if (shared or (top == "tasks" and rest.startswith(f"{task}/"))) and name.endswith(SUFFIXES):
-            found.append(name)
+    ours = (SHARED, f"tasks/{task}/")
+    found = [name for name in names if name.startswith(ours) and belongs(name, task) and name.endswith(SUFFIXES)]
     if len(found) > MAX_FILES:
         raise UserError(f"an implementation of more than {MAX_FILES} files")
     return sorted(found)

@@ -24,7 +24,7 @@ def unlike(run: Run, means: Means, machine: Machine, software: Mapping[str, str]
     pairs: dict[str, tuple[Any, Any]] = {
         "framework": (framework, means.framework or framework),
         "precision": (precision, means.precision or precision),
-        "device": ("gpu" if kind in ("gpu", "cuda") else kind, means.kind),
+        "device": (kind, means.kind),
         "processor": (told("detected", "cpu_model"), machine.cpu_model),
         "logical CPUs": (told("detected", "logical_cpus"), machine.logical_cpus),
         "native bf16": (told("detected", "cpu_bf16"), machine.cpu_bf16),

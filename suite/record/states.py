@@ -7,12 +7,12 @@ the folder `states` of its evidence. To log such sums, and to train from one to 
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import io
 import os
 import re
 import struct
+import tokenize
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -91,6 +91,7 @@ def read(path: Path, limit: int | None = None) -> tuple[State, int]:
                 if len(members) > _MAX_ARRAYS or sum(each.file_size for each in members) > size:
                     raise BadState(f"more than {_MAX_ARRAYS} arrays, or arrays of more than the file")
                 arrays = dict(_array(archive, each) for each in members)
+        # The last three are zipfile's for compression that it does not know, for encryption, and for a name.
         except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, UnicodeError) as error:
             raise BadState(str(error) or type(error).__name__) from error
     samples = arrays.pop(_SAMPLES, None)
@@ -102,22 +103,19 @@ def read(path: Path, limit: int | None = None) -> tuple[State, int]:
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> tuple[str, np.ndarray]:
-    """Name and content of an uncompressed .npy: its header is read as a literal, its bytes are as many as that says."""
+    """Name and content of an uncompressed .npy, whose header says as many bytes as there are."""
     name = member.filename
     if member.compress_type != zipfile.ZIP_STORED or not name.endswith(_SUFFIX) or len(name) > LONGEST_NAME + 20:
         raise BadState(f"{name!r:.100} is no array that was stored as it is")
     content = io.BytesIO(archive.read(member))
     try:
-        version = np.lib.format.read_magic(content)
-        size = struct.unpack("<H", content.read(2))[0] if version == (1, 0) else struct.unpack("<I", content.read(4))[0]
-        if size > _MAX_HEADER:
-            raise BadState(f"{name!r:.100} has a header of {size} bytes")
-        header = ast.literal_eval(content.read(size).decode())
-        dtype, shape, fortran = np.dtype(header["descr"]), tuple(header["shape"]), header["fortran_order"]
-        if dtype.kind not in KINDS or not all(type(each) is int and each >= 0 for each in shape):
-            raise BadState(f"{name!r:.100} is of dtype {dtype} and shape {shape}")
+        first = np.lib.format.read_magic(content) == (1, 0)
+        read_header = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
+        shape, fortran, dtype = read_header(content, max_header_size=_MAX_HEADER)
+        if dtype.kind not in KINDS:
+            raise BadState(f"{name!r:.100} is of dtype {dtype}")
         elements = np.frombuffer(content.getbuffer()[content.tell() :], dtype)
-        array = elements.reshape(shape, order="F" if fortran is True else "C").copy()
-    except (ValueError, TypeError, KeyError, SyntaxError, MemoryError, RecursionError, struct.error) as error:
+        array = elements.reshape(shape, order="F" if fortran else "C").copy()
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError, tokenize.TokenError) as error:
         raise error if isinstance(error, BadState) else BadState(f"{name!r:.100}: {error}") from error
     return name.removesuffix(_SUFFIX), array

@@ -46,6 +46,14 @@ def blobs(revision: str, benchmark: Benchmark) -> Mapping[str, str]:
     return _blobs(revision, benchmark.task, tuple(paths(benchmark)))
 
 
+def at_revision(revision: str, benchmark: Benchmark) -> dict[str, bytes]:
+    """The files of the benchmark's code at `revision`, as `blobs`."""
+    try:
+        return {name: git_output("cat-file", "blob", blob) for name, blob in blobs(revision, benchmark).items()}
+    except (OSError, subprocess.SubprocessError):
+        return {}
+
+
 @lru_cache(maxsize=256)
 def _blobs(revision: str, task: str, paths: tuple[str, ...]) -> Mapping[str, str]:
     try:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -36,7 +35,7 @@ from suite.record.parsing import KeyPath, MalformedError, check_count, decoded, 
 from suite.record.states import is_kept
 from suite.rules.finding import MAX_FINDINGS, Checks, Finding
 from suite.rules.timeline import Timeline, timeline
-from suite.store.disk import UnsafeFile, read_safely, reason
+from suite.store.disk import LINK, UnsafeFile, entries, read_safely, reason
 
 # The largest file of each name that is read: bytes, lines.
 LIMITS = {
@@ -50,7 +49,6 @@ LIMITS = {
 }
 MAX_KEPT = 10_000  # states of a run
 MAX_PREDICTED = 1 << 21  # values; those of the longest text that is predicted word by word are half a million
-LINK = "a symbolic link"
 WAIVERS = "waivers.yaml"  # beside the evidence: what a submitter asks for, see `suite.rules.waivers`
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _HEX = re.compile(r"[0-9a-f]*\Z")
@@ -278,29 +276,6 @@ class Evidence:
 RUN: Checks[Evidence] = Checks()
 RESULT: Checks[Sequence[Evidence]] = Checks()  # the runs of one result
 PACKAGE: Checks[Sequence[Evidence]] = Checks()  # all runs that are reviewed together, of one result or of several
-
-
-def odd(entry: os.DirEntry[str]) -> str:
-    """What is odd about an entry: that it is a link, or neither file nor folder; empty if nothing is."""
-    if entry.is_symlink():
-        return LINK
-    return "" if entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False) else "a special file"
-
-
-def entries(folder: Path) -> Iterator[tuple[str, str]]:
-    """Each entry below `folder` as its path relative to it and what is odd about it; no link is followed."""
-    pending = [""]
-    while pending:
-        parent = pending.pop()
-        try:
-            with os.scandir(folder / parent) as listed:
-                for entry in listed:
-                    path = os.path.join(parent, entry.name)
-                    yield path, odd(entry)
-                    if entry.is_dir(follow_symlinks=False):
-                        pending.append(path)
-        except OSError:  # a folder that cannot be entered holds nothing that is read
-            continue
 
 
 def _unsafe(name: str, found: str) -> Finding:

@@ -12,7 +12,8 @@ from suite.errors import UserError
 from suite.record.evidence import POWER, PREDICTIONS
 from suite.rules import seals
 from suite.rules.finding import Checks, Finding
-from suite.rules.reading import LIMITS, WAIVERS, entries, odd
+from suite.rules.reading import LIMITS, WAIVERS
+from suite.store.disk import entries, odd
 
 MAX_DEPTH = 8  # of folders below the one that is reviewed
 MAX_ENTRIES = 50_000

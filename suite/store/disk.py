@@ -1,14 +1,16 @@
-"""Reading a stranger's file within bounds and through no link; writing a file whole or not at all."""
+"""Reading a stranger's folder and files within bounds and through no link; writing a file whole or not at all."""
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from suite.errors import UserError
 
 MAX_FILE_BYTES = 1 << 30
+LINK = "a symbolic link"
 
 
 class UnsafeFile(ValueError):
@@ -62,3 +64,26 @@ def read_safely(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
             return file.read(limit + 1)
     finally:
         os.close(descriptor)
+
+
+def odd(entry: os.DirEntry[str]) -> str:
+    """What is odd about an entry: that it is a link, or neither file nor folder; empty if nothing is."""
+    if entry.is_symlink():
+        return LINK
+    return "" if entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False) else "a special file"
+
+
+def entries(folder: Path) -> Iterator[tuple[str, str]]:
+    """Each entry below `folder` as its path relative to it and what is odd about it; no link is followed."""
+    pending = [""]
+    while pending:
+        parent = pending.pop()
+        try:
+            with os.scandir(folder / parent) as listed:
+                for entry in listed:
+                    path = os.path.join(parent, entry.name)
+                    yield path, odd(entry)
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(path)
+        except OSError:  # a folder that cannot be entered holds nothing that is read
+            continue

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from dataclasses import dataclass
 
 from suite.config.models import Benchmark
-from suite.record.system import ROOT, git_output
-from suite.rules.code import belongs, blobs, paths
+from suite.record.system import ROOT
+from suite.rules.code import at_revision, belongs, paths
 from suite.submit.collecting import Collected
 
 
@@ -24,13 +23,8 @@ def code(result: Collected) -> Code:
     """The task's implementation and what implementations share, its data and metric, its values and list of files."""
     revision = result.revision
     if revision and not result.dirty:
-        try:
-            known = blobs(revision, result.benchmark)
-            files = {name: git_output("cat-file", "blob", blob) for name, blob in known.items()}
-            if files:
-                return Code(revision[:12], files)
-        except (OSError, subprocess.SubprocessError):
-            pass
+        if files := at_revision(revision, result.benchmark):
+            return Code(revision[:12], files)
         missing = f"revision {revision[:12]} is not in this repository: its code as it is now is packed"
     elif revision:
         missing = (
