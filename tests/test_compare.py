@@ -15,7 +15,8 @@ from tests.command import run as run_command
 from tests.mlperf import maker
 from tests.results.maker import HOSTILE, entry, everywhere, run
 from tests.rules.conftest import sound_result, sound_run  # noqa: F401
-from tests.rules.evidence_maker import Evidence, write_run
+from tests.rules.editor import Evidence
+from tests.rules.evidence_maker import write_run
 
 
 def of(times, **changes):

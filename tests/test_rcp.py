@@ -16,10 +16,11 @@ from suite.rules.convergence import convergence
 from suite.rules.reading import Evidence
 from tests.command import run as run_command
 from tests.rules.conftest import sound_result  # noqa: F401
-from tests.rules.evidence_maker import BENCHMARK, write_run
+from tests.rules.evidence_maker import write_run
 from tests.rules.mutants import MUTANTS
 from tests.rules.mutants.benchmark import hyperparameters
 from tests.rules.mutants.outcome import interrupted
+from tests.rules.subject import BENCHMARK
 
 
 @pytest.fixture

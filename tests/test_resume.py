@@ -15,7 +15,7 @@ from suite.record import clock
 from suite.record.evidence import OF_EACH_RUN
 from tests.command import ENVIRONMENT, eighth, start
 from tests.parity_runs import RUN, SLOW, keys, lines, wait_for
-from tests.rules.evidence_maker import Evidence
+from tests.rules.editor import Evidence
 from tests.waiting import FOREVER_S
 
 

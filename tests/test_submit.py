@@ -13,7 +13,8 @@ from suite.review.model import report
 from suite.rules.seals import SEAL
 from suite.submit.__main__ import main
 from tests.command import run as run_command
-from tests.rules.evidence_maker import Evidence, write_run
+from tests.rules.editor import Evidence
+from tests.rules.evidence_maker import write_run
 from tests.submit.conftest import ORG, PLACE, files, head, runs, submit, told  # noqa: F401
 
 

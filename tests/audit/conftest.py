@@ -12,7 +12,7 @@ from suite.record import states
 from suite.record.evidence import LOG
 from suite.record.states import STATES, state_sha256
 from suite.record.system import ROOT
-from tests.rules.evidence_maker import Evidence
+from tests.rules.editor import Evidence
 from tests.waiting import until
 
 RUN = ("task=image_classification", "scale=mini", "hw=cpu", "mlflow=false", "checkpoints=keep")

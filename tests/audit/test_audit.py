@@ -12,7 +12,8 @@ from suite.errors import UserError
 from suite.record import states
 from suite.record.states import STATES
 from tests.audit.conftest import altered, forge_states, killed_and_resumed, trained
-from tests.rules.evidence_maker import Evidence, right_predictions
+from tests.rules.editor import Evidence
+from tests.rules.subject import right_predictions
 
 pytestmark = pytest.mark.slow  # each trains
 ALL = "blocks=1000"

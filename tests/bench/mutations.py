@@ -11,7 +11,7 @@ from typing import Any
 
 from suite.record import evidence
 from suite.record.mllog import TOKEN
-from tests.rules.evidence_maker import Evidence
+from tests.rules.editor import Evidence
 
 TOKENS = (
     *(b"\0", b"\n", b"\r\n", b"\xff\xfe", b"{", b"[" * 60, b'"', b"NaN", b"-1e999", b"9" * 5000, b"1" * 30, b"../../x"),

@@ -12,7 +12,7 @@ from suite.errors import UserError
 from suite.review.__main__ import main
 from suite.rules import submission
 from suite.rules.verdict import review
-from tests.rules.evidence_maker import Evidence
+from tests.rules.editor import Evidence
 from tests.rules.mutants import MUTANTS
 
 

@@ -21,8 +21,9 @@ from suite.rules.quality import REASONS
 from suite.rules.runs import IDENTITY
 from suite.rules.system import FILLED, FREE
 from suite.rules.timeline import IN_RUN, STEPS, TAIL
-from tests.rules.evidence_maker import BENCHMARK, Evidence
+from tests.rules.editor import Evidence
 from tests.rules.mutants.registry import drop, index_of
+from tests.rules.subject import BENCHMARK
 
 Mutant = tuple[str, str, Callable[[Evidence], object]]  # rule, what is changed, the change
 

@@ -14,7 +14,8 @@ import pytest
 
 from suite.rules.verdict import review
 from tests.rules.derived import derived
-from tests.rules.evidence_maker import Evidence, isolate, write_run
+from tests.rules.editor import Evidence
+from tests.rules.evidence_maker import isolate, write_run
 from tests.rules.mutants import MUTANTS, RESULT_MUTANTS
 
 

@@ -7,8 +7,9 @@ from typing import Any
 from mlperf_logging.mllog import constants as keys
 
 from suite.config import logkeys
-from tests.rules.evidence_maker import Evidence, Record
+from tests.rules.editor import Evidence
 from tests.rules.mutants.registry import index_of
+from tests.rules.subject import Record
 
 
 def restart_after(record: Record, samples: int, **metadata: Any) -> Record:

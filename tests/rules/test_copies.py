@@ -7,8 +7,10 @@ import pytest
 
 from suite.rules.verdict import review
 from suite.store.arrays import prepared
-from tests.rules.evidence_maker import BENCHMARK, Evidence, write_run
-from tests.rules.mutants.runs import copied
+from tests.rules.editor import Evidence
+from tests.rules.evidence_maker import write_run
+from tests.rules.mutants.copies import copied
+from tests.rules.subject import BENCHMARK
 
 
 def copies(folder):

@@ -14,7 +14,7 @@ from suite.rules.verdict import review
 from suite.store.task import load_task
 from tasks.reinforcement_learning.episode import Episode
 from tests.command import run as command
-from tests.rules.evidence_maker import Evidence
+from tests.rules.editor import Evidence
 
 TASK = load_task("reinforcement_learning")
 

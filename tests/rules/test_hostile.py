@@ -14,7 +14,7 @@ from suite.record import evidence
 from suite.record.parsing import MalformedError, check_plain, json_object, yaml_mapping
 from suite.review.__main__ import main
 from suite.rules.verdict import review
-from tests.rules.evidence_maker import Evidence
+from tests.rules.editor import Evidence
 
 # Mutations restore what they changed, so one copy serves all examples.
 REUSED = settings(max_examples=60)

@@ -6,10 +6,11 @@ from mlperf_logging.mllog import constants as keys
 from suite.config import logkeys
 from suite.rules.verdict import review
 from tests.rules import evidence_maker
-from tests.rules.evidence_maker import BENCHMARK, UNKNOWN_REVISION, WITH_H200, described, isolate, write_run
+from tests.rules.evidence_maker import described, isolate, write_run
 from tests.rules.found import ALWAYS, rules_of
 from tests.rules.mutants.benchmark import open_division
 from tests.rules.mutants.log import insert
+from tests.rules.subject import BENCHMARK, UNKNOWN_REVISION, WITH_H200
 
 
 @pytest.fixture(autouse=True)

@@ -5,10 +5,10 @@ from mlperf_logging.mllog import constants as keys
 from suite.config import logkeys
 from suite.record import evidence
 from suite.rules.verdict import review
-from tests.rules.evidence_maker import accuracy, right_predictions
 from tests.rules.found import ALWAYS, rules_of
 from tests.rules.mutants.registry import index_of
 from tests.rules.restarted import restart_after, restarted, signalled
+from tests.rules.subject import accuracy, right_predictions
 
 
 def reviewed(run, after, **options):

@@ -20,11 +20,13 @@ from suite.rules.verdict import review
 from suite.rules.waivers import WAIVERS
 from tests import distributions
 from tests.rules import evidence_maker
-from tests.rules.evidence_maker import BENCHMARK, CPU_ONLY, WITH_H200, Evidence, isolate, write_run
+from tests.rules.editor import Evidence
+from tests.rules.evidence_maker import isolate, write_run
 from tests.rules.found import ALWAYS, NOTES, rules_of
 from tests.rules.mutants import MUTANTS, RESULT_MUTANTS
 from tests.rules.mutants.benchmark import hyperparameters, open_division
 from tests.rules.mutants.outcome import priced
+from tests.rules.subject import BENCHMARK, CPU_ONLY, WITH_H200
 
 RULES_MD = Path(__file__).resolve().parent.parent.parent / "rules.md"
 

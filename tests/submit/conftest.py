@@ -12,7 +12,8 @@ from suite.rules.seals import SEAL
 from suite.submit.__main__ import main
 from tasks import image_classification
 from tests.rules import evidence_maker
-from tests.rules.evidence_maker import BENCHMARK, isolate, write_run
+from tests.rules.evidence_maker import isolate, write_run
+from tests.rules.subject import BENCHMARK, CPU_ONLY
 
 ORG = "someone"  # the submitter that write_run logs
 TOLD = {key: "as a person says" for key in KEYS if not key.startswith("accelerator")}
@@ -43,7 +44,7 @@ def head():
 @pytest.fixture
 def told(tmp_path):
     """A file with what only a person knows of the machine: the fields that a run leaves empty."""
-    described = evidence_maker.described("cpu", evidence_maker.CPU_ONLY)["description"]
+    described = evidence_maker.described("cpu", CPU_ONLY)["description"]
     path = tmp_path / "machine.yaml"
     path.write_text(yaml.safe_dump({key: text for key, text in TOLD.items() if not described[key]}))
     return path

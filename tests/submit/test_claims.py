@@ -7,7 +7,7 @@ import pytest
 
 from suite.review.model import report
 from suite.rules.seals import SEAL, SIGNATURE
-from tests.rules.evidence_maker import Evidence
+from tests.rules.editor import Evidence
 from tests.submit.conftest import PLACE, resealed
 
 SYSTEM = "systems/cpu_torch.json"

@@ -23,7 +23,8 @@ from suite.submit import staging
 from suite.submit.__main__ import main
 from tests.conftest import is_here
 from tests.rules.conftest import run, sound_run  # noqa: F401
-from tests.rules.evidence_maker import Evidence, write_run
+from tests.rules.editor import Evidence
+from tests.rules.evidence_maker import write_run
 from tests.submit.conftest import ORG, PLACE, files, head
 
 

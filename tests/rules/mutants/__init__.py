@@ -3,7 +3,21 @@
 `RESULT_MUTANTS[rule]` edits the folder of a result of five runs.
 """
 
-from tests.rules.mutants import audit, benchmark, files, log, outcome, restarts, runs, witness
+from tests.rules.mutants import audit, benchmark, copies, files, log, outcome, restarts, rounds, runs, systems, witness
 from tests.rules.mutants.registry import MUTANTS, RESULT_MUTANTS
 
-__all__ = ["MUTANTS", "RESULT_MUTANTS", "audit", "benchmark", "files", "log", "outcome", "restarts", "runs", "witness"]
+__all__ = [
+    "MUTANTS",
+    "RESULT_MUTANTS",
+    "audit",
+    "benchmark",
+    "copies",
+    "files",
+    "log",
+    "outcome",
+    "restarts",
+    "rounds",
+    "runs",
+    "systems",
+    "witness",
+]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlperf_logging.mllog import constants as keys
 
 from suite.config import logkeys
-from tests.rules.evidence_maker import Evidence
+from tests.rules.editor import Evidence
 from tests.rules.mutants.registry import breaks, breaks_result, drop
 
 

@@ -6,9 +6,9 @@ from mlperf_logging.mllog import constants as keys
 
 from suite.config import logkeys
 from suite.record import evidence
-from tests.rules.evidence_maker import WITH_H200, right_predictions
 from tests.rules.mutants.benchmark import hyperparameters, open_division
 from tests.rules.mutants.registry import breaks, index_of, rewrite, sum_of
+from tests.rules.subject import WITH_H200, right_predictions
 
 
 @breaks("quality.1")

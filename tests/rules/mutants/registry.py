@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from suite.record import mllog
-from tests.rules.evidence_maker import Evidence, write_run
+from tests.rules.editor import Evidence
+from tests.rules.evidence_maker import write_run
 
 MUTANTS: dict[str, list[Callable[[Evidence], object]]] = {}
 RESULT_MUTANTS: dict[str, list[Callable[[Path], object]]] = {}

@@ -5,9 +5,10 @@ from __future__ import annotations
 from mlperf_logging.mllog import constants as keys
 
 from suite.config import logkeys
-from tests.rules.evidence_maker import BENCHMARK, Evidence
+from tests.rules.editor import Evidence
 from tests.rules.mutants.registry import breaks, breaks_result
 from tests.rules.restarted import restarted, signalled
+from tests.rules.subject import BENCHMARK
 
 VOID = 1  # which of the evaluations a restart voided
 # Lines of throughput and loss, so that the next is the second block's first.

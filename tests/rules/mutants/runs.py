@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import shutil
 
-import pytest
 from mlperf_logging.mllog import constants as keys
 
 from suite.config import logkeys
-from suite.harness import seeds
-from suite.record import evidence, mllog
-from tests.rules.evidence_maker import APART_MS, BENCHMARK, DECLARED, Evidence, write_run
+from tests.rules.editor import Evidence
+from tests.rules.evidence_maker import write_run
 from tests.rules.mutants.benchmark import hyperparameters, open_division
 from tests.rules.mutants.outcome import interrupted
-from tests.rules.mutants.registry import breaks, breaks_result, rewrite, sum_of
+from tests.rules.mutants.registry import breaks, breaks_result
+from tests.rules.subject import APART_MS, BENCHMARK
 
 
 @breaks("runs.1")
@@ -204,141 +203,6 @@ def a_run_of_another_division(folder):
 def two_runs_that_did_not_converge(folder):
     for index in (2, 4):
         interrupted(Evidence(folder / f"run_{index}"))
-
-
-def copied(folder, change):
-    """Let run_5 be run_1 with the names, the seed and the time stamps of run_5, and `change(its records)`.
-
-    The sums of its states, which nobody can hold to anything but a training, are invented.
-    """
-    shutil.copy(folder / "run_1" / evidence.PREDICTIONS, folder / "run_5")
-    own, copy = Evidence(folder / "run_5"), Evidence(folder / "run_1").records()
-    names = {record["key"]: record for record in own.records()}
-    for record in copy:
-        record["time_ms"] += 3_600_000
-        if record["key"] in (logkeys.CONFIG, keys.SEED, logkeys.ENERGY, logkeys.COST):
-            record["value"], record["metadata"] = names[record["key"]]["value"], names[record["key"]]["metadata"]
-        if record["key"] == logkeys.STATE:
-            record["value"] = sum_of(own.folder / evidence.CONFIG)
-        elif "state_sha256" in record["metadata"]:
-            invented = f"{record['metadata']['samples_count']} of another"
-            record["metadata"]["state_sha256"] = mllog.line_hash(invented.encode())
-    change(copy)
-    own.write(copy)
-    power = (folder / "run_1" / evidence.POWER).read_text().splitlines()
-    rows = [f"{int(row.split(',')[0]) + 3_600_000},{row.split(',', 1)[1]}" for row in power[1:]]
-    (own.folder / evidence.POWER).write_text("\n".join([power[0], *rows]) + "\n")
-    own.seal()
-
-
-@breaks_result("runs.8")
-def a_copy_with_other_time_stamps(folder):
-    copied(folder, lambda records: None)
-
-
-def tracked(records):
-    return [record["value"] for record in records if record["key"] == logkeys.TRACKED]
-
-
-@breaks_result("runs.8")
-def a_copy_of_the_times_alone(folder):
-    def change(records):
-        for value in tracked(records):
-            value.update(loss=2 * value["loss"], throughput=2 * value["throughput"])
-
-    copied(folder, change)
-
-
-@breaks_result("runs.8")
-def a_copy_of_the_times_moved_a_little(folder):
-    def change(records):
-        for value in tracked(records):
-            value.update(loss=2 * value["loss"], throughput=2 * value["throughput"])
-        for record in (r for r in records if r["key"] in (keys.EVAL_START, logkeys.TRACKED)):
-            record["time_ms"] += 2
-
-    copied(folder, change)
-
-
-@breaks_result("runs.8")
-def a_copy_of_the_losses_alone(folder):
-    run, losses = Evidence(folder / "run_5"), [v["loss"] for v in tracked(Evidence(folder / "run_1").records())]
-
-    def change(records):
-        for at, value in enumerate(tracked(records)):
-            value.update(loss=losses[at] * (1 + 1e-5 * at))
-
-    run.edit_log(change)
-
-
-@breaks_result("runs.8")
-def a_copy_of_the_qualities_alone(folder):
-    """Seven evaluations, for a few qualities may agree by chance; times, losses and throughputs are drawn anew."""
-    for index in (1, 5):
-        shutil.rmtree(folder / f"run_{index}")
-        write_run(folder / f"run_{index}", index, runs=5, evaluations=7)
-    run = Evidence(folder / "run_5")
-    qualities = [r for r in Evidence(folder / "run_1").records() if r["key"] == keys.EVAL_ACCURACY]
-
-    def change(records):
-        for at, record in enumerate([r for r in records if r["key"] == keys.EVAL_ACCURACY][:-1]):
-            record["value"] = qualities[at]["value"]
-            record["metadata"]["metrics"] = qualities[at]["metadata"]["metrics"]
-
-    run.edit_log(change)
-
-
-def token(run, to):
-    """Let log and configuration name another token."""
-    run.edit(logkeys.CONFIG, lambda record: record["metadata"].update(token=to))
-    run.edit_config(lambda values: values.update(token=to))
-
-
-@breaks("runs.11")
-def a_token_that_did_not_draw_the_seed(run):
-    token(run, "round 1")
-
-
-@breaks("runs.11")
-def a_seed_chosen_in_a_round(run):
-    rewrite(run, token="round 1")
-    reseeded(run, 5)
-
-
-@breaks("runs.11")
-def the_seed_of_another_run_of_the_round(run):
-    rewrite(run, token="round 1")
-    reseeded(run, seeds.from_token("round 1", "someone", BENCHMARK.name, "cpu", keys.CLOSED, 2))
-
-
-@breaks("runs.11")
-def a_token_in_the_log_alone(run):
-    rewrite(run, token="round 1")
-    run.edit_config(lambda values: values.update(token=None))
-
-
-@breaks("runs.11")
-def a_round_left_in_the_configuration(run):
-    rewrite(run, token="round 1")
-    run.edit(logkeys.CONFIG, lambda record: record["metadata"].pop("token"))
-
-
-@breaks("runs.11")
-def a_token_of_nobody_s(run):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(DECLARED, "submitter", "unknown")
-        rewrite(run, token="round 1")
-    run.edit_system(lambda values: values["description"].update(submitter="unknown"))
-
-
-@breaks("runs.11")
-def a_token_of_a_million_letters(run):
-    token(run, "x" * 60_000)
-
-
-@breaks("runs.11")
-def a_token_that_is_no_text(run):
-    token(run, [1])
 
 
 @breaks_result("convergence.2")
