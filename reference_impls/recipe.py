@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
+NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)  # coefficients of Muon's iteration (Jordan et al. 2024)
+
 
 class Recipe:
     """A task's fixed hyperparameters, a frozen dataclass; names follow MLPerf's log keys where there is one."""

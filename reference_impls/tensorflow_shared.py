@@ -1,20 +1,89 @@
-"""What the implementations in TensorFlow share: the twin of `torch_shared.py`, and PyTorch's layout of convolutions."""
+"""What the implementations in TensorFlow share, the twin of `torch_shared.py`: device, precision, names of a state."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from suite.harness.implementation import Device
 
+POLICIES = {"fp32": "float32", "bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
 DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
+# Keras's names of variables whose PyTorch names differ
+NAMES = {
+    "kernel": "weight",
+    "gamma": "weight",
+    "beta": "bias",
+    "embeddings": "weight",
+    "moving_mean": "running_mean",
+    "moving_variance": "running_var",
+}
+
+
+class Optimizer(Protocol):
+    """What a state needs of an optimizer; see `tensorflow_optimizers.py`."""
+
+    def moments(self) -> Mapping[str, Any]:
+        """Variables by `<moment>/<path of the model's variable>`; Adam's count of steps as `updates`."""
+        ...
 
 
 def device_name(device: Device) -> str:
     """TensorFlow's name of the device."""
     return "/GPU:0" if device.kind == "gpu" else "/CPU:0"
+
+
+def policy(device: Device) -> keras.DTypePolicy:
+    """For the `dtype` of Keras's layers: variables in fp32, computation in the precision."""
+    return keras.DTypePolicy(POLICIES[device.precision])
+
+
+def torch_name(path: str) -> str:
+    """PyTorch's name of a Keras variable: `translator/encoder.0/qkv/kernel` is `encoder.0.qkv.weight`."""
+    *layers, name = path.split("/")[1:]
+    return ".".join([*layers, NAMES.get(name, name)])
+
+
+def to_torch(path: str, value: np.ndarray) -> np.ndarray:
+    """A variable as PyTorch lays it out: kernels [height, width, in, out] as [out, in, height, width]."""
+    if path.endswith("/kernel"):
+        return np.ascontiguousarray(np.moveaxis(value, (-1, -2), (0, 1)))
+    return value
+
+
+def from_torch(path: str, value: np.ndarray) -> np.ndarray:
+    """The inverse of `to_torch`."""
+    return np.moveaxis(value, (0, 1), (-1, -2)) if path.endswith("/kernel") else value
+
+
+def state_dict(model: keras.Model, optimizers: Sequence[Optimizer], scaler: Any, step: int) -> dict[str, np.ndarray]:
+    """Copies for a state, with PyTorch's names and layouts; see `torch_shared.state_dict`."""
+    state: dict[str, np.ndarray] = {torch_name(v.path): to_torch(v.path, v.numpy()) for v in model.weights}
+    for optimizer in optimizers:
+        for name, value in optimizer.moments().items():
+            moment, _, path = name.partition("/")
+            state[f"{moment}/{torch_name(path)}" if path else name] = to_torch(path, value.numpy())
+    state |= scaler.state_dict()
+    return state | {"step": np.array(step)}
+
+
+def load_state_dict(
+    model: keras.Model, optimizers: Sequence[Optimizer], scaler: Any, state: Mapping[str, np.ndarray]
+) -> int:
+    """Take over a state of either framework, in place; without moments they start at zero. Returns the step."""
+    for variable in model.weights:
+        variable.assign(from_torch(variable.path, state[torch_name(variable.path)]))
+    for optimizer in optimizers:
+        for name, variable in optimizer.moments().items():
+            moment, _, path = name.partition("/")
+            value = state.get(f"{moment}/{torch_name(path)}" if path else name)
+            variable.assign(tf.zeros_like(variable) if value is None else from_torch(path, value))
+    scaler.load_state_dict(state)
+    return int(state["step"])
 
 
 def unscaled(gradients: Mapping[str, tf.Tensor], scale: float) -> dict[str, tf.Tensor]:
@@ -26,13 +95,13 @@ def unscaled(gradients: Mapping[str, tf.Tensor], scale: float) -> dict[str, tf.T
     return {name: tf.where(tf.math.is_finite(g), g, tf.zeros_like(g)) for name, g in divided.items()}
 
 
-def from_torch(value: np.ndarray) -> np.ndarray:
+def old_from_torch(value: np.ndarray) -> np.ndarray:
     """Convolution weights [out, in, height, width] to [height, width, in, out]; anything else as it is."""
     return value.transpose(2, 3, 1, 0) if value.ndim == 4 else value
 
 
-def to_torch(value: np.ndarray) -> np.ndarray:
-    """The inverse of `from_torch`."""
+def old_to_torch(value: np.ndarray) -> np.ndarray:
+    """The inverse of `old_from_torch`."""
     return value.transpose(3, 2, 0, 1) if value.ndim == 4 else value
 
 

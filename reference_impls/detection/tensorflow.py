@@ -23,7 +23,7 @@ from reference_impls.detection.shared import (
 )
 from reference_impls.kept import Kept
 from reference_impls.precision import loss_scale
-from reference_impls.tensorflow_shared import DTYPES, device_name, from_torch, to_torch, unscaled
+from reference_impls.tensorflow_shared import DTYPES, device_name, old_from_torch, old_to_torch, unscaled
 from suite.harness.implementation import Device, TrainStats
 
 ACCELERATORS = 1
@@ -135,7 +135,7 @@ class TensorFlowDetector:
         initial = initial_parameters(hyper, data["train_images"].shape[-1], seed)
         with tf.device(self.device):
             for name, value in initial.items():
-                self.p[name] = tf.Variable(from_torch(value), trainable=is_trained(name))
+                self.p[name] = tf.Variable(old_from_torch(value), trainable=is_trained(name))
                 if is_trained(name):
                     for moment in (f"first/{name}", f"second/{name}"):
                         self.moments[moment] = tf.Variable(tf.zeros_like(self.p[name]))
@@ -196,14 +196,14 @@ class TensorFlowDetector:
     def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, statistics, moments and the step."""
         variables = {**self.p, **self.moments}
-        return {name: to_torch(v.numpy()) for name, v in variables.items()} | {"step": np.array(self.step)}
+        return {name: old_to_torch(v.numpy()) for name, v in variables.items()} | {"step": np.array(self.step)}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework; without moments they start at zero."""
         for name, variable in self.p.items():
-            variable.assign(from_torch(state[name]))
+            variable.assign(old_from_torch(state[name]))
         for name, variable in self.moments.items():
-            variable.assign(from_torch(state.get(name, np.zeros_like(state[name.partition("/")[2]]))))
+            variable.assign(old_from_torch(state.get(name, np.zeros_like(state[name.partition("/")[2]]))))
         self.step = int(state["step"])
         self.batches = None
 

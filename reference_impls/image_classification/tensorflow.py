@@ -20,7 +20,7 @@ from reference_impls.image_classification.shared import (
 )
 from reference_impls.kept import Kept
 from reference_impls.precision import loss_scale
-from reference_impls.tensorflow_shared import DTYPES, device_name, from_torch, orthogonalise, to_torch, unscaled
+from reference_impls.tensorflow_shared import DTYPES, device_name, old_from_torch, old_to_torch, orthogonalise, unscaled
 from suite.harness.implementation import Device, TrainStats
 
 ACCELERATORS = 1
@@ -109,7 +109,7 @@ class TensorFlowImageClassifier:
         self.momenta: Parameters = {}
         with tf.device(self.device):
             for name, value in initial.items():
-                self.p[name] = tf.Variable(from_torch(value), name=name)
+                self.p[name] = tf.Variable(old_from_torch(value), name=name)
                 if name != "whiten_weight" and not name.endswith(("_mean", "_variance")):
                     self.momenta[name] = tf.Variable(tf.zeros_like(self.p[name]), name=f"momentum/{name}")
         self.graph_step = tf.function(self._graph_step, reduce_retracing=False)
@@ -122,7 +122,7 @@ class TensorFlowImageClassifier:
         if self.batches is None:
             data = Batches(self.data["train_images"], self.data["train_labels"], self.hyper, self.seed)
             if self.step == 0:
-                self.p["whiten_weight"].assign(from_torch(whitening(data.whitening_images())))
+                self.p["whiten_weight"].assign(old_from_torch(whitening(data.whitening_images())))
             self.batches = data.iterate(self.step)
         size = self.hyper.global_batch_size
         while True:
@@ -173,16 +173,16 @@ class TensorFlowImageClassifier:
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, statistics, momenta and the step."""
-        state = {name: to_torch(value.numpy()) for name, value in self.p.items()}
-        momenta = {f"momentum/{name}": to_torch(value.numpy()) for name, value in self.momenta.items()}
+        state = {name: old_to_torch(value.numpy()) for name, value in self.p.items()}
+        momenta = {f"momentum/{name}": old_to_torch(value.numpy()) for name, value in self.momenta.items()}
         return {**state, **momenta, "step": np.array(self.step)}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework; without momenta they start at zero."""
         for name, variable in self.p.items():
-            variable.assign(from_torch(state[name]))
+            variable.assign(old_from_torch(state[name]))
         for name, variable in self.momenta.items():
-            variable.assign(from_torch(state.get(f"momentum/{name}", np.zeros_like(state[name]))))
+            variable.assign(old_from_torch(state.get(f"momentum/{name}", np.zeros_like(state[name]))))
         self.step = int(state["step"])
         self.batches = None
 
