@@ -13,8 +13,10 @@ from mlperf_logging.mllog import constants as keys
 
 from suite.config.models import Benchmark
 from suite.errors import OneLineParser, UserError, command
+from suite.record.summary import format_count
 from suite.rules import convergence, reference
 from suite.rules.hyperparameters import batch_size
+from suite.rules.quality import converged
 from suite.rules.reading import Evidence
 from suite.rules.reference import Point, Reference, ReferenceRun
 from suite.rules.verdict import review
@@ -22,8 +24,9 @@ from suite.store.disk import write_text
 
 EPILOG = """\
 FOLDER is the out= folder of python -m suite.run: evidence of the reference implementation, of one run or of several.
-Each run must pass the review and have reached its target; each needs a seed of its own. The points go to
-conf/rcp/TASK/SCALE.yaml, and count from as many runs at a batch size as a result of the benchmark has (at least four);
+Each run must pass the review and have gone on to its target or the end of its budget: give all, also those that did not
+reach it, which stand in the file as failures. Each needs a seed of its own. The points go to conf/rcp/TASK/SCALE.yaml,
+and count from as many runs that reached the target, at a batch size, as a result of the benchmark has (at least four);
 MLPerf asks for twice as many. Points of an older recipe (other hyperparameters, target or evaluation) are dropped.
 """
 
@@ -66,9 +69,10 @@ def _runs(folder: Path, data_dir: str | None) -> list[tuple[Benchmark, int, Refe
     for each in made.runs:
         where = folder / Path(each.path).parent
         run = Evidence.read(where)
-        if not each.converged:
-            raise UserError(f"{where} did not reach its target: give only runs that did")
         assert run.benchmark is not None, "it passed the review"
+        assert run.timeline.run_stop is not None, "it passed the review"
+        if run.timeline.run_stop.metadata.get("reason") == "interrupt":
+            raise UserError(f"{where} was interrupted: give runs that went on to the target or the end of the budget")
         if run.value(keys.SUBMISSION_DIVISION) != keys.CLOSED:
             raise UserError(f"{where} is not of the closed division: the reference is")
         found.append((run.benchmark, batch_size(run, run.benchmark), _run(run, run.benchmark)))
@@ -81,7 +85,7 @@ def _run(run: Evidence, benchmark: Benchmark) -> ReferenceRun:
     curve = convergence.curve(run)
     return ReferenceRun(
         seed=run.value(keys.SEED),
-        samples=curve[-1][0],
+        samples=curve[-1][0] if converged(run) else None,
         framework=run.configured("framework"),
         system=run.configured("system", "name"),
         machine=_machine(run.described("description")),
@@ -136,8 +140,12 @@ def _write(benchmark: Benchmark, stored: Reference) -> None:
 def _print(benchmark: Benchmark, stored: Reference) -> None:
     print(f"{benchmark.name}: {reference.path(benchmark)}")
     for point in stored.points:
-        runs = f"batch size {point.global_batch_size}: {len(point.runs)} runs"
-        if len(point.runs) < convergence.runs_needed(benchmark):
+        runs = f"batch size {point.global_batch_size}: {format_count(len(point.runs), 'run')}"
+        failed = [run.seed for run in point.runs if run.samples is None]
+        if failed:
+            seeds = ", ".join(map(str, failed))
+            runs += f", {len(failed)} of which did not reach the target (seed{'s' * (len(failed) > 1)} {seeds})"
+        if len(convergence.reached(point)) < convergence.runs_needed(benchmark):
             print(f"  {runs}; they count from {convergence.runs_needed(benchmark)} on")
             continue
         held_to = convergence.of_point(point, benchmark.evaluation.every)

@@ -6,21 +6,24 @@ import shutil
 
 import pytest
 import yaml
+from mlperf_logging.mllog import constants as keys
 
 from suite import config
 from suite.config import folder
 from suite.errors import UserError
 from suite.rcp import main
+from suite.rules import convergence as convergence_rules
 from suite.rules import reference
 from suite.rules.convergence import convergence
 from suite.rules.reading import Evidence
 from tests.command import run as run_command
+from tests.rules import evidence_maker
 from tests.rules.conftest import sound_result  # noqa: F401
 from tests.rules.evidence_maker import write_run
 from tests.rules.mutants import MUTANTS
 from tests.rules.mutants.benchmark import hyperparameters
 from tests.rules.mutants.outcome import interrupted
-from tests.rules.subject import BENCHMARK
+from tests.rules.subject import BENCHMARK, right_predictions
 
 
 @pytest.fixture
@@ -89,7 +92,7 @@ def test_points_of_an_older_recipe_are_dropped(points, tmp_path):
     ("mutate", "answer"),
     [
         (MUTANTS["quality.2"][0], "does not pass the review: log.txt: quality.2"),
-        (interrupted, "did not reach its target"),
+        (interrupted, "was interrupted"),
         (lambda run: shutil.rmtree(run.folder), "cannot review"),
     ],
 )
@@ -100,6 +103,42 @@ def test_what_is_no_reference_run_is_a_mistake(mutate, answer, points, tmp_path)
         main([str(run.folder)])
     assert answer in str(error.value)
     assert not points.exists()
+
+
+@pytest.fixture
+def short(points, monkeypatch):
+    """The benchmark with a budget of three evaluations."""
+    benchmark = BENCHMARK.model_copy(update={"budget_samples": 6000})
+    monkeypatch.setattr(config, "benchmark", lambda task, scale: benchmark)
+    monkeypatch.setattr(evidence_maker, "BENCHMARK", benchmark)
+
+
+def out_of_budget(path, seed):
+    """A run that went on to the end of its budget without reaching the target."""
+    run = write_run(path, seed=seed)
+    run.edit_predictions([0] * len(right_predictions()))
+    run.edit(keys.RUN_STOP, lambda record: record["metadata"].update(status=keys.ABORTED, reason="budget"))
+
+
+def test_a_run_that_failed_stands_among_the_points(short, tmp_path, capsys):
+    for index in range(1, 7):
+        write_run(tmp_path / "own" / f"run_{index}", index, runs=6, seed=500)
+    out_of_budget(tmp_path / "failed", seed=900)
+    assert main([str(tmp_path / "own"), str(tmp_path / "failed")]) == 0
+    assert "batch size 100: 7 runs, 1 of which did not reach the target (seed 900)" in capsys.readouterr().out
+    (point,) = reference.load(BENCHMARK).points
+    assert [run.samples for run in point.runs if run.seed == 900] == [None]
+    assert convergence_rules.of_point(point, 1000) == convergence_rules.population(100, [6000] * 6 + [None], 1000)
+    assert convergence_rules.counting(BENCHMARK) == [point]
+
+
+def test_a_point_needs_runs_that_reached_the_target(short, tmp_path, capsys):
+    for index in range(1, 5):
+        write_run(tmp_path / "own" / f"run_{index}", index, runs=4, seed=500)
+    out_of_budget(tmp_path / "failed", seed=900)
+    assert main([str(tmp_path / "own"), str(tmp_path / "failed")]) == 0
+    assert "they count from 5 on" in capsys.readouterr().out
+    assert convergence_rules.counting(BENCHMARK) == []
 
 
 def test_a_seed_counts_once(points, tmp_path):

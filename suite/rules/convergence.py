@@ -70,13 +70,17 @@ class Convergence:
     curves: tuple[Curve, ...] = ()
 
 
-def population(batch_size: int, samples: Sequence[float], resolution: float) -> Population:
-    """The olympic mean and deviation of the reference's `samples` to the target (at least four).
+def population(batch_size: int, samples: Sequence[float | None], resolution: float) -> Population:
+    """The olympic mean and deviation of the reference's `samples` to the target (at least four numbers).
+
+    None stands for a run that did not reach it, and is slower than any that did: it is the slowest that is dropped, and
+    of more the others are left out too.
 
     Samples to the target are known to one evaluation period, `resolution`: the deviation is at least that of this
     rounding, resolution / sqrt(12). Without that, reference runs that all end at one evaluation would refuse everybody.
     """
-    kept = sorted(samples)[1:-1]
+    reached = sorted(each for each in samples if each is not None)
+    kept = reached[1:] if len(reached) < len(samples) else reached[1:-1]
     return Population(batch_size, float(np.mean(kept)), max(float(np.std(kept)), resolution / math.sqrt(12)), len(kept))
 
 
@@ -177,8 +181,13 @@ def runs_needed(benchmark: Benchmark) -> int:
 
 
 def counting(benchmark: Benchmark) -> list[Point]:
-    """The stored points of enough runs."""
-    return [point for point in reference.load(benchmark).points if len(point.runs) >= runs_needed(benchmark)]
+    """The stored points of enough runs that reached the target."""
+    return [point for point in reference.load(benchmark).points if len(reached(point)) >= runs_needed(benchmark)]
+
+
+def reached(point: Point) -> list[int]:
+    """The samples to the target of a point's runs that reached it."""
+    return [run.samples for run in point.runs if run.samples is not None]
 
 
 def of_point(point: Point, every: int) -> Population:

@@ -21,7 +21,7 @@ class ReferenceRun(Values):
     """One run of a reference implementation, and where it comes from."""
 
     seed: int
-    samples: int  # to the target
+    samples: int | None  # to the target; None: it did not reach it
     framework: str
     system: str
     machine: str
