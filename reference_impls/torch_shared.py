@@ -84,6 +84,8 @@ def state_dict(
     """
     tensors = {**_weights(model), **_moments(model, optimizers)}
     state = {name: value.detach().cpu().numpy().copy() for name, value in tensors.items()}
+    if "updates" in state:
+        state["updates"] = state["updates"].astype(np.int64)  # as Keras has it
     if scaler.is_enabled():
         state |= {name: np.array(value) for name, value in scaler.state_dict().items() if name in SCALER}
     return state | {"step": np.array(step)}
