@@ -20,6 +20,7 @@ from suite.audit.subject import Claim, Run, run_of
 from suite.config.models import Benchmark
 from suite.errors import UserError, shown
 from suite.measure import noise
+from suite.measure.load import LoadMeter
 from suite.measure.machine import Machine, detect
 from suite.record.evidence import LOG
 from suite.record.states import state_sha256
@@ -149,9 +150,11 @@ def _run(
             made.findings += _labelled(run, comparing.initial(run.initial_sha256, found, kept, differences))
     for claim in claims:
         tell(f"{run.label}: training from {claim.before:,} to {claim.after:,} samples")
-        quiet = noise.before(machine)
+        quiet, meter = noise.before(machine), LoadMeter()
         try:
-            compared = Compared(replay(run, claim, means), differences, quiet.reasons)
+            replayed = replay(run, claim, means)
+            disturbed = noise.meanwhile(machine, quiet, meter.read())
+            compared = Compared(replayed, differences, disturbed.reasons)
         except Failed as error:
             made.findings.append(_failure(run, claim, error))
             made.failed += 1

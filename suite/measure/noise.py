@@ -14,7 +14,7 @@ import pynvml
 
 from suite.measure import cgroup, nvml
 from suite.measure.energy import MAX_INTERVAL_MS, Sample
-from suite.measure.load import LoadMeter
+from suite.measure.load import Load, LoadMeter
 from suite.measure.machine import Machine
 
 WINDOW_S = 0.5  # before the run; short because it delays the start, long enough for the kernel's 10 ms ticks
@@ -71,9 +71,18 @@ def during(machine: Machine, quiet: Environment, samples: Sequence[Sample]) -> E
     return judge(samples, _since(quiet.throttled_ms, throttled_ms(machine)), time.monotonic() - quiet.at_s)
 
 
+def meanwhile(machine: Machine, quiet: Environment, load: Load) -> Environment:
+    """The verdict on the time since `quiet`, which `before` has given, from the load over all of it."""
+    seconds = time.monotonic() - quiet.at_s
+    return _judged(load.others, load.steal, _since(quiet.throttled_ms, throttled_ms(machine)), seconds)
+
+
 def judge(samples: Sequence[Sample], throttled: Mapping[str, float], seconds: float) -> Environment:
     """The verdict on `samples`, and on the milliseconds for which each of `throttled` was throttled in `seconds`."""
-    others, steal = _mean(samples, "others"), _mean(samples, "steal")
+    return _judged(_mean(samples, "others"), _mean(samples, "steal"), throttled, seconds)
+
+
+def _judged(others: float | None, steal: float | None, throttled: Mapping[str, float], seconds: float) -> Environment:
     reasons = [*_load_reasons(others, steal), *_throttle_reasons(throttled, seconds)]
     figures = {"others": others, "steal": steal, "throttled_ms": {name: round(ms) for name, ms in throttled.items()}}
     return Environment(tuple(reasons), figures)

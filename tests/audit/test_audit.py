@@ -9,6 +9,7 @@ import pytest
 from suite.audit import comparing
 from suite.audit.__main__ import main
 from suite.errors import UserError
+from suite.measure.load import Load, LoadMeter
 from suite.record import states
 from suite.record.states import STATES
 from tests.audit.conftest import altered, forge_states, killed_and_resumed, trained
@@ -73,6 +74,18 @@ def test_on_other_threads_and_precision_and_framework_a_distance_decides(honest,
         assert not block["exact"]
         assert 0 < block["distance"] < comparing.MAX_DISTANCE
         assert block["unlike"]
+
+
+@pytest.mark.parametrize(("others", "severity"), [(0.0, "fail"), (0.7, "note")])
+def test_a_block_that_others_slowed_down_is_noted(honest, monkeypatch, capsys, others, severity):
+    """What the machine did beside training counts, all the while; whoever trained again was not alone."""
+    for name in ("LEAST_S", "SLOWER", "MUCH_SLOWER"):
+        monkeypatch.setattr(comparing, name, 0.0)
+    monkeypatch.setattr(LoadMeter, "read", lambda meter: Load(utilisation=1.0, steal=0.0, others=others))
+    made = audited(capsys, honest / "run_1", "blocks=1", "draw=01")[1]
+    (found,) = [each for each in made["findings"] if each["rule"] == "audit.7"]
+    assert found["severity"] == severity
+    assert ("other processes took 70.0% of the CPUs" in found["found"]) == (others > 0)
 
 
 def test_answers_with_thirteen_errors(result, capsys):
