@@ -1,208 +1,290 @@
-"""Image classification in TensorFlow: the twin of `torch.py`, line by line. States keep PyTorch's layout."""
+"""Image classification in TensorFlow: the twin of `torch.py`, line by line. States keep PyTorch's names and layout."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from reference_impls.image_classification.shared import (
-    FP16_LOSS_SCALE,
-    Batch,
-    Batches,
+    EPSILON,
+    WHITEN_EPSILON,
+    WHITEN_IMAGES,
+    Draw,
+    Draws,
     Hyperparameters,
-    classify,
+    area_average,
     initial_parameters,
-    normalise,
-    whitening,
+    scale_and_offset,
 )
 from reference_impls.kept import Kept
-from reference_impls.precision import loss_scale
-from reference_impls.tensorflow_shared import DTYPES, device_name, old_from_torch, old_to_torch, orthogonalise, unscaled
+from reference_impls.tensorflow_optimizers import SGD, GradScaler, Muon
+from reference_impls.tensorflow_shared import DTYPES, device_name, load_state_dict, policy, state_dict
 from suite.harness.implementation import Device, TrainStats
 
 ACCELERATORS = 1
-EPSILON = 1e-5
-EVAL_BATCH = 1000
-Parameters = dict[str, tf.Variable]
+CLASSES = 10
+EVAL_BATCH = 500
 
 
-def network(p: Parameters, images: tf.Tensor, training: bool, momentum: float) -> tf.Tensor:
-    """Logits float32 [B, classes] of images [B, S, S, C]: whitening, pairs of 3x3 convolutions, maximum, head."""
-    dtype = images.dtype
-    x = tf.nn.conv2d(images, tf.cast(p["whiten_weight"], dtype), 1, "VALID") + tf.cast(p["whiten_bias"], dtype)
-    x = tf.nn.gelu(x)
-    i = 0
-    while f"conv{i}_weight" in p:
-        x = tf.nn.conv2d(x, tf.cast(p[f"conv{i}_weight"], dtype), 1, "SAME")
-        if i % 2 == 0:
-            x = tf.nn.max_pool2d(x, 2, 2, "VALID")
-        mean, variance, bias = p[f"norm{i}_mean"], p[f"norm{i}_variance"], p[f"norm{i}_bias"]
-        x, batch_mean, batch_variance, *_ = tf.raw_ops.FusedBatchNormV3(
+class BatchNorm(keras.layers.Layer):
+    """Batch normalisation with a bias and no scale, its variance that of a sample, as PyTorch's is (Keras's is not)."""
+
+    def __init__(self, momentum: float, **options: Any) -> None:
+        super().__init__(**options)
+        self.momentum = momentum
+
+    def build(self, shape: tuple[int, ...]) -> None:
+        """Make the variables."""
+        width = {"shape": shape[-1:], "autocast": False}
+        self.bias = self.add_weight(name="bias", initializer="zeros", **width)
+        self.mean = self.add_weight(name="running_mean", initializer="zeros", trainable=False, **width)
+        self.variance = self.add_weight(name="running_var", initializer="ones", trainable=False, **width)
+
+    def call(self, x: tf.Tensor, training: bool) -> tf.Tensor:
+        """[B, S, S, width] to the same."""
+        y, mean, variance, *_ = tf.raw_ops.FusedBatchNormV3(
             x=x,
-            scale=tf.ones_like(bias),
-            offset=bias,
-            mean=tf.zeros([0]) if training else mean,
-            variance=tf.zeros([0]) if training else variance,
+            scale=tf.ones(x.shape[-1]),
+            offset=self.bias,
+            mean=tf.zeros([0]) if training else self.mean,
+            variance=tf.zeros([0]) if training else self.variance,
             epsilon=EPSILON,
             is_training=training,
         )
         if training:
-            mean.assign(momentum * mean + (1 - momentum) * batch_mean)
-            variance.assign(momentum * variance + (1 - momentum) * batch_variance)
-        x = tf.nn.gelu(x)
-        i += 1
-    x = tf.reduce_max(x, (1, 2))
-    head = tf.cast(p["head_weight"], dtype)
-    return tf.cast(tf.matmul(x, head, transpose_b=True), tf.float32) / float(x.shape[1])
+            self.mean.assign(self.momentum * self.mean + (1 - self.momentum) * mean)
+            self.variance.assign(self.momentum * self.variance + (1 - self.momentum) * variance)
+        return y
 
 
-def update(
-    p: Parameters,
-    momenta: Parameters,
-    gradients: dict[str, tf.Tensor],
-    hyper: Hyperparameters,
-    rates: tf.Tensor,
-    dtype: tf.DType,
-) -> None:
-    """One step of Muon for the convolutions and of Nesterov momentum for biases and head.
+class Block(keras.layers.Layer):
+    """Two 3x3 convolutions, the first of which halves the side."""
 
-    `rates` holds the factors on the learning rates: of all, and of the whitening bias.
-    """
-    decay = hyper.opt_weight_decay * hyper.global_batch_size
-    for name, momentum in momenta.items():
-        parameter, gradient = p[name], gradients[name]
-        if name.startswith("conv"):
-            momentum.assign(hyper.muon_momentum * momentum + gradient)
-            direction = tf.transpose(gradient + hyper.muon_momentum * momentum, (3, 2, 0, 1))
-            flat = tf.reshape(direction, (direction.shape[0], -1))
-            step = tf.transpose(tf.reshape(orthogonalise(flat, hyper.muon_steps, dtype), direction.shape), (2, 3, 1, 0))
-            scaled = parameter * (direction.shape[0] ** 0.5 / tf.norm(parameter))
-            parameter.assign(scaled - hyper.muon_learning_rate * rates[0] * step)
-            continue
-        first_rate = hyper.head_learning_rate if name == "head_weight" else hyper.bias_learning_rate
-        rate = first_rate * rates[1 if name == "whiten_bias" else 0]
-        gradient += decay / first_rate * parameter
-        momentum.assign(hyper.opt_momentum * momentum + gradient)
-        parameter.assign_sub(rate * (gradient + hyper.opt_momentum * momentum))
+    def __init__(self, width: int, momentum: float, dtype: keras.DTypePolicy, **options: Any) -> None:
+        super().__init__(dtype=dtype, **options)
+        convolution = {"filters": width, "kernel_size": 3, "padding": "same", "use_bias": False, "dtype": dtype}
+        self.conv1 = keras.layers.Conv2D(**convolution, name="conv1")
+        self.norm1 = BatchNorm(momentum, name="norm1", dtype=dtype)
+        self.conv2 = keras.layers.Conv2D(**convolution, name="conv2")
+        self.norm2 = BatchNorm(momentum, name="norm2", dtype=dtype)
+
+    def call(self, x: tf.Tensor, training: bool) -> tf.Tensor:
+        """[B, S, S, inputs] to [B, S // 2, S // 2, width]."""
+        x = tf.nn.max_pool2d(self.conv1(x), 2, 2, "VALID")
+        x = tf.nn.gelu(self.norm1(x, training=training))
+        return tf.nn.gelu(self.norm2(self.conv2(x), training=training))
 
 
-def part(images: tf.Tensor, chosen: np.ndarray, pixels: np.ndarray) -> tf.Tensor:
-    """The images `chosen` of [N, S, S, C], made of their rows and columns `pixels`."""
-    return tf.gather(tf.gather(tf.gather(images, chosen), pixels, axis=1), pixels, axis=2)
+class Network(keras.Model):
+    """Whitening, blocks, maximum over positions, head."""
+
+    def __init__(self, channels: int, hyper: Hyperparameters, dtype: keras.DTypePolicy) -> None:
+        super().__init__(name="network", dtype=dtype)
+        self.whiten = keras.layers.Conv2D(8 * channels, 2, name="whiten", dtype=dtype)
+        self.blocks = [
+            Block(width, hyper.norm_momentum, dtype, name=f"blocks.{i}") for i, width in enumerate(hyper.widths)
+        ]
+        self.head = keras.layers.Dense(CLASSES, use_bias=False, name="head", dtype=dtype)
+
+    def call(self, images: tf.Tensor, training: bool) -> tf.Tensor:
+        """Logits float32 [B, classes] of images [B, S, S, C]."""
+        x = tf.nn.gelu(self.whiten(images))
+        for block in self.blocks:
+            x = block(x, training=training)
+        x = tf.reduce_max(x, (1, 2))
+        return tf.cast(self.head(x), tf.float32) / float(x.shape[-1])
+
+
+def seen(
+    images: tf.Tensor, labels: tf.Tensor, drawn: tf.Tensor, size: int, hyper: Hyperparameters
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """What a step sees of the training data: images float32 [B, size, size, C], cropped, mirrored, made smaller."""
+    chosen, down, right, mirrored = tf.unstack(drawn)
+    side = images.shape[1]
+    pixels = tf.range(side) - hyper.translate
+    rows, columns = (reflected(shift[:, None] + pixels, side) for shift in (down, right))
+    columns = tf.where(mirrored[:, None] > 0, columns[:, ::-1], columns)
+    places = (chosen[:, None, None] * side + rows[:, :, None]) * side + columns[:, None, :]
+    cropped = normalised(tf.gather(tf.reshape(images, (-1, images.shape[-1])), places), hyper)
+    if size < side:
+        average = tf.constant(area_average(side, size))
+        cropped = tf.einsum("pi,bijc,qj->bpqc", average, cropped, average)
+    return cropped, tf.gather(labels, chosen)
+
+
+def reflected(positions: tf.Tensor, side: int) -> tf.Tensor:
+    """Positions beyond the borders of 0 to `side` - 1 reflected at them."""
+    return side - 1 - tf.abs(side - 1 - tf.abs(positions))
+
+
+def normalised(pixels: tf.Tensor, hyper: Hyperparameters) -> tf.Tensor:
+    """Bytes to float32 around zero."""
+    scale, offset = scale_and_offset(hyper)
+    return tf.cast(pixels, tf.float32) * scale + offset
+
+
+def whitening(images: tf.Tensor) -> tf.Tensor:
+    """The whitening layer's weights [2, 2, C, 8 C] from training images float32 [N, S, S, C]; see `torch.whitening`."""
+    count, side, _, channels = images.shape
+    corners = [images[:, y : side - 1 + y, x : side - 1 + x] for y in (0, 1) for x in (0, 1)]
+    patches = tf.reshape(tf.stack(corners, -1), (count, -1, 4 * channels))
+    products = tf.reduce_sum(tf.cast(tf.matmul(patches, patches, transpose_a=True), tf.float64), 0)
+    values, vectors = tf.linalg.eigh(products / (count * patches.shape[1]))
+    filters = tf.transpose(vectors / tf.sqrt(values + WHITEN_EPSILON))
+    signs = tf.sign(tf.linalg.matvec(filters, tf.sqrt(tf.range(1, 4 * channels + 1, dtype=tf.float64))))
+    filters *= signs[:, None]
+    both = tf.reshape(tf.concat([filters, -filters], 0), (-1, channels, 2, 2))
+    return tf.cast(tf.transpose(both, (2, 3, 1, 0)), tf.float32)
 
 
 class TensorFlowImageClassifier:
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
-        self.hyper, self.data, self.seed = hyper, data, seed
-        self.device = device_name(device)
-        self.dtype, self.scale = DTYPES[device.precision], loss_scale(device.precision, FP16_LOSS_SCALE)
-        channels, classes = data["train_images"].shape[-1], 10
-        initial = initial_parameters(hyper, channels, classes, seed)
-        self.batches: Iterator[Batch] | None = None
-        self.images = Kept(lambda data: self.to_device(normalise(data["test_images"], hyper)))
-        self.p: Parameters = {}
-        self.momenta: Parameters = {}
+        self.hyper, self.data = hyper, data
+        self.steps: Iterator[Draw] | None = None
+        self.device, self.dtype = device_name(device), DTYPES[device.precision]
+        shape = data["train_images"].shape
+        self.draws = Draws(len(data["train_images"]), hyper, seed)
+        self.test_images = Kept(lambda data: self.images(data["test_images"]))
+        decay = hyper.opt_weight_decay * hyper.global_batch_size
+        of_bias, of_head = decay / hyper.bias_learning_rate, decay / hyper.head_learning_rate
         with tf.device(self.device):
-            for name, value in initial.items():
-                self.p[name] = tf.Variable(old_from_torch(value), name=name)
-                if name != "whiten_weight" and not name.endswith(("_mean", "_variance")):
-                    self.momenta[name] = tf.Variable(tf.zeros_like(self.p[name]), name=f"momentum/{name}")
-        self.graph_step = tf.function(self._graph_step, reduce_retracing=False)
-        several = tf.TensorSpec((None, *data["train_images"].shape[1:]))
-        self.graph_logits = tf.function(self._graph_logits, [several])
-        self.load_state_dict({**initial, "step": np.array(0)})
+            self.model = Network(shape[-1], hyper, policy(device))
+            self.model(tf.zeros((1, *shape[1:])), training=False)
+            named = {v.path: v for v in self.model.trainable_variables}
+            self.muon = Muon(
+                [v for path, v in named.items() if "/conv" in path],
+                momentum=hyper.muon_momentum,
+                ns_steps=hyper.muon_steps,
+                dtype=self.dtype,
+                unit_norm=True,
+            )
+            norms = [v for path, v in named.items() if "/norm" in path]
+            self.sgd = [
+                SGD([self.model.head.kernel], hyper.opt_momentum, of_head),
+                SGD(norms, hyper.opt_momentum, of_bias),
+                SGD([self.model.whiten.bias], hyper.opt_momentum, of_bias),
+            ]
+            self.scaler = GradScaler(device.precision == "fp16")
+            self.training_images = tf.zeros(shape, tf.uint8)
+            self.training_labels = tf.zeros(shape[:1], tf.uint8)
+        self.optimizers: tuple[Muon | SGD, ...] = (self.muon, *self.sgd)
+        on_gpu = device.kind == "gpu"
+        self.graph_step = tf.function(self._step, jit_compile=on_gpu)
+        self.mirrored_logits = tf.function(self._mirrored_logits, jit_compile=on_gpu)
+        parameters = initial_parameters(hyper, shape[-1], CLASSES, seed)
+        self.load_state_dict({**parameters, "step": np.array(0)})
 
     def train_until(self, samples: int) -> TrainStats:
         """Take whole steps until `samples` samples have been seen."""
-        if self.batches is None:
-            data = Batches(self.data["train_images"], self.data["train_labels"], self.hyper, self.seed)
-            if self.step == 0:
-                self.p["whiten_weight"].assign(old_from_torch(whitening(data.whitening_images())))
-            self.batches = data.iterate(self.step)
+        with tf.device(self.device):
+            if self.data:  # on the clock, and once
+                self.training_images = tf.constant(self.data["train_images"])
+                self.training_labels = tf.constant(self.data["train_labels"])
+                self.data = {}
+            if self.steps is None:
+                if self.step == 0:
+                    first = normalised(self.training_images[:WHITEN_IMAGES], self.hyper)
+                    self.model.whiten.kernel.assign(whitening(first))
+                self.steps = self.draws.iterate(self.step)
         size = self.hyper.global_batch_size
         while True:
-            batch = next(self.batches)
-            loss = self.train_step(batch.images, batch.labels, batch.epoch)
+            loss = self.train_step(next(self.steps))
             self.step += 1
             if self.step * size >= samples:
                 return TrainStats(self.step * size, float(loss) / size)
 
-    def train_step(self, images: np.ndarray, labels: np.ndarray, epoch: float) -> tf.Tensor:
-        """One step on images float32 [B, S, S, C] and labels [B]; the loss summed over the batch."""
-        rates = np.array([self.hyper.learning_rate(epoch), self.hyper.whiten_learning_rate(epoch)], np.float32)
+    def train_step(self, draw: Draw) -> tf.Tensor:
+        """One step; the loss summed over the batch."""
+        whiten_rate = self.hyper.whiten_learning_rate(draw.epoch)
+        rates = np.array([self.hyper.learning_rate(draw.epoch), whiten_rate], np.float32)
         with tf.device(self.device):
-            return self.graph_step(tf.constant(images), tf.constant(labels), tf.constant(rates))
+            data = (self.training_images, self.training_labels)
+            return self.graph_step(*data, tf.constant(draw.drawn), tf.constant(rates), draw.size, whiten_rate > 0)
 
-    def _graph_step(self, images: tf.Tensor, labels: tf.Tensor, rates: tf.Tensor) -> tf.Tensor:
-        trained = {name: self.p[name] for name in self.momenta}
+    def _step(
+        self, images: tf.Tensor, labels: tf.Tensor, drawn: tf.Tensor, rates: tf.Tensor, size: int, whiten: bool
+    ) -> tf.Tensor:
+        hyper = self.hyper
+        optimizers = self.optimizers if whiten else self.optimizers[:-1]
+        biases = hyper.bias_learning_rate
+        learning_rates = [hyper.muon_learning_rate * rates[0], hyper.head_learning_rate * rates[0], biases * rates[0]]
+        learning_rates.append(biases * rates[1])
+        variables = [variable for optimizer in optimizers for variable in optimizer.variables]
         with tf.GradientTape() as tape:
-            logits = network(self.p, tf.cast(images, self.dtype), True, self.hyper.norm_momentum)
-            classes = logits.shape[1]
-            smooth = self.hyper.label_smoothing
-            targets = tf.one_hot(labels, classes) * (1 - smooth) + smooth / classes
+            x, chosen = seen(images, labels, drawn, size, hyper)
+            logits = self.model(x, training=True)
+            smooth = hyper.label_smoothing
+            targets = tf.one_hot(chosen, CLASSES) * (1 - smooth) + smooth / CLASSES
             loss = tf.reduce_sum(tf.nn.softmax_cross_entropy_with_logits(targets, logits))
-            scaled = loss * self.scale
-        gradients = unscaled(tape.gradient(scaled, trained), self.scale)
-        update(self.p, self.momenta, gradients, self.hyper, rates, self.dtype)
+            scaled = self.scaler.scale(loss)
+
+        def apply(gradients: Sequence[tf.Tensor]) -> None:
+            remaining = iter(gradients)
+            for optimizer, rate in zip(optimizers, learning_rates, strict=False):
+                optimizer.apply([next(remaining) for _ in optimizer.variables], rate)
+
+        self.scaler.step(tape.gradient(scaled, variables), apply)
         return loss
 
-    def logits(self, images: tf.Tensor) -> np.ndarray:
+    def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
+        """The class of each test image; see `torch.py`."""
+        images = self.test_images.of(data)
+        with tf.device(self.device):
+            scores = self.logits(images)
+            best = tf.math.top_k(tf.nn.softmax(scores), 2).values
+            count = int(self.hyper.eval_shift_fraction * len(scores))
+            if count:
+                unsure = tf.argsort(best[:, 0] - best[:, 1], stable=True)[:count]
+                wider = tf.pad(tf.gather(images, unsure), [[0, 0], [1, 1], [1, 1], [0, 0]], "REFLECT")
+                shifted = self.logits(wider[:, :-2, :-2]) + self.logits(wider[:, 2:, 2:])
+                mixed = tf.gather(scores, unsure) / 2 + shifted / 4
+                scores = tf.tensor_scatter_nd_update(scores, unsure[:, None], mixed)
+            classes: list[int] = tf.argmax(scores, 1).numpy().tolist()
+        return classes
+
+    def logits(self, images: tf.Tensor) -> tf.Tensor:
         """Logits float32 [N, classes] of images [N, S, S, C]; with flip, the mean of an image and its mirror."""
         with tf.device(self.device):
-            outputs = [
-                self.graph_logits(images[first : first + EVAL_BATCH]).numpy()
-                for first in range(0, len(images), EVAL_BATCH)
-            ]
-        return np.concatenate(outputs)
+            missing = -len(images) % EVAL_BATCH
+            padded = tf.pad(images, [[0, missing], [0, 0], [0, 0], [0, 0]])  # all batches of one shape
+            firsts = range(0, len(padded), EVAL_BATCH)
+            parts = [self.mirrored_logits(padded[first : first + EVAL_BATCH]) for first in firsts]
+            return tf.concat(parts, 0)[: len(images)]
 
-    def _graph_logits(self, images: tf.Tensor) -> tf.Tensor:
-        x = tf.cast(images, self.dtype)
-        y = network(self.p, x, False, self.hyper.norm_momentum)
-        if self.hyper.flip:
-            y = (y + network(self.p, tf.reverse(x, [2]), False, self.hyper.norm_momentum)) / 2
-        return y
+    def _mirrored_logits(self, images: tf.Tensor) -> tf.Tensor:
+        logits = self.model(images, training=False)
+        return (logits + self.model(images[:, :, ::-1], training=False)) / 2 if self.hyper.flip else logits
 
-    def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
-        """The class of each test image."""
-        return [int(label) for label in classify(self.logits, part, self.images.of(data), self.hyper)]
+    def images(self, pixels: np.ndarray) -> tf.Tensor:
+        """Bytes [N, S, S, C] as images on the device."""
+        with tf.device(self.device):
+            return tf.cast(normalised(tf.constant(pixels), self.hyper), self.dtype)
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, statistics, momenta and the step."""
-        state = {name: old_to_torch(value.numpy()) for name, value in self.p.items()}
-        momenta = {f"momentum/{name}": old_to_torch(value.numpy()) for name, value in self.momenta.items()}
-        return {**state, **momenta, "step": np.array(self.step)}
+        return state_dict(self.model, self.optimizers, self.scaler, self.step)
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework; without momenta they start at zero."""
-        for name, variable in self.p.items():
-            variable.assign(old_from_torch(state[name]))
-        for name, variable in self.momenta.items():
-            variable.assign(old_from_torch(state.get(f"momentum/{name}", np.zeros_like(state[name]))))
-        self.step = int(state["step"])
-        self.batches = None
-
-    def to_device(self, images: np.ndarray) -> tf.Tensor:
-        """The images as a tensor."""
-        with tf.device(self.device):
-            return tf.constant(images)
+        self.step = load_state_dict(self.model, self.optimizers, self.scaler, state)
+        self.steps = None
 
 
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TensorFlowImageClassifier:
-    """The implementation, traced and warmed up on random images of each size; its state is that of the seed."""
+    """The implementation, traced and warmed up on blank images of each size; its state is that of the seed."""
     hyper = Hyperparameters.of(hyperparameters)
     made = TensorFlowImageClassifier(hyper, data, seed, device)
-    initial = made.state_dict()
     shape = data["train_images"].shape[1:]
-    for size in sorted(set(hyper.epoch_sizes)):
-        noise = np.random.default_rng(0).random((hyper.global_batch_size, size, size, shape[-1]), np.float32)
-        made.train_step(noise, np.zeros(len(noise), np.int64), 0.0)
-    classify(made.logits, part, made.to_device(np.zeros((EVAL_BATCH, *shape), np.float32)), hyper)
-    made.load_state_dict(initial)
+    for size, epoch in hyper.kinds_of_step():
+        made.train_step(Draw(np.zeros((4, hyper.global_batch_size), np.int32), size, epoch))
+    made.logits(made.images(np.zeros((EVAL_BATCH, *shape), np.uint8)))
+    made.load_state_dict({**initial_parameters(hyper, shape[-1], CLASSES, seed), "step": np.array(0)})
     return made

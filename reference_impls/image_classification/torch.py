@@ -1,4 +1,4 @@
-"""Image classification in PyTorch. Read top to bottom: network, optimizer, implementation."""
+"""Image classification in PyTorch. Read top to bottom: network, training images on the device, implementation."""
 
 from __future__ import annotations
 
@@ -8,173 +8,289 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from reference_impls.image_classification.shared import (
-    FP16_LOSS_SCALE,
-    Batch,
-    Batches,
+    EPSILON,
+    WHITEN_EPSILON,
+    WHITEN_IMAGES,
+    Draw,
+    Draws,
     Hyperparameters,
-    classify,
+    area_average,
     initial_parameters,
-    normalise,
-    whitening,
+    scale_and_offset,
 )
 from reference_impls.kept import Kept
 from reference_impls.memory import keep_freed_memory
-from reference_impls.precision import loss_scale
-from reference_impls.torch_shared import DTYPES, orthogonalise, to_numpy, torch_device, unscaled
+from reference_impls.torch_muon import Muon
+from reference_impls.torch_shared import (
+    DTYPES,
+    all_at_once,
+    autocast,
+    compiled,
+    grad_scaler,
+    load_state_dict,
+    on_device,
+    prepare,
+    set_learning_rate,
+    state_dict,
+    torch_device,
+)
 from suite.harness.implementation import Device, TrainStats
 
 ACCELERATORS = 1
-EPSILON = 1e-5
-EVAL_BATCH = 1000
-Parameters = dict[str, torch.Tensor]
+CLASSES = 10
+EVAL_BATCH = 500
+WARM_UPS = {"cuda": 3}  # steps of a kind until its CUDA graph is made and used
 
 
-def network(p: Parameters, images: torch.Tensor, training: bool, momentum: float) -> torch.Tensor:
-    """Logits float32 [B, classes] of images [B, C, S, S]: whitening, pairs of 3x3 convolutions, maximum, head."""
-    dtype = images.dtype
-    x = F.gelu(F.conv2d(images, p["whiten_weight"].to(dtype), p["whiten_bias"].to(dtype)))
-    i = 0
-    while f"conv{i}_weight" in p:
-        x = F.conv2d(x, p[f"conv{i}_weight"].to(dtype), padding=1)
-        if i % 2 == 0:
-            x = F.max_pool2d(x, 2)
-        mean, variance, bias = p[f"norm{i}_mean"], p[f"norm{i}_variance"], p[f"norm{i}_bias"]
-        x = F.gelu(F.batch_norm(x, mean, variance, torch.ones_like(bias), bias, training, 1 - momentum, EPSILON))
-        i += 1
-    x = x.amax((2, 3))
-    logits: torch.Tensor = F.linear(x, p["head_weight"].to(dtype)).float() / x.shape[1]
-    return logits
+class BatchNorm(nn.BatchNorm2d):
+    """Batch normalisation with a bias and no scale."""
+
+    def __init__(self, width: int, momentum: float) -> None:
+        super().__init__(width, EPSILON, 1 - momentum)
+        self.register_parameter("weight", None)
+        self.register_buffer("num_batches_tracked", None)
 
 
-@torch.no_grad()
-def update(
-    p: Parameters,
-    momenta: Parameters,
-    gradients: Parameters,
-    hyper: Hyperparameters,
-    epoch: float,
-    dtype: torch.dtype,
-) -> None:
-    """One step of Muon for the convolutions and of Nesterov momentum for biases and head."""
-    factor = hyper.learning_rate(epoch)
-    decay = hyper.opt_weight_decay * hyper.global_batch_size
-    for name, momentum in momenta.items():
-        parameter, gradient = p[name], gradients[name]
-        if name.startswith("conv"):
-            momentum.mul_(hyper.muon_momentum).add_(gradient)
-            direction = (gradient + hyper.muon_momentum * momentum).flatten(1)
-            parameter.mul_(len(parameter) ** 0.5 / parameter.norm())
-            step = orthogonalise(direction, hyper.muon_steps, dtype).view(parameter.shape)
-            parameter.sub_(step, alpha=hyper.muon_learning_rate * factor)
-            continue
-        first_rate = hyper.head_learning_rate if name == "head_weight" else hyper.bias_learning_rate
-        rate = first_rate * (hyper.whiten_learning_rate(epoch) if name == "whiten_bias" else factor)
-        gradient = gradient.add(parameter, alpha=decay / first_rate)
-        momentum.mul_(hyper.opt_momentum).add_(gradient)
-        parameter.sub_(gradient + hyper.opt_momentum * momentum, alpha=rate)
+class Block(nn.Module):
+    """Two 3x3 convolutions, the first of which halves the side."""
+
+    def __init__(self, inputs: int, width: int, momentum: float) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, width, 3, padding=1, bias=False)
+        self.norm1 = BatchNorm(width, momentum)
+        self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
+        self.norm2 = BatchNorm(width, momentum)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[B, inputs, S, S] to [B, width, S // 2, S // 2]."""
+        x = F.gelu(self.norm1(F.max_pool2d(self.conv1(x), 2)))
+        return F.gelu(self.norm2(self.conv2(x)))
 
 
-def part(images: torch.Tensor, chosen: np.ndarray, pixels: np.ndarray) -> torch.Tensor:
-    """The images `chosen` of [N, C, S, S], made of their rows and columns `pixels`."""
-    return images[chosen][:, :, pixels][..., pixels].contiguous(memory_format=torch.channels_last)
+class Network(nn.Module):
+    """Whitening, blocks, maximum over positions, head."""
+
+    def __init__(self, channels: int, hyper: Hyperparameters) -> None:
+        super().__init__()
+        self.whiten = nn.Conv2d(channels, 8 * channels, 2)
+        self.whiten.weight.requires_grad_(False)
+        inputs = (8 * channels, *hyper.widths)
+        self.blocks = nn.ModuleList(
+            Block(i, width, hyper.norm_momentum) for i, width in zip(inputs, hyper.widths, strict=False)
+        )
+        self.head = nn.Linear(hyper.widths[-1], CLASSES, bias=False)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Logits float32 [B, classes] of images [B, C, S, S]."""
+        x = F.gelu(self.whiten(images))
+        for block in self.blocks:
+            x = block(x)
+        logits: torch.Tensor = self.head(x.amax((2, 3))).float() / self.head.in_features
+        return logits
+
+
+class TrainingImages(nn.Module):
+    """The training data on the device, bytes, and what a step sees of it."""
+
+    images: torch.Tensor
+    labels: torch.Tensor
+
+    def __init__(self, shape: tuple[int, ...], hyper: Hyperparameters) -> None:
+        super().__init__()
+        self.hyper = hyper
+        self.register_buffer("images", torch.zeros(shape, dtype=torch.uint8))
+        self.register_buffer("labels", torch.zeros(shape[:1], dtype=torch.uint8))
+        for size in set(hyper.epoch_sizes):
+            self.register_buffer(f"average{size}", torch.from_numpy(area_average(shape[1], size)))
+
+    def forward(self, drawn: torch.Tensor, size: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Images float32 [B, C, size, size] and labels [B]: cropped at a shift, mirrored, made smaller."""
+        chosen, down, right, mirrored = drawn.long()
+        side = self.images.shape[1]
+        pixels = torch.arange(side, device=drawn.device) - self.hyper.translate
+        rows, columns = (reflected(shift[:, None] + pixels, side) for shift in (down, right))
+        columns = torch.where(mirrored[:, None] > 0, columns.flip(1), columns)
+        cropped = self.images[chosen[:, None, None], rows[:, :, None], columns[:, None, :]]
+        images = normalised(cropped, self.hyper)
+        if size < side:
+            average = self.get_buffer(f"average{size}")
+            images = average @ images @ average.T
+        return images.contiguous(memory_format=torch.channels_last), self.labels[chosen].long()
+
+
+def reflected(positions: torch.Tensor, side: int) -> torch.Tensor:
+    """Positions beyond the borders of 0 to `side` - 1 reflected at them."""
+    return side - 1 - (side - 1 - positions.abs()).abs()
+
+
+def normalised(pixels: torch.Tensor, hyper: Hyperparameters) -> torch.Tensor:
+    """Bytes [B, S, S, C] to float32 [B, C, S, S] around zero."""
+    scale, offset = scale_and_offset(hyper)
+    return pixels.permute(0, 3, 1, 2).float() * scale + offset
+
+
+def whitening(images: torch.Tensor) -> torch.Tensor:
+    """The whitening layer's weights [8 C, C, 2, 2] from training images float32 [N, C, S, S] (airbench94).
+
+    The products of bytes that are summed over an image are exact in float32, so all frameworks get the same sums. The
+    sign of a filter is that of its product with 1, sqrt 2, sqrt 3, ...
+    """
+    count, channels, side, _ = images.shape
+    corners = [images[:, :, y : side - 1 + y, x : side - 1 + x] for y in (0, 1) for x in (0, 1)]
+    patches = torch.stack(corners, 2).flatten(1, 2).flatten(2)
+    products = (patches @ patches.mT).sum(0, dtype=torch.float64)
+    values, vectors = torch.linalg.eigh(products / (count * patches.shape[2]))
+    filters = (vectors / (values + WHITEN_EPSILON).sqrt()).T
+    side_of = torch.arange(1, 4 * channels + 1, dtype=torch.float64, device=images.device).sqrt()
+    filters = filters * (filters @ side_of).sign()[:, None]
+    return torch.cat([filters, -filters]).float().view(-1, channels, 2, 2)
 
 
 class TorchImageClassifier:
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
-        self.hyper, self.data, self.seed = hyper, data, seed
-        self.device = torch_device(device)
-        self.dtype, self.scale = DTYPES[device.precision], loss_scale(device.precision, FP16_LOSS_SCALE)
-        channels, classes = data["train_images"].shape[-1], 10
-        initial = initial_parameters(hyper, channels, classes, seed)
-        self.batches: Iterator[Batch] | None = None
-        self.images = Kept(lambda data: self.to_device(normalise(data["test_images"], hyper)))
-        self.p: Parameters = {}
-        self.momenta: Parameters = {}
-        self.load_state_dict({**initial, "step": np.array(0)})
+        self.hyper, self.data = hyper, data
+        self.steps: Iterator[Draw] | None = None
+        self.device, self.dtype = torch_device(device), DTYPES[device.precision]
+        shape = data["train_images"].shape
+        self.draws = Draws(len(data["train_images"]), hyper, seed)
+        self.training = TrainingImages(shape, hyper).to(self.device)
+        self.test_images = Kept(lambda data: self.images(data["test_images"]))
+        self.model = Network(shape[-1], hyper).to(self.device)
+        self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        named = dict(self.model.named_parameters())
+        self.whiten_bias = named["whiten.bias"]
+        self.muon = Muon(
+            [p for name, p in named.items() if ".conv" in name],
+            lr=hyper.muon_learning_rate,
+            momentum=hyper.muon_momentum,
+            ns_steps=hyper.muon_steps,
+            dtype=self.dtype,
+            unit_norm=True,
+        )
+        decay = hyper.opt_weight_decay * hyper.global_batch_size
+        of_bias, of_head = decay / hyper.bias_learning_rate, decay / hyper.head_learning_rate
+        self.sgd = torch.optim.SGD(
+            [
+                {"params": [self.whiten_bias], "weight_decay": of_bias},
+                {"params": [p for name, p in named.items() if ".norm" in name], "weight_decay": of_bias},
+                {"params": [self.model.head.weight], "weight_decay": of_head},
+            ],
+            lr=hyper.bias_learning_rate,
+            momentum=hyper.opt_momentum,
+            nesterov=True,
+            **all_at_once(self.device),
+        )
+        self.optimizers = (self.muon, self.sgd)
+        prepare(self.optimizers)
+        self.scaler = grad_scaler(self.device, self.dtype)
+        self.loss = compiled(self._loss, self.device)
+        self.mirrored_logits = compiled(self._mirrored_logits, self.device)
+        parameters = initial_parameters(hyper, shape[-1], CLASSES, seed)
+        self.load_state_dict({**parameters, "step": np.array(0)})
 
     def train_until(self, samples: int) -> TrainStats:
         """Take whole steps until `samples` samples have been seen."""
-        if self.batches is None:
-            data = Batches(self.data["train_images"], self.data["train_labels"], self.hyper, self.seed)
+        if self.data:  # on the clock, and once
+            self.training.images.copy_(torch.from_numpy(np.array(self.data["train_images"])))
+            self.training.labels.copy_(torch.from_numpy(np.array(self.data["train_labels"])))
+            self.data = {}
+        if self.steps is None:
             if self.step == 0:
-                self.p["whiten_weight"].copy_(torch.from_numpy(whitening(data.whitening_images())))
-            self.batches = data.iterate(self.step)
+                first = normalised(self.training.images[:WHITEN_IMAGES], self.hyper)
+                self.model.whiten.weight.copy_(whitening(first))
+            self.steps = self.draws.iterate(self.step)
         size = self.hyper.global_batch_size
         while True:
-            batch = next(self.batches)
-            loss = self.train_step(batch.images, batch.labels, batch.epoch)
+            loss = self.train_step(next(self.steps))
             self.step += 1
             if self.step * size >= samples:
                 return TrainStats(self.step * size, float(loss) / size)
 
-    def train_step(self, images: np.ndarray, labels: np.ndarray, epoch: float) -> torch.Tensor:
-        """One step on images float32 [B, S, S, C] and labels [B]; the loss summed over the batch."""
-        logits = network(self.p, self.to_device(images), True, self.hyper.norm_momentum)
-        targets = torch.from_numpy(labels).to(self.device)
-        loss = F.cross_entropy(logits, targets, label_smoothing=self.hyper.label_smoothing, reduction="sum")
-        names = list(self.momenta)
-        computed = torch.autograd.grad(loss * self.scale, [self.p[name] for name in names])
-        gradients = unscaled(dict(zip(names, computed, strict=True)), self.scale)
-        update(self.p, self.momenta, gradients, self.hyper, epoch, self.dtype)
+    def train_step(self, draw: Draw) -> torch.Tensor:
+        """One step; the loss summed over the batch."""
+        hyper = self.hyper
+        rate, whiten_rate = hyper.learning_rate(draw.epoch), hyper.whiten_learning_rate(draw.epoch)
+        set_learning_rate(self.muon, hyper.muon_learning_rate * rate)
+        biases = hyper.bias_learning_rate
+        set_learning_rate(self.sgd, biases * whiten_rate, biases * rate, hyper.head_learning_rate * rate)
+        self.whiten_bias.requires_grad_(whiten_rate > 0)  # once it is frozen nothing goes back through the first layer
+        for optimizer in self.optimizers:
+            optimizer.zero_grad()
+        loss = self.loss(on_device(draw.drawn, self.device), draw.size)
+        self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+        for optimizer in self.optimizers:
+            self.scaler.step(optimizer)
+        self.scaler.update()
         return loss.detach()
 
-    @torch.no_grad()
-    def logits(self, images: torch.Tensor) -> np.ndarray:
-        """Logits float32 [N, classes] of images [N, C, S, S]; with flip, the mean of an image and its mirror."""
-        outputs = []
-        for x in torch.split(images, EVAL_BATCH):
-            y = network(self.p, x, False, self.hyper.norm_momentum)
-            if self.hyper.flip:
-                y = (y + network(self.p, x.flip(-1), False, self.hyper.norm_momentum)) / 2
-            outputs.append(y.cpu().numpy())
-        return np.concatenate(outputs)
+    def _loss(self, drawn: torch.Tensor, size: int) -> torch.Tensor:
+        images, labels = self.training(drawn, size)
+        with autocast(self.device, self.dtype):
+            logits = self.model(images)
+        return F.cross_entropy(logits, labels, label_smoothing=self.hyper.label_smoothing, reduction="sum")
 
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
-        """The class of each test image."""
-        return [int(label) for label in classify(self.logits, part, self.images.of(data), self.hyper)]
+        """The class of each test image.
+
+        For the images with the smallest margin between the two best classes, half of the weight goes to two views
+        shifted by one pixel along a diagonal (airbench94 does so for all).
+        """
+        images = self.test_images.of(data)
+        scores = self.logits(images)
+        best = scores.softmax(1).topk(2).values
+        unsure = (best[:, 0] - best[:, 1]).argsort(stable=True)[: int(self.hyper.eval_shift_fraction * len(scores))]
+        if len(unsure):
+            wider = F.pad(images[unsure], (1, 1, 1, 1), mode="reflect")
+            shifted = self.logits(wider[:, :, :-2, :-2]) + self.logits(wider[:, :, 2:, 2:])
+            scores[unsure] = scores[unsure] / 2 + shifted / 4
+        classes: list[int] = scores.argmax(1).cpu().tolist()
+        return classes
+
+    @torch.no_grad()
+    def logits(self, images: torch.Tensor) -> torch.Tensor:
+        """Logits float32 [N, classes] of images [N, C, S, S]; with flip, the mean of an image and its mirror."""
+        self.model.eval()
+        padded = F.pad(images, (0, 0, 0, 0, 0, 0, 0, -len(images) % EVAL_BATCH))  # all batches of one shape
+        parts = [self.mirrored_logits(part).clone() for part in torch.split(padded, EVAL_BATCH)]
+        self.model.train()
+        return torch.cat(parts)[: len(images)]
+
+    def _mirrored_logits(self, images: torch.Tensor) -> torch.Tensor:
+        with autocast(self.device, self.dtype):
+            logits: torch.Tensor = self.model(images)
+            return (logits + self.model(images.flip(-1))) / 2 if self.hyper.flip else logits
+
+    def images(self, pixels: np.ndarray) -> torch.Tensor:
+        """Bytes [N, S, S, C] as images [N, C, S, S] on the device."""
+        return normalised(on_device(np.array(pixels), self.device), self.hyper).to(self.dtype)
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, statistics, momenta and the step."""
-        momenta = {f"momentum/{name}": value for name, value in self.momenta.items()}
-        return {**to_numpy(self.p), **to_numpy(momenta), "step": np.array(self.step)}
+        return state_dict(self.model, self.optimizers, self.scaler, self.step)
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework; without momenta they start at zero."""
-        for name, value in state.items():
-            if name == "step" or name.startswith("momentum/"):
-                continue
-            tensor = torch.from_numpy(np.array(value, np.float32)).to(self.device)
-            if tensor.ndim == 4:
-                tensor = tensor.contiguous(memory_format=torch.channels_last)
-            trained = name != "whiten_weight" and not name.endswith(("_mean", "_variance"))
-            self.p[name] = tensor.requires_grad_(trained)
-            if trained:
-                momentum = state.get(f"momentum/{name}", np.zeros_like(value))
-                self.momenta[name] = torch.from_numpy(np.array(momentum, np.float32)).to(self.device)
-        self.step = int(state["step"])
-        self.batches = None
-
-    def to_device(self, images: np.ndarray) -> torch.Tensor:
-        """float32 [B, S, S, C] to [B, C, S, S] in channels_last and the training precision."""
-        return torch.from_numpy(images).to(self.device, self.dtype).permute(0, 3, 1, 2)
+        self.step = load_state_dict(self.model, self.optimizers, self.scaler, state)
+        self.steps = None
 
 
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TorchImageClassifier:
-    """The implementation, warmed up on random images of each size; its state is that of the seed."""
+    """The implementation, compiled and warmed up on blank images of each size; its state is that of the seed."""
     keep_freed_memory()
     hyper = Hyperparameters.of(hyperparameters)
     made = TorchImageClassifier(hyper, data, seed, device)
-    initial = made.state_dict()
     shape = data["train_images"].shape[1:]
-    for size in sorted(set(hyper.epoch_sizes)):
-        noise = np.random.default_rng(0).random((hyper.global_batch_size, size, size, shape[-1]), np.float32)
-        made.train_step(noise, np.zeros(len(noise), np.int64), 0.0)
-    classify(made.logits, part, made.to_device(np.zeros((EVAL_BATCH, *shape), np.float32)), hyper)
-    made.load_state_dict(initial)
+    drawn = np.zeros((4, hyper.global_batch_size), np.int32)
+    for _ in range(WARM_UPS.get(made.device.type, 1)):
+        for size, epoch in hyper.kinds_of_step():
+            made.train_step(Draw(drawn, size, epoch))
+        made.logits(made.images(np.zeros((EVAL_BATCH, *shape), np.uint8)))
+    made.load_state_dict({**initial_parameters(hyper, shape[-1], CLASSES, seed), "step": np.array(0)})
     return made

@@ -8,7 +8,6 @@ from unittest import mock
 import numpy as np
 
 from reference_impls.detection.shared import evaluation_batches
-from reference_impls.image_classification.shared import normalise
 from reference_impls.language_modeling import shared as language_modeling
 from reference_impls.recommendation import shared as recommendation
 from reference_impls.reinforcement_learning.shared import Environments
@@ -85,7 +84,7 @@ def coloured_noise() -> Arrays:
 
 def image_logits(made: Any, framework: str, data: Arrays) -> list[np.ndarray]:
     """Logits of test images."""
-    return [made.logits(made.to_device(normalise(data["test_images"][:64], made.hyper)))]
+    return [made.logits(made.images(data["test_images"][:64])).numpy()]
 
 
 # --- Language modelling -------------------------------------------------------------------------------------------
