@@ -174,9 +174,10 @@ class TensorFlowImageClassifier:
             self.training_images = tf.zeros(shape, tf.uint8)
             self.training_labels = tf.zeros(shape[:1], tf.uint8)
         self.optimizers: tuple[Muon | SGD, ...] = (self.muon, *self.sgd)
-        on_gpu = device.kind == "gpu"
-        self.graph_step = tf.function(self._step, jit_compile=on_gpu)
-        self.mirrored_logits = tf.function(self._mirrored_logits, jit_compile=on_gpu)
+        self.on_gpu = device.kind == "gpu"
+        self.graph_step = tf.function(self._step, jit_compile=self.on_gpu)
+        several = tf.TensorSpec((EVAL_BATCH if self.on_gpu else None, *shape[1:]), self.dtype)
+        self.mirrored_logits = tf.function(self._mirrored_logits, [several], jit_compile=self.on_gpu)
         parameters = initial_parameters(hyper, shape[-1], CLASSES, seed)
         self.load_state_dict({**parameters, "step": np.array(0)})
 
@@ -251,11 +252,12 @@ class TensorFlowImageClassifier:
     def logits(self, images: tf.Tensor) -> tf.Tensor:
         """Logits float32 [N, classes] of images [N, S, S, C]; with flip, the mean of an image and its mirror."""
         with tf.device(self.device):
-            missing = -len(images) % EVAL_BATCH
-            padded = tf.pad(images, [[0, missing], [0, 0], [0, 0], [0, 0]])  # all batches of one shape
-            firsts = range(0, len(padded), EVAL_BATCH)
-            parts = [self.mirrored_logits(padded[first : first + EVAL_BATCH]) for first in firsts]
-            return tf.concat(parts, 0)[: len(images)]
+            count = len(images)
+            if self.on_gpu:  # all batches of one shape
+                images = tf.pad(images, [[0, -count % EVAL_BATCH], [0, 0], [0, 0], [0, 0]])
+            firsts = range(0, len(images), EVAL_BATCH)
+            parts = [self.mirrored_logits(images[first : first + EVAL_BATCH]) for first in firsts]
+            return tf.concat(parts, 0)[:count]
 
     def _mirrored_logits(self, images: tf.Tensor) -> tf.Tensor:
         logits = self.model(images, training=False)

@@ -254,11 +254,13 @@ class TorchImageClassifier:
     @torch.no_grad()
     def logits(self, images: torch.Tensor) -> torch.Tensor:
         """Logits float32 [N, classes] of images [N, C, S, S]; with flip, the mean of an image and its mirror."""
+        count = len(images)
         self.model.eval()
-        padded = F.pad(images, (0, 0, 0, 0, 0, 0, 0, -len(images) % EVAL_BATCH))  # all batches of one shape
-        parts = [self.mirrored_logits(part).clone() for part in torch.split(padded, EVAL_BATCH)]
+        if self.device.type != "cpu":  # all batches of one shape
+            images = F.pad(images, (0, 0, 0, 0, 0, 0, 0, -len(images) % EVAL_BATCH))
+        parts = [self.mirrored_logits(part).clone() for part in torch.split(images, EVAL_BATCH)]
         self.model.train()
-        return torch.cat(parts)[: len(images)]
+        return torch.cat(parts)[:count]
 
     def _mirrored_logits(self, images: torch.Tensor) -> torch.Tensor:
         with autocast(self.device, self.dtype):
