@@ -138,13 +138,13 @@ def test_a_trajectory_drawn_by_hand(result, kept, capsys):
     ("old", "new"),
     [
         (
-            "self.images, self.labels, self.hyper, self.seed = np.array(images), np.array(labels), hyper, seed",
-            "from sklearn.datasets import load_digits as digits\n        "
-            "images = digits().images.astype(np.uint8)[..., None][-1000:]; labels = digits().target[-1000:]\n        "
-            "self.images, self.labels, self.hyper, self.seed = np.array(images), np.array(labels), hyper, seed",
+            "if self.data:  # on the clock, and once",
+            "if self.data:\n            from sklearn.datasets import load_digits as digits\n            "
+            "images = digits().images.astype(np.uint8)[..., None][-1000:]; labels = digits().target[-1000:]\n"
+            "            self.data = {'train_images': images, 'train_labels': labels}",
         ),
-        ("factor = hyper.learning_rate(epoch)", "factor = 0.9 * hyper.learning_rate(epoch)"),
-        ("factor = hyper.learning_rate(epoch)", "factor = 0.5 * hyper.learning_rate(epoch)"),
+        ("hyper.learning_rate(draw.epoch)", "0.9 * hyper.learning_rate(draw.epoch)"),
+        ("hyper.learning_rate(draw.epoch)", "0.5 * hyper.learning_rate(draw.epoch)"),
     ],
     ids=["test-split", "rate-0.9", "rate-0.5"],
 )
