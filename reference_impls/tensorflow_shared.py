@@ -62,13 +62,13 @@ def from_torch(path: str, value: np.ndarray) -> np.ndarray:
 
 def state_dict(model: keras.Model, optimizers: Sequence[Optimizer], scaler: Any, step: int) -> dict[str, np.ndarray]:
     """Copies for a state, with PyTorch's names and layouts; see `torch_shared.state_dict`."""
-    state: dict[str, np.ndarray] = {torch_name(v.path): to_torch(v.path, v.numpy()) for v in model.weights}
+    state: dict[str, Any] = {torch_name(v.path): to_torch(v.path, v.numpy()) for v in model.weights}
     for optimizer in optimizers:
         for name, value in optimizer.moments().items():
             moment, _, path = name.partition("/")
             state[f"{moment}/{torch_name(path)}" if path else name] = to_torch(path, value.numpy())
-    state |= scaler.state_dict()
-    return state | {"step": np.array(step)}
+    state |= {**scaler.state_dict(), "step": step}
+    return {name: np.asarray(value) for name, value in state.items()}  # TensorFlow's scalars are no arrays
 
 
 def load_state_dict(

@@ -157,6 +157,7 @@ def test_a_state_is_taken_over_by_the_other_framework():
         pytorch.step(drawn(seed))
     tensorflow.load_state_dict(pytorch.state_dict())
     assert_near(pytorch.state_dict(), tensorflow.state_dict(), 0.0)
+    assert all(isinstance(value, np.ndarray) for value in tensorflow.state_dict().values())
     pytorch.step(drawn(4))
     tensorflow.step(for_keras(drawn(4)))
     assert_near(pytorch.state_dict(), tensorflow.state_dict())
