@@ -1,4 +1,4 @@
-"""Object detection in PyTorch. Read top to bottom: network, loss, optimizer, implementation."""
+"""Object detection in PyTorch. `torch_network.py` is the network, `torch_boxes.py` what is between it and boxes."""
 
 from __future__ import annotations
 
@@ -7,97 +7,27 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
-from torchvision.ops import generalized_box_iou_loss
 
-from reference_impls.detection.decoding import records
+from reference_impls import torch_shared
 from reference_impls.detection.shared import (
-    FP16_LOSS_SCALE,
-    Batch,
-    Batches,
+    ADAM_EPSILON,
+    BETA_1,
+    Draw,
     Hyperparameters,
-    Targets,
-    evaluation_batches,
+    draws,
     initial_parameters,
-    is_trained,
-    normalise,
-    patches,
-    targets,
+    records,
+    whole_batches,
 )
+from reference_impls.detection.torch_boxes import cells_of, decoded, loss_of, moved_boxes, moved_planes, normalised
+from reference_impls.detection.torch_network import Detector
 from reference_impls.kept import Kept
 from reference_impls.memory import keep_freed_memory
-from reference_impls.precision import loss_scale
-from reference_impls.torch_shared import DTYPES, to_numpy, torch_device, unscaled
+from reference_impls.torch_shared import all_at_once, autocast, compiled, grad_scaler, on_device, torch_device
 from suite.harness.implementation import Device, TrainStats
 
 ACCELERATORS = 1
-EPSILON = 1e-5
-ADAM_EPSILON = 1e-8
-BETA_1 = 0.9
-EVAL_BATCH = 8
-Parameters = dict[str, torch.Tensor]
-
-
-def network(
-    p: Parameters, cells: torch.Tensor, hyper: Hyperparameters, training: bool
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Heat logits [B, classes, h, w] and sides in pixels [B, 4, h, w], both float32, of cells [B, s * s * C, h, w].
-
-    Residual blocks at each level on the way down, one convolution at each on the way up (U-Net), one for the head.
-    """
-
-    def convolve(x: torch.Tensor, name: str, stride: int = 1) -> torch.Tensor:
-        weight = p[f"{name}_weight"].to(x.dtype)
-        x = F.conv2d(x, weight, stride=stride, padding="same" if stride == 1 else 0)
-        scale, bias, mean, variance = (p[f"{name}_{part}"] for part in ("scale", "bias", "mean", "variance"))
-        y: torch.Tensor = F.batch_norm(x, mean, variance, scale, bias, training, 1 - hyper.norm_momentum, EPSILON)
-        return y
-
-    x = cells
-    levels: list[torch.Tensor] = []
-    for level, blocks in enumerate(hyper.blocks):
-        x = F.relu(convolve(x, f"down{level}", stride=2 if level else 1))
-        for block in range(blocks):
-            y = F.relu(convolve(x, f"block{level}_{block}_a"))
-            x = F.relu(x + convolve(y, f"block{level}_{block}_b"))
-        levels.append(x)
-    for level in reversed(range(len(levels) - 1)):
-        x = F.interpolate(convolve(x, f"lateral{level}"), scale_factor=2, mode="nearest")
-        x = F.relu(x + levels[level])
-        x = F.relu(convolve(x, f"up{level}"))
-    x = F.relu(convolve(x, "head"))
-    output = F.conv2d(x, p["output_weight"].to(x.dtype)).float() + p["output_bias"][:, None, None]
-    return output[:, : hyper.classes], hyper.box_prior * output[:, hyper.classes :].exp()
-
-
-def loss_of(heat: torch.Tensor, sides: torch.Tensor, goal: Targets, hyper: Hyperparameters) -> torch.Tensor:
-    """CenterNet's focal loss of the heat plus TTFNet's weighted GIoU loss of the sides, per object."""
-    device = heat.device
-    true_heat, true_sides = (torch.from_numpy(a).to(device).permute(0, 3, 1, 2) for a in (goal.heat, goal.sides))
-    weight = torch.from_numpy(goal.weight).to(device)
-    score = heat.sigmoid()
-    hit = (1 - score) ** 2 * F.logsigmoid(heat)
-    miss = (1 - true_heat) ** 4 * score**2 * F.logsigmoid(-heat)
-    focal = -torch.where(true_heat == 1, hit, miss).sum()
-    sign = torch.tensor([-1.0, -1.0, 1.0, 1.0], device=device)
-    relative, true_relative = (s.permute(0, 2, 3, 1) * sign for s in (sides, true_sides))  # corners around the cell
-    giou = (weight * generalized_box_iou_loss(relative, true_relative)).sum()
-    loss: torch.Tensor = (focal + hyper.box_loss_weight * giou) / goal.objects
-    return loss
-
-
-@torch.no_grad()
-def update(p: Parameters, moments: Parameters, gradients: Parameters, hyper: Hyperparameters, step: int) -> None:
-    """One step of AdamW; weight decay is for convolutions."""
-    rate = hyper.learning_rate(step * hyper.global_batch_size)
-    correction_1, correction_2 = 1 - BETA_1 ** (step + 1), 1 - hyper.opt_adamw_beta_2 ** (step + 1)
-    for name, gradient in gradients.items():
-        first, second = moments[f"first/{name}"], moments[f"second/{name}"]
-        first.lerp_(gradient, 1 - BETA_1)
-        second.lerp_(gradient * gradient, 1 - hyper.opt_adamw_beta_2)
-        if p[name].ndim == 4:
-            p[name].mul_(1 - rate * hyper.opt_weight_decay)
-        p[name].addcdiv_(first / correction_1, (second / correction_2).sqrt() + ADAM_EPSILON, value=-rate)
+Arrays = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # images, boxes, classes
 
 
 class TorchDetector:
@@ -105,87 +35,127 @@ class TorchDetector:
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
-        self.device = torch_device(device)
-        self.dtype, self.scale = DTYPES[device.precision], loss_scale(device.precision, FP16_LOSS_SCALE)
-        self.batches: Iterator[Batch] | None = None
-        self.evaluation = Kept(lambda data: [*map(self.to_device, evaluation_batches(data, EVAL_BATCH, hyper.stride))])
-        self.p: Parameters = {}
-        self.moments: Parameters = {}
-        self.load_state_dict({**initial_parameters(hyper, data["train_images"].shape[-1], seed), "step": np.array(0)})
+        self.device, self.dtype = torch_device(device), torch_shared.DTYPES[device.precision]
+        _, height, width, self.channels = data["train_images"].shape
+        self.frame = on_device(np.array([width, height], np.float32), self.device)
+        self.model = Detector(hyper, self.channels).to(self.device)
+        self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        decayed = [p for p in self.model.parameters() if p.ndim == 4]
+        others = [p for p in self.model.parameters() if p.ndim != 4]
+        self.optimizer = torch.optim.AdamW(
+            [{"params": decayed, "weight_decay": hyper.opt_weight_decay}, {"params": others, "weight_decay": 0.0}],
+            betas=(BETA_1, hyper.opt_adamw_beta_2),
+            eps=ADAM_EPSILON,
+            **all_at_once(self.device),
+        )
+        torch_shared.prepare([self.optimizer])
+        self.scaler = grad_scaler(self.device, self.dtype)
+        self.loss = compiled(self._loss, self.device)
+        self.detect = compiled(self._detect, self.device)
+        self.arrays: Arrays | None = None
+        self.draws: Iterator[Draw] | None = None
+        self.evaluation = Kept(self.batches)
+        self.load_state_dict({**initial_parameters(hyper, self.channels, seed), "step": np.array(0)})
 
     def train_until(self, samples: int) -> TrainStats:
         """Take whole steps until `samples` samples have been seen."""
-        if self.batches is None:
-            self.batches = Batches(self.data, self.hyper, self.seed).iterate(self.step)
+        if self.arrays is None:
+            self.arrays = self.resident(*(self.data[f"train_{name}"] for name in ("images", "boxes", "classes")))
+        if self.draws is None:
+            self.draws = draws(len(self.arrays[0]), self.channels, self.hyper, self.seed, self.step)
         while True:
-            loss = self.train_step(next(self.batches))
+            loss = self.train_step(self.arrays, next(self.draws))
             if self.step * self.hyper.global_batch_size >= samples:
-                return TrainStats(self.step * self.hyper.global_batch_size, float(loss))
+                return TrainStats(self.step * self.hyper.global_batch_size, loss.item())
 
-    def train_step(self, batch: Batch) -> torch.Tensor:
+    def resident(self, images: np.ndarray, boxes: np.ndarray, classes: np.ndarray) -> Arrays:
+        """The training arrays on the device, images as planes [N, C, H, W]."""
+        pixels, its_boxes, its_classes = (
+            torch.from_numpy(np.array(a)).to(self.device) for a in (images, boxes, classes)
+        )
+        return pixels.permute(0, 3, 1, 2).contiguous(), its_boxes, its_classes.long()
+
+    def train_step(self, arrays: Arrays, draw: Draw) -> torch.Tensor:
         """One step; the loss per object."""
-        heat, sides = network(self.p, self.to_device(batch.cells), self.hyper, training=True)
-        loss = loss_of(heat, sides, batch.targets, self.hyper)
-        trained = [name for name in self.p if is_trained(name)]
-        computed = torch.autograd.grad(loss * self.scale, [self.p[name] for name in trained])
-        gradients = unscaled(dict(zip(trained, computed, strict=True)), self.scale)
-        update(self.p, self.moments, gradients, self.hyper, self.step)
+        torch_shared.set_learning_rate(
+            self.optimizer, self.hyper.learning_rate(self.step * self.hyper.global_batch_size)
+        )
+        self.model.train()
+        self.optimizer.zero_grad()
+        chosen, scale, shift, light = (on_device(a, self.device) for a in vars(draw).values())
+        pixels, boxes, classes = (array[chosen] for array in arrays)
+        loss = self.loss(pixels, boxes, classes, scale, shift, light)
+        self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
         self.step += 1
         return loss.detach()
 
-    @torch.no_grad()
-    def outputs(self, cells: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
-        """Scores [B, h, w, classes] and sides [B, h, w, 4] of cells [B, C, h, w]."""
-        heat, sides = network(self.p, cells, self.hyper, training=False)
-        return heat.sigmoid().permute(0, 2, 3, 1).cpu().numpy(), sides.permute(0, 2, 3, 1).cpu().numpy()
+    def _loss(
+        self,
+        pixels: torch.Tensor,
+        boxes: torch.Tensor,
+        classes: torch.Tensor,
+        scale: torch.Tensor,
+        shift: torch.Tensor,
+        light: torch.Tensor,
+    ) -> torch.Tensor:
+        """Per object, of images [B, C, H, W] with boxes [B, L, 4] and classes [B, L], seen as a `Draw` says."""
+        contrast, offset = light[..., None, None].unbind(1)
+        planes = moved_planes(normalised(pixels), scale, shift) * (1 + contrast) + offset
+        with autocast(self.device, self.dtype):
+            heat, sides = self.model(cells_of(planes, self.hyper.stride))
+        return loss_of(heat, sides, *moved_boxes(boxes, classes, scale, shift, self.frame), self.hyper)
 
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The COCO result records of each test image."""
-        found: list[Any] = []
-        for cells in self.evaluation.of(data):
-            found += records(*self.outputs(cells), len(found), self.hyper)
-        return found
+        return records(self.found(self.evaluation.of(data))[: len(data["test_images"])].cpu().numpy(), self.hyper)
+
+    @torch.no_grad()
+    def found(self, batches: list[torch.Tensor]) -> torch.Tensor:
+        """What is found [N, K, 7], as `records` reads it, in batches of cells."""
+        self.model.eval()
+        # a CUDA graph's output is overwritten by its next replay
+        return torch.cat([self.detect(cells).clone() for cells in batches])
+
+    def batches(self, data: Mapping[str, np.ndarray]) -> list[torch.Tensor]:
+        """Batches of the test images as cells."""
+        batches = (on_device(images, self.device).permute(0, 3, 1, 2) for images in whole_batches(data["test_images"]))
+        return [cells_of(normalised(planes).to(self.dtype), self.hyper.stride) for planes in batches]
+
+    def _detect(self, cells: torch.Tensor) -> torch.Tensor:
+        return decoded(*self.outputs(cells), self.hyper)
+
+    def outputs(self, cells: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Scores [B, classes, h, w] and sides [B, 4, h, w] of cells."""
+        with autocast(self.device, self.dtype):
+            heat, sides = self.model(cells)
+        return heat.sigmoid(), sides
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, statistics, moments and the step."""
-        return {**to_numpy(self.p), **to_numpy(self.moments), "step": np.array(self.step)}
+        return torch_shared.state_dict(self.model, [self.optimizer], self.scaler, self.step)
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework; without moments they start at zero."""
-
-        def tensor(value: np.ndarray) -> torch.Tensor:
-            made = torch.from_numpy(np.array(value, np.float32)).to(self.device)
-            return made.contiguous(memory_format=torch.channels_last) if made.ndim == 4 else made
-
-        for name, value in state.items():
-            if name == "step" or "/" in name:
-                continue
-            self.p[name] = tensor(value).requires_grad_(is_trained(name))
-            if is_trained(name):
-                for moment in (f"first/{name}", f"second/{name}"):
-                    self.moments[moment] = tensor(state.get(moment, np.zeros_like(value)))
-        self.step = int(state["step"])
-        self.batches = None
-
-    def to_device(self, cells: np.ndarray) -> torch.Tensor:
-        """float32 [B, h, w, C] to [B, C, h, w] in channels_last and the training precision."""
-        return torch.from_numpy(cells).to(self.device, self.dtype).permute(0, 3, 1, 2)
+        self.step = torch_shared.load_state_dict(self.model, [self.optimizer], self.scaler, state)
+        self.draws = None
 
 
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TorchDetector:
-    """The implementation, warmed up on noise without objects; its state is that of the seed."""
+    """The implementation, warmed up on blank images without objects; its state is that of the seed."""
     keep_freed_memory()
     hyper = Hyperparameters.of(hyperparameters)
     made = TorchDetector(hyper, data, seed, device)
     initial = made.state_dict()
     size = hyper.global_batch_size
-    shape = data["train_images"].shape
-    noise = np.random.default_rng(0).integers(0, 256, (size, *shape[1:]), np.uint8)
-    cells = patches(normalise(noise), hyper.stride)
-    nothing = targets(np.zeros((size, 1, 4)), np.full((size, 1), -1), cells, hyper)
-    made.train_step(Batch(cells, nothing))
-    made.outputs(made.to_device(np.zeros((EVAL_BATCH, *cells.shape[1:]), np.float32)))
+    images, boxes = (
+        np.zeros((size, *data[name].shape[1:]), data[name].dtype) for name in ("train_images", "train_boxes")
+    )
+    first = next(draws(size, made.channels, hyper, seed, 0))
+    made.train_step(made.resident(images, boxes, np.full(boxes.shape[:2], -1)), first)
+    made.found(made.batches({"test_images": images[:1]}))
     made.load_state_dict(initial)
     return made

@@ -7,7 +7,6 @@ from unittest import mock
 
 import numpy as np
 
-from reference_impls.detection.shared import evaluation_batches
 from reference_impls.language_modeling import shared as language_modeling
 from reference_impls.recommendation import shared as recommendation
 from reference_impls.reinforcement_learning.shared import Environments
@@ -64,9 +63,12 @@ def blood_cells() -> Arrays:
 
 
 def detections(made: Any, framework: str, data: Arrays) -> list[np.ndarray]:
-    """Scores and sides of the test images."""
-    (cells,) = evaluation_batches(data, len(data["test_images"]), made.hyper.stride)
-    return list(made.outputs(made.to_device(cells)))
+    """Scores and sides [B, h, w, ...] of the test images."""
+    (cells,) = made.batches(data)
+    if framework == "tensorflow":
+        return [output.numpy() for output in made.outputs(cells)]
+    made.model.eval()
+    return [output.detach().numpy().transpose(0, 2, 3, 1) for output in made.outputs(cells)]
 
 
 # --- Image classification -----------------------------------------------------------------------------------------
