@@ -1,36 +1,54 @@
-"""Reinforcement learning in PyTorch: proximal policy optimization, with all parameters in one vector."""
+"""Reinforcement learning in PyTorch: proximal policy optimization."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch import nn
 
-from reference_impls.kept import Kept
-from reference_impls.reinforcement_learning.shared import (
-    Environments,
-    Evaluation,
-    Hyperparameters,
-    Rollout,
-    initial_parameters,
-    orders,
-    shapes,
+from reference_impls.reinforcement_learning.environments import Environments, Policy, Rollout
+from reference_impls.reinforcement_learning.shared import Hyperparameters, initial_parameters, orders
+from reference_impls.torch_shared import (
+    all_at_once,
+    compiled,
+    grad_scaler,
+    load_state_dict,
+    on_device,
+    prepare,
+    set_learning_rate,
+    state_dict,
+    torch_device,
 )
-from reference_impls.torch_shared import to_numpy, torch_device
 from suite.harness.implementation import Device, TrainStats
 
 ACCELERATORS = 1
 
 
-def network(layers: Sequence[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-    """A perceptron with tanh between its layers; `layers` holds weight and bias of each."""
-    for weight, bias in zip(layers[:-2:2], layers[1:-2:2], strict=True):
-        x = torch.tanh(F.linear(x, weight, bias))
-    return F.linear(x, layers[-2], layers[-1])
+def perceptron(*widths: int) -> nn.Sequential:
+    """Linear layers with tanh between them."""
+    layers: list[nn.Module] = []
+    for fan_in, fan_out in pairwise(widths):
+        layers += [nn.Linear(fan_in, fan_out), nn.Tanh()]
+    return nn.Sequential(*layers[:-1])
+
+
+class Agent(nn.Module):
+    """The policy and the value."""
+
+    def __init__(self, observation_size: int, actions: int, hidden_sizes: Sequence[int]) -> None:
+        super().__init__()
+        self.actor = perceptron(observation_size, *hidden_sizes, actions)
+        self.critic = perceptron(observation_size, *hidden_sizes, 1)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Log-probabilities of the actions [N, A] and values [N] of observations [N, D]."""
+        return self.actor(x).log_softmax(1), self.critic(x).squeeze(1)
 
 
 class TorchAgent:
@@ -39,119 +57,128 @@ class TorchAgent:
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.seed = hyper, seed
         self.device = torch_device(device)
-        environment = str(data["environment"])
-        self.environments = Environments(environment, hyper.num_envs, seed)
-        self.evaluation = Kept(lambda data: Evaluation(environment, data["test_seeds"]))
-        first = self.environments.episodes[0]
-        self.layout = shapes(hyper, first.observation_size, first.action_count)
-        parameters = initial_parameters(self.layout, seed)
-        self.load_model(parameters, np.zeros_like(parameters), np.zeros_like(parameters), 0)
-
-    def load_model(self, parameters: np.ndarray, mean: np.ndarray, square: np.ndarray, iteration: int) -> None:
-        """Take over parameters and Adam's moments, each one vector."""
-        vectors = (torch.tensor(vector, device=self.device) for vector in (parameters, mean, square))
-        self.parameters, self.mean, self.square = vectors
-        self.parameters.requires_grad_()
-        self.iteration = iteration
-
-    def networks(self) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-        """The layers of the policy and of the value, views of the vector of parameters."""
-        flat = self.parameters.split_with_sizes([math.prod(shape) for shape in self.layout])
-        layers = [part.view(shape) for part, shape in zip(flat, self.layout, strict=True)]
-        return layers[: len(layers) // 2], layers[len(layers) // 2 :]
-
-    @torch.no_grad()
-    def act(self, observations: np.ndarray) -> np.ndarray:
-        """Probabilities float32 [N, actions] for observations float32 [N, D]."""
-        policy, _ = self.networks()
-        return network(policy, torch.from_numpy(observations).to(self.device)).softmax(1).cpu().numpy()
-
-    @torch.no_grad()
-    def values(self, observations: np.ndarray) -> np.ndarray:
-        """Values float32 [...] of observations float32 [..., D]."""
-        _, value = self.networks()
-        return network(value, torch.from_numpy(observations).to(self.device)).squeeze(-1).cpu().numpy()
+        self.environments = Environments(str(data["environment"]), hyper.num_envs, seed)
+        size, actions = self.environments.observation_size, self.environments.action_count
+        self.agent = Agent(size, actions, hyper.hidden_sizes).to(self.device)
+        self.optimizer = torch.optim.Adam(
+            self.agent.parameters(),
+            lr=hyper.opt_base_learning_rate,
+            betas=(hyper.opt_adam_beta_1, hyper.opt_adam_beta_2),
+            eps=hyper.opt_adam_epsilon,
+            **all_at_once(self.device),
+        )
+        prepare([self.optimizer])
+        self.scaler = grad_scaler(self.device, torch.float32)
+        self.prepared = compiled(self.prepare, self.device)
+        self.loss_of = compiled(self.loss, self.device)
+        # warmed up with made-up steps; then the state is that of the seed
+        self.update(Rollout.empty(hyper.steps, hyper.num_envs, size), 0)
+        self.load_model({**initial_parameters(hyper, size, actions, seed), "step": np.array(0)})
 
     def train_until(self, samples: int) -> TrainStats:
         """Take whole iterations until `samples` environment steps have been taken."""
         size = self.hyper.global_batch_size
         while True:
-            rollout = self.environments.rollout(self.act, self.iteration, self.hyper)
-            loss = self.update(rollout)
+            rollout = self.environments.rollout(self.policy(), self.iteration, self.hyper.steps)
+            loss = self.update(rollout, self.iteration)
             self.iteration += 1
             if self.iteration * size >= samples:
-                return TrainStats(self.iteration * size, loss)
+                return TrainStats(self.iteration * size, float(loss))
 
-    def update(self, rollout: Rollout) -> float:
-        """Improve policy and value on the steps of one iteration; the mean loss of its gradient steps."""
-        hyper = self.hyper
-        values = self.values(rollout.observations)
-        advantages = rollout.advantages(values, self.values(rollout.successors), hyper)
-        observations, actions, advantage, target = (
-            torch.from_numpy(array.reshape(hyper.global_batch_size, *array.shape[2:])).to(self.device)
-            for array in (rollout.observations, rollout.actions, advantages, advantages + values)
-        )
-        with torch.no_grad():
-            policy, _ = self.networks()
-            before = network(policy, observations).log_softmax(1).gather(1, actions[:, None])[:, 0]
+    def policy(self) -> Policy:
+        """The actor's weights on the host, copied at once."""
+        parameters = list(self.agent.actor.parameters())
+        flat = nn.utils.parameters_to_vector(parameters).detach().cpu().numpy()
+        parts = np.split(flat, np.cumsum([p.numel() for p in parameters])[:-1])
+        return [part.reshape(p.shape) for part, p in zip(parts, parameters, strict=True)]
+
+    def update(self, rollout: Rollout, iteration: int) -> torch.Tensor:
+        """Improve policy and value on the steps of one iteration; the mean loss of its gradient steps.
+
+        Nothing here waits for the device: rollout and minibatches are sent once.
+        """
+        set_learning_rate(self.optimizer, self.hyper.learning_rate(iteration))
+        steps = self.prepared(*(on_device(array, self.device) for array in astuple(rollout)))
         losses = []
-        minibatches = orders(self.seed, self.iteration, hyper)
-        for rows, rate in zip(minibatches, hyper.learning_rates(self.iteration), strict=True):
-            at = torch.from_numpy(rows).to(self.device)
-            loss = self.loss(observations[at], actions[at], advantage[at], target[at], before[at])
-            (gradient,) = torch.autograd.grad(loss, self.parameters)
-            self.step(gradient, float(rate))
-            losses.append(loss.detach())
-        return float(torch.stack(losses).mean())
+        for rows in on_device(orders(self.seed, iteration, self.hyper), self.device):
+            loss = self.loss_of(*(whole[rows] for whole in steps))
+            loss.backward()  # type: ignore[no-untyped-call]
+            nn.utils.clip_grad_norm_(self.agent.parameters(), self.hyper.max_grad_norm)
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+            losses.append(loss.detach().clone())
+        return torch.stack(losses).mean()
+
+    @torch.no_grad()
+    def prepare(
+        self,
+        observations: torch.Tensor,
+        actions: torch.Tensor,
+        rewards: torch.Tensor,
+        successors: torch.Tensor,
+        terminated: torch.Tensor,
+        over: torch.Tensor,
+    ) -> tuple[torch.Tensor, ...]:
+        """Observations, actions, their log-probabilities, advantages and the value's targets, of all steps in a row.
+
+        Generalised advantage estimation (Schulman et al. 2016). An episode that the time limit cut goes on in the value
+        of its last observation.
+        """
+        hyper = self.hyper
+        flat = observations.flatten(0, 1)
+        logs, values = self.agent(flat)
+        before = logs.gather(1, actions.view(-1, 1)).squeeze(1)
+        following = self.agent.critic(successors).squeeze(2).masked_fill(terminated, 0)
+        advantage = hyper.reward_scale * rewards + hyper.gamma * following - values.view_as(rewards)
+        decay = hyper.gamma * hyper.gae_lambda * ~over
+        # advantage[t] = error[t] + decay[t] * advantage[t + 1], all t at once: each round takes in twice as many
+        reach = 1
+        while reach < len(rewards):
+            later, on = (F.pad(x[reach:], (0, 0, 0, reach)) for x in (advantage, decay))
+            advantage, decay = advantage + decay * later, decay * on
+            reach *= 2
+        advantage = advantage.flatten()
+        return flat, actions.flatten(), before, advantage, advantage + values
 
     def loss(
         self,
         observations: torch.Tensor,
         actions: torch.Tensor,
+        before: torch.Tensor,
         advantage: torch.Tensor,
         target: torch.Tensor,
-        before: torch.Tensor,
     ) -> torch.Tensor:
         """The clipped surrogate, the squared error of the value and the entropy, weighted (Schulman et al. 2017)."""
-        policy, value = self.networks()
-        logs = network(policy, observations).log_softmax(1)
-        ratio = (logs.gather(1, actions[:, None])[:, 0] - before).exp()
-        advantage = (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-8)
-        clipped = ratio.clamp(1 - self.hyper.clip_coef, 1 + self.hyper.clip_coef)
-        surrogate = torch.minimum(ratio * advantage, clipped * advantage).mean()
-        error = F.mse_loss(network(value, observations)[:, 0], target)
-        entropy = -(logs.exp() * logs).sum(1).mean()
-        return self.hyper.vf_coef * error - surrogate - self.hyper.ent_coef * entropy
-
-    @torch.no_grad()
-    def step(self, gradient: torch.Tensor, rate: float) -> None:
-        """One step of Adam (Kingma and Ba 2015) on the gradient, shortened to `max_grad_norm`."""
         hyper = self.hyper
-        gradient = gradient * (hyper.max_grad_norm / (gradient.norm() + 1e-6)).clamp(max=1.0)
-        self.mean.lerp_(gradient, 1 - hyper.opt_adam_beta_1)
-        self.square.lerp_(gradient * gradient, 1 - hyper.opt_adam_beta_2)
-        self.parameters.sub_(rate * self.mean / (self.square.sqrt() + hyper.opt_adam_epsilon))
+        logs, values = self.agent(observations)
+        ratio = (logs.gather(1, actions[:, None]).squeeze(1) - before).exp()
+        advantage = (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-8)
+        clipped = ratio.clamp(1 - hyper.clip_coef, 1 + hyper.clip_coef)
+        surrogate = torch.minimum(ratio * advantage, clipped * advantage).mean()
+        error = F.mse_loss(values, target)
+        entropy = -(logs.exp() * logs).sum(1).mean()
+        result: torch.Tensor = hyper.vf_coef * error - surrogate - hyper.ent_coef * entropy
+        return result
 
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The evaluation episodes."""
-        return self.evaluation.of(data).play(self.act)
+        return self.environments.evaluate(self.policy(), data["test_seeds"])
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, Adam's moments, the iteration and the running episodes."""
-        vectors = {"parameters": self.parameters, "adam_mean": self.mean, "adam_square": self.square}
-        return {**to_numpy(vectors), "iteration": np.array(self.iteration), **self.environments.state_dict()}
+        model = state_dict(self.agent, [self.optimizer], self.scaler, self.iteration)
+        return {**model, **self.environments.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework."""
-        self.load_model(state["parameters"], state["adam_mean"], state["adam_square"], int(state["iteration"]))
+        self.load_model(state)
         self.environments.load_state_dict(state)
+
+    def load_model(self, state: Mapping[str, np.ndarray]) -> None:
+        """Take over its parameters, moments and iteration."""
+        self.iteration = load_state_dict(self.agent, [self.optimizer], self.scaler, state)
 
 
 def build(hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device) -> TorchAgent:
     """The implementation, warmed up with made-up steps; its state is that of the seed."""
-    made = TorchAgent(Hyperparameters.of(hyperparameters), data, seed, device)
-    initial = made.state_dict()
-    made.act(np.zeros((made.hyper.num_envs, made.layout[0][1]), np.float32))
-    made.update(made.environments.imagined(made.hyper))
-    made.load_state_dict(initial)
-    return made
+    return TorchAgent(Hyperparameters.of(hyperparameters), data, seed, device)

@@ -9,7 +9,7 @@ import numpy as np
 
 from reference_impls.language_modeling import shared as language_modeling
 from reference_impls.recommendation import shared as recommendation
-from reference_impls.reinforcement_learning.shared import Environments
+from reference_impls.reinforcement_learning.environments import Group
 from reference_impls.speech import shared as speech
 from reference_impls.speech.shared import Recordings
 from reference_impls.translation.shared import padded, sentences
@@ -168,10 +168,13 @@ def three_episodes(scale: str) -> Arrays:
 
 
 def probabilities_and_values(made: Any, framework: str, data: Arrays) -> list[np.ndarray]:
-    """Of the first observations of other environments."""
-    name = str(three_episodes("mini" if made.layout[0][1] == 4 else "small")["environment"])
-    observations = np.stack([episode.observation for episode in Environments(name, 8, 0).episodes])
-    return [made.act(observations), made.values(observations)]
+    """Log-probabilities and values of the first observations of other environments."""
+    episodes = Group(str(data["environment"]), range(8), 8, 0).episodes
+    observations = np.stack([episode.observation for episode in episodes])
+    library = import_module(framework)
+    tensor = library.as_tensor if framework == "torch" else library.constant
+    outputs = made.agent(tensor(observations))
+    return [out.detach().numpy() if framework == "torch" else out.numpy() for out in outputs]
 
 
 # --- Speech -------------------------------------------------------------------------------------------------------
