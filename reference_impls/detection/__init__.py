@@ -1,5 +1,5 @@
 """An anchor-free single-stage detector, after CenterNet and TTFNet (Liu et al. 2020, arXiv:1909.00700).
 
-`shared.py` and `decoding.py` hold what both frameworks must have alike: initial parameters, order, augmentation,
-targets, and how outputs become boxes.
+`shared.py` holds what both frameworks must have alike: initial parameters, each step's draws, and how what was found
+becomes records. The network of each is in `*_network.py`; pictures, boxes, targets and suppression in `*_boxes.py`.
 """
