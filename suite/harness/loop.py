@@ -15,14 +15,13 @@ from mlperf_logging.mllog import constants as keys
 
 from suite.config.logkeys import TRACKED
 from suite.config.models import Benchmark
-from suite.errors import BadPrediction, BrokenContract
+from suite.errors import BadPrediction, shown
 from suite.harness.checkpoint import Checkpoints
 from suite.harness.contract import Checked, check_json
-from suite.harness.implementation import Implementation
 from suite.record.evidence import PREDICTIONS, NotFinite, keep_predictions, write_predictions
 from suite.record.mllog import Log
 
-Reason = Literal["target", "budget", "diverged", "interrupt"]
+Reason = Literal["target", "budget", "diverged", "refused", "interrupt"]
 
 _SLICE_S = 1.0  # how often the loop comes up for air: live line, Ctrl-C
 
@@ -50,7 +49,9 @@ class Loop:
         self.checkpoints = Checkpoints(self.folder, self.keep_states)
 
     def run(self, samples: int) -> Reason:
-        """Go on from `samples` until the target, the budget, an interrupt, or a loss or predictions without numbers."""
+        """Go on from `samples` until the target, the budget, an interrupt, a loss or predictions without numbers, or
+        predictions that the task refuses.
+        """
         while True:
             self.log.start(keys.BLOCK_START, samples_count=samples)
             due = self.benchmark.next_evaluation(samples)
@@ -106,6 +107,7 @@ class Loop:
         with ThreadPoolExecutor(1) as beside:
             state_sha256 = beside.submit(self.checkpoints.logged, state, samples)
             predictions = self.implementation.predict(self.data)
+        refused: dict[str, str] = {}
         try:
             sha256 = write_predictions(self.folder / PREDICTIONS, predictions)
             metrics = self.score(predictions)
@@ -114,9 +116,8 @@ class Loop:
         except TypeError:
             check_json(predictions)
             raise
-        except BadPrediction as error:
-            at = f" (prediction {error.line - 1}, from 0)" if error.line else ""
-            raise BrokenContract(f"score refuses what predict returned: {error}{at}", Implementation.predict) from error
+        except BadPrediction as error:  # the run has failed; what it predicted is evidence
+            metrics, refused = {}, {"refused": shown(str(error))}
         quality = metrics.get(self.benchmark.metric, math.nan)
         epoch = self.benchmark.dataset.train_samples
         self.log.event(
@@ -127,11 +128,14 @@ class Loop:
             metrics={name: _finite(value) for name, value in metrics.items()},
             predictions_sha256=sha256,
             state_sha256=state_sha256.result(),
+            **refused,
         )
         keep_predictions(self.folder / PREDICTIONS, sha256)
         self.log.stop(keys.EVAL_STOP, samples_count=samples)
         if self.benchmark.reached(quality):
             return "target"
+        if refused:
+            return "refused"
         if not metrics:
             return "diverged"
         if samples >= self.benchmark.budget_samples:

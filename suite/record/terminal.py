@@ -62,6 +62,8 @@ class Terminal:
             self._say(f"not witnessed by {line.value}: " + "; ".join(line.metadata["problems"]), style="yellow")
         elif line.key == keys.EVAL_ACCURACY:
             self._say(self._progress(line.metadata["samples_count"], None))
+            if refused := line.metadata.get("refused"):
+                self._say(f"score refuses what predict returned: {refused}", style="yellow")
 
     def recall(self, line: Line) -> None:
         """Take a line that an interrupted command has shown already."""

@@ -21,7 +21,7 @@ from suite.store import files, packages
 from suite.store.arrays import prepared
 from suite.store.task import check_metric, for_run, load_task, score
 
-REASONS = {"target": keys.SUCCESS, "budget": keys.ABORTED, "diverged": keys.ABORTED, "interrupt": keys.ABORTED}
+REASONS = {"target": keys.SUCCESS} | dict.fromkeys(("budget", "diverged", "refused", "interrupt"), keys.ABORTED)
 
 _AS_WRITTEN = "submit the log as the suite wrote it"
 
@@ -170,6 +170,9 @@ def same_quality(run: Evidence) -> Iterator[Finding]:
         arrays = for_run(benchmark, task, data, evaluation_seed(run.lines))
         metrics = score(benchmark, task, run.predictions, arrays)
     except BadPrediction as error:
+        stop = run.timeline.run_stop
+        if last.value is None and stop is not None and stop.metadata.get("reason") == "refused":
+            return  # so the run ended: it claims nothing
         yield Finding(PREDICTIONS, error.line or None, "predictions that the task can score", str(error), mend)
         return
     except BrokenContract as error:

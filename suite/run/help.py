@@ -54,7 +54,7 @@ def help_text(argv: Sequence[str]) -> str:
         "",
         "Several commands: -m seed=1,2,3 framework=torch,tensorflow runs each combination, one after the other.",
         "",
-        "Exit code: 0 target reached, 3 the budget ended first, 2 a mistake in the command, 130 Ctrl-C,",
+        "Exit code: 0 target reached, 3 the run ended without it, 2 a mistake in the command, 130 Ctrl-C,",
         "143 SIGTERM; after these resume= goes on.",
     ]
     if "task" in given and "scale" in given:

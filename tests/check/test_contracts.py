@@ -1,5 +1,6 @@
 """Each mistake that a task's author can make is one line, of the run and of the check, that names the contract."""
 
+import hashlib
 import json
 import shutil
 
@@ -16,7 +17,7 @@ from suite.review.__main__ import main as review
 from suite.run.__main__ import main as run
 from suite.store.arrays import array_sha256
 from tests.eighth_task.not_kept import NOT_KEPT
-from tests.eighth_task.told import TOLD
+from tests.eighth_task.told import REFUSED, TOLD
 
 RUN = ["task=parity", "framework=numpy", "hw=cpu", "mlflow=false", "seed=1", "out=evidence"]
 CHECK = ["task=parity", "framework=numpy", "--json"]
@@ -65,9 +66,25 @@ def test_a_run_tells_a_mistake_in_one_line_and_keeps_what_it_recorded(mistake, p
         assert "then go on with resume=evidence" in error
 
 
-@pytest.mark.parametrize("mistake", TOLD)
+@pytest.mark.parametrize("mistake", REFUSED)
+def test_a_run_whose_predictions_are_refused_fails_with_its_evidence(mistake, parity, capsys, tmp_path):
+    spoil, said = REFUSED[mistake]
+    spoil(parity)
+    assert run(RUN) == 3
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"score refuses what predict returned: {said}" in shown
+    assert "verdict pass" in shown
+    lines = {line.key: line for line in mllog.read(tmp_path / "evidence/log.txt")}
+    assert (lines["eval_accuracy"].value, lines["eval_accuracy"].metadata["refused"]) == (None, said)
+    assert (lines["run_stop"].metadata["status"], lines["run_stop"].metadata["reason"]) == ("aborted", "refused")
+    predictions = (tmp_path / "evidence/predictions.jsonl").read_bytes()
+    assert lines["eval_accuracy"].metadata["predictions_sha256"] == hashlib.sha256(predictions).hexdigest()
+    assert review(["evidence"]) == 0
+
+
+@pytest.mark.parametrize("mistake", [*TOLD, *REFUSED])
 def test_a_check_tells_it_too(mistake, parity, capsys):
-    spoil, said = TOLD[mistake]
+    spoil, said = {**TOLD, **REFUSED}[mistake]
     spoil(parity)
     code, rows = checked(capsys)
     assert code == 1

@@ -129,8 +129,6 @@ TOLD = {
         answering("predict", lambda sides: [*sides[:2], *map(np.int64, sides[2:])]),
         "prediction 2 (from 0) that predict returned is a numpy.int64, ",
     ),
-    "one prediction too few": (answering("predict", lambda sides: sides[1:]), "wrong number of predictions"),
-    "a prediction that cannot be scored": (answering("predict", lambda sides: [*sides[:-1], 7]), "not 0 or 1"),
     "score returns a number": (
         returning("score", lambda metrics: metrics["accuracy"]),
         "score of parity returned a float, ",
@@ -159,4 +157,10 @@ TOLD = {
         declaring(lambda scale: scale.update(evaluation=["first", 400] * 100)),
         "conf/task/parity.yaml: scales.mini.evaluation is ['first', 400, 'first', 400, 'first', 400, ...]: Input",
     ),
+}
+
+# What the task refuses to score, and what it says. Such a run has failed, and its evidence says so.
+REFUSED = {
+    "one prediction too few": (answering("predict", lambda sides: sides[1:]), "wrong number of predictions"),
+    "a prediction that cannot be scored": (answering("predict", lambda sides: [*sides[:-1], 7]), "not 0 or 1"),
 }

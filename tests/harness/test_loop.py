@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.config import benchmark
+from suite.errors import BadPrediction
 from suite.harness import checkpoint
 from suite.harness.checkpoint import Checkpoints
 from suite.harness.implementation import TrainStats
@@ -53,6 +54,8 @@ def run(folder, implementation, keep=False):
     log = Log(folder / "log.txt")
 
     def score(predictions):
+        if isinstance(predictions[0], str):
+            raise BadPrediction(1, f"{predictions[0]!r} is no number")
         return {"accuracy": predictions[0]}
 
     loop = Loop(MINI, implementation, {}, score, log, folder, lambda *_: None, lambda: False, keep)
@@ -101,3 +104,12 @@ def test_a_model_without_numbers_ends_the_run(tmp_path, prediction, loss):
     assert reason == lines[-1].metadata["reason"] == "diverged"
     assert [line.value for line in lines if line.key == "eval_accuracy"] == ([None] if math.isnan(prediction) else [])
     assert not (tmp_path / "predictions.jsonl.part").exists()
+
+
+def test_predictions_that_the_task_refuses_end_the_run_and_are_kept(tmp_path):
+    reason, lines = run(tmp_path, Counting("many\x1b"))
+    (evaluation,) = [line for line in lines if line.key == "eval_accuracy"]
+    assert (evaluation.value, evaluation.metadata["refused"]) == (None, "'many\\x1b' is no number")
+    assert [line.key for line in lines[-3:]] == ["eval_stop", "block_stop", "run_stop"]
+    assert (reason, lines[-1].metadata["status"], lines[-1].metadata["reason"]) == ("refused", "aborted", "refused")
+    assert (tmp_path / "predictions.jsonl").read_text() == '"many\\u001b"\n'
