@@ -5,6 +5,7 @@ Everything is a function of the seed and of the step, so a checkpoint needs no r
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,10 @@ from tasks.language_modeling import CHUNK, EOS
 
 EVAL_SEGMENT = 4096  # words of the test text that the network reads at once
 DECIMALS = 4  # of a predicted log-probability
-FP16_LOSS_SCALE = 1024.0
+EPSILON = 1e-6  # of the normalisation
+TINY = 1e-30  # keeps the logarithm of a probability finite
+AUDITED = ("audited_outputs", "audited_places", "audited_chosen", "audited_left")
+BLOCK = 8  # places of a sequence that the recurrence steps through, in all blocks at once
 _INIT_STREAM, _DROPOUT_STREAM = 1_000_001, 1_000_002  # random streams apart from those of the epochs
 
 
@@ -57,34 +61,35 @@ class Hyperparameters(Recipe):
 
 
 def initial_parameters(hyper: Hyperparameters, words: int, seed: int) -> dict[str, np.ndarray]:
-    """Parameters float32 by name. Residual branches start at zero; input gates range from forgetting to keeping.
+    """Parameters float32 by PyTorch's names and in its layouts.
 
-    `head` [first cutoff, width] and `tail<i>` [size, tail width] embed words, on the way in and on the way out;
-    `project<i>` [width, tail width]; `tails` [tails, width] are the classes that stand for a tail in the first softmax.
-    The pointer begins with all places alike, and with little of the probability.
+    Residual branches start at zero; what is kept of a state ranges from forgetting to keeping. The pointer begins with
+    all places alike, and with little of the probability.
     """
     random = np.random.default_rng([seed, _INIT_STREAM])
-    width = hyper.width
+    width, tails = hyper.width, hyper.tails(words)
+    frequent = tails[0][0] if tails else words
 
     def normal(*shape: int, fan: int, gain: float = 1.0) -> np.ndarray:
         drawn: np.ndarray = gain * fan**-0.5 * random.standard_normal(shape)
         return drawn
 
+    head = normal(frequent, width, fan=width, gain=0.1)
     parameters = {
-        "head": normal(hyper.cutoffs[0] if hyper.cutoffs else words, width, fan=width, gain=0.1),
-        "tails": np.zeros((len(hyper.cutoffs), width)),
-        "bias": np.zeros(words + len(hyper.cutoffs)),
+        "vocabulary.head.weight": np.concatenate([head, np.zeros((len(tails), width))]),
+        "vocabulary.bias": np.zeros(frequent + len(tails)),
     }
-    for i, ((first, end), narrow) in enumerate(zip(hyper.tails(words), hyper.tail_widths, strict=True)):
-        parameters[f"tail{i}"] = normal(end - first, narrow, fan=narrow, gain=0.1)
-        parameters[f"project{i}"] = normal(width, narrow, fan=width)
+    for i, ((first, end), narrow) in enumerate(zip(tails, hyper.tail_widths, strict=True)):
+        parameters[f"vocabulary.tails.{i}.embedding.weight"] = normal(end - first, narrow, fan=narrow, gain=0.1)
+        parameters[f"vocabulary.tails.{i}.project.weight"] = normal(width, narrow, fan=width)
+        parameters[f"vocabulary.tails.{i}.bias"] = np.zeros(end - first)
     for i in range(hyper.layers):
-        parameters[f"gates{i}"] = normal(3 * width, 2 * width, fan=2 * width)
-        parameters[f"forget{i}"] = np.linspace(-1, 3, width)
-        parameters[f"mix{i}"] = np.zeros((width, width))
-    parameters["query"] = np.zeros((width, width))
-    parameters["sentinel"] = np.zeros((1, width))
-    parameters["sentinel_bias"] = np.full(1, np.log(8 * hyper.segment_length))
+        parameters[f"layers.{i}.gates"] = normal(3, width, 2 * width, fan=2 * width)
+        parameters[f"layers.{i}.forget"] = np.linspace(-1, 3, width)
+        parameters[f"layers.{i}.mix.weight"] = np.zeros((width, width))
+    parameters["pointer.query.weight"] = np.zeros((width, width))
+    parameters["pointer.sentinel.weight"] = np.zeros((1, width))
+    parameters["pointer.sentinel.bias"] = np.full(1, np.log(8 * hyper.segment_length))
     return {name: value.astype(np.float32) for name, value in parameters.items()}
 
 
@@ -101,21 +106,36 @@ def initial_carry(hyper: Hyperparameters, streams: int) -> dict[str, np.ndarray]
     }
 
 
+def nothing_audited(hyper: Hyperparameters, audited: int) -> dict[str, np.ndarray]:
+    """Beside the carry of a test text what is kept of its audited places: outputs [A, W], and what the pointer says.
+
+    That is the words [A, 2 L] around each, their probabilities, and the probability [A] left to the vocabulary.
+    """
+    around = (audited, 2 * hyper.segment_length)
+    arrays = (
+        np.zeros((audited, hyper.width), np.float32),
+        np.zeros(around, np.int64),
+        np.zeros(around, np.float32),
+        np.zeros(audited, np.float32),
+    )
+    return dict(zip(AUDITED, arrays, strict=True))
+
+
 def is_matrix(name: str) -> bool:
     """Whether Muon trains the parameter: the matrices of the layers and of the pointer; Adam trains the others."""
-    return name.startswith(("gates", "mix", "query"))
+    return name.endswith((".gates", ".mix.weight", ".query.weight"))
 
 
 @dataclass(frozen=True)
 class Batch:
-    """One step: `words` and the `targets` after them int64 [T, B], dropout `masks` float32 [layers + 2, B, width].
+    """One step: `words` and the `targets` after them int32 [T, B], the `begin` of the first stream in the text.
 
-    `fresh` says that the streams begin anew here. A mask holds for all words of a stream (Gal and Ghahramani 2016).
+    `fresh` says that the streams begin anew here.
     """
 
     words: np.ndarray
     targets: np.ndarray
-    masks: np.ndarray
+    begin: int
     fresh: bool
 
 
@@ -126,52 +146,108 @@ class Batches:
     """
 
     def __init__(self, tokens: np.ndarray, hyper: Hyperparameters, seed: int) -> None:
-        self.tokens, self.hyper, self.seed = np.array(tokens, np.int64), hyper, seed
+        self.tokens, self.hyper, self.seed = np.array(tokens, np.int32), hyper, seed
         self.steps_per_epoch = len(tokens) // hyper.global_batch_size
+        self.places = places(len(tokens), hyper)
 
     def iterate(self, step: int) -> Iterator[Batch]:
         """Batches without end, from `step` on."""
-        length = self.hyper.segment_length
-        streams = self.hyper.streams
-        used = self.steps_per_epoch * self.hyper.global_batch_size
         while True:
             epoch, within = divmod(step, self.steps_per_epoch)
             start = int(np.random.default_rng([self.seed, epoch]).integers(len(self.tokens)))
-            words, targets = (
-                np.roll(self.tokens, -begin)[:used].reshape(streams, -1).T for begin in (start, start + 1)
-            )
-            for first in range(within, self.steps_per_epoch):
-                part = slice(first * length, (first + 1) * length)
-                yield Batch(words[part], targets[part], dropout_masks(self.hyper, self.seed, step), first == 0)
+            for part in range(within, self.steps_per_epoch):
+                begin = start + part * self.hyper.segment_length
+                read = self.tokens.take(begin + self.places, mode="wrap")
+                yield Batch(read[:-1], read[1:], begin, part == 0)
                 step += 1
 
 
-def dropout_masks(hyper: Hyperparameters, seed: int, step: int) -> np.ndarray:
-    """float32 [layers + 2, B, width] of zeros and 1 / (1 - dropout): for the embeddings, each layer and the output."""
-    random = np.random.default_rng([seed, _DROPOUT_STREAM, step])
-    kept = random.random((hyper.layers + 2, hyper.streams, hyper.width), np.float32) >= hyper.dropout
-    return kept.astype(np.float32) / np.float32(1 - hyper.dropout)
+def places(length: int, hyper: Hyperparameters) -> np.ndarray:
+    """int64 [T + 1, B]: where in a text of `length` words the words of a batch are, from the first on."""
+    stream = length // hyper.global_batch_size * hyper.segment_length
+    return np.arange(hyper.segment_length + 1)[:, None] + stream * np.arange(hyper.streams)
 
 
-def segments(
-    tokens: np.ndarray, vocabulary: np.ndarray, audited: np.ndarray
-) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """The text `tokens` in segments: `words` and the `targets` after them int64 [EVAL_SEGMENT], and audited places."""
+def dropout_seed(seed: int, step: int) -> np.ndarray:
+    """Two numbers int32 that fix what a step drops."""
+    return np.random.SeedSequence([seed, _DROPOUT_STREAM, step]).generate_state(2).view(np.int32)
+
+
+def rooms(hyper: Hyperparameters, vocabulary: int, words: int) -> list[list[int]]:
+    """How many places of each tail a batch of `words` words has room for: as a rule, and at most.
+
+    As a rule half as many again as by Zipf's law; no batch of WikiText-2 has more.
+    """
+    shares = [np.log(end / first) / np.log(vocabulary) for first, end in hyper.tails(vocabulary)]
+    usual = [min(words, 64 * math.ceil(1.5 * share * words / 64)) for share in shares]
+    return [usual, [words] * len(shares)] if shares else []
+
+
+def rare_words(
+    words: np.ndarray, tails: Sequence[tuple[int, int]], rooms: Sequence[Sequence[int]] = ()
+) -> list[np.ndarray]:
+    """Where the words of each tail are among N `words`, int32; nothing where there are no tails.
+
+    First the `row` [N] of each word in the concatenation of all N words and of the places that follow; then for each
+    tail the places of its words, filled up with zeros to the smallest of `rooms` that holds them all, if any are given.
+    """
+    if not tails:
+        return []
+    flat = words.reshape(-1)
+    found = [np.flatnonzero((flat >= first) & (flat < end)).astype(np.int32) for first, end in tails]
+    counts = [len(each) for each in found]
+    room = next((r for r in rooms if all(c <= size for c, size in zip(counts, r, strict=True))), counts)
+    row, after = np.arange(len(flat), dtype=np.int32), len(flat)
+    for each, size in zip(found, room, strict=True):
+        row[each] = np.arange(after, after + len(each))
+        after += size
+    return [row, *(np.pad(each, (0, size - len(each))) for each, size in zip(found, room, strict=True))]
+
+
+def made_up_texts(hyper: Hyperparameters, vocabulary: int, padded: bool) -> list[np.ndarray]:
+    """Texts to warm up on, of two segments of the test text or of two batches.
+
+    One has words of every frequency, as any text; another, if batches are `padded` for rare words, has the rarest only.
+    """
+    length = 2 * max(EVAL_SEGMENT, hyper.global_batch_size)
+    usual = (vocabulary ** np.random.default_rng(0).random(length)).astype(np.int64)
+    return [usual, np.full(length, vocabulary - 1)] if padded else [usual]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """`EVAL_SEGMENT` words of the test text: `words` and the `targets` after them int64 [EVAL_SEGMENT, 1].
+
+    `at` int64 [A] are the audited places, and `here` bool [A] says which of them are in this segment.
+    """
+
+    words: np.ndarray
+    targets: np.ndarray
+    at: np.ndarray
+    here: np.ndarray
+
+
+def segments(tokens: np.ndarray, vocabulary: np.ndarray, audited: np.ndarray) -> list[Segment]:
+    """The text `tokens` in segments, the last filled up."""
     text = tokens.astype(np.int64)
     whole = -len(text) % EVAL_SEGMENT
     before = np.flatnonzero(vocabulary == EOS)
-    words = np.pad(np.concatenate([before, text[:-1]]), (0, whole)).reshape(-1, EVAL_SEGMENT)
-    targets = np.pad(text, (0, whole)).reshape(-1, EVAL_SEGMENT)
-    segment, place = np.divmod(audited, EVAL_SEGMENT)
-    return [(words[i], targets[i], place[segment == i]) for i in range(len(words))]
+    words = np.pad(np.concatenate([before, text[:-1]]), (0, whole)).reshape(-1, EVAL_SEGMENT, 1)
+    targets = np.pad(text, (0, whole)).reshape(-1, EVAL_SEGMENT, 1)
+    segment, at = np.divmod(np.asarray(audited, np.int64), EVAL_SEGMENT)
+    return [Segment(words[i], targets[i], at, segment == i) for i in range(len(words))]
 
 
-def predictions(parts: Sequence[tuple[np.ndarray, np.ndarray]], length: int) -> list[list[float]]:
-    """The predictions of `tasks.language_modeling` for a text of `length` words.
+def predictions(
+    log_probabilities: np.ndarray, distributions: np.ndarray, tokens: np.ndarray, audited: np.ndarray
+) -> list[list[float]]:
+    """The predictions of `tasks.language_modeling` for the text `tokens`.
 
-    `parts` holds of each segment the targets' log-probabilities [EVAL_SEGMENT] and the distributions [places, V].
+    `log_probabilities` float32 [segments, EVAL_SEGMENT] of its words, `distributions` [A, V] at the audited places.
+    A word has one log-probability: where there is a distribution, it is that of the word in it. Products of matrices
+    of other shapes round otherwise, in bf16 by more than 0.001.
     """
-    log_probabilities = np.concatenate([part for part, _ in parts])[:length]
-    chunks: Sequence[np.ndarray] = np.split(log_probabilities, range(CHUNK, length, CHUNK))
-    rows = [*chunks, *np.concatenate([distributions for _, distributions in parts])]
+    text = log_probabilities.reshape(-1)[: len(tokens)].copy()
+    text[audited] = distributions[np.arange(len(audited)), tokens[audited]]
+    rows = [*np.split(text, range(CHUNK, len(text), CHUNK)), *distributions]
     return [np.round(np.minimum(row, 0.0).astype(np.float64), DECIMALS).tolist() for row in rows]

@@ -10,61 +10,36 @@ import tensorflow as tf
 
 from reference_impls.kept import Kept
 from reference_impls.language_modeling.shared import (
+    AUDITED,
     EVAL_SEGMENT,
-    FP16_LOSS_SCALE,
     Batch,
     Batches,
     Hyperparameters,
+    dropout_seed,
     initial_carry,
     initial_parameters,
     is_matrix,
+    made_up_texts,
+    nothing_audited,
+    places,
     predictions,
+    rare_words,
+    rooms,
     segments,
 )
-from reference_impls.language_modeling.tensorflow_network import (
-    Carry,
-    Parameters,
-    distribution,
-    log_probabilities,
-    network,
-    pointer,
+from reference_impls.language_modeling.tensorflow_network import Carry, LanguageModel, Rare
+from reference_impls.tensorflow_optimizers import AdamW, GradScaler, Muon
+from reference_impls.tensorflow_shared import (
+    DTYPES,
+    device_name,
+    load_state_dict,
+    policy,
+    state_dict,
+    torch_name,
 )
-from reference_impls.precision import loss_scale
-from reference_impls.tensorflow_shared import DTYPES, device_name, orthogonalise, unscaled
 from suite.harness.implementation import Device, TrainStats
 
 ACCELERATORS = 1
-
-
-def update(
-    p: Parameters,
-    momenta: Parameters,
-    squares: Parameters,
-    gradients: dict[str, tf.Tensor],
-    hyper: Hyperparameters,
-    rate: tf.Tensor,
-    step: tf.Tensor,
-    dtype: tf.DType,
-) -> None:
-    """One step: Muon for the layers' matrices, whose gates count as a matrix each; Adam for the other parameters.
-
-    `rate` is the factor on the learning rates and `step` counts from 1, both float32 scalars.
-    """
-    first, second = hyper.opt_adam_beta_1, hyper.opt_adam_beta_2
-    size = hyper.adam_learning_rate * rate / (1 - first**step)
-    for name, momentum in momenta.items():
-        parameter, gradient = p[name], gradients[name]
-        if is_matrix(name):
-            momentum.assign(hyper.muon_momentum * momentum + gradient)
-            direction = gradient + hyper.muon_momentum * momentum
-            blocks = tf.split(direction, direction.shape[0] // hyper.width)
-            steps = tf.concat([orthogonalise(block, hyper.muon_steps, dtype) for block in blocks], 0)
-            parameter.assign_sub(hyper.muon_learning_rate * rate * steps)
-            continue
-        square = squares[name]
-        momentum.assign(first * momentum + (1 - first) * gradient)
-        square.assign(second * square + (1 - second) * tf.square(gradient))
-        parameter.assign_sub(size * momentum / (tf.sqrt(square / (1 - second**step)) + hyper.opt_adam_epsilon))
 
 
 class TensorFlowLanguageModel:
@@ -73,23 +48,43 @@ class TensorFlowLanguageModel:
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
         self.device = device_name(device)
-        self.dtype, self.scale = DTYPES[device.precision], loss_scale(device.precision, FP16_LOSS_SCALE)
+        vocabulary, length = len(data["vocabulary"]), len(data["train_tokens"])
+        self.tails = hyper.tails(vocabulary)
+        # of the rare words' places; on a CPU, where a graph is for any number, as many as there are
+        gpu = device.kind == "gpu"
+        sizes = (hyper.global_batch_size, EVAL_SEGMENT)
+        self.rooms = {n: rooms(hyper, vocabulary, n) if gpu else [] for n in sizes}
+        with tf.device(self.device):
+            self.carry = self.variables(initial_carry(hyper, hyper.streams))
+            audited = nothing_audited(hyper, len(data["audit_positions"]))
+            self.test_carry = self.variables(initial_carry(hyper, 1) | audited)
+            self.text = tf.Variable(tf.zeros(length, tf.int64), trainable=False)  # filled by the first step
+            self.places = tf.constant(places(length, hyper))
+            self.model = LanguageModel(hyper, vocabulary, policy(device))
+            self.model(tf.zeros((hyper.segment_length, hyper.streams), tf.int64), self.no_rare(), self.carry)
+            trained = self.model.trainable_variables
+            self.matrices = [v for v in trained if is_matrix(torch_name(v.path))]
+            self.others = [v for v in trained if not is_matrix(torch_name(v.path))]
+            self.muon = Muon(self.matrices, hyper.muon_momentum, hyper.muon_steps, DTYPES[device.precision])
+            betas = {"beta_1": hyper.opt_adam_beta_1, "beta_2": hyper.opt_adam_beta_2}
+            self.adam = AdamW(0.0, weight_decay=0.0, epsilon=hyper.opt_adam_epsilon, **betas)
+            self.adam.build(self.others)
+            self.scaler = GradScaler(device.precision == "fp16")
         self.batches: Iterator[Batch] | None = None
         self.segments = Kept(self.made_segments)
-        self.step = 0
-        initial = initial_parameters(hyper, len(data["vocabulary"]), seed)
-        with tf.device(self.device):
-            self.p = {name: tf.Variable(value, name=name) for name, value in initial.items()}
-            self.momenta = {name: tf.Variable(tf.zeros_like(value)) for name, value in self.p.items()}
-            self.squares = {n: tf.Variable(tf.zeros_like(v)) for n, v in self.p.items() if not is_matrix(n)}
-            self.carry = {n: tf.Variable(value) for n, value in initial_carry(hyper, hyper.streams).items()}
-        self.graph_step = tf.function(self._graph_step)
-        self.graph_evaluate = tf.function(self._graph_evaluate, reduce_retracing=True)
-        self.load_state_dict({**initial, "step": np.array(0)})
+        rare = tuple(tf.TensorSpec([None], tf.int32) for _ in self.no_rare())
+        step = (tf.TensorSpec((), tf.int64), rare, rare, tf.TensorSpec((2,), tf.int32), tf.TensorSpec((), tf.float32))
+        self.graph_step = tf.function(self._graph_step, step, jit_compile=gpu)
+        words, audits = tf.TensorSpec((EVAL_SEGMENT, 1), tf.int64), (len(data["audit_positions"]),)
+        segment = (words, words, rare, rare, tf.TensorSpec(audits, tf.int64), tf.TensorSpec(audits, tf.bool))
+        self.evaluate = tf.function(self._evaluate, segment, jit_compile=gpu)
+        self.distribution = tf.function(self._distribution, (), jit_compile=gpu)
+        self.load_state_dict({**initial_parameters(hyper, vocabulary, seed), "step": np.array(0)})
 
     def train_until(self, samples: int) -> TrainStats:
         """Take whole steps until `samples` words have been seen."""
         if self.batches is None:
+            self.text.assign(self.data["train_tokens"].astype(np.int64))
             self.batches = Batches(self.data["train_tokens"], self.hyper, self.seed).iterate(self.step)
         size = self.hyper.global_batch_size
         while True:
@@ -100,97 +95,133 @@ class TensorFlowLanguageModel:
     def train_step(self, batch: Batch) -> tf.Tensor:
         """One step; the mean loss over the batch, in nats per word."""
         if batch.fresh:
-            for name, value in initial_carry(self.hyper, self.hyper.streams).items():
-                self.carry[name].assign(value)
-        rate = tf.constant(self.hyper.learning_rate(self.step), tf.float32)
+            self.begin_anew(self.carry)
+        factor, seed = self.hyper.learning_rate(self.step), dropout_seed(self.seed, self.step)
         self.step += 1
         with tf.device(self.device):
-            arrays = (tf.constant(a) for a in (batch.words, batch.targets, batch.masks))
-            return self.graph_step(*arrays, rate, tf.constant(self.step, tf.float32))
+            rare = self.rare(batch.words), self.rare(batch.targets)
+            begin = tf.constant(batch.begin, tf.int64)
+            return self.graph_step(begin, *rare, tf.constant(seed), tf.constant(factor, tf.float32))
 
     def _graph_step(
-        self, words: tf.Tensor, targets: tf.Tensor, masks: tf.Tensor, rate: tf.Tensor, step: tf.Tensor
+        self, begin: tf.Tensor, rare_words: Rare, rare_targets: Rare, seed: tf.Tensor, factor: tf.Tensor
     ) -> tf.Tensor:
+        hyper, split = self.hyper, len(self.matrices)
+        read = tf.gather(self.text, (self.places + begin) % self.text.shape[0])
         with tf.GradientTape() as tape:
-            x, carry = network(self.p, words, self.carry, masks, self.hyper, self.dtype)
-            pointed = pointer(self.p, x, words, self.carry, self.hyper, self.dtype)
-            loss = -tf.reduce_mean(log_probabilities(self.p, x, targets, pointed, self.hyper, self.dtype))
-            scaled = loss * self.scale
-        computed = tape.gradient(scaled, self.p, unconnected_gradients=tf.UnconnectedGradients.ZERO)
-        gradients = unscaled(computed, self.scale)
-        for name, value in carry.items():
-            self.carry[name].assign(value)
-        update(self.p, self.momenta, self.squares, gradients, self.hyper, rate, step, self.dtype)
+            x, pointed, after = self.model(read[:-1], rare_words, self.carry, seed)
+            loss = -tf.reduce_mean(self.model.log_probabilities(x, pointed, read[1:], rare_targets))
+            scaled = self.scaler.scale(loss)
+
+        def apply(gradients: Sequence[tf.Tensor]) -> None:
+            self.muon.apply(gradients[:split], hyper.muon_learning_rate * factor)
+            self.adam.learning_rate.assign(hyper.adam_learning_rate * factor)
+            self.adam.apply(gradients[split:], self.others)
+
+        variables = [*self.matrices, *self.others]
+        self.scaler.step(tape.gradient(scaled, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO), apply)
+        self.take_over(self.carry, after)
         return loss
 
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The log-probabilities of the test text, read as one stream, and the audited distributions."""
-        return predictions(self.read(self.segments.of(data)), len(data["test_tokens"]))
+        log_probabilities, distributions = self.read_segments(self.segments.of(data))
+        return predictions(log_probabilities, distributions, data["test_tokens"], self.data["audit_positions"])
 
-    def made_segments(self, data: Mapping[str, np.ndarray]) -> list[list[tf.Tensor]]:
-        """The segments of the test text."""
-        return self.on_device(segments(data["test_tokens"], self.data["vocabulary"], self.data["audit_positions"]))
-
-    def on_device(self, parts: Sequence[Sequence[np.ndarray]]) -> list[list[tf.Tensor]]:
-        """The arrays of segments as tensors."""
+    def read_segments(self, parts: Sequence[Sequence[Any]]) -> tuple[np.ndarray, np.ndarray]:
+        """Log-probabilities float32 [segments, EVAL_SEGMENT], and the distributions [A, V] at the audited places."""
+        self.begin_anew(self.test_carry)
         with tf.device(self.device):
-            return [[tf.constant(array) for array in part] for part in parts]
+            found = tf.stack([self.evaluate(*part) for part in parts])
+            return found.numpy(), self.distribution().numpy()
 
-    def read(self, parts: Sequence[Sequence[tf.Tensor]]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """The log-probabilities of the text and the audited distributions of successive segments."""
-        found = []
+    def _evaluate(
+        self,
+        words: tf.Tensor,
+        targets: tf.Tensor,
+        rare_words: Rare,
+        rare_targets: Rare,
+        at: tf.Tensor,
+        here: tf.Tensor,
+    ) -> tf.Tensor:
+        """The log-probabilities [EVAL_SEGMENT] of a segment; what is audited in it is kept."""
+        x, pointed, after = self.model(words, rare_words, self.test_carry)
+        log_probabilities = self.model.log_probabilities(x, pointed, targets, rare_targets)[:, 0]
+        for name, value in zip(AUDITED, (x, *pointed), strict=True):
+            found = tf.gather(value[:, 0], at)
+            choice = tf.reshape(here, (-1, *[1] * (found.shape.rank - 1)))
+            after[name] = tf.where(choice, found, self.test_carry[name])
+        self.take_over(self.test_carry, after)
+        return log_probabilities
+
+    def _distribution(self) -> tf.Tensor:
+        """The log-probabilities float32 [A, V] of all words at the audited places."""
+        x, where, chosen, left = (tf.convert_to_tensor(self.test_carry[name]) for name in AUDITED)
+        return self.model.distribution(x, (where, chosen, left))
+
+    def made_segments(self, data: Mapping[str, np.ndarray]) -> list[list[Any]]:
+        """The segments of the test text, as `_evaluate` takes them."""
+        parts = segments(data["test_tokens"], self.data["vocabulary"], self.data["audit_positions"])
         with tf.device(self.device):
-            carry: Carry = {name: tf.constant(value) for name, value in initial_carry(self.hyper, 1).items()}
-            for words, targets, audited in parts:
-                of_text, rows, carry = self.graph_evaluate(words, targets, audited, carry)
-                found.append((of_text.numpy(), rows.numpy()))
-        return found
+            return [
+                [
+                    *(tf.constant(array) for array in (part.words, part.targets)),
+                    *(self.rare(array) for array in (part.words, part.targets)),
+                    *(tf.constant(array) for array in (part.at, part.here)),
+                ]
+                for part in parts
+            ]
 
-    def _graph_evaluate(
-        self, words: tf.Tensor, targets: tf.Tensor, audited: tf.Tensor, carry: Carry
-    ) -> tuple[tf.Tensor, tf.Tensor, Carry]:
-        x, after = network(self.p, words[:, None], carry, None, self.hyper, self.dtype)
-        pointed = pointer(self.p, x, words[:, None], carry, self.hyper, self.dtype)
-        of_text = log_probabilities(self.p, x, targets[:, None], pointed, self.hyper, self.dtype)[:, 0]
-        places, chosen, left = (tf.gather(a[:, 0], audited) for a in pointed)
-        rows = distribution(self.p, tf.gather(x[:, 0], audited), (places, chosen, left), self.hyper, self.dtype)
-        return of_text, rows, after
+    def rare(self, words: np.ndarray) -> Rare:
+        """Where words are rare, on the device; see `shared.rare_words`."""
+        return tuple(tf.constant(array) for array in rare_words(words, self.tails, self.rooms[words.size]))
+
+    def no_rare(self) -> Rare:
+        """The same for a batch without such words."""
+        return self.rare(np.zeros(self.hyper.global_batch_size, np.int32))
+
+    def variables(self, arrays: Mapping[str, np.ndarray]) -> Carry:
+        """Variables on the device that start with the arrays."""
+        return {name: tf.Variable(array, trainable=False) for name, array in arrays.items()}
+
+    def begin_anew(self, carry: Carry) -> None:
+        """Forget the text read so far."""
+        for name, value in carry.items():
+            value.assign(tf.fill(value.shape, tf.constant(-1 if name == "words" else 0, value.dtype)))
+
+    def take_over(self, carry: Carry, after: Carry) -> None:
+        """Keep what the next segment takes over."""
+        for name, value in after.items():
+            carry[name].assign(value)
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Parameters, both moments, what the layers carry along the text, and the step."""
-        named = {
-            **self.p,
-            **{f"momentum/{name}": value for name, value in self.momenta.items()},
-            **{f"square/{name}": value for name, value in self.squares.items()},
-            **{f"carry/{name}": value for name, value in self.carry.items()},
-        }
-        return {**{name: value.numpy() for name, value in named.items()}, "step": np.array(self.step)}
+        """Parameters, moments, what the layers carry along the text, and the step."""
+        carry = {f"carry/{name}": value.numpy() for name, value in self.carry.items()}
+        return state_dict(self.model, (self.muon, self.adam), self.scaler, self.step) | carry
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework; without moments and carry they start at zero."""
-        for name, variable in self.p.items():
-            variable.assign(state[name])
-        for kind, variables in (("momentum", self.momenta), ("square", self.squares)):
-            for name, variable in variables.items():
-                variable.assign(state.get(f"{kind}/{name}", np.zeros_like(state[name])))
-        for name, value in initial_carry(self.hyper, self.hyper.streams).items():
-            self.carry[name].assign(state.get(f"carry/{name}", value))
-        self.step = int(state["step"])
+        self.step = load_state_dict(self.model, (self.muon, self.adam), self.scaler, state)
+        self.begin_anew(self.carry)
+        for name, value in self.carry.items():
+            if f"carry/{name}" in state:
+                value.assign(state[f"carry/{name}"])
         self.batches = None
+
+    def warm_up(self) -> None:
+        """Trace and compile steps and evaluations of every shape, on made-up texts."""
+        for tokens in made_up_texts(self.hyper, len(self.data["vocabulary"]), any(self.rooms.values())):
+            for _ in range(2):
+                self.train_step(next(Batches(tokens, self.hyper, 0).iterate(0)))
+                self.read_segments(self.made_segments({"test_tokens": tokens}))
 
 
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TensorFlowLanguageModel:
-    """The implementation, traced and warmed up on random words; its state is that of the seed."""
-    hyper = Hyperparameters.of(hyperparameters)
-    made = TensorFlowLanguageModel(hyper, data, seed, device)
+    """The implementation, traced and warmed up on made-up texts; its state is that of the seed."""
+    made = TensorFlowLanguageModel(Hyperparameters.of(hyperparameters), data, seed, device)
     initial = made.state_dict()
-    random = np.random.default_rng(0)
-    random_words = random.integers(0, len(data["vocabulary"]), 2 * hyper.global_batch_size)
-    for _ in range(2):
-        made.train_step(next(Batches(random_words, hyper, seed).iterate(0)))
-    random_words = random.integers(0, len(data["vocabulary"]), 2 * EVAL_SEGMENT)  # one segment of them is audited
-    made.read(made.on_device(segments(random_words, data["vocabulary"], np.array([0]))))
+    made.warm_up()
     made.load_state_dict(initial)
     return made

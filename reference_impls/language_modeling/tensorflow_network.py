@@ -1,19 +1,19 @@
-"""Language modelling in TensorFlow: the twin of `torch_network.py`, function by function."""
+"""The language model in TensorFlow: the twin of `torch_network.py`, module by module."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
-from reference_impls.language_modeling.shared import Hyperparameters
+from reference_impls.language_modeling.shared import BLOCK, EPSILON, TINY, Hyperparameters
 
-EPSILON = 1e-6
-TINY = 1e-30  # keeps the logarithm of a probability finite
-Parameters = dict[str, tf.Variable]
-Carry = Mapping[str, tf.Tensor]
-Pointed = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # see `pointer`
+Carry = Mapping[str, Any]  # see `shared.initial_carry`
+Rare = Sequence[tf.Tensor]  # see `shared.rare_words`; empty where no word is rare
+Pointed = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # see `Pointer`
 Backward = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor, None]]
 
 
@@ -22,164 +22,247 @@ def normalise(x: tf.Tensor) -> tf.Tensor:
     return x * tf.math.rsqrt(tf.reduce_mean(tf.square(x), -1, keepdims=True) + EPSILON)
 
 
-def multiply(x: tf.Tensor, weight: tf.Tensor, dtype: tf.DType, bias: tf.Tensor | None = None) -> tf.Tensor:
-    """x [..., in] times weight [out, in], plus bias [out], in the training precision; float32 [..., out]."""
-    flat = tf.cast(tf.reshape(x, (-1, x.shape[-1])), dtype)
-    product = tf.matmul(flat, tf.cast(weight, dtype), transpose_b=True)
+def multiply(x: tf.Tensor, weight: Any, dtype: Any, bias: Any = None) -> tf.Tensor:
+    """x [N, in] times weight [out, in], plus bias [out], in `dtype`; float32 [N, out]."""
+    product = tf.matmul(tf.cast(x, dtype), tf.cast(weight, dtype), transpose_b=True)
     if bias is not None:
         product = tf.nn.bias_add(product, tf.cast(bias, dtype))
-    return tf.reshape(tf.cast(product, tf.float32), tf.concat([tf.shape(x)[:-1], tf.shape(weight)[:1]], 0))
+    return tf.cast(product, tf.float32)
 
 
-def scan(keep: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
-    """h[t] = keep[t] h[t-1] + new[t] along the first axis, from h[-1] = 0, in log2(T) doublings (Blelloch 1990)."""
-    reach = 1
-    while reach < new.shape[0]:
-        new = tf.concat([new[:reach], new[reach:] + keep[reach:] * new[:-reach]], 0)
-        keep = tf.concat([keep[:reach], keep[reach:] * keep[:-reach]], 0)
-        reach *= 2
-    return new
+def scan(keep: tf.Tensor, new: tf.Tensor, last: tf.Tensor, backwards: bool = False) -> tf.Tensor:
+    """h[t] = keep[t] h[t-1] + new[t] along the first axis of `keep` and `new` [T, ...], from h[-1] = `last` [...].
+
+    With `backwards` h[t] = keep[t] h[t+1] + new[t], from h[T] = `last`. See `torch_network.scan`.
+    """
+    whole = new.shape[0] % BLOCK == 0 and new.shape[0] > BLOCK
+    shape = (-1, BLOCK, *new.shape[1:])
+    pairs = [tf.unstack(tf.reshape(a, shape), axis=1) if whole else tf.unstack(a) for a in (new, keep)]
+    steps = list(zip(*pairs, strict=True))
+    steps = steps[::-1] if backwards else steps
+    if whole:
+        end, decay = steps[0]
+        for added, kept in steps[1:]:
+            end, decay = added + kept * end, kept * decay
+        ends = scan(decay, end, last, backwards)
+        last = tf.concat([ends[1:], last[None]] if backwards else [last[None], ends[:-1]], 0)
+    states = []
+    for added, kept in steps:
+        last = added + kept * last
+        states.append(last)
+    states = states[::-1] if backwards else states
+    return tf.reshape(tf.stack(states, 1), new.shape) if whole else tf.stack(states)
 
 
 def recurrence_and_gradient(keep: tf.Tensor, new: tf.Tensor, last: tf.Tensor) -> tuple[tf.Tensor, Backward]:
-    """The states h [T, B, W] of h[t] = keep[t] h[t-1] + new[t], from h[-1] = `last`; its gradient is another one."""
-    states = scan(keep, tf.concat([new[:1] + keep[:1] * last, new[1:]], 0))
+    """`scan` of [T, B, W], whose gradient is another one, backwards; none for `last`."""
+    states = scan(keep, new, last)
 
     def backward(gradient: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, None]:
         later = tf.concat([keep[1:], tf.zeros_like(keep[:1])], 0)
-        to_new = tf.reverse(scan(tf.reverse(later, [0]), tf.reverse(gradient, [0])), [0])
+        to_new = scan(later, gradient, tf.zeros_like(last), backwards=True)
         return to_new * tf.concat([last[None], states[:-1]], 0), to_new, None
 
     return states, backward
 
 
-recurrence = tf.custom_gradient(recurrence_and_gradient)
+recurrence: Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor] = tf.custom_gradient(recurrence_and_gradient)
 
 
-def embed(p: Parameters, words: tf.Tensor, hyper: Hyperparameters, dtype: tf.DType) -> tf.Tensor:
-    """float32 [T, B, W] of words [T, B]: rare words have narrow embeddings (Baevski and Auli 2019)."""
-    x = tf.gather(p["head"], tf.minimum(words, p["head"].shape[0] - 1))
-    for i, (first, end) in enumerate(hyper.tails(p["bias"].shape[0] - p["tails"].shape[0])):
-        where = tf.where((words >= first) & (words < end))
-        rare = multiply(tf.gather(p[f"tail{i}"], tf.gather_nd(words, where) - first), p[f"project{i}"], dtype)
-        x = tf.tensor_scatter_nd_update(x, where, rare)
-    return normalise(x)
+def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor | None, site: int) -> tf.Tensor:
+    """The values x [T, B, W], some of them zero, the same for all words of a stream (Gal and Ghahramani 2016).
 
-
-def network(
-    p: Parameters,
-    words: tf.Tensor,
-    carry: Carry,
-    masks: tf.Tensor | None,
-    hyper: Hyperparameters,
-    dtype: tf.DType,
-) -> tuple[tf.Tensor, Carry]:
-    """The output float32 [T, B, W] for words [T, B], and what the next segment takes over (see `initial_carry`)."""
-    x = embed(p, words, hyper, dtype)
-    if masks is not None:
-        x = x * masks[0]
-    carried = []
-    for i in range(hyper.layers):
-        inputs = normalise(x)
-        before = tf.concat([carry["layers"][i, :1], inputs[:-1]], 0)
-        new, forget, out = tf.split(multiply(tf.concat([before, inputs], -1), p[f"gates{i}"], dtype), 3, -1)
-        keep = tf.sigmoid(forget + p[f"forget{i}"])
-        states = recurrence(keep, (1 - keep) * new, carry["layers"][i, 1])
-        y = multiply(states * tf.nn.silu(out), p[f"mix{i}"], dtype)
-        x = x + (y if masks is None else y * masks[i + 1])
-        carried.append(tf.stop_gradient(tf.stack([inputs[-1], states[-1]])))
-    x = normalise(x)
-    if masks is not None:
-        x = x * masks[-1]
-    last = slice(-hyper.segment_length, None)
-    return x, {"layers": tf.stack(carried), "outputs": tf.stop_gradient(x[last]), "words": words[last]}
-
-
-def head_logits(p: Parameters, x: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    """float32 [N, first cutoff + tails] of x [N, W]: the frequent words, and the tails as classes."""
-    weight = tf.concat([p["head"], p["tails"]], 0)
-    return multiply(x, weight, dtype, p["bias"][: weight.shape[0]])
-
-
-def tail_logits(p: Parameters, x: tf.Tensor, i: int, first: int, end: int, dtype: tf.DType) -> tf.Tensor:
-    """float32 [N, end - first] of x [N, W]: the words of tail `i`."""
-    tails = p["tails"].shape[0]
-    narrow = multiply(x, tf.transpose(p[f"project{i}"]), dtype)
-    return multiply(narrow, p[f"tail{i}"], dtype, p["bias"][first + tails : end + tails])
-
-
-def of_vocabulary(
-    p: Parameters, x: tf.Tensor, targets: tf.Tensor, hyper: Hyperparameters, dtype: tf.DType
-) -> tf.Tensor:
-    """Log-probabilities float32 [N] of targets [N] after x [N, W], by the adaptive softmax (Grave et al. 2017)."""
-    head = p["head"].shape[0]
-    tails = hyper.tails(p["bias"].shape[0] - p["tails"].shape[0])
-    classes = tf.minimum(targets, head - 1)
-    for i, (first, _) in enumerate(tails):
-        classes = tf.where(targets >= first, tf.cast(head + i, classes.dtype), classes)
-    result = -tf.nn.sparse_softmax_cross_entropy_with_logits(classes, head_logits(p, x, dtype))
-    for i, (first, end) in enumerate(tails):
-        where = tf.where(classes == head + i)
-        logits = tail_logits(p, tf.gather(x, where[:, 0]), i, first, end, dtype)
-        within = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.gather(targets, where[:, 0]) - first, logits)
-        result = tf.tensor_scatter_nd_sub(result, where, within)
-    return result
-
-
-def whole_vocabulary(p: Parameters, x: tf.Tensor, hyper: Hyperparameters, dtype: tf.DType) -> tf.Tensor:
-    """The log-probabilities float32 [N, V] of all words after x [N, W]."""
-    head = p["head"].shape[0]
-    first_choice = tf.nn.log_softmax(head_logits(p, x, dtype))
-    parts = [first_choice[:, :head]]
-    for i, (first, end) in enumerate(hyper.tails(p["bias"].shape[0] - p["tails"].shape[0])):
-        within = tf.nn.log_softmax(tail_logits(p, x, i, first, end, dtype))
-        parts.append(first_choice[:, head + i, None] + within)
-    return tf.concat(parts, -1)
-
-
-def pointer(
-    p: Parameters, x: tf.Tensor, words: tf.Tensor, carry: Carry, hyper: Hyperparameters, dtype: tf.DType
-) -> Pointed:
-    """Which of the last L = segment_length words comes next (pointer sentinel mixture, Merity et al. 2017).
-
-    For the outputs x [T, B, W] at words [T, B], T a multiple of L: the words [T, B, 2 L] around each, the probability
-    float32 [T, B, 2 L] of each of these, and that which is left to the vocabulary, float32 [T, B].
+    `seed` int32 [2] fixes which, at each `site` others; none are without it.
     """
-    window = hyper.segment_length
-
-    def around(sequence: tf.Tensor, before: tf.Tensor) -> tf.Tensor:
-        blocks = tf.reshape(tf.concat([before, sequence], 0), (-1, window, *sequence.shape[1:]))
-        return tf.experimental.numpy.swapaxes(tf.concat([blocks[:-1], blocks[1:]], 1), 1, 2)
-
-    keys, places = around(x, carry["outputs"]), around(words, carry["words"])[:, :, None]
-    here = keys[:, :, window:]
-    query = tf.cast(multiply(here, p["query"], dtype), dtype)
-    scores = tf.cast(tf.matmul(query, tf.cast(keys, dtype), transpose_b=True), tf.float32) / hyper.width
-    place, now = tf.range(2 * window), tf.range(window)[:, None]
-    seen = (now < place) & (place <= now + window) & (places >= 0)
-    sentinel = multiply(here, p["sentinel"], dtype, p["sentinel_bias"])
-    chosen = tf.nn.softmax(tf.concat([tf.where(seen, scores, -np.inf), sentinel], -1))
-    places = tf.broadcast_to(places, scores.shape)
-    chosen, places = (
-        tf.reshape(tf.experimental.numpy.swapaxes(a, 1, 2), (*words.shape, a.shape[-1])) for a in (chosen, places)
-    )
-    return places, chosen[..., :-1], chosen[..., -1]
+    if seed is None or rate == 0:
+        return x
+    seed = tf.random.experimental.stateless_fold_in(seed, site)
+    return x * tf.nn.experimental.stateless_dropout(tf.ones(x.shape[1:]), rate, seed)
 
 
-def log_probabilities(
-    p: Parameters, x: tf.Tensor, targets: tf.Tensor, pointed: Pointed, hyper: Hyperparameters, dtype: tf.DType
-) -> tf.Tensor:
-    """float32 [T, B] of targets [T, B] after x [T, B, W]: the pointer's share and the vocabulary's."""
-    places, chosen, left = pointed
-    again = tf.reduce_sum(tf.where(places == targets[..., None], chosen, 0.0), -1)
-    flat = of_vocabulary(p, tf.reshape(x, (-1, hyper.width)), tf.reshape(targets, (-1,)), hyper, dtype)
-    return tf.math.log(left * tf.exp(tf.reshape(flat, targets.shape)) + again + TINY)
+class Tail(keras.layers.Layer):
+    """Rare words, with narrow embeddings, the same on the way in (Baevski and Auli 2019) and on the way out."""
+
+    def __init__(self, size: int, narrow: int, width: int, policy: keras.DTypePolicy, name: str) -> None:
+        super().__init__(name=name)
+        self.size, self.low = size, policy.compute_dtype
+        self.embedding = keras.layers.Embedding(size, narrow, name="embedding")
+        self.project = keras.layers.Dense(width, use_bias=False, dtype=policy, name="project")
+
+    def build(self, shape: Any) -> None:
+        """The bias of each word."""
+        self.bias = self.add_weight(shape=(self.size,), initializer="zeros", name="bias")
+
+    def call(self, words: tf.Tensor) -> tf.Tensor:
+        """float32 [N, W] of words [N], which count from the tail's first."""
+        return tf.cast(self.project(self.embedding(words)), tf.float32)
+
+    def logits(self, x: tf.Tensor) -> tf.Tensor:
+        """float32 [N, size] of x [N, W]."""
+        narrow = multiply(x, self.project.kernel, self.low)
+        return multiply(narrow, self.embedding.embeddings, self.low, self.bias)
 
 
-def distribution(p: Parameters, x: tf.Tensor, pointed: Pointed, hyper: Hyperparameters, dtype: tf.DType) -> tf.Tensor:
-    """The log-probabilities float32 [N, V] of all words after x [N, W], with the pointer's [N, 2 L] and [N]."""
-    places, chosen, left = pointed
-    known = left[:, None] * tf.exp(whole_vocabulary(p, x, hyper, dtype))
-    row = tf.broadcast_to(tf.range(tf.shape(places)[0], dtype=places.dtype)[:, None], tf.shape(places))
-    where = tf.stack([row, tf.maximum(places, 0)], -1)
-    return tf.math.log(tf.tensor_scatter_nd_add(known, where, chosen) + TINY)
+class Vocabulary(keras.layers.Layer):
+    """Embeds words and, with the same weights, predicts them: an adaptive softmax (Grave et al. 2017).
+
+    The rows of `head` are the frequent words, and after them a class for each tail.
+    """
+
+    def __init__(self, hyper: Hyperparameters, words: int, policy: keras.DTypePolicy) -> None:
+        super().__init__(name="vocabulary")
+        self.low = policy.compute_dtype
+        self.bounds = hyper.tails(words)
+        self.frequent = self.bounds[0][0] if self.bounds else words
+        self.head = keras.layers.Embedding(self.frequent + len(self.bounds), hyper.width, name="head")
+        self.tails = [
+            Tail(end - first, narrow, hyper.width, policy, f"tails.{i}")
+            for i, ((first, end), narrow) in enumerate(zip(self.bounds, hyper.tail_widths, strict=True))
+        ]
+
+    def build(self, *shapes: Any) -> None:
+        """The bias of each frequent word and of each tail."""
+        size = self.frequent + len(self.bounds)
+        self.bias = self.add_weight(shape=(size,), initializer="zeros", name="bias")
+
+    def call(self, words: tf.Tensor, rare: Rare) -> tf.Tensor:
+        """float32 [N, W] of words [N]."""
+        rows = [self.head(tf.minimum(words, self.frequent - 1))]
+        rows += [tail(within) for tail, within, _ in self._each(words, rare)]
+        return rows[0] if len(rows) == 1 else tf.gather(tf.concat(rows, 0), rare[0])
+
+    def log_probabilities(self, x: tf.Tensor, words: tf.Tensor, rare: Rare) -> tf.Tensor:
+        """float32 [N] of words [N] after x [N, W]."""
+        classes = tf.minimum(words, self.frequent - 1)
+        for i, (first, _) in enumerate(self.bounds):
+            classes = tf.where(words >= first, tf.cast(self.frequent + i, classes.dtype), classes)
+        known = -tf.nn.sparse_softmax_cross_entropy_with_logits(classes, self._head_logits(x))
+        within = [tf.zeros_like(known)]
+        for tail, words_within, places in self._each(words, rare):
+            logits = tail.logits(tf.gather(x, places))
+            within.append(-tf.nn.sparse_softmax_cross_entropy_with_logits(words_within, logits))
+        return known if len(within) == 1 else known + tf.gather(tf.concat(within, 0), rare[0])
+
+    def distribution(self, x: tf.Tensor) -> tf.Tensor:
+        """The log-probabilities float32 [N, V] of all words after x [N, W]."""
+        head = tf.nn.log_softmax(self._head_logits(x))
+        parts = [head[:, : self.frequent]]
+        for i, tail in enumerate(self.tails):
+            parts.append(head[:, self.frequent + i, None] + tf.nn.log_softmax(tail.logits(x)))
+        return tf.concat(parts, -1)
+
+    def _head_logits(self, x: tf.Tensor) -> tf.Tensor:
+        return multiply(x, self.head.embeddings, self.low, self.bias)
+
+    def _each(self, words: tf.Tensor, rare: Rare) -> list[tuple[Tail, tf.Tensor, tf.Tensor]]:
+        """Each tail, the words at its places, counted from its first, and these places; see `rare_words`."""
+        return [
+            (tail, tf.clip_by_value(tf.gather(words, places) - first, 0, end - first - 1), places)
+            for tail, places, (first, end) in zip(self.tails, rare[1:], self.bounds, strict=True)
+        ]
+
+
+class Layer(keras.layers.Layer):
+    """A residual branch: gates of each word and the one before it, a recurrence, a mix (Bradbury et al. 2017)."""
+
+    def __init__(self, width: int, policy: keras.DTypePolicy, name: str) -> None:
+        super().__init__(name=name)
+        self.width, self.low = width, policy.compute_dtype
+        self.mix = keras.layers.Dense(width, use_bias=False, dtype=policy, name="mix")
+
+    def build(self, *shapes: Any) -> None:
+        """The gates: what is new, what is kept, what is put out."""
+        self.gates = self.add_weight(shape=(3, self.width, 2 * self.width), name="gates")
+        self.forget = self.add_weight(shape=(self.width,), name="forget")
+
+    def call(self, x: tf.Tensor, carry: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """float32 [T, B, W] of x [T, B, W], and the last input and state [2, B, W], after `carry`, those before."""
+        inputs = normalise(x)
+        before = tf.concat([carry[:1], inputs[:-1]], 0)
+        both = tf.reshape(tf.concat([before, inputs], -1), (-1, 2 * self.width))
+        gates = multiply(both, tf.reshape(self.gates, (3 * self.width, -1)), self.low)
+        new, forget, out = tf.split(tf.reshape(gates, (*x.shape[:2], -1)), 3, -1)
+        keep = tf.sigmoid(forget + self.forget)
+        states = recurrence(keep, (1 - keep) * new, carry[1])
+        y = tf.cast(self.mix(states * tf.nn.silu(out)), tf.float32)
+        return y, tf.stop_gradient(tf.stack([inputs[-1], states[-1]]))
+
+
+class Pointer(keras.layers.Layer):
+    """Which of the last L = segment_length words comes next: a pointer sentinel mixture (Merity et al. 2017)."""
+
+    def __init__(self, hyper: Hyperparameters, policy: keras.DTypePolicy) -> None:
+        super().__init__(name="pointer")
+        self.window, self.low = hyper.segment_length, policy.compute_dtype
+        self.query = keras.layers.Dense(hyper.width, use_bias=False, dtype=policy, name="query")
+        self.sentinel = keras.layers.Dense(1, dtype=policy, name="sentinel")
+
+    def call(self, x: tf.Tensor, words: tf.Tensor, carry: Carry) -> Pointed:
+        """For the outputs x [T, B, W] at words [T, B], T a multiple of L: the words [T, B, 2 L] around each,
+        the probability float32 [T, B, 2 L] of each of these, and that which is left to the vocabulary, [T, B].
+        """
+        window = self.window
+
+        def around(sequence: tf.Tensor, before: tf.Tensor) -> tf.Tensor:
+            blocks = tf.reshape(tf.concat([before, sequence], 0), (-1, window, *sequence.shape[1:]))
+            return tf.experimental.numpy.swapaxes(tf.concat([blocks[:-1], blocks[1:]], 1), 1, 2)
+
+        keys, places = around(x, carry["outputs"]), around(words, carry["words"])[:, :, None]
+        here = keys[:, :, window:]
+        scores = tf.matmul(self.query(here), tf.cast(keys, self.low), transpose_b=True)
+        scores = tf.cast(scores, tf.float32) / x.shape[-1]
+        place, now = tf.range(2 * window), tf.range(window)[:, None]
+        seen = (now < place) & (place <= now + window) & (places >= 0)
+        sentinel = tf.cast(self.sentinel(here), tf.float32)
+        chosen = tf.nn.softmax(tf.concat([tf.where(seen, scores, -np.inf), sentinel], -1))
+        places = tf.broadcast_to(places, scores.shape)
+        chosen, places = (
+            tf.reshape(tf.experimental.numpy.swapaxes(a, 1, 2), (*words.shape, a.shape[-1])) for a in (chosen, places)
+        )
+        return places, chosen[..., :-1], chosen[..., -1]
+
+
+class LanguageModel(keras.Model):
+    """A gated linear recurrence with an adaptive softmax and a pointer."""
+
+    def __init__(self, hyper: Hyperparameters, words: int, policy: keras.DTypePolicy) -> None:
+        super().__init__(name="model")
+        self.hyper = hyper
+        self.vocabulary = Vocabulary(hyper, words, policy)
+        self.stack = [Layer(hyper.width, policy, f"layers.{i}") for i in range(hyper.layers)]
+        self.pointer = Pointer(hyper, policy)
+
+    def call(
+        self, words: tf.Tensor, rare: Rare, carry: Carry, seed: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, Pointed, dict[str, tf.Tensor]]:
+        """The output float32 [T, B, W] for words [T, B], what the pointer says, and what the next segment takes over.
+
+        `seed` fixes what is dropped; see `dropout`.
+        """
+        width, window, rate = self.hyper.width, self.hyper.segment_length, self.hyper.dropout
+        x = self.vocabulary(tf.reshape(words, (-1,)), rare)
+        x = dropout(tf.reshape(normalise(x), (*words.shape, width)), rate, seed, 0)
+        carried = []
+        for i, layer in enumerate(self.stack):
+            y, last = layer(x, carry["layers"][i])
+            x = x + dropout(y, rate, seed, i + 1)
+            carried.append(last)
+        x = dropout(normalise(x), rate, seed, len(self.stack) + 1)
+        after = {"layers": tf.stack(carried), "outputs": tf.stop_gradient(x[-window:]), "words": words[-window:]}
+        return x, self.pointer(x, words, carry), after
+
+    def log_probabilities(self, x: tf.Tensor, pointed: Pointed, targets: tf.Tensor, rare: Rare) -> tf.Tensor:
+        """float32 [T, B] of targets [T, B] after x [T, B, W]: the pointer's share and the vocabulary's."""
+        places, chosen, left = pointed
+        again = tf.reduce_sum(tf.where(places == targets[..., None], chosen, 0.0), -1)
+        flat = tf.reshape(x, (-1, self.hyper.width))
+        known = self.vocabulary.log_probabilities(flat, tf.reshape(targets, (-1,)), rare)
+        return tf.math.log(left * tf.exp(tf.reshape(known, targets.shape)) + again + TINY)
+
+    def distribution(self, x: tf.Tensor, pointed: Pointed) -> tf.Tensor:
+        """The log-probabilities float32 [N, V] of all words after x [N, W], with the pointer's [N, 2 L] and [N]."""
+        places, chosen, left = pointed
+        known = left[:, None] * tf.exp(self.vocabulary.distribution(x))
+        row = tf.broadcast_to(tf.range(places.shape[0], dtype=places.dtype)[:, None], places.shape)
+        where = tf.stack([row, tf.maximum(places, 0)], -1)
+        return tf.math.log(tf.tensor_scatter_nd_add(known, where, chosen) + TINY)

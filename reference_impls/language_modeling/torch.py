@@ -1,4 +1,4 @@
-"""Language modelling in PyTorch: optimizer, implementation. The network is in `torch_network.py`."""
+"""Language modelling in PyTorch: training step, evaluation. The network is in `torch_network.py`."""
 
 from __future__ import annotations
 
@@ -7,72 +7,45 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.optim.adam import adam
 
 from reference_impls.kept import Kept
 from reference_impls.language_modeling.shared import (
-    FP16_LOSS_SCALE,
+    AUDITED,
+    EVAL_SEGMENT,
     Batch,
     Batches,
     Hyperparameters,
+    dropout_seed,
     initial_carry,
     initial_parameters,
     is_matrix,
+    made_up_texts,
+    nothing_audited,
+    places,
     predictions,
+    rare_words,
+    rooms,
     segments,
 )
-from reference_impls.language_modeling.torch_network import (
-    Parameters,
-    distribution,
-    log_probabilities,
-    network,
-    pointer,
-)
+from reference_impls.language_modeling.torch_network import Carry, LanguageModel, Rare
 from reference_impls.memory import keep_freed_memory
-from reference_impls.precision import loss_scale
-from reference_impls.torch_shared import DTYPES, orthogonalise, to_numpy, torch_device, unscaled
+from reference_impls.torch_muon import Muon
+from reference_impls.torch_shared import (
+    DTYPES,
+    all_at_once,
+    autocast,
+    compiled,
+    grad_scaler,
+    load_state_dict,
+    on_device,
+    prepare,
+    set_learning_rate,
+    state_dict,
+    torch_device,
+)
 from suite.harness.implementation import Device, TrainStats
 
 ACCELERATORS = 1
-
-
-@torch.no_grad()
-def update(
-    p: Parameters,
-    momenta: Parameters,
-    squares: Parameters,
-    gradients: Parameters,
-    hyper: Hyperparameters,
-    step: int,
-    dtype: torch.dtype,
-) -> None:
-    """One step: Muon for the layers' matrices, whose gates count as a matrix each; Adam for the other parameters."""
-    factor = hyper.learning_rate(step)
-    for name, momentum in momenta.items():
-        parameter, gradient = p[name], gradients[name]
-        if is_matrix(name):
-            momentum.mul_(hyper.muon_momentum).add_(gradient)
-            direction = gradient + hyper.muon_momentum * momentum
-            blocks = torch.split(direction, hyper.width)
-            steps = torch.cat([orthogonalise(block, hyper.muon_steps, dtype) for block in blocks])
-            parameter.sub_(steps, alpha=hyper.muon_learning_rate * factor)
-    others = [name for name in momenta if not is_matrix(name)]
-    adam(
-        [p[name] for name in others],
-        [gradients[name] for name in others],
-        [momenta[name] for name in others],
-        [squares[name] for name in others],
-        [],
-        [torch.tensor(float(step), device=p[name].device) for name in others],
-        lr=hyper.adam_learning_rate * factor,
-        beta1=hyper.opt_adam_beta_1,
-        beta2=hyper.opt_adam_beta_2,
-        eps=hyper.opt_adam_epsilon,
-        weight_decay=0.0,
-        amsgrad=False,
-        maximize=False,
-        fused=True,
-    )
 
 
 class TorchLanguageModel:
@@ -80,91 +53,180 @@ class TorchLanguageModel:
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
-        self.device = torch_device(device)
-        self.dtype, self.scale = DTYPES[device.precision], loss_scale(device.precision, FP16_LOSS_SCALE)
+        self.device, self.dtype = torch_device(device), DTYPES[device.precision]
+        vocabulary, length = len(data["vocabulary"]), len(data["train_tokens"])
+        self.tails = hyper.tails(vocabulary)
+        # of the rare words' places; on a CPU, where no shape is compiled, as many as there are
+        sizes = (hyper.global_batch_size, EVAL_SEGMENT)
+        self.rooms = {n: [] if self.device.type == "cpu" else rooms(hyper, vocabulary, n) for n in sizes}
+        self.model = LanguageModel(hyper, vocabulary).to(self.device)
+        named = dict(self.model.named_parameters())
+        matrices, others = ([p for name, p in named.items() if is_matrix(name) == matrix] for matrix in (True, False))
+        self.muon = Muon(matrices, lr=0.0, momentum=hyper.muon_momentum, ns_steps=hyper.muon_steps, dtype=self.dtype)
+        betas = (hyper.opt_adam_beta_1, hyper.opt_adam_beta_2)
+        at_once = all_at_once(self.device)
+        self.adam = torch.optim.Adam(others, lr=0.0, betas=betas, eps=hyper.opt_adam_epsilon, **at_once)
+        self.scaler = grad_scaler(self.device, self.dtype)
+        prepare(self.optimizers)
+        self.carry = self.tensors(initial_carry(hyper, hyper.streams))
+        self.test_carry = self.tensors(initial_carry(hyper, 1) | nothing_audited(hyper, len(data["audit_positions"])))
+        self.text = torch.zeros(length, dtype=torch.int32, device=self.device)  # filled by the first step
+        self.places = torch.from_numpy(places(length, hyper)).to(self.device)
         self.batches: Iterator[Batch] | None = None
         self.segments = Kept(self.made_segments)
-        self.p: Parameters = {}
-        self.momenta: Parameters = {}
-        self.squares: Parameters = {}
-        self.carry: Parameters = {}
-        self.step = 0
-        self.load_state_dict({**initial_parameters(hyper, len(data["vocabulary"]), seed), "step": np.array(0)})
+        self.loss = compiled(self._loss, self.device)
+        self.evaluate = compiled(self._evaluate, self.device)
+        self.distribution = compiled(self._distribution, self.device)
+        self.load_state_dict({**initial_parameters(hyper, vocabulary, seed), "step": np.array(0)})
+
+    @property
+    def optimizers(self) -> tuple[torch.optim.Optimizer, ...]:
+        """Muon for the matrices of layers and pointer, Adam for the other parameters."""
+        return self.muon, self.adam
 
     def train_until(self, samples: int) -> TrainStats:
         """Take whole steps until `samples` words have been seen."""
         if self.batches is None:
-            self.batches = Batches(self.data["train_tokens"], self.hyper, self.seed).iterate(self.step)
+            self.read(self.data["train_tokens"])
+        assert self.batches
         size = self.hyper.global_batch_size
         while True:
             loss = self.train_step(next(self.batches))
             if self.step * size >= samples:
                 return TrainStats(self.step * size, float(loss))
 
+    def read(self, tokens: np.ndarray) -> None:
+        """Bring the training text to the device."""
+        self.text.copy_(torch.from_numpy(tokens.astype(np.int32)))
+        self.batches = Batches(tokens, self.hyper, self.seed).iterate(self.step)
+
     def train_step(self, batch: Batch) -> torch.Tensor:
         """One step; the mean loss over the batch, in nats per word."""
+        hyper = self.hyper
         if batch.fresh:
-            self.carry = self.new_carry(self.hyper.streams)
-        words, targets, masks = (self.to_device(a) for a in (batch.words, batch.targets, batch.masks))
-        x, carry = network(self.p, words, self.carry, masks, self.hyper, self.dtype)
-        pointed = pointer(self.p, x, words, self.carry, self.hyper, self.dtype)
-        loss = -log_probabilities(self.p, x, targets, pointed, self.hyper, self.dtype).mean()
-        self.carry = carry
-        computed = torch.autograd.grad(loss * self.scale, list(self.p.values()))
-        gradients = unscaled(dict(zip(self.p, computed, strict=True)), self.scale)
-        update(self.p, self.momenta, self.squares, gradients, self.hyper, self.step, self.dtype)
+            self.begin_anew(self.carry)
+        read = self.text[(self.places + batch.begin) % len(self.text)].long()
+        rare_words, rare_targets = self.rare(batch.words), self.rare(batch.targets)
+        torch.manual_seed(int(dropout_seed(self.seed, self.step).view(np.int64)[0]))
+        self.model.train()
+        loss, carry = self.loss(read[:-1], read[1:], rare_words, rare_targets, self.carry)
+        factor = hyper.learning_rate(self.step)
+        set_learning_rate(self.muon, hyper.muon_learning_rate * factor)
+        set_learning_rate(self.adam, hyper.adam_learning_rate * factor)
+        for optimizer in self.optimizers:
+            optimizer.zero_grad()
+        self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+        for optimizer in self.optimizers:
+            self.scaler.step(optimizer)
+        self.scaler.update()
+        self.take_over(self.carry, carry)  # not before the gradients, which need the old one
         self.step += 1
         return loss.detach()
 
-    @torch.no_grad()
+    def _loss(
+        self, words: torch.Tensor, targets: torch.Tensor, rare_words: Rare, rare_targets: Rare, carry: Carry
+    ) -> tuple[torch.Tensor, Carry]:
+        """The mean loss over words [T, B], and what the next batch takes over."""
+        with autocast(self.device, self.dtype):
+            x, pointed, after = self.model(words, rare_words, carry)
+            return -self.model.log_probabilities(x, pointed, targets, rare_targets).mean(), after
+
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The log-probabilities of the test text, read as one stream, and the audited distributions."""
-        carry, parts = self.new_carry(1), []
-        for words, targets, audited in self.segments.of(data):
-            x, after = network(self.p, words[:, None], carry, None, self.hyper, self.dtype)
-            pointed = pointer(self.p, x, words[:, None], carry, self.hyper, self.dtype)
-            of_text = log_probabilities(self.p, x, targets[:, None], pointed, self.hyper, self.dtype)[:, 0]
-            places, chosen, left = (a[audited, 0] for a in pointed)
-            rows = distribution(self.p, x[audited, 0], (places, chosen, left), self.hyper, self.dtype)
-            parts.append((of_text.cpu().numpy(), rows.cpu().numpy()))
-            carry = after
-        return predictions(parts, len(data["test_tokens"]))
+        log_probabilities, distributions = self.read_segments(self.segments.of(data))
+        return predictions(log_probabilities, distributions, data["test_tokens"], self.data["audit_positions"])
 
-    def made_segments(self, data: Mapping[str, np.ndarray]) -> list[list[torch.Tensor]]:
-        """The segments of the test text."""
+    @torch.no_grad()
+    def read_segments(self, parts: Sequence[Sequence[Any]]) -> tuple[np.ndarray, np.ndarray]:
+        """Log-probabilities float32 [segments, EVAL_SEGMENT], and the distributions [A, V] at the audited places."""
+        self.model.eval()
+        found = torch.empty(len(parts), EVAL_SEGMENT, device=self.device)
+        self.begin_anew(self.test_carry)
+        for part, into in zip(parts, found, strict=True):
+            log_probabilities, after = self.evaluate(self.test_carry, *part)
+            into.copy_(log_probabilities)
+            self.take_over(self.test_carry, after)
+        return found.cpu().numpy(), self.distribution(self.test_carry).cpu().numpy()
+
+    def _evaluate(
+        self,
+        carry: Carry,
+        words: torch.Tensor,
+        targets: torch.Tensor,
+        rare_words: Rare,
+        rare_targets: Rare,
+        at: torch.Tensor,
+        here: torch.Tensor,
+    ) -> tuple[torch.Tensor, Carry]:
+        """The log-probabilities [EVAL_SEGMENT] of a segment, and what the next takes over, with what is audited."""
+        with autocast(self.device, self.dtype):
+            x, pointed, after = self.model(words, rare_words, carry)
+            log_probabilities = self.model.log_probabilities(x, pointed, targets, rare_targets)[:, 0]
+        for name, value in zip(AUDITED, (x, *pointed), strict=True):
+            found = value[:, 0].index_select(0, at)
+            after[name] = torch.where(here.view(-1, *[1] * (found.ndim - 1)), found, carry[name])
+        return log_probabilities, after
+
+    def _distribution(self, carry: Carry) -> torch.Tensor:
+        """The log-probabilities float32 [A, V] of all words at the audited places."""
+        x, places, chosen, left = (carry[name] for name in AUDITED)
+        with autocast(self.device, self.dtype):
+            return self.model.distribution(x, (places, chosen, left))
+
+    def made_segments(self, data: Mapping[str, np.ndarray]) -> list[list[Any]]:
+        """The segments of the test text, as `_evaluate` takes them."""
         parts = segments(data["test_tokens"], self.data["vocabulary"], self.data["audit_positions"])
-        return [[self.to_device(array) for array in part] for part in parts]
+        return [
+            [
+                *(on_device(array, self.device) for array in (part.words, part.targets)),
+                *(self.rare(array) for array in (part.words, part.targets)),
+                *(on_device(array, self.device) for array in (part.at, part.here)),
+            ]
+            for part in parts
+        ]
+
+    def rare(self, words: np.ndarray) -> Rare:
+        """Where words are rare, on the device, in one copy; see `shared.rare_words`."""
+        arrays = rare_words(words, self.tails, self.rooms[words.size])
+        if not arrays:
+            return ()
+        together = on_device(np.concatenate(arrays), self.device)
+        return torch.split(together, [len(array) for array in arrays])
+
+    def tensors(self, arrays: Mapping[str, np.ndarray]) -> Carry:
+        """The arrays on the device."""
+        return {name: torch.from_numpy(array).to(self.device) for name, array in arrays.items()}
+
+    def begin_anew(self, carry: Carry) -> None:
+        """Forget the text read so far."""
+        for name, value in carry.items():
+            value.fill_(-1 if name == "words" else 0)
+
+    def take_over(self, carry: Carry, after: Carry) -> None:
+        """Keep what the next segment takes over, where CUDA graphs do not write."""
+        for name, value in after.items():
+            carry[name].copy_(value)
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Parameters, both moments, what the layers carry along the text, and the step."""
-        named = {
-            **self.p,
-            **{f"momentum/{name}": value for name, value in self.momenta.items()},
-            **{f"square/{name}": value for name, value in self.squares.items()},
-            **{f"carry/{name}": value for name, value in self.carry.items()},
-        }
-        return {**to_numpy(named), "step": np.array(self.step)}
+        """Parameters, moments, what the layers carry along the text, and the step."""
+        carry = {f"carry/{name}": value.cpu().numpy().copy() for name, value in self.carry.items()}
+        return state_dict(self.model, self.optimizers, self.scaler, self.step) | carry
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework; without moments and carry they start at zero."""
-        names = [name for name in state if name != "step" and "/" not in name]
-        self.p = {name: self.to_device(state[name]).requires_grad_() for name in names}
-        self.momenta = {n: self.to_device(state.get(f"momentum/{n}", np.zeros_like(state[n]))) for n in names}
-        self.squares = {
-            n: self.to_device(state.get(f"square/{n}", np.zeros_like(state[n]))) for n in names if not is_matrix(n)
-        }
-        nothing = initial_carry(self.hyper, self.hyper.streams)
-        self.carry = {n: self.to_device(state.get(f"carry/{n}", value)) for n, value in nothing.items()}
-        self.step = int(state["step"])
+        self.step = load_state_dict(self.model, self.optimizers, self.scaler, state)
+        self.begin_anew(self.carry)
+        for name, value in self.carry.items():
+            if f"carry/{name}" in state:
+                value.copy_(torch.from_numpy(np.asarray(state[f"carry/{name}"])))
         self.batches = None
 
-    def new_carry(self, streams: int) -> Parameters:
-        """What the first segment of a text takes over."""
-        return {name: self.to_device(value) for name, value in initial_carry(self.hyper, streams).items()}
-
-    def to_device(self, array: np.ndarray) -> torch.Tensor:
-        """A copy of the array as a tensor."""
-        return torch.tensor(array, device=self.device)
+    def warm_up(self) -> None:
+        """Compile steps and evaluations of every shape, on made-up texts."""
+        for tokens in made_up_texts(self.hyper, len(self.data["vocabulary"]), any(self.rooms.values())):
+            for _ in range(3):  # CUDA graphs are recorded at the second call
+                self.train_step(next(Batches(tokens, self.hyper, 0).iterate(0)))
+                self.read_segments(self.made_segments({"test_tokens": tokens}))
 
 
 def build(
@@ -175,8 +237,6 @@ def build(
     hyper = Hyperparameters.of(hyperparameters)
     made = TorchLanguageModel(hyper, data, seed, device)
     initial = made.state_dict()
-    random_words = np.random.default_rng(0).integers(0, len(data["vocabulary"]), 2 * hyper.global_batch_size)
-    for _ in range(2):
-        made.train_step(next(Batches(random_words, hyper, seed).iterate(0)))
+    made.warm_up()
     made.load_state_dict(initial)
     return made

@@ -153,6 +153,8 @@ CASES = (
         data=random_words,
         outputs=log_probabilities,
         until=(8192,),
+        # each framework draws its own dropout; gradients as small as epsilon are known to their last bits only
+        changes={"dropout": 0.0, "opt_adam_epsilon": 1e-6},
         loss={"abs": 1e-3},
         relative=True,
         same_predictions=False,

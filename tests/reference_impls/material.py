@@ -114,18 +114,17 @@ def random_words() -> Arrays:
 
 
 def log_probabilities(made: Any, framework: str, data: Arrays) -> list[np.ndarray]:
-    """Of the test text, and of a training batch with its dropout."""
+    """Of the test text, and of a training batch without dropout."""
     with mock.patch.object(language_modeling, "DECIMALS", 8):
         of_text = np.concatenate([np.array(row) for row in made.predict(evaluation_data(data))])
-    module = import_module(f"reference_impls.language_modeling.{framework}_network")
-    library, hyper, p = import_module(framework), made.hyper, made.p
+    batch = next(language_modeling.Batches(data["train_tokens"], made.hyper, 1).iterate(0))
+    library = import_module(framework)
     tensor = library.as_tensor if framework == "torch" else library.constant
-    batch = next(language_modeling.Batches(data["train_tokens"], hyper, 1).iterate(0))
-    words, targets, masks = (tensor(array) for array in (batch.words, batch.targets, batch.masks))
-    carry = {name: tensor(value) for name, value in language_modeling.initial_carry(hyper, hyper.streams).items()}
-    x, _ = module.network(p, words, carry, masks, hyper, library.float32)
-    pointed = module.pointer(p, x, words, carry, hyper, library.float32)
-    trained = module.log_probabilities(p, x, targets, pointed, hyper, library.float32)
+    words, targets = (tensor(array.astype(np.int64)) for array in (batch.words, batch.targets))
+    rare_words, rare_targets = made.rare(batch.words), made.rare(batch.targets)
+    carry = language_modeling.initial_carry(made.hyper, made.hyper.streams)
+    x, pointed, _ = made.model(words, rare_words, {name: tensor(value) for name, value in carry.items()})
+    trained = made.model.log_probabilities(x, pointed, targets, rare_targets)
     return [of_text, trained.detach().numpy() if framework == "torch" else trained.numpy()]
 
 
