@@ -30,6 +30,12 @@ def multiply(x: tf.Tensor, weight: Any, dtype: Any, bias: Any = None) -> tf.Tens
     return tf.cast(product, tf.float32)
 
 
+def chosen(parts: Sequence[tf.Tensor], rows: tf.Tensor) -> tf.Tensor:
+    """Some rows of the concatenated parts. A sparse gradient would need shapes that only values tell, to be split."""
+    together = tf.concat(parts, 0)
+    return tf.gather(tf.reshape(together, tf.shape(together)), rows)  # the gradient of a reshape is dense
+
+
 def scan(keep: tf.Tensor, new: tf.Tensor, last: tf.Tensor, backwards: bool = False) -> tf.Tensor:
     """h[t] = keep[t] h[t-1] + new[t] along the first axis of `keep` and `new` [T, ...], from h[-1] = `last` [...].
 
@@ -129,7 +135,7 @@ class Vocabulary(keras.layers.Layer):
         """float32 [N, W] of words [N]."""
         rows = [self.head(tf.minimum(words, self.frequent - 1))]
         rows += [tail(within) for tail, within, _ in self._each(words, rare)]
-        return rows[0] if len(rows) == 1 else tf.gather(tf.concat(rows, 0), rare[0])
+        return rows[0] if len(rows) == 1 else chosen(rows, rare[0])
 
     def log_probabilities(self, x: tf.Tensor, words: tf.Tensor, rare: Rare) -> tf.Tensor:
         """float32 [N] of words [N] after x [N, W]."""
@@ -141,7 +147,7 @@ class Vocabulary(keras.layers.Layer):
         for tail, words_within, places in self._each(words, rare):
             logits = tail.logits(tf.gather(x, places))
             within.append(-tf.nn.sparse_softmax_cross_entropy_with_logits(words_within, logits))
-        return known if len(within) == 1 else known + tf.gather(tf.concat(within, 0), rare[0])
+        return known if len(within) == 1 else known + chosen(within, rare[0])
 
     def distribution(self, x: tf.Tensor) -> tf.Tensor:
         """The log-probabilities float32 [N, V] of all words after x [N, W]."""
