@@ -166,7 +166,8 @@ class GradScaler:
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Scale and count, with PyTorch's names."""
-        return {"scale": self._scale.numpy(), "_growth_tracker": self._tracker.numpy()} if self.enabled else {}
+        variables = {"scale": self._scale, "_growth_tracker": self._tracker} if self.enabled else {}
+        return {name: np.asarray(variable.numpy()) for name, variable in variables.items()}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework."""

@@ -66,7 +66,7 @@ def state_dict(model: keras.Model, optimizers: Sequence[Optimizer], scaler: Any,
     for optimizer in optimizers:
         for name, value in optimizer.moments().items():
             moment, _, path = name.partition("/")
-            state[f"{moment}/{torch_name(path)}" if path else name] = to_torch(path, value.numpy())
+            state[f"{moment}/{torch_name(path)}" if path else name] = to_torch(path, np.asarray(value.numpy()))
     state |= {**scaler.state_dict(), "step": step}
     return {name: np.asarray(value) for name, value in state.items()}  # TensorFlow's scalars are no arrays
 
