@@ -1,11 +1,11 @@
-"""What both frameworks share: initial parameters, batches with augmentation and dropout, schedule, decoding, in numpy.
+"""What both frameworks share: initial parameters, what is drawn for each step, schedule, decoding, in numpy.
 
 Everything is a function of the seed and of the step, so a checkpoint needs no random state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -15,8 +15,10 @@ from reference_impls.recipe import Recipe
 
 SPREAD = 25.0  # of the features' levels, roughly, once each recording's mean spectrum is taken off
 SUBSAMPLING = 8  # frames of features to one frame of output
-FP16_LOSS_SCALE = 128.0
-_INIT_STREAM = 1_000_001  # a random stream apart from those of the epochs
+FRAME_RATE = 100  # frames of features a second
+LONGEST, COMPILED = 768, 256  # frames: `build` compiles for the multiples of the second up to the first
+EVAL_BATCH = 10
+_INIT_STREAM, _DROPOUT_STREAM = 1_000_001, 1_000_002  # random streams apart from those of the epochs
 _WARPS = 9  # frequency warps from 1 - frequency_warp to 1 + frequency_warp
 
 
@@ -53,7 +55,7 @@ class Hyperparameters(Recipe):
 
 
 def initial_parameters(hyper: Hyperparameters, mels: int, labels: int, seed: int) -> dict[str, np.ndarray]:
-    """Parameters by name: convolutions [height, width, in, out], matrices [in, out], biases and norms [out].
+    """Parameters by PyTorch's names, in its layouts.
 
     He's normal initialisation; the last matrix of each residual block starts at zero, so each block at the identity.
     """
@@ -61,65 +63,45 @@ def initial_parameters(hyper: Hyperparameters, mels: int, labels: int, seed: int
     parameters: dict[str, np.ndarray] = {}
 
     def layer(name: str, *shape: int, gain: float = 2.0) -> None:
-        parameters[f"{name}_weight"] = random.normal(0, np.sqrt(gain / np.prod(shape[:-1])), shape)
-        parameters[f"{name}_bias"] = np.zeros(shape[-1])
+        """Drawn as [..., in, out], kept as [out, in, ...]."""
+        drawn = random.normal(0, np.sqrt(gain / np.prod(shape[:-1])), shape)
+        parameters[f"{name}.weight"] = np.moveaxis(drawn, (-1, -2), (0, 1))
+        parameters[f"{name}.bias"] = np.zeros(shape[-1])
 
     def norm(name: str) -> None:
-        parameters[f"{name}_weight"], parameters[f"{name}_bias"] = np.ones(hyper.width), np.zeros(hyper.width)
+        parameters[f"{name}.weight"], parameters[f"{name}.bias"] = np.ones(hyper.width), np.zeros(hyper.width)
 
     for i, (inputs, outputs) in enumerate(pairwise((1, *hyper.channels))):
-        layer(f"conv{i}", 3, 3, inputs, outputs)
+        layer(f"convs.{i}", 3, 3, inputs, outputs)
     layer("project", mels // SUBSAMPLING * hyper.channels[-1], hyper.width, gain=1.0)
     for i in range(len(hyper.dilations)):
-        norm(f"block{i}_norm")
-        layer(f"block{i}_in", 3 * hyper.width, 2 * hyper.width)
-        layer(f"block{i}_out", 2 * hyper.width, hyper.width, gain=0.0)
+        norm(f"blocks.{i}.norm")
+        layer(f"blocks.{i}.inner", 3 * hyper.width, 2 * hyper.width)
+        layer(f"blocks.{i}.outer", 2 * hyper.width, hyper.width, gain=0.0)
     norm("norm")
     layer("head", hyper.width, labels, gain=1.0)
-    return {name: value.astype(np.float32) for name, value in parameters.items()}
+    return {name: np.ascontiguousarray(value, np.float32) for name, value in parameters.items()}
 
 
 @dataclass(frozen=True)
 class Batch:
-    """One step's recordings.
+    """All that the device is told of one step: which recordings, and how each is changed.
 
-    Features float32 [B, T, mels], zero behind each recording's end; `frames` int32 [B] of output, at most
-    T / SUBSAMPLING; labels int32 [B, L], zero behind each transcript's end; `lengths` int32 [B] of the transcripts;
-    `kept` float32 [blocks, B, 1, hidden], what dropout multiplies with; `epoch` is the position in epochs before it.
+    `recordings` int64 [B]; `speed` float32 [B]; `frames` int32 [B], of features at that speed; `warp` int64 [B], the
+    row of `warps`; `bands` int32 [B, n, 2] and `spans` int32 [B, m, 2], first and number of the mels and frames that
+    are hidden. `time` is the common length T of the features, the same for many steps. `epoch` is the position in
+    epochs before the step, `seed` uint32 [2] of its dropout.
     """
 
-    features: np.ndarray
+    recordings: np.ndarray
+    speed: np.ndarray
     frames: np.ndarray
-    labels: np.ndarray
-    lengths: np.ndarray
-    kept: np.ndarray
+    warp: np.ndarray
+    bands: np.ndarray
+    spans: np.ndarray
+    time: int
     epoch: float
-
-
-class Recordings:
-    """Features uint8 [all frames, mels], one recording after another, and how many frames each has."""
-
-    def __init__(self, features: np.ndarray, frames: np.ndarray) -> None:
-        self.frames = np.array(frames, np.int64)
-        self.starts = np.concatenate([[0], np.cumsum(self.frames)[:-1]])
-        self.features = features.astype(np.float32) / np.float32(SPREAD)
-        means = np.add.reduceat(self.features, self.starts) / self.frames[:, None]
-        self.features -= np.repeat(means.astype(np.float32), self.frames, 0)
-
-    def padded(self, chosen: np.ndarray, speed: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Recordings [B] as float32 [B, T, mels] and their frames [B]; at `speed` [B] by linear interpolation."""
-        lengths = self.frames[chosen]
-        speed = np.ones(len(chosen)) if speed is None else speed
-        frames = np.maximum((lengths / speed).astype(np.int64), 1)
-        time = np.arange(_padded(frames.max()))
-        position = np.minimum(time * speed[:, None], lengths[:, None] - 1)
-        before = position.astype(np.int64)
-        after = np.minimum(before + 1, lengths[:, None] - 1) + self.starts[chosen, None]
-        share = (position - before).astype(np.float32)[:, :, None]
-        first = self.features[before + self.starts[chosen, None]]
-        features = first + share * (self.features[after] - first) if share.any() else first
-        features *= (time < frames[:, None])[:, :, None]
-        return features, frames
+    seed: np.ndarray
 
 
 class Batches:
@@ -128,15 +110,9 @@ class Batches:
     An epoch leaves out a random incomplete batch. Recordings of like lengths share a batch.
     """
 
-    def __init__(self, data: Mapping[str, np.ndarray], hyper: Hyperparameters, seed: int) -> None:
-        self.recordings = Recordings(data["train_features"], data["train_frames"])
-        self.lengths = np.array(data["train_lengths"], np.int32)
-        self.labels = _rows(np.array(data["train_labels"], np.int32), self.lengths)
-        self.hyper, self.seed = hyper, seed
-        self.steps_per_epoch = len(self.lengths) // hyper.global_batch_size
-        mels = data["train_features"].shape[1]
-        stretch = 1 + hyper.frequency_warp * np.linspace(-1, 1, _WARPS)
-        self.warps = np.stack([_warp(mels, factor) for factor in stretch])
+    def __init__(self, frames: np.ndarray, mels: int, hyper: Hyperparameters, seed: int, multiple: int) -> None:
+        self.frames, self.mels, self.hyper, self.seed, self.multiple = frames, mels, hyper, seed, multiple
+        self.steps_per_epoch = len(frames) // hyper.global_batch_size
 
     def iterate(self, step: int) -> Iterator[Batch]:
         """Batches without end, from `step` on."""
@@ -144,10 +120,10 @@ class Batches:
         while True:
             epoch, within = divmod(step, self.steps_per_epoch)
             random = np.random.default_rng([self.seed, epoch])
-            count = len(self.lengths)
+            count = len(self.frames)
             speed = random.uniform(1 - self.hyper.speed, 1 + self.hyper.speed, count)
             drawn = random.permutation(count)[: self.steps_per_epoch * size]
-            by_length = drawn[np.argsort(self.recordings.frames[drawn] / speed[drawn], kind="stable")]
+            by_length = drawn[np.argsort(self.frames[drawn] / speed[drawn], kind="stable")]
             order = random.permutation(self.steps_per_epoch)
             for position in order[within:]:
                 chosen = by_length[position * size : (position + 1) * size]
@@ -156,56 +132,72 @@ class Batches:
 
     def _batch(self, chosen: np.ndarray, speed: np.ndarray, random: np.random.Generator, step: int) -> Batch:
         hyper = self.hyper
-        features, frames = self.recordings.padded(chosen, speed)
-        features = features @ self.warps[random.integers(0, _WARPS, len(chosen))]
-        _mask(features, frames, hyper, random)
-        kept = random.random((len(hyper.dilations), len(chosen), 1, 2 * hyper.width), np.float32) >= hyper.dropout
-        lengths = self.lengths[chosen]
+        frames = np.maximum((self.frames[chosen] / speed).astype(np.int32), 1)
+        time = padded(frames.max(), self.multiple)
         return Batch(
-            features,
-            output_frames(frames),
-            self.labels[chosen, : lengths.max()],
-            lengths,
-            kept.astype(np.float32) / np.float32(1 - hyper.dropout),
-            step / self.steps_per_epoch,
+            recordings=chosen,
+            speed=speed.astype(np.float32),
+            frames=frames,
+            warp=random.integers(0, _WARPS, len(chosen)),
+            bands=_bands(len(chosen), self.mels, hyper, random),
+            spans=_spans(frames, time, hyper, random),
+            time=time,
+            epoch=step / self.steps_per_epoch,
+            seed=np.random.SeedSequence([self.seed, _DROPOUT_STREAM, step]).generate_state(2),
         )
 
 
-def _mask(features: np.ndarray, frames: np.ndarray, hyper: Hyperparameters, random: np.random.Generator) -> None:
-    """SpecAugment: sets bands of mels and spans of frames of features [B, T, mels] to zero, the mean."""
-    batch, time, mels = features.shape
-    masked = np.zeros((batch, 1, mels), bool)
-    for _ in range(hyper.frequency_masks):
-        wide = random.integers(0, hyper.frequency_mask_mels + 1, (batch, 1, 1))
-        first = random.integers(0, mels - wide + 1)
-        masked |= (np.arange(mels) >= first) & (np.arange(mels) < first + wide)
-    gone = np.zeros((batch, time, 1), bool)
-    frame = np.arange(time)[:, None]
-    masks = np.floor(hyper.time_masks_per_second * frames / 100 + random.random(batch)).astype(int)
-    for i in range(masks.max(initial=0)):
-        long = np.where(i < masks, random.integers(0, hyper.time_mask_frames + 1, batch), 0)[:, None, None]
-        first = random.integers(0, np.maximum(frames[:, None, None] - long, 0) + 1)
-        gone |= (frame >= first) & (frame < first + long)
-    features *= ~masked & ~gone
+def _bands(batch: int, mels: int, hyper: Hyperparameters, random: np.random.Generator) -> np.ndarray:
+    """SpecAugment's bands of mels: first and number, int32 [B, n, 2]."""
+    bands = np.zeros((batch, hyper.frequency_masks, 2), np.int32)
+    for band in bands.transpose(1, 2, 0):
+        band[1] = random.integers(0, hyper.frequency_mask_mels + 1, batch)
+        band[0] = random.integers(0, mels - band[1] + 1)
+    return bands
 
 
-def _warp(mels: int, stretch: float) -> np.ndarray:
-    """The matrix [mels, mels] that stretches the mel axis: band m of its product is band m * stretch of the input."""
-    position = np.minimum(np.arange(mels) * stretch, mels - 1)
-    weights: np.ndarray = np.maximum(1 - np.abs(np.arange(mels)[:, None] - position), 0).astype(np.float32)
-    return weights
+def _spans(frames: np.ndarray, time: int, hyper: Hyperparameters, random: np.random.Generator) -> np.ndarray:
+    """SpecAugment's spans of frames: first and number, int32 [B, m, 2], where `time` alone decides on m."""
+    spans = np.zeros((len(frames), spans_of(time, hyper), 2), np.int32)
+    masks = np.floor(hyper.time_masks_per_second * frames / FRAME_RATE + random.random(len(frames))).astype(int)
+    for i, span in enumerate(spans.transpose(1, 2, 0)[: masks.max(initial=0)]):
+        span[1] = np.where(i < masks, random.integers(0, hyper.time_mask_frames + 1, len(frames)), 0)
+        span[0] = random.integers(0, np.maximum(frames - span[1], 0) + 1)
+    return spans
 
 
-def _rows(values: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """`values`, row after row of the given lengths, as a matrix with zeros behind each row's end."""
-    rows = np.zeros((len(lengths), lengths.max()), values.dtype)
-    rows[np.arange(lengths.max()) < lengths[:, None]] = values
-    return rows
+def spans_of(time: int, hyper: Hyperparameters) -> int:
+    """How many spans a recording of `time` frames can have."""
+    return int(hyper.time_masks_per_second * time / FRAME_RATE) + 1
 
 
-def _padded(frames: int) -> int:
-    """A multiple of 64 frames: few shapes."""
-    return -(-int(frames) // 64) * 64
+def warps(mels: int, hyper: Hyperparameters) -> np.ndarray:
+    """Matrices float32 [warps, mels, mels] that stretch the mel axis from 1 - frequency_warp to 1 + frequency_warp.
+
+    Band m of the product with one is band m * stretch of what it is multiplied with.
+    """
+    stretch = 1 + hyper.frequency_warp * np.linspace(-1, 1, _WARPS)
+    position = np.minimum(np.arange(mels) * stretch[:, None], mels - 1)[:, None]
+    matrices: np.ndarray = np.maximum(1 - np.abs(np.arange(mels)[:, None] - position), 0).astype(np.float32)
+    return matrices
+
+
+def rows(values: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """`values`, row after row of the given lengths, as an int32 matrix with zeros behind each row's end."""
+    matrix = np.zeros((len(lengths), lengths.max()), np.int32)
+    matrix[np.arange(lengths.max()) < np.asarray(lengths)[:, None]] = values
+    return matrix
+
+
+def starts(frames: np.ndarray) -> np.ndarray:
+    """Where each recording begins when one follows the other, int64."""
+    begins: np.ndarray = np.cumsum(frames, dtype=np.int64) - frames
+    return begins
+
+
+def padded(frames: int, multiple: int) -> int:
+    """A multiple of so many frames: few shapes."""
+    return -(-int(frames) // multiple) * multiple
 
 
 def output_frames(frames: np.ndarray) -> np.ndarray:
@@ -213,13 +205,12 @@ def output_frames(frames: np.ndarray) -> np.ndarray:
     return np.ceil(frames / SUBSAMPLING).astype(np.int32)
 
 
-def evaluation_batches(recordings: Recordings, size: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """All recordings, ordered by length: (their numbers [B], features [B, T, mels], output frames [B])."""
-    order = np.argsort(recordings.frames, kind="stable")
+def evaluation_batches(frames: np.ndarray, size: int, multiple: int) -> Iterator[tuple[np.ndarray, int]]:
+    """All recordings, longest first: their numbers int64 [size], the last one's again where they are too few, and T."""
+    order = np.argsort(-np.asarray(frames, np.int64), kind="stable")
     for first in range(0, len(order), size):
-        chosen = order[first : first + size]
-        features, frames = recordings.padded(chosen)
-        yield chosen, features, output_frames(frames)
+        chosen = order[np.minimum(np.arange(first, first + size), len(order) - 1)]
+        yield chosen, padded(frames[chosen].max(), multiple)
 
 
 def decode(best: np.ndarray, frames: np.ndarray, units: Sequence[str]) -> list[str]:
@@ -229,15 +220,30 @@ def decode(best: np.ndarray, frames: np.ndarray, units: Sequence[str]) -> list[s
     return [" ".join(units[label - 1] for label in row[mask]) for row, mask in zip(best, spoken, strict=True)]
 
 
-def warmup_batches(hyper: Hyperparameters, mels: int) -> Iterator[Batch]:
-    """Batches of noise, one short and one long."""
+def texts(
+    best: np.ndarray, batches: Sequence[tuple[np.ndarray, int]], frames: np.ndarray, units: Sequence[str]
+) -> list[str]:
+    """The words of each recording; `best` int [B, all T / 8] are the best labels of `batches`, side by side."""
+    said = [""] * len(frames)
+    ends = np.cumsum([time // SUBSAMPLING for _, time in batches])
+    for (chosen, _), labels in zip(batches, np.split(best, ends[:-1], 1), strict=True):
+        for i, text in zip(chosen, decode(labels, output_frames(frames[chosen]), units), strict=True):
+            said[i] = text
+    return said
+
+
+def made_up_batches(hyper: Hyperparameters) -> Iterator[Batch]:
+    """A batch of each length that is compiled before the clock starts, of the first recording over and over."""
     size = hyper.global_batch_size
-    for time in (128, 512):
+    for time in range(COMPILED, LONGEST + 1, COMPILED):
         yield Batch(
-            np.random.default_rng(0).normal(size=(size, time, mels)).astype(np.float32),
-            np.full(size, time // SUBSAMPLING, np.int32),
-            np.ones((size, 3), np.int32),
-            np.full(size, 3, np.int32),
-            np.ones((len(hyper.dilations), size, 1, 2 * hyper.width), np.float32),
-            0.0,
+            recordings=np.zeros(size, np.int64),
+            speed=np.ones(size, np.float32),
+            frames=np.full(size, time, np.int32),
+            warp=np.zeros(size, np.int64),
+            bands=np.zeros((size, hyper.frequency_masks, 2), np.int32),
+            spans=np.zeros((size, spans_of(time, hyper), 2), np.int32),
+            time=time,
+            epoch=0.0,
+            seed=np.zeros(2, np.uint32),
         )

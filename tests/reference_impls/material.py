@@ -10,8 +10,6 @@ import numpy as np
 from reference_impls.language_modeling import shared as language_modeling
 from reference_impls.recommendation import shared as recommendation
 from reference_impls.reinforcement_learning.environments import Group
-from reference_impls.speech import shared as speech
-from reference_impls.speech.shared import Recordings
 from reference_impls.translation.shared import padded, sentences
 from suite import config
 from suite.harness.contract import evaluation_data, training_data
@@ -197,9 +195,9 @@ def spoken_noise() -> Arrays:
 
 def label_logits(made: Any, framework: str, data: Arrays) -> list[np.ndarray]:
     """Of the shortest test recordings."""
-    recordings = Recordings(data["test_features"], data["test_frames"])
-    _, features, frames = next(speech.evaluation_batches(recordings, 8))
-    return [made.logits(made.on_device(features), made.on_device(frames))]
+    _, features, frames = made.evaluation.of(evaluation_data(data))[-1]
+    logits = made.logits(features, frames)
+    return [logits.detach().numpy() if framework == "torch" else logits.numpy()]
 
 
 # --- Translation --------------------------------------------------------------------------------------------------
