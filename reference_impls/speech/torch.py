@@ -118,8 +118,8 @@ class ResidualBlock(nn.Module):
         y = F.pad(self.norm(x) * within, (0, 0, dilation, dilation))
         y = torch.cat([y[:, i * dilation : i * dilation + time] for i in range(3)], 2)
         y = F.gelu(self.inner(y), approximate="tanh")
-        y = self.outer(self.dropout(y.mT).mT)
-        return x + y
+        step: torch.Tensor = self.outer(self.dropout(y.mT).mT)
+        return x + step
 
 
 class SpeechNetwork(nn.Module):
@@ -217,7 +217,7 @@ class TorchSpeech:
         self.optimizer.zero_grad()
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
         self.scaler.unscale_(self.optimizer)
-        nn.utils.clip_grad_norm_(self.model.parameters(), self.hyper.opt_gradient_clip_norm, foreach=True)
+        nn.utils.clip_grad_norm_(self.model.parameters(), self.hyper.opt_gradient_clip_norm)
         set_learning_rate(self.optimizer, self.hyper.learning_rate(batch.epoch))
         self.scaler.step(self.optimizer)
         self.scaler.update()
