@@ -114,6 +114,8 @@ def in_graphs(module: Any, counted: Counted) -> Iterator[None]:
     call, read = Function.__call__, _EagerTensorBase._numpy
 
     def counting_call(self: Any, *args: Any, **keywords: Any) -> Any:
+        if tf.inside_function():  # traced as part of another, which counts it
+            return call(self, *args, **keywords)
         graph = self.get_concrete_function(*args, **keywords).graph.as_graph_def()
         nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
         counted.operators += sum(node.op not in TENSORFLOW_FREE for node in nodes)
