@@ -50,9 +50,10 @@ def together(
     def step() -> None:
         ended: list[State] = []
         for each in (ours, theirs):
-            each.made.load_state_dict(copied(ours.last))
-            each.made.train_until(ours.samples + 1)
-            ended.append(each.made.state_dict())
+            made = each.without_dropout()
+            made.load_state_dict(copied(ours.last))
+            made.train_until(ours.samples + 1)
+            ended.append(made.state_dict())
         for name, a in ended[0].items():
             apart = _apart(a, ended[1][name])
             if not apart <= STATE_TOLERANCE:

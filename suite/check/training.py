@@ -6,7 +6,7 @@ reads them. A build that had looked at the training data would start from anothe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,12 +28,16 @@ State = dict[str, np.ndarray]
 
 @dataclass
 class Trained:
-    """An implementation after STEPS steps: its states at the start and at the end, its samples at the end."""
+    """An implementation after STEPS steps: its states at the start and at the end, its samples at the end.
+
+    `without_dropout` builds one that draws none: each framework has random numbers of its own.
+    """
 
     made: Checked
     initial: State
     last: State
     samples: int
+    without_dropout: Callable[[], Checked]
 
 
 def differing(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> list[str]:
@@ -65,6 +69,14 @@ def training(
 
     def build(seed: int = SEED, given: Mapping[str, np.ndarray] = data) -> Checked:
         return contract.build(module, benchmark, given, seed, DEVICE)
+
+    def without_dropout() -> Checked:
+        given = benchmark.hyperparameters
+        off = {name: 0.0 for name, value in given.items() if name.endswith("dropout") and value}
+        if not off:
+            return made[0]
+        plain = benchmark.model_copy(update={"hyperparameters": {**given, **off}})
+        return contract.build(module, plain, data, SEED, DEVICE)
 
     def starts() -> None:
         made.append(build())
@@ -129,4 +141,4 @@ def training(
     ledger.hold("another seed gives another trajectory", ImplementationModule.build, another)
     ledger.hold("a second implementation takes over the state, bit by bit", Implementation.load_state_dict, round_trip)
     ledger.hold("from a state, training goes on as if never stopped", Implementation.state_dict, goes_on)
-    return Trained(made[0], initial, end, counts[-1])
+    return Trained(made[0], initial, end, counts[-1], without_dropout)
