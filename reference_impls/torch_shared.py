@@ -13,7 +13,7 @@ from torch.amp.grad_scaler import GradScaler
 from suite.harness.implementation import Device
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-SCALER = ("scale", "_growth_tracker")  # of a GradScaler's state, what changes
+SCALER = {"scale": 2.0**10, "_growth_tracker": 0}  # of a GradScaler's state, what changes, and its first values
 Step = TypeVar("Step", bound=Callable[..., Any])
 
 
@@ -29,7 +29,7 @@ def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager
 
 def grad_scaler(device: torch.device, dtype: torch.dtype) -> GradScaler:
     """Loss scaling for fp16 (Micikevicius et al. 2018): a step whose gradients overflow is skipped; none in others."""
-    return GradScaler(device.type, init_scale=2.0**10, enabled=dtype == torch.float16)
+    return GradScaler(device.type, init_scale=SCALER["scale"], enabled=dtype == torch.float16)
 
 
 def all_at_once(device: torch.device) -> dict[str, bool]:
@@ -108,7 +108,8 @@ def load_state_dict(
             if "step" in kept:
                 kept["step"].fill_(float(state.get("updates", 0)))
     if scaler.is_enabled():
-        scaler.load_state_dict(scaler.state_dict() | {name: state[name].item() for name in SCALER if name in state})
+        values = {name: state[name].item() if name in state else first for name, first in SCALER.items()}
+        scaler.load_state_dict(scaler.state_dict() | values)
     return int(state["step"])
 
 
