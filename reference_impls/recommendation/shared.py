@@ -1,21 +1,22 @@
-"""What both frameworks share: initial parameters, batches, dropout masks, schedule and ranking, in numpy.
+"""What both frameworks share: initial parameters, order of the windows, schedule and ranking, in numpy.
 
 Everything is a function of the seed and of the step, so a checkpoint needs no random state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from reference_impls.recipe import Recipe
 
 CUTOFF = 10  # of the metric: how many candidates a ranking must list
-NEVER = 32767  # the position at which an item counts as taken when it is not in the history
-FP16_LOSS_SCALE = 1024.0
+NEVER = 1 << 20  # the position at which an item counts as taken when it is not in the history
 _INIT_STREAM, _DROPOUT_STREAM = 1_000_001, 1_000_002  # random streams apart from those of the epochs
+EVALUATION_BATCH = 256  # users at a time
 
 
 @dataclass(frozen=True)
@@ -45,76 +46,72 @@ class Hyperparameters(Recipe):
 
 
 def initial_parameters(hyper: Hyperparameters, items: int, seed: int) -> dict[str, np.ndarray]:
-    """Parameters by name; weights [in, out] are uniform with variance 1 / (3 in), embeddings have deviation 0.02.
+    """Parameters by PyTorch's names; matrices are uniform with variance 1 / (3 in), embeddings have deviation 0.02.
 
     The item after the last one stands for the beginning of a history.
     """
     random = np.random.default_rng([seed, _INIT_STREAM])
     d = hyper.hidden_size
     parameters = {
-        "item_embedding": 0.02 * random.standard_normal((items + 1, d)),
-        "position_embedding": 0.02 * random.standard_normal((hyper.lengths[-1], d)),
+        "item_embedding.weight": 0.02 * random.standard_normal((items + 1, d)),
+        "position_embedding.weight": 0.02 * random.standard_normal((hyper.lengths[-1], d)),
         "item_bias": np.zeros(items),
-        "norm_scale": np.ones(d),
-        "norm_bias": np.zeros(d),
     }
-    for layer in range(hyper.layers):
-        for name, inputs, outputs in (("qkv", d, 3 * d), ("out", d, d), ("up", d, 4 * d), ("down", 4 * d, d)):
-            weight = random.uniform(-1, 1, (inputs, outputs)) / np.sqrt(inputs)
-            parameters[f"layer{layer}_{name}_weight"] = weight
-            parameters[f"layer{layer}_{name}_bias"] = np.zeros(outputs)
-        for name in ("attention", "mlp"):
-            parameters[f"layer{layer}_{name}_norm_scale"] = np.ones(d)
-            parameters[f"layer{layer}_{name}_norm_bias"] = np.zeros(d)
+    norms = ["norm"]
+    for layer in (f"blocks.{i}" for i in range(hyper.layers)):
+        for name, inputs, outputs in (
+            ("query", d, d),
+            ("key_value", d, 2 * d),
+            ("out", d, d),
+            ("up", d, 4 * d),
+            ("down", 4 * d, d),
+        ):
+            parameters[f"{layer}.{name}.weight"] = random.uniform(-1, 1, (outputs, inputs)) / np.sqrt(inputs)
+            parameters[f"{layer}.{name}.bias"] = np.zeros(outputs)
+        norms += [f"{layer}.attention_norm", f"{layer}.mlp_norm"]
+    for norm in norms:
+        parameters |= {f"{norm}.weight": np.ones(d), f"{norm}.bias": np.zeros(d)}
     return {name: value.astype(np.float32) for name, value in parameters.items()}
 
 
 @dataclass(frozen=True)
-class Batch:
-    """One training step's arrays; B windows of length L, of which I is the number of items.
+class Question:
+    """Which of the `candidates` int64 [B, C] come next in the `windows` int64 [B, 3] of histories.
 
-    `inputs` int32 [B, L]: what was taken before each target; `targets` int32 [B, L], -1 where there is none;
-    `taken` int16 [B, I]: the position from which on an item is in the history and cannot come again;
-    `keep` uint8 [1 + 2 layers, B, L, hidden]: the dropout masks.
+    All windows, with what comes next, fit into `length` positions; see `Histories.windows`.
     """
 
-    inputs: np.ndarray
-    targets: np.ndarray
-    taken: np.ndarray
-    keep: np.ndarray
-
-
-@dataclass(frozen=True)
-class Question:
-    """Which of the `candidates` int32 [B, C] users [n <= B] take, after position `last` int64 [B] of `inputs` int32
-    [B, L]."""
-
-    users: np.ndarray
-    inputs: np.ndarray
-    last: np.ndarray
+    windows: np.ndarray
+    length: int
     candidates: np.ndarray
 
 
 class Histories:
-    """The users' training items, in order, cut into windows of at most `lengths[-1]` targets, counted from the end."""
+    """The users' training items, one history after the other, each in order; all else is on the device.
+
+    `windows` int64 [W, 3]: each at most `lengths[-1]` targets, cut from the end of a history. A row says where in
+    `train_items` the user's history begins, and where the window's targets begin and end.
+    """
 
     def __init__(self, data: Mapping[str, np.ndarray], hyper: Hyperparameters, seed: int) -> None:
-        self.hyper, self.seed, self.items = hyper, seed, len(data["item_ids"])
+        self.hyper, self.seed = hyper, seed
         users = np.array(data["train_users"])
-        ends = np.searchsorted(users, np.arange(1, users[-1] + 1))
-        self.histories = np.split(np.array(data["train_items"]), ends)
+        self.bounds = np.searchsorted(users, np.arange(users[-1] + 2))  # of each user's history
         longest = hyper.lengths[-1]
         self.windows = np.array(
             [
-                (user, max(end - longest, 0), end)
-                for user, history in enumerate(self.histories)
-                for end in range(len(history), 0, -longest)
+                (first, max(end - longest, first), end)
+                for first, last in pairwise(self.bounds.tolist())
+                for end in range(last, first, -longest)
             ]
         )
         self.steps_per_epoch = len(self.windows) // hyper.global_batch_size
 
-    def batches(self, step: int) -> Iterator[Batch]:
-        """Training batches without end, from `step` on: windows of like length together, incomplete ones left out."""
+    def batches(self, step: int) -> Iterator[tuple[np.ndarray, int]]:
+        """Training windows int64 [B, 3] and the length that holds them, without end, from `step` on.
+
+        Windows of like length come together; incomplete batches are left out.
+        """
         size = self.hyper.global_batch_size
         sizes = np.searchsorted(self.hyper.lengths, self.windows[:, 2] - self.windows[:, 1])
         while True:
@@ -124,77 +121,49 @@ class Histories:
             order = order[np.argsort(sizes[order], kind="stable")]
             groups = order[: self.steps_per_epoch * size].reshape(-1, size)
             for group in groups[random.permutation(len(groups))][within:]:
-                yield self._batch(self.windows[group], self.hyper.lengths[sizes[group].max()], step)
+                yield self.windows[group], self.hyper.lengths[sizes[group].max()]
                 step += 1
 
-    def _batch(self, windows: np.ndarray, length: int, step: int) -> Batch:
-        inputs = np.full((len(windows), length), self.items, np.int32)
-        targets = np.full((len(windows), length), -1, np.int32)
-        taken = np.full((len(windows), self.items), NEVER, np.int16)
-        for row, (user, begin, end) in enumerate(windows):
-            history = self.histories[user][:end]
-            targets[row, : end - begin] = history[begin:]
-            inputs[row, 0 if begin else 1 : end - begin] = history[max(begin - 1, 0) : -1]
-            taken[row, history] = np.arange(1 - begin, end - begin + 1)
-        return Batch(inputs, targets, taken, dropout_masks(self.hyper, self.seed, step, length))
+    def questions(self, candidates: np.ndarray) -> tuple[np.ndarray, list[Question]]:
+        """What comes next in each history, in batches of like length, filled up with empty histories.
 
-    def questions(self, candidates: np.ndarray) -> Iterator[Question]:
-        """Each user, and its row of `candidates`, once, in batches of like length.
-
-        The last batch of a length is filled up with histories that are only a beginning.
+        `candidates` [U, C]; with them goes int64 [U]: in which row of all their answers each user stands.
         """
-        size, longest = self.hyper.global_batch_size, self.hyper.lengths[-1]
-        counts = np.minimum([len(history) + 1 for history in self.histories], longest)
-        sizes = np.searchsorted(self.hyper.lengths, counts)
+        first, end = self.bounds[:-1], self.bounds[1:]
+        begin = np.maximum(first, end + 1 - self.hyper.lengths[-1])
+        sizes = np.searchsorted(self.hyper.lengths, end + 1 - begin)
+        rows = np.zeros(len(sizes), np.int64)
+        questions: list[Question] = []
         for number, length in enumerate(self.hyper.lengths):
-            chosen = np.flatnonzero(sizes == number)
-            for first in range(0, len(chosen), size):
-                users = chosen[first : first + size]
-                inputs = np.full((size, length), self.items, np.int32)
-                last = np.zeros(size, np.int64)
-                asked = np.zeros((size, candidates.shape[1]), np.int32)
-                asked[: len(users)] = candidates[users]
-                for row, user in enumerate(users):
-                    known = self.histories[user][-longest:]
-                    inputs[row, counts[user] - len(known) : counts[user]] = known
-                    last[row] = counts[user] - 1
-                yield Question(users, inputs, last, asked)
+            of_length = np.flatnonzero(sizes == number)
+            for users in np.split(of_length, range(EVALUATION_BATCH, len(of_length), EVALUATION_BATCH)):
+                rows[users] = EVALUATION_BATCH * len(questions) + np.arange(len(users))
+                fill = ((0, EVALUATION_BATCH - len(users)), (0, 0))
+                windows = np.stack([first[users], begin[users], end[users]], 1)
+                asked = candidates[users].astype(np.int64)
+                questions.append(Question(np.pad(windows, fill), length, np.pad(asked, fill)))
+        return rows, questions
 
 
-def made_up_batches(hyper: Hyperparameters, items: int) -> Iterator[Batch]:
-    """A batch of each length, to warm up on."""
-    for length in hyper.lengths:
-        nothing = np.zeros((hyper.global_batch_size, length), np.int32)
-        taken = np.full((hyper.global_batch_size, items), NEVER, np.int16)
-        yield Batch(nothing, nothing, taken, dropout_masks(hyper, 0, 0, length))
+def made_up_windows(count: int) -> np.ndarray:
+    """Windows int64 [count, 3], to warm up on."""
+    return np.tile(np.arange(3), (count, 1))
 
 
-def dropout_masks(hyper: Hyperparameters, seed: int, step: int, length: int) -> np.ndarray:
-    """uint8 [1 + 2 layers, B, L, hidden]: 0 for what is dropped, else 1. Bytes are quicker to draw than fractions."""
-    shape = (1 + 2 * hyper.layers, hyper.global_batch_size, length, hyper.hidden_size)
-    drawn = np.random.default_rng([seed, _DROPOUT_STREAM, step]).bytes(int(np.prod(shape)))
-    return (np.frombuffer(drawn, np.uint8) >= round(256 * hyper.dropout)).view(np.uint8).reshape(shape)
+def dropout_seed(seed: int, step: int) -> int:
+    """What seeds the dropout of a step; below 2**31."""
+    return int(np.random.SeedSequence([seed, _DROPOUT_STREAM, step]).generate_state(1)[0] >> 1)
 
 
-def rank(answered: Iterable[tuple[Question, np.ndarray]]) -> list[list[list[int]]]:
-    """Each user's best candidates, by their scores float32 [B, C] in each question."""
-    rankings = {}
-    for question, scores in answered:
-        for row, user in enumerate(question.users.tolist()):
-            rankings[user] = ranking(scores[row], question.candidates[row].tolist())
-    return [rankings[user] for user in sorted(rankings)]
+def rankings(scores: np.ndarray, candidates: np.ndarray) -> list[list[list[int]]]:
+    """Of each user, the candidates int [U, C] in groups of equal score, best first, until `CUTOFF` are listed.
 
-
-def ranking(scores: np.ndarray, candidates: Sequence[int]) -> list[list[int]]:
-    """Candidates in groups of equal score, best first, until `CUTOFF` are listed; what is not a number is worst."""
-    scores = np.nan_to_num(scores, nan=-np.inf)
-    groups: list[list[int]] = []
-    listed, previous = 0, None
-    for place in np.argsort(-scores, kind="stable"):
-        if scores[place] != previous:
-            if listed >= CUTOFF:
-                break
-            groups.append([])
-        groups[-1].append(candidates[place])
-        listed, previous = listed + 1, scores[place]
-    return groups
+    `scores` float32 [U, C] fall in each row, and are numbers.
+    """
+    best: list[list[list[int]]] = candidates[:, :CUTOFF, None].tolist()  # where no two are equal
+    equal = scores[:, 1:] == scores[:, :-1]
+    for user in np.flatnonzero(equal[:, :CUTOFF].any(1)):
+        ends = np.append(np.flatnonzero(~equal[user]) + 1, len(candidates[user]))
+        groups = np.split(candidates[user], ends[: np.searchsorted(ends, CUTOFF) + 1])[:-1]
+        best[user] = [group.tolist() for group in groups]
+    return best

@@ -5,94 +5,131 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
+from reference_impls import tensorflow_shared
 from reference_impls.kept import Kept
-from reference_impls.precision import loss_scale
 from reference_impls.recommendation.shared import (
-    FP16_LOSS_SCALE,
-    Batch,
+    EVALUATION_BATCH,
+    NEVER,
     Histories,
     Hyperparameters,
-    Question,
+    dropout_seed,
     initial_parameters,
-    made_up_batches,
-    rank,
+    made_up_windows,
+    rankings,
 )
-from reference_impls.tensorflow_shared import DTYPES, device_name, unscaled
+from reference_impls.tensorflow_optimizers import AdamW, GradScaler
+from reference_impls.tensorflow_shared import POLICIES, device_name
 from suite.harness.implementation import Device, TrainStats
 
 ACCELERATORS = 1
-Parameters = dict[str, tf.Variable]
+Asked = tuple[tf.Tensor, int, tf.Tensor]  # windows, length, candidates; see `Question`
 
 
-def network(
-    p: Parameters, inputs: tf.Tensor, keep: tf.Tensor | None, hyper: Hyperparameters, dtype: tf.DType
-) -> tf.Tensor:
-    """What the user is looking for after each position, [B, L, hidden], from `inputs` [B, L].
+def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor | None, site: int) -> tf.Tensor:
+    """`x` with some elements 0 and the others larger, a function of `seed` [2] and `site`; None: as it is."""
+    if seed is None or rate == 0:
+        return x
+    return tf.nn.experimental.stateless_dropout(x, rate, seed + tf.constant([0, site]), rng_alg="philox")
 
-    `keep` [1 + 2 layers, B, L, hidden] are dropout masks; None: no dropout.
+
+class Block(keras.layers.Layer):
+    """Attention to what was taken before, then an MLP, each after a norm and added to its input."""
+
+    def __init__(self, hyper: Hyperparameters, policy: str, number: int) -> None:
+        super().__init__(name=f"blocks.{number}")
+        d, self.heads, self.rate, self.number = hyper.hidden_size, hyper.heads, hyper.dropout, number
+        self.attention_norm, self.mlp_norm = (
+            keras.layers.LayerNormalization(epsilon=1e-5, dtype=policy, name=name)
+            for name in ("attention_norm", "mlp_norm")
+        )
+        self.query, self.key_value, self.out, self.up, self.down = (
+            keras.layers.Dense(size, dtype=policy, name=name)
+            for size, name in ((d, "query"), (2 * d, "key_value"), (d, "out"), (4 * d, "up"), (d, "down"))
+        )
+
+    def call(self, x: tf.Tensor, asked: tf.Tensor, mask: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
+        """[B, Q, d] at the positions `asked` [B, Q, d] among those of `x` [B, L, d].
+
+        `mask` [Q, L] or [B, 1, Q, L] is -inf where a position comes later than the one asked, else 0.
+        """
+        batch, length, d = x.shape
+        normed = self.attention_norm(x)
+        queried = normed if asked is x else self.attention_norm(asked)
+        size = (batch, -1, self.heads, d // self.heads)
+        q = tf.transpose(tf.reshape(self.query(queried), size), (0, 2, 1, 3))
+        pairs = tf.reshape(self.key_value(normed), (batch, length, 2, *size[2:]))
+        k, v = tf.unstack(tf.transpose(pairs, (2, 0, 3, 1, 4)))
+        weights = tf.matmul(q / q.shape[3] ** 0.5, k, transpose_b=True) + tf.cast(mask, q.dtype)
+        weights = tf.cast(tf.nn.softmax(tf.cast(weights, tf.float32)), v.dtype)
+        mixed = self.out(tf.reshape(tf.transpose(tf.matmul(weights, v), (0, 2, 1, 3)), (batch, -1, d)))
+        asked += dropout(tf.cast(mixed, tf.float32), self.rate, seed, 2 * self.number + 1)
+        y = self.down(tf.nn.gelu(self.up(self.mlp_norm(asked))))
+        return asked + dropout(tf.cast(y, tf.float32), self.rate, seed, 2 * self.number + 2)
+
+
+class SASRec(keras.Model):
+    """A causal Transformer over a history; items are predicted by their embeddings."""
+
+    def __init__(self, hyper: Hyperparameters, items: int, policy: str) -> None:
+        super().__init__(name="sasrec")
+        self.rate = hyper.dropout
+        self.item_embedding, self.position_embedding = (
+            keras.layers.Embedding(count, hyper.hidden_size, name=name)
+            for count, name in ((items + 1, "item_embedding"), (hyper.lengths[-1], "position_embedding"))
+        )
+        self.item_bias = self.add_weight(shape=(items,), initializer="zeros", name="item_bias")
+        self.blocks = [Block(hyper, policy, number) for number in range(hyper.layers)]
+        self.norm = keras.layers.LayerNormalization(epsilon=1e-5, dtype=policy, name="norm")
+
+    def call(self, inputs: tf.Tensor, last: tf.Tensor | None = None, seed: tf.Tensor | None = None) -> tf.Tensor:
+        """Logits [B, L, items] of what comes after each position of `inputs` [B, L], or after `last` [B]: [B, items].
+
+        `seed` [2] of dropout; None: no dropout.
+        """
+        positions = tf.range(inputs.shape[1])
+        mask = tf.where(positions <= positions[:, None], 0.0, -np.inf)
+        x = dropout(self.item_embedding(inputs) + self.position_embedding(positions), self.rate, seed, 0)
+        for block in self.blocks[:-1]:
+            x = block(x, x, mask, seed)
+        if last is None:
+            x = self.blocks[-1](x, x, mask, seed)
+        else:
+            asked = tf.gather(x, last[:, None], batch_dims=1)
+            x = self.blocks[-1](x, asked, tf.gather(mask, last)[:, None, None], seed)[:, 0]
+        hidden = self.norm(x)
+        weight = tf.cast(self.item_embedding.embeddings[:-1], hidden.dtype)
+        return tf.cast(tf.matmul(hidden, weight, transpose_b=True), tf.float32) + self.item_bias
+
+
+def inputs_before(items: tf.Tensor, windows: tf.Tensor, length: int, start: int) -> tf.Tensor:
+    """What was taken before each target of the windows [B, 3], [B, L]; `start` before the first of a history."""
+    first, begin, _ = tf.unstack(windows[:, :, None], axis=1)
+    places = begin + tf.range(length, dtype=tf.int64)
+    return tf.where(places > first, tf.gather(items, tf.clip_by_value(places - 1, 0, len(items) - 1)), start)
+
+
+def targets_of(items: tf.Tensor, windows: tf.Tensor, length: int) -> tf.Tensor:
+    """The targets of the windows [B, 3], [B, L], -1 behind the end."""
+    _, begin, end = tf.unstack(windows[:, :, None], axis=1)
+    places = begin + tf.range(length, dtype=tf.int64)
+    return tf.where(places < end, tf.gather(items, tf.minimum(places, len(items) - 1)), -1)
+
+
+def taken_from(items: tf.Tensor, windows: tf.Tensor, count: int) -> tf.Tensor:
+    """The position of the windows [B, 3] from which on each of all items cannot come again, [B, count].
+
+    An item is in a history once, so no history is longer than there are items.
     """
-
-    def linear(x: tf.Tensor, name: str) -> tf.Tensor:
-        return tf.matmul(x, tf.cast(p[f"{name}_weight"], dtype)) + tf.cast(p[f"{name}_bias"], dtype)
-
-    def norm(x: tf.Tensor, name: str) -> tf.Tensor:
-        mean, variance = tf.nn.moments(x, -1, keepdims=True)
-        return tf.cast((x - mean) * tf.math.rsqrt(variance + 1e-5) * p[f"{name}_scale"] + p[f"{name}_bias"], dtype)
-
-    def dropout(x: tf.Tensor, site: int) -> tf.Tensor:
-        return x if keep is None else x * tf.cast(keep[site], tf.float32) * (1 / (1 - hyper.dropout))
-
-    batch, length = inputs.shape
-    d, heads = hyper.hidden_size, hyper.heads
-    past = tf.linalg.band_part(tf.ones((length, length), tf.bool), -1, 0)
-    x = dropout(tf.gather(p["item_embedding"], inputs) + p["position_embedding"][:length], 0)
-    for layer in range(hyper.layers):
-        qkv = linear(norm(x, f"layer{layer}_attention_norm"), f"layer{layer}_qkv")
-        q, k, v = tf.unstack(tf.transpose(tf.reshape(qkv, (batch, length, 3, heads, d // heads)), (2, 0, 3, 1, 4)))
-        attention = tf.cast(tf.matmul(q, k, transpose_b=True), tf.float32) * (heads / d) ** 0.5
-        attention = tf.cast(tf.nn.softmax(tf.where(past, attention, -np.inf)), dtype)
-        mixed = tf.reshape(tf.transpose(tf.matmul(attention, v), (0, 2, 1, 3)), (batch, length, d))
-        x += dropout(tf.cast(linear(mixed, f"layer{layer}_out"), tf.float32), 2 * layer + 1)
-        y = tf.nn.gelu(linear(norm(x, f"layer{layer}_mlp_norm"), f"layer{layer}_up"))
-        x += dropout(tf.cast(linear(y, f"layer{layer}_down"), tf.float32), 2 * layer + 2)
-    return norm(x, "norm")
-
-
-def mean_loss(p: Parameters, batch: dict[str, tf.Tensor], hyper: Hyperparameters, dtype: tf.DType) -> tf.Tensor:
-    """Cross-entropy of the targets among all items that the user has not taken yet."""
-    hidden = network(p, batch["inputs"], batch["keep"], hyper, dtype)
-    weight, bias = tf.cast(p["item_embedding"][:-1], dtype), p["item_bias"]
-    positions = tf.range(hidden.shape[1])
-    taken = tf.cast(batch["taken"], tf.int32)[:, None, :] <= positions[:, None]
-    logits = tf.cast(tf.matmul(hidden, weight, transpose_b=True), tf.float32) + bias
-    logits = tf.where(taken, -1e9, logits)
-    targets = batch["targets"]
-    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.maximum(targets, 0), logits)
-    counted = tf.cast(targets >= 0, tf.float32)
-    return tf.reduce_sum(losses * counted) / tf.reduce_sum(counted)
-
-
-def adamw(
-    p: Parameters,
-    moments: Parameters,
-    gradients: Mapping[str, tf.Tensor],
-    hyper: Hyperparameters,
-    rate: tf.Tensor,
-    step: tf.Tensor,
-) -> None:
-    """Step `step`, from 1 (Loshchilov and Hutter 2019); vectors do not decay."""
-    first, second = hyper.opt_adamw_beta_1, hyper.opt_adamw_beta_2
-    for name, parameter in p.items():
-        gradient = gradients[name]
-        mean, square = moments[f"mean/{name}"], moments[f"square/{name}"]
-        mean.assign(mean + (1 - first) * (gradient - mean))
-        square.assign(square + (1 - second) * (gradient * gradient - square))
-        decay = rate * hyper.opt_adamw_weight_decay if len(parameter.shape) > 1 else 0.0
-        deviation = tf.sqrt(square / (1 - second**step)) + hyper.opt_adamw_epsilon
-        parameter.assign(parameter * (1 - decay) - rate / (1 - first**step) * mean / deviation)
+    first, begin, end = tf.unstack(windows[:, :, None], axis=1)
+    places = first + tf.range(count, dtype=tf.int64)
+    item = tf.where(places < end, tf.gather(items, tf.minimum(places, len(items) - 1)), count)
+    never = tf.fill((windows.shape[0], count + 1), tf.constant(NEVER, tf.int64))
+    rows = tf.broadcast_to(tf.range(windows.shape[0], dtype=tf.int64)[:, None], item.shape)
+    return tf.tensor_scatter_nd_update(never, tf.stack([rows, item], 2), places - begin + 1)[:, :-1]
 
 
 class TensorFlowRecommender:
@@ -101,26 +138,39 @@ class TensorFlowRecommender:
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
         self.device = device_name(device)
-        self.dtype, self.scale = DTYPES[device.precision], loss_scale(device.precision, FP16_LOSS_SCALE)
+        self.count = len(data["item_ids"])
+        self.items = self.on_device(np.zeros(len(data["train_items"]), np.int64))
         self.histories: Histories | None = None
-        self.batches: Iterator[Batch] | None = None
+        self.batches: Iterator[tuple[np.ndarray, int]] | None = None
         self.questions = Kept(self.made_questions)
-        initial = initial_parameters(hyper, len(data["item_ids"]), seed)
         with tf.device(self.device):
-            self.p = {name: tf.Variable(value, name=name) for name, value in initial.items()}
-            self.moments = {
-                f"{moment}/{name}": tf.Variable(tf.zeros_like(value), name=f"{moment}/{name}")
-                for name, value in initial.items()
-                for moment in ("mean", "square")
-            }
+            self.model = SASRec(hyper, self.count, POLICIES[device.precision])
+            self.fp32 = SASRec(hyper, self.count, "float32")
+            for model in (self.model, self.fp32):
+                model(np.zeros((1, hyper.lengths[0]), np.int64))
+            self.optimizer = AdamW(
+                beta_1=hyper.opt_adamw_beta_1,
+                beta_2=hyper.opt_adamw_beta_2,
+                epsilon=hyper.opt_adamw_epsilon,
+                weight_decay=hyper.opt_adamw_weight_decay,
+            )
+            self.optimizer.exclude_from_weight_decay([v for v in self.model.trainable_variables if len(v.shape) == 1])
+            self.optimizer.build(self.model.trainable_variables)
+            self.scaler = GradScaler(device.precision == "fp16")
         self.graph_step = tf.function(self._graph_step, jit_compile=True)
-        size = hyper.global_batch_size
-        last, several = tf.TensorSpec((size,), tf.int64), tf.TensorSpec((size, None), tf.int32)
-        self.graph_scores = {
-            length: tf.function(self._graph_scores, [tf.TensorSpec((size, length), tf.int32), last, several])
-            for length in hyper.lengths
-        }
-        self.load_state_dict({**initial, "step": np.array(0)})
+        self.graph_logits = tf.function(self._graph_logits, jit_compile=True)
+        self.reset()
+
+    def reset(self) -> None:
+        """Go to the state of the seed."""
+        self.load_state_dict({**initial_parameters(self.hyper, self.count, self.seed), "step": np.array(0)})
+
+    def known(self) -> Histories:
+        """The training data, read and copied to the device at the first call."""
+        if self.histories is None:
+            self.histories = Histories(self.data, self.hyper, self.seed)
+            self.items = self.on_device(np.array(self.data["train_items"]).astype(np.int64))
+        return self.histories
 
     def train_until(self, samples: int) -> TrainStats:
         """Take whole steps until `samples` samples have been seen."""
@@ -129,66 +179,75 @@ class TensorFlowRecommender:
         size = self.hyper.global_batch_size
         while True:
             rate = self.hyper.learning_rate(self.step, self.known().steps_per_epoch)
-            loss = self.train_step(next(self.batches), rate)
+            loss = self.train_step(*next(self.batches), rate)
             if self.step * size >= samples:
                 return TrainStats(self.step * size, float(loss))
 
-    def known(self) -> Histories:
-        """The training data, read at the first call."""
-        if self.histories is None:
-            self.histories = Histories(self.data, self.hyper, self.seed)
-        return self.histories
-
-    def train_step(self, batch: Batch, rate: float) -> tf.Tensor:
+    def train_step(self, windows: np.ndarray, length: int, rate: float) -> tf.Tensor:
         """One step; its mean loss."""
+        seed = np.array([dropout_seed(self.seed, self.step), 0], np.int32)
         self.step += 1
         with tf.device(self.device):
-            arrays = {name: self.on_device(array) for name, array in vars(batch).items()}
-            return self.graph_step(arrays, tf.constant(rate, tf.float32), tf.constant(self.step, tf.float32))
+            return self.graph_step(self.items, windows, length, np.float32(rate), seed)
 
-    def _graph_step(self, batch: dict[str, tf.Tensor], rate: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
+    def _graph_step(
+        self, items: tf.Tensor, windows: tf.Tensor, length: int, rate: tf.Tensor, seed: tf.Tensor
+    ) -> tf.Tensor:
+        variables = self.model.trainable_variables
         with tf.GradientTape() as tape:
-            loss = mean_loss(self.p, batch, self.hyper, self.dtype)
-            scaled = loss * self.scale
-        gradients = unscaled(tape.gradient(scaled, self.p), self.scale)
-        adamw(self.p, self.moments, gradients, self.hyper, rate, step)
+            loss = self.loss(items, windows, length, seed)
+            scaled = self.scaler.scale(loss)
+        self.optimizer.learning_rate.assign(rate)
+        gradients = tape.gradient(scaled, variables)
+        self.scaler.step(gradients, lambda true: self.optimizer.apply(true, variables))
         return loss
 
-    def scores(self, inputs: tf.Tensor, last: tf.Tensor, candidates: tf.Tensor) -> np.ndarray:
-        """Logits float32 [B, C] of candidates [B, C] after position `last` [B] of `inputs` [B, L]; in fp32."""
-        with tf.device(self.device):
-            logits: np.ndarray = self.graph_scores[inputs.shape[1]](inputs, last, candidates).numpy()
+    def loss(self, items: tf.Tensor, windows: tf.Tensor, length: int, seed: tf.Tensor) -> tf.Tensor:
+        """Cross-entropy of the targets of `windows` [B, 3] among all items that the user has not taken yet."""
+        logits = self.model(inputs_before(items, windows, length, self.count), seed=seed)
+        taken = taken_from(items, windows, self.count)[:, None] <= tf.range(length, dtype=tf.int64)[:, None]
+        targets = targets_of(items, windows, length)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.maximum(targets, 0), tf.where(taken, -1e9, logits))
+        counted = tf.cast(targets >= 0, tf.float32)
+        return tf.reduce_sum(losses * counted) / tf.reduce_sum(counted)
+
+    def _graph_logits(self, items: tf.Tensor, windows: tf.Tensor, length: int) -> tf.Tensor:
+        """Logits float32 [B, items] of what comes next in `windows` [B, 3]; in fp32."""
+        inputs = inputs_before(items, windows, length, self.count)
+        given = (inputs, windows[:, 2] - windows[:, 1])
+        logits, _ = self.fp32.stateless_call(self.model.trainable_variables, [], *given)
         return logits
 
-    def _graph_scores(self, inputs: tf.Tensor, last: tf.Tensor, candidates: tf.Tensor) -> tf.Tensor:
-        hidden = network(self.p, inputs, None, self.hyper, tf.float32)
-        wanted = tf.gather(hidden, last, batch_dims=1)
-        asked = tf.gather(self.p["item_embedding"], candidates)
-        return tf.einsum("bd,bcd->bc", wanted, asked) + tf.gather(self.p["item_bias"], candidates)
+    def logits(self, windows: tf.Tensor, length: int) -> tf.Tensor:
+        """See `_graph_logits`."""
+        with tf.device(self.device):
+            return self.graph_logits(self.items, windows, length)
 
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The ranking of each user's best candidates."""
-        return rank((question, self.scores(*tensors)) for question, tensors in self.questions.of(data))
+        rows, questions = self.questions.of(data)
+        with tf.device(self.device):
+            found = [
+                tf.gather(self.logits(windows, length), asked, batch_dims=1) for windows, length, asked in questions
+            ]
+            scores = tf.gather(tf.concat(found, 0), rows)
+            scores, order = tf.math.top_k(tf.where(tf.math.is_nan(scores), -np.inf, scores), scores.shape[1])
+        return rankings(scores.numpy(), np.take_along_axis(data["test_candidates"], order.numpy(), 1))
 
-    def made_questions(self, data: Mapping[str, np.ndarray]) -> list[tuple[Question, list[tf.Tensor]]]:
-        """The questions about the test candidates, each with what `scores` is given of it."""
-        return [
-            (each, [self.on_device(array) for array in (each.inputs, each.last, each.candidates)])
-            for each in self.known().questions(data["test_candidates"])
+    def made_questions(self, data: Mapping[str, np.ndarray]) -> tuple[tf.Tensor, list[Asked]]:
+        """The questions about the test candidates, on the device, and in which row of the answers each user stands."""
+        rows, questions = self.known().questions(data["test_candidates"])
+        return self.on_device(rows), [
+            (self.on_device(each.windows), each.length, self.on_device(each.candidates)) for each in questions
         ]
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, AdamW's moments and the step."""
-        variables = {**self.p, **self.moments}
-        return {name: value.numpy() for name, value in variables.items()} | {"step": np.array(self.step)}
+        return tensorflow_shared.state_dict(self.model, [self.optimizer], self.scaler, self.step)
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take over a state of either framework; without moments they start at zero."""
-        for name, variable in self.p.items():
-            variable.assign(state[name])
-        for name, variable in self.moments.items():
-            variable.assign(state.get(name, np.zeros(variable.shape, np.float32)))
-        self.step = int(state["step"])
+        """Take over a state of either framework, in place; without moments they start at zero."""
+        self.step = tensorflow_shared.load_state_dict(self.model, [self.optimizer], self.scaler, state)
         self.batches = None
 
     def on_device(self, values: np.ndarray) -> tf.Tensor:
@@ -200,13 +259,11 @@ class TensorFlowRecommender:
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TensorFlowRecommender:
-    """The implementation, traced and warmed up on made-up histories of each length; its state is that of the seed."""
+    """The implementation, compiled for windows of each length; its state is that of the seed."""
     hyper = Hyperparameters.of(hyperparameters)
     made = TensorFlowRecommender(hyper, data, seed, device)
-    initial = made.state_dict()
-    for batch in made_up_batches(hyper, len(data["item_ids"])):
-        made.train_step(batch, 0.0)
-        last = batch.targets[:, 0].astype(np.int64)
-        made.scores(*(made.on_device(a) for a in (batch.inputs, last, batch.targets)))
-    made.load_state_dict(initial)
+    for length in hyper.lengths:
+        made.train_step(made_up_windows(hyper.global_batch_size), length, 0.0)
+        made.logits(made.on_device(made_up_windows(EVALUATION_BATCH)), length)
+    made.reset()
     return made

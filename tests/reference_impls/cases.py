@@ -87,7 +87,8 @@ def build(
     return module.build(values, training_data(case.data() if data is None else data), seed, Device("cpu", precision))
 
 
-SHORT_HISTORIES = {"lengths": [8, 20], "global_batch_size": 4, "epochs": 4}  # of more than one length, and cut ones
+# Of more than one length, and cut ones
+SHORT_HISTORIES = {"lengths": [8, 20], "global_batch_size": 4, "epochs": 4, "dropout": 0.0}
 SHORT_EPISODES = {"global_batch_size": 512, "minibatch_size": 128, "num_envs": 4, "update_epochs": 2}
 TINY = {"d_model": 32, "d_ff": 64, "heads": 4, "warmup_steps": 2, "dropout": 0.1, "beam_size": 2}
 

@@ -8,7 +8,6 @@ from unittest import mock
 import numpy as np
 
 from reference_impls.language_modeling import shared as language_modeling
-from reference_impls.recommendation import shared as recommendation
 from reference_impls.reinforcement_learning.environments import Group
 from reference_impls.translation.shared import padded, sentences
 from suite import config
@@ -140,18 +139,18 @@ def few_histories() -> Arrays:
 
 
 def item_scores(made: Any, framework: str, data: Arrays) -> list[np.ndarray]:
-    """Of candidates after some positions, and the mean loss of made-up histories."""
-    inputs = np.random.default_rng(1).integers(0, 121, (4, 20), np.int32)
-    candidates = np.random.default_rng(2).integers(0, 120, (4, 31), np.int32)
-    scores = made.scores(*map(made.on_device, (inputs, np.int64([0, 5, 19, 7]), candidates)))
-    module, library = import_module(f"reference_impls.recommendation.{framework}"), import_module(framework)
-    tensor = library.as_tensor if framework == "torch" else library.constant
-    *_, batch = recommendation.made_up_batches(made.hyper, 120)
-    arrays = {name: tensor(array) for name, array in vars(batch).items()}
+    """Of all items after the longest histories, and the mean loss of a batch."""
+    known, library = made.known(), import_module(framework)
+    _, questions = known.questions(data["test_candidates"])
+    batch, length = next(known.batches(0))
     if framework == "torch":
-        arrays["targets"] = arrays["targets"].long()
-    loss = module.mean_loss(made.p, arrays, made.hyper, library.float32)
-    return [scores, loss.detach().numpy() if framework == "torch" else loss.numpy()]
+        made.model.eval()
+        scores = made.logits(made.items, library.as_tensor(questions[-1].windows), questions[-1].length)
+        loss = made.loss(made.items, library.as_tensor(batch), length).detach()
+    else:
+        scores = made.logits(library.constant(questions[-1].windows), questions[-1].length)
+        loss = made.loss(made.items, library.constant(batch), length, None)
+    return [scores.numpy(), loss.numpy()]
 
 
 # --- Reinforcement learning ---------------------------------------------------------------------------------------

@@ -1,19 +1,16 @@
-"""What is peculiar to recommendation: histories, questions, rankings and dropout."""
+"""What is peculiar to recommendation: histories, questions, rankings, dropout and the compiled step."""
 
 import numpy as np
 import pytest
 
-from reference_impls.recommendation.shared import (
-    Histories,
-    Hyperparameters,
-    dropout_masks,
-    ranking,
-)
+from reference_impls.recommendation.shared import NEVER, Histories, Hyperparameters, dropout_seed, rankings
 from suite import config
-from tests.reference_impls.cases import SHORT_HISTORIES
+from tests.reference_impls.cases import BY_ID, FRAMEWORKS, SHORT_HISTORIES, build
 from tests.reference_impls.material import few_histories
 
 DATA = few_histories()
+ITEMS = 120
+CASE = BY_ID["recommendation-small"]
 
 
 def hyperparameters(scale: str, **changes) -> dict:
@@ -24,66 +21,158 @@ def histories(seed: int = 1, **changes) -> Histories:
     return Histories(DATA, Hyperparameters.of(hyperparameters("small", **SHORT_HISTORIES | changes)), seed)
 
 
-def test_every_training_interaction_is_a_target_once_an_epoch():
+def on_device(framework: str, windows: np.ndarray, length: int) -> list[np.ndarray]:
+    """Inputs, targets and from where items are taken, as the frameworks make them of windows."""
+    if framework == "torch":
+        import torch
+
+        from reference_impls.recommendation import torch as module
+
+        tensor = torch.from_numpy
+    else:
+        import tensorflow
+
+        from reference_impls.recommendation import tensorflow as module
+
+        tensor = tensorflow.constant
+    items, windows = tensor(DATA["train_items"].astype(np.int64)), tensor(windows)
+    made = (
+        module.inputs_before(items, windows, length, ITEMS),
+        module.targets_of(items, windows, length),
+        module.taken_from(items, windows, ITEMS),
+    )
+    return [array.numpy() for array in made]
+
+
+def histories_of_users() -> list[list[int]]:
+    return [DATA["train_items"][DATA["train_users"] == user].tolist() for user in range(40)]
+
+
+each_framework = pytest.mark.parametrize("framework", FRAMEWORKS)
+
+
+@each_framework
+def test_every_training_interaction_is_a_target_once_an_epoch(framework):
     known = histories(global_batch_size=1)
     batches = known.batches(0)
-    seen = [item for _ in range(known.steps_per_epoch) for item in next(batches).targets.ravel().tolist() if item >= 0]
-    assert sorted(seen) == sorted(DATA["train_items"].tolist())
+    seen = [on_device(framework, *next(batches))[1] for _ in range(known.steps_per_epoch)]
+    assert sorted(np.concatenate([each[each >= 0] for each in seen])) == sorted(DATA["train_items"].tolist())
 
 
-def test_an_input_is_what_came_before_and_what_was_taken_cannot_come_again():
+@each_framework
+def test_an_input_is_what_came_before_and_what_was_taken_cannot_come_again(framework):
     known = histories()
     batches = known.batches(0)
     cut = 0
     for _ in range(3 * known.steps_per_epoch):
-        batch = next(batches)
-        for inputs, targets, taken in zip(batch.inputs, batch.targets, batch.taken, strict=True):
-            targets = targets[targets >= 0]
-            user, end = next(
-                (u, e)
-                for u, history in enumerate(known.histories)
-                for e in range(len(history), 0, -20)
-                if np.array_equal(history[max(e - 20, 0) : e], targets)
+        for inputs, targets, taken in zip(*on_device(framework, *next(batches)), strict=True):
+            targets = targets[targets >= 0].tolist()
+            history, end = next(
+                (history, end)
+                for history in histories_of_users()
+                for end in range(len(history), 0, -20)
+                if history[max(end - 20, 0) : end] == targets
             )
             begin = end - len(targets)
             cut += begin > 0
-            history = [120, *known.histories[user].tolist()]
-            assert inputs[: len(targets)].tolist() == history[begin:end]
+            assert inputs[: len(targets)].tolist() == [ITEMS, *history][begin:end]
             for position in range(len(targets)):
-                assert set(np.flatnonzero(taken <= position)) == set(history[1 : begin + position + 1])
+                assert set(np.flatnonzero(taken <= position)) == set(history[: begin + position])
+            assert set(np.flatnonzero(taken < NEVER)) == set(history[:end])
     assert cut > 10
 
 
-def test_a_question_is_the_end_of_the_history():
-    known = histories()
-    asked = {}
-    for each in known.questions(DATA["test_candidates"]):
-        assert len(each.inputs) == len(each.last) == len(each.candidates) == 4
-        for user, row, end, candidates in zip(each.users, each.inputs, each.last, each.candidates, strict=False):
-            asked[int(user)] = row[: end + 1].tolist()
-            assert (row[end + 1 :] == 120).all()
-            assert np.array_equal(candidates, DATA["test_candidates"][user])
-    assert asked == {u: [120, *history.tolist()][-20:] for u, history in enumerate(known.histories)}
+@each_framework
+def test_a_question_is_the_end_of_the_history(framework):
+    rows, questions = histories().questions(DATA["test_candidates"])
+    asked = []
+    for each in questions:
+        inputs, _, _ = on_device(framework, each.windows, each.length)
+        last = each.windows[:, 2] - each.windows[:, 1]
+        asked += [row[: end + 1].tolist() for row, end in zip(inputs, last, strict=True)]
+    assert [asked[row] for row in rows] == [[ITEMS, *history][-20:] for history in histories_of_users()]
+    assert np.array_equal(np.concatenate([each.candidates for each in questions])[rows], DATA["test_candidates"])
 
 
 def test_one_seed_gives_one_order_and_another_seed_another():
-    first = [next(histories(seed).batches(2)) for seed in (1, 1, 2)]
-    assert all(np.array_equal(a, b) for a, b in zip(vars(first[0]).values(), vars(first[1]).values(), strict=True))
-    assert not np.array_equal(first[0].keep, first[2].keep)
-    assert not np.array_equal(first[0].targets, first[2].targets)
+    first, again, other = (next(histories(seed).batches(2))[0] for seed in (1, 1, 2))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+    assert len({dropout_seed(seed, step) for seed in range(10) for step in range(10)}) == 100
 
 
-def test_dropout_drops_its_share_and_differs_from_step_to_step():
-    hyper = Hyperparameters.of(hyperparameters("small"))
-    first, second = (dropout_masks(hyper, 1, step, 50) for step in (0, 1))
-    assert set(np.unique(first)) == {0, 1}
-    assert first.mean() == pytest.approx(1 - hyper.dropout, abs=0.005)
-    assert np.mean(first != second) > 0.2
+@each_framework
+def test_dropout_drops_its_share_and_keeps_the_mean(framework):
+    if framework == "torch":
+        import torch
+
+        from reference_impls.recommendation.torch import Dropout
+
+        def dropped(seed):
+            torch.manual_seed(seed)
+            return Dropout(0.25)(torch.ones(40, 50, 63)).numpy()
+    else:
+        import tensorflow
+
+        from reference_impls.recommendation.tensorflow import dropout
+
+        def dropped(seed):
+            return dropout(tensorflow.ones((40, 50, 63)), 0.25, tensorflow.constant([seed, 0]), 1).numpy()
+
+    first, again, other = dropped(1), dropped(1), dropped(2)
+    assert set(np.unique(first)) == {np.float32(0), np.float32(1 / 0.75)}
+    assert first.mean() == pytest.approx(1, abs=0.01)
+    assert np.array_equal(first, again)
+    assert np.mean(first != other) > 0.3
 
 
-def test_a_ranking_holds_the_best_ten_and_all_that_tie():
-    scores = np.float32([5, 5, 9, *[1] * 12, np.nan, 7, 6, 4, 3, 2, 8])
-    assert ranking(scores, range(50, 72)) == [
-        [52], [71], [66], [67], [50, 51], [68], [69], [70], list(range(53, 65))
+@pytest.mark.slow
+@each_framework
+def test_goes_on_with_dropout_as_if_never_stopped(framework):
+    made = build(CASE, framework, dropout=0.25)
+    made.train_until(40)
+    state = made.state_dict()
+    loss = made.train_until(80).loss
+    whole = made.state_dict()
+    made.load_state_dict(state)
+    assert made.train_until(80).loss == loss
+    assert all(np.array_equal(array, whole[name]) for name, array in made.state_dict().items())
+    without = build(CASE, framework)
+    without.load_state_dict(state)
+    assert without.train_until(80).loss != pytest.approx(loss, abs=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_forward_and_loss_are_one_graph(precision):
+    import torch
+
+    made = build(CASE, "torch", precision)
+    known = made.known()
+    compiled = torch.compile(made.loss, backend="aot_eager", fullgraph=True, dynamic=False)
+    windows, length = next(known.batches(0))
+    windows = torch.from_numpy(windows)
+    expected = made.loss(made.items, windows, length)
+    assert compiled(made.items, windows, length).item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_rankings_hold_the_best_ten_and_all_that_tie():
+    scores = np.float32([9, 8, 7, 6, 5, 5, 4, 3, 2, *[1] * 12, -np.inf])
+    plain = np.float32(range(22, 0, -1))
+    candidates = np.array([range(50, 72), range(22), range(22)])
+    assert rankings(np.stack([scores, plain, np.full(22, -np.inf, np.float32)]), candidates) == [
+        [[50], [51], [52], [53], [54, 55], [56], [57], [58], list(range(59, 71))],
+        [[item] for item in range(10)],
+        [list(range(22))],
     ]  # fmt: skip
-    assert ranking(np.full(30, np.nan), range(30)) == [list(range(30))]
+
+
+@pytest.mark.slow
+@each_framework
+def test_what_is_not_a_number_is_ranked_last(framework):
+    made = build(CASE, framework)
+    state = made.state_dict()
+    state["item_bias"][5] = np.nan
+    made.load_state_dict(state)
+    for user, groups in enumerate(made.predict({"test_candidates": np.tile(np.arange(11), (40, 1))})):
+        assert [item for group in groups for item in group if item == 5] == [], user
