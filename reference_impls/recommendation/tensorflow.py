@@ -33,7 +33,7 @@ def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor | None, site: int) -> tf.
     """`x` with some elements 0 and the others larger, a function of `seed` [2] and `site`; None: as it is."""
     if seed is None or rate == 0:
         return x
-    return tf.nn.experimental.stateless_dropout(x, rate, seed + tf.constant([0, site]), rng_alg="philox")
+    return tf.nn.experimental.stateless_dropout(x, rate, seed + tf.constant([0, site]), rng_alg="threefry")
 
 
 class Block(keras.layers.Layer):

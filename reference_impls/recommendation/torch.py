@@ -98,6 +98,29 @@ class SASRec(nn.Module):
         return F.linear(self.norm(x), self.item_embedding.weight[:-1], self.item_bias)
 
 
+class CrossEntropy(torch.autograd.Function):
+    """F.cross_entropy with ignore_index=-1, which makes and fills two more arrays of the logits' size.
+
+    For [1600, 1682] on one core (AMD Zen 5) this saves 3 ms of a step of 16.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """The mean over the targets [N] that are not -1, of `logits` [N, items]."""
+        probabilities, known = logits.softmax(1), targets >= 0
+        weights, places = known / known.sum(), targets.clamp(min=0)[:, None]
+        ctx.save_for_backward(probabilities, weights, places)
+        found = probabilities.gather(1, places)[:, 0].clamp(min=torch.finfo(torch.float32).tiny)
+        return -(found.log() * weights).sum()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        """Of the logits."""
+        probabilities, weights, places = ctx.saved_tensors
+        probabilities.scatter_add_(1, places, probabilities.new_full(places.shape, -1.0))
+        return probabilities.mul_((gradient * weights)[:, None]), None
+
+
 def inputs_before(items: torch.Tensor, windows: torch.Tensor, length: int, start: int) -> torch.Tensor:
     """What was taken before each target of the windows [B, 3], [B, L]; `start` before the first of a history."""
     first, begin, _ = windows[:, :, None].unbind(1)
@@ -196,7 +219,8 @@ class TorchRecommender:
         with torch.no_grad():
             logits.clamp_(max=limit - 1e9 * torch.arange(length, device=self.device)[:, None])
         targets = targets_of(items, windows, length)
-        return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1)
+        loss: torch.Tensor = CrossEntropy.apply(logits.flatten(0, 1), targets.flatten())  # type: ignore[no-untyped-call]
+        return loss
 
     @torch.no_grad()
     def _logits(self, items: torch.Tensor, windows: torch.Tensor, length: int) -> torch.Tensor:

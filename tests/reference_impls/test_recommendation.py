@@ -117,7 +117,11 @@ def test_dropout_drops_its_share_and_keeps_the_mean(framework):
         from reference_impls.recommendation.tensorflow import dropout
 
         def dropped(seed):
-            return dropout(tensorflow.ones((40, 50, 63)), 0.25, tensorflow.constant([seed, 0]), 1).numpy()
+            return compiled(tensorflow.constant([seed, 0])).numpy()
+
+        compiled = tensorflow.function(
+            lambda seed: dropout(tensorflow.ones((40, 50, 63)), 0.25, seed, 1), jit_compile=True
+        )
 
     first, again, other = dropped(1), dropped(1), dropped(2)
     assert set(np.unique(first)) == {np.float32(0), np.float32(1 / 0.75)}
@@ -152,8 +156,33 @@ def test_forward_and_loss_are_one_graph(precision):
     compiled = torch.compile(made.loss, backend="aot_eager", fullgraph=True, dynamic=False)
     windows, length = next(known.batches(0))
     windows = torch.from_numpy(windows)
-    expected = made.loss(made.items, windows, length)
-    assert compiled(made.items, windows, length).item() == pytest.approx(expected.item(), rel=1e-5)
+    gradients, losses = [], []
+    for function in (made.loss, compiled):
+        made.optimizer.zero_grad()
+        loss = function(made.items, windows, length)
+        loss.backward()
+        losses.append(loss.item())
+        gradients.append([p.grad.numpy() for p in made.model.parameters()])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    for one, other in zip(*gradients, strict=True):
+        assert np.abs(one - other).max() <= (1e-5 if precision == "fp32" else 1e-2) * np.abs(one).max()
+
+
+@pytest.mark.parametrize("known", [1, 0.5])
+def test_the_loss_is_cross_entropy(known):
+    import torch
+
+    from reference_impls.recommendation.torch import CrossEntropy
+
+    torch.manual_seed(0)
+    targets = torch.where(torch.rand(50) < known, torch.randint(0, 9, (50,)), -1)
+    ours, theirs = (torch.arange(450.0).view(50, 9).sin().requires_grad_() for _ in range(2))
+    loss = CrossEntropy.apply(ours, targets)
+    expected = torch.nn.functional.cross_entropy(theirs, targets, ignore_index=-1)
+    (3 * loss).backward()
+    (3 * expected).backward()
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
+    torch.testing.assert_close(ours.grad, theirs.grad)
 
 
 def test_rankings_hold_the_best_ten_and_all_that_tie():
