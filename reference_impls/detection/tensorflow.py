@@ -58,7 +58,7 @@ class TensorFlowDetector:
             self.optimizer.exclude_from_weight_decay([v for v in self.model.trainable_variables if len(v.shape) != 4])
             self.optimizer.build(self.model.trainable_variables)
             self.scaler = GradScaler(device.precision == "fp16")
-        jit = device.kind == "gpu"  # on a CPU it takes longer
+        jit = device.kind == "gpu"
         self.graph_step = tf.function(self._graph_step, jit_compile=jit)
         self.detect = tf.function(self._detect, jit_compile=jit)
         self.arrays: Arrays | None = None

@@ -101,7 +101,7 @@ class SASRec(nn.Module):
 class CrossEntropy(torch.autograd.Function):
     """F.cross_entropy with ignore_index=-1, which makes and fills two more arrays of the logits' size.
 
-    For [1600, 1682] on one core (AMD Zen 5) this saves 3 ms of a step of 16.
+    On one core (AMD Zen 5) a step of `small`'s size takes 0.94 of its time without them.
     """
 
     @staticmethod
