@@ -148,10 +148,15 @@ WATCHED = {"torch": on_meta, "tensorflow": in_graphs}
 
 @dataclass(frozen=True)
 class Row:
-    """A benchmark's figures in a framework, each a mean over the steps."""
+    """A benchmark's figures in a framework, each a mean over the optimizer's steps.
+
+    `updates` is how many of these are taken with one batch. Where they are several the network made the batch by
+    acting, for which the host reads its weights once.
+    """
 
     task: str
     framework: str
+    updates: int
     operators: float
     bytes: float
     waits: float
@@ -160,7 +165,7 @@ class Row:
     @property
     def keeps_waiting(self) -> bool:
         """Whether the device waits for the host, or the host for it."""
-        return self.bytes > MOST_BYTES or self.waits > 0
+        return self.bytes > MOST_BYTES or self.waits * self.updates > (self.updates > 1)
 
 
 def measure(task: str, scale: str, framework: str, steps: int) -> Row:
@@ -177,8 +182,10 @@ def measure(task: str, scale: str, framework: str, steps: int) -> Row:
         made.train_until((1 + steps) * size)
     waits = sorted(counted.waits)
     waits.remove("read by the host")  # the loss, when the harness asks
-    figures = (counted.operators / steps, counted.bytes / steps, len(waits) / steps)
-    return Row(task, framework, *figures, tuple(sorted(set(waits))))
+    hyper = benchmark.hyperparameters
+    updates = hyper.get("update_epochs", 1) * (size // hyper.get("minibatch_size", size))
+    figures = (each / steps / updates for each in (counted.operators, counted.bytes, len(waits)))
+    return Row(task, framework, updates, *figures, tuple(sorted(set(waits))))
 
 
 def main(argv: list[str]) -> int:
@@ -200,7 +207,7 @@ def main(argv: list[str]) -> int:
                 continue
             rows.append(row)
             if not args.json:
-                figures = f"{row.operators:8.0f} operators {row.bytes:10.0f} bytes {row.waits:7.1f} waits"
+                figures = f"{row.operators:8.0f} operators {row.bytes:10.0f} bytes {row.waits:7.2f} waits"
                 print(f"{task:24} {framework:10} {figures} {', '.join(row.waited)}", flush=True)
     if args.json:
         print(json.dumps([asdict(row) for row in rows], indent=2))

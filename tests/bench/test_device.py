@@ -1,0 +1,30 @@
+"""No accelerator waits for the host: `python -m tests.bench.device` finds nothing in any benchmark."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from suite import config
+from tests.bench.device import MOST_BYTES, WATCHED
+
+TASKS = config.names("task")
+
+
+@pytest.fixture(scope="module")
+def figures():
+    """Of every mini; a process of its own, since TensorFlow divides a CPU only before it uses it."""
+    command = [sys.executable, "-m", "tests.bench.device", "--json", "--scale", "mini", "--steps", "3"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return {(row["task"], row["framework"]): row for row in json.loads(done.stdout)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("framework", WATCHED)
+@pytest.mark.parametrize("task", TASKS)
+def test_a_step_sends_little_and_waits_for_nothing(figures, task, framework):
+    row = figures[task, framework]
+    assert row["operators"] > 0
+    assert 0 <= row["bytes"] <= MOST_BYTES
+    assert row["waits"] <= (1 / row["updates"] if row["updates"] > 1 else 0), row["waited"]
