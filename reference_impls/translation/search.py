@@ -1,84 +1,87 @@
-"""Beam search in numpy around a framework's one-token step, so that both frameworks search alike."""
+"""What both frameworks' searches share: which sentences are translated together, and their way back to text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 import sentencepiece
 
-from reference_impls.translation.shared import Hyperparameters, padded, sentences
-from tasks.translation import BEGIN, END
+from reference_impls.translation.shared import CHECKED, TOGETHER, bucket, lengths, padded
 
-SENTENCES = 125  # searched together, alike in length
+STRIDE = 8  # the longest translation is a multiple of it
 
 
-class Step(Protocol):
-    """Reads one more subword in each row of a decoder's cache."""
+def longest(source_length: int) -> int:
+    """The most subwords of a translation: twice the source's and ten, to a multiple of STRIDE."""
+    return -(-(2 * source_length + 10) // STRIDE) * STRIDE
 
-    def __call__(self, subwords: np.ndarray, parents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Log probabilities of the K = `beam_size` + 1 likeliest next subwords, best first, and these; each [rows, K].
 
-        Row i continues the row `parents[i]` of the step before with `subwords[i]`.
-        """
+def questions(source: np.ndarray, kind: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The sentences of `source`, those of like length together: their numbers [B], and they int32 [B, S].
+
+    On a GPU the last few are filled up to a batch with the last of them.
+    """
+    rows = padded(source)
+    by_length = np.argsort(lengths(rows), kind="stable")
+    for first in range(0, len(rows), TOGETHER[kind]):
+        chosen = by_length[first : first + TOGETHER[kind]]
+        missing = TOGETHER[kind] - len(chosen) if kind == "gpu" else 0
+        batch = rows[np.pad(chosen, (0, missing), mode="edge")]
+        yield chosen, np.ascontiguousarray(batch[:, : bucket(int(lengths(batch).max()), kind)])
+
+
+class Search(Protocol):
+    """The search for the translations of a batch, on the device."""
+
+    def advance(self) -> None:
+        """Lengthen all hypotheses by CHECKED subwords."""
+        ...
+
+    def done(self) -> np.ndarray:
+        """Which of the sentences are done, bool [B]; waits for the device."""
+        ...
+
+    def results(self) -> tuple[np.ndarray, np.ndarray]:
+        """The translations so far [B, L], and how long they are [B]."""
+        ...
+
+    def keep(self, sentences: np.ndarray) -> None:
+        """Go on with these sentences alone, int64 [b]."""
         ...
 
 
-Source = TypeVar("Source", bound=Any)  # sentences int32 [B, S], as a framework has them
-Begin = Callable[[Source], Step]  # each sentence has `beam_size` rows, neighbours
+def translations(search: Search, batch: int, source_length: int, kind: str) -> list[list[int]]:
+    """The subwords of the best translation of each of `batch` sentences of `source_length`, without END.
 
-
-def questions(source: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The sentences of `source`, those of like length together: their numbers [B], and they int32 [B, S]."""
-    rows = sentences(source)
-    by_length = np.argsort([len(row) for row in rows], kind="stable")
-    for first in range(0, len(rows), SENTENCES):
-        chosen = by_length[first : first + SENTENCES]
-        yield chosen, padded([rows[i] for i in chosen])
+    On a CPU sentences that are done are dropped on the way; on a GPU, which would wait for other shapes, they are not.
+    """
+    found: list[list[int]] = [[] for _ in range(batch)]
+    numbers, most = np.arange(batch), longest(source_length)
+    for length in range(CHECKED[kind], most + 1, CHECKED[kind]):
+        search.advance()
+        done = search.done() | (length == most)
+        if done.all() or (kind == "cpu" and done.mean() > 0.2):
+            rows, counts = search.results()
+            for i in np.flatnonzero(done):
+                found[numbers[i]] = rows[i, : counts[i]].tolist()
+            if done.all():
+                break
+            search.keep(np.flatnonzero(~done))
+            numbers = numbers[~done]
+    return found
 
 
 def translate(
-    begin: Begin[Source], asked: Sequence[tuple[np.ndarray, Source]], subword_model: np.ndarray, hyper: Hyperparameters
+    begin: Callable[[Any], Search], asked: Sequence[tuple[np.ndarray, Any]], subword_model: np.ndarray, kind: str
 ) -> list[str]:
     """The translation of each sentence of `questions`, as text."""
     subwords = sentencepiece.SentencePieceProcessor(model_proto=subword_model.tobytes())
-    translations = [""] * sum(len(chosen) for chosen, _ in asked)
-    for chosen, batch in asked:
-        for i, found in zip(chosen, search(begin(batch), len(chosen), batch.shape[1], hyper), strict=True):
-            translations[i] = subwords.decode(found)
-    return translations
-
-
-def search(step: Step, batch: int, source_length: int, hyper: Hyperparameters) -> list[list[int]]:
-    """The best translation found for each of `batch` sentences, without END.
-
-    A hypothesis is scored by log probability / length ** `length_penalty`, END counted. A sentence is done when the
-    best finished hypothesis scores no less than its live ones do, or at twice the source's length + 10.
-    """
-    beam = hyper.beam_size
-    live = np.where(np.arange(beam) == 0, 0.0, -1e9) + np.zeros((batch, 1))  # at first all rows are one
-    history = np.full((batch, beam, 1), BEGIN)
-    parents = np.tile(np.arange(beam), (batch, 1))
-    rows = np.arange(batch)[:, None] * beam
-    best, done = np.full(batch, -np.inf), np.zeros(batch, bool)
-    found: list[list[int]] = [[] for _ in range(batch)]
-    for length in range(1, 2 * source_length + 11):
-        scores, subwords = step(history[:, :, -1].ravel(), (rows + parents).ravel())
-        totals = (live[:, :, None] + scores.reshape(batch, beam, -1)).reshape(batch, -1)
-        subwords = subwords.reshape(batch, -1)
-        ended = np.where(subwords == END, totals, -np.inf)
-        finished = ended.max(1) / length**hyper.length_penalty
-        for i in np.flatnonzero(~done & (finished > best)):
-            best[i], found[i] = finished[i], history[i, ended[i].argmax() // (beam + 1), 1:].tolist()
-        chosen = np.argsort(np.where(subwords == END, np.inf, -totals), 1, kind="stable")[:, :beam]
-        live = np.take_along_axis(totals, chosen, 1)
-        done |= best >= live[:, 0] / length**hyper.length_penalty
-        if done.all():
-            break
-        parents = chosen // (beam + 1)
-        history = np.take_along_axis(history, parents[:, :, None], 1)
-        history = np.concatenate([history, np.take_along_axis(subwords, chosen, 1)[:, :, None]], 2)
-    for i in np.flatnonzero(best == -np.inf):
-        found[i] = history[i, 0, 1:].tolist()
-    return found
+    texts = [""] * sum(len(chosen) for chosen, _ in asked)
+    for chosen, source in asked:
+        batch, length = source.shape
+        found = translations(begin(source), batch, length, kind)
+        for i, text in zip(chosen, subwords.decode(found), strict=False):
+            texts[i] = text
+    return texts

@@ -1,4 +1,4 @@
-"""What both frameworks share: initial parameters, batches, dropout masks and the schedule, in numpy.
+"""What both frameworks share: initial parameters, batches, seeds of dropout and the schedule, in numpy.
 
 Everything is a function of the seed and of the step, so a checkpoint needs no random state.
 """
@@ -11,12 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from reference_impls.recipe import Recipe
-from tasks.translation import BEGIN, END, PAD
+from tasks.translation import END, PAD
 
-FP16_LOSS_SCALE = 1024.0
 _INIT_STREAM, _DROPOUT_STREAM = 1_000_001, 1_000_002  # random streams apart from those of the epochs
 POSITIONS = 512  # the longest sequence that is embedded
-_ROUND = 2  # lengths of batches are multiples of this, for fewer shapes
+MASKED = -1e4  # added to the logits of positions that attention must not see; within fp16's range
+CHECKED = {"cpu": 4, "gpu": 8}  # after so many subwords the search asks the device which sentences are done
+TOGETHER = {"cpu": 125, "gpu": 250}  # sentences translated together, alike in length
+BUCKETS = (8, 16, 24, 32, 48, 64)  # lengths of batches on a GPU, compiled beforehand; above, multiples of the last
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def vocabulary(data: Mapping[str, np.ndarray]) -> int:
 
 
 def initial_parameters(hyper: Hyperparameters, subwords: int, seed: int) -> dict[str, np.ndarray]:
-    """Parameters float32 by name; matrices are [out, in], those of one input stacked as [n, out, in].
+    """Parameters float32 by name; matrices are [out, in].
 
     Matrices are uniform with deviation 1 / sqrt(in), embeddings normal with deviation 1 / sqrt(d_model), the gains one.
     """
@@ -65,24 +67,22 @@ def initial_parameters(hyper: Hyperparameters, subwords: int, seed: int) -> dict
     d, f = hyper.d_model, hyper.d_ff
     shapes: dict[str, tuple[int, ...]] = {}
     for stack, layers in (("encoder", hyper.encoder_layers), ("decoder", hyper.decoder_layers)):
+        sublayers = ("self_attn",) if stack == "encoder" else ("self_attn", "cross_attn")
         for i in range(layers):
-            name = f"{stack}{i}"
-            shapes |= {f"{name}_self_gain": (d,), f"{name}_self_qkv": (3, d, d), f"{name}_self_out": (d, d)}
-            if stack == "decoder":
-                shapes |= {f"{name}_cross_gain": (d,), f"{name}_cross_q": (d, d)}
-                shapes |= {f"{name}_cross_kv": (2, d, d), f"{name}_cross_out": (d, d)}
-            shapes |= {f"{name}_feed_gain": (d,), f"{name}_feed_in": (f, d), f"{name}_feed_out": (d, f)}
-        shapes[f"{stack}_gain"] = (d,)
-    parameters: dict[str, np.ndarray] = {"embedding": random.normal(0, d**-0.5, (subwords, d))}
+            shapes |= {f"{stack}.{i}.{sub}.{part}": (d, d) for sub in sublayers for part in ("q", "k", "v", "out")}
+            shapes |= {f"{stack}.{i}.linear1": (f, d), f"{stack}.{i}.linear2": (d, f)}
+            shapes |= {f"{stack}.{i}.norm{j}": (d,) for j in range(1, len(sublayers) + 2)}
+        shapes[f"{stack}_norm"] = (d,)
+    parameters: dict[str, np.ndarray] = {"embedding.weight": random.normal(0, d**-0.5, (subwords, d))}
     for name, shape in shapes.items():
         bound = (3 / shape[-1]) ** 0.5
-        parameters[name] = np.ones(shape) if name.endswith("_gain") else random.uniform(-bound, bound, shape)
+        parameters[f"{name}.weight"] = np.ones(shape) if len(shape) == 1 else random.uniform(-bound, bound, shape)
     return {name: value.astype(np.float32) for name, value in parameters.items()}
 
 
 def is_matrix(name: str) -> bool:
     """Whether a parameter is trained with Muon; embeddings and gains are trained with Adam."""
-    return name != "embedding" and not name.endswith("_gain")
+    return "norm" not in name and not name.startswith("embedding")
 
 
 def positions(length: int, width: int) -> np.ndarray:
@@ -92,47 +92,40 @@ def positions(length: int, width: int) -> np.ndarray:
     return np.concatenate([np.sin(angles), np.cos(angles)], 1).astype(np.float32)
 
 
-def sentences(subwords: np.ndarray) -> list[np.ndarray]:
-    """The sentences of an array that holds one after the other, each ended by END."""
-    subwords = np.array(subwords)
-    return np.split(subwords, np.flatnonzero(subwords == END) + 1)[:-1]
-
-
-def padded(rows: list[np.ndarray]) -> np.ndarray:
-    """Sentences as int32 [B, L], filled up with PAD to a multiple of _ROUND."""
-    length = -(-max(map(len, rows)) // _ROUND) * _ROUND
-    filled = np.full((len(rows), length), PAD, np.int32)
-    for row, values in zip(filled, rows, strict=True):
-        row[: len(values)] = values
+def padded(subwords: np.ndarray) -> np.ndarray:
+    """Sentences that stand one after the other, each ended by END, as int32 [N, L], filled up with PAD."""
+    ends = np.flatnonzero(subwords == END) + 1
+    lengths = np.diff(ends, prepend=0)
+    filled = np.full((len(lengths), -(-max(lengths) // BUCKETS[-1]) * BUCKETS[-1]), PAD, np.int32)
+    filled[np.arange(filled.shape[1]) < lengths[:, None]] = subwords
     return filled
+
+
+def lengths(rows: np.ndarray) -> np.ndarray:
+    """How many subwords each of `rows` [N, L] has, END counted."""
+    counts: np.ndarray = (rows != PAD).sum(1)
+    return counts
+
+
+def bucket(length: int, kind: str) -> int:
+    """The length to which a batch is padded on a device of this kind: on a CPU few wasted subwords, else few shapes."""
+    if kind == "cpu":
+        return -(-length // 2) * 2
+    return next((fitting for fitting in BUCKETS if fitting >= length), -(-length // BUCKETS[-1]) * BUCKETS[-1])
+
+
+def dropout_seed(seed: int, step: int) -> int:
+    """Of the dropout of a step, for either framework: 63 bits."""
+    return int(np.random.SeedSequence([seed, _DROPOUT_STREAM, step]).generate_state(1, np.uint64)[0] >> 1)
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Subwords int32: `source` [B, S]; `inputs` [B, T], which begin with BEGIN; `labels` [B, T], which end with END.
+    """Which pairs, int64 [B], and the lengths to which they are padded."""
 
-    `noise` is the source of the dropout masks: uint8 [sites, B, S, d_model] of the encoder, [sites, B, T, d_model] of
-    the decoder. A value is dropped where it is less than 256 * dropout.
-    """
-
-    source: np.ndarray
-    inputs: np.ndarray
-    labels: np.ndarray
-    noise: tuple[np.ndarray, np.ndarray]
-
-
-def make_batch(hyper: Hyperparameters, rows: list[np.ndarray], targets: list[np.ndarray], seed: list[int]) -> Batch:
-    """A batch of these sentences, its dropout drawn from `seed`."""
-    source, labels = padded(rows), padded(targets)
-    inputs = np.concatenate([np.full((len(rows), 1), BEGIN, np.int32), labels[:, :-1]], 1)
-    random = np.random.SFC64(seed)
-
-    def noise(sites: int, length: int) -> np.ndarray:
-        words = random.random_raw(sites * len(rows) * length * hyper.d_model // 8)
-        return words.view(np.uint8).reshape(sites, len(rows), length, hyper.d_model)
-
-    encoder, decoder = 1 + 2 * hyper.encoder_layers, 1 + 3 * hyper.decoder_layers
-    return Batch(source, inputs, labels, (noise(encoder, source.shape[1]), noise(decoder, labels.shape[1])))
+    rows: np.ndarray
+    source_length: int
+    target_length: int
 
 
 class Batches:
@@ -141,10 +134,10 @@ class Batches:
     In each epoch another random few, less than a batch, are left out.
     """
 
-    def __init__(self, source: np.ndarray, target: np.ndarray, hyper: Hyperparameters, seed: int) -> None:
-        self.source, self.target, self.hyper, self.seed = sentences(source), sentences(target), hyper, seed
-        self.lengths = [np.array([len(row) for row in side]) for side in (self.source, self.target)]
-        self.steps_per_epoch = len(self.source) // hyper.global_batch_size
+    def __init__(self, source: np.ndarray, target: np.ndarray, hyper: Hyperparameters, seed: int, kind: str) -> None:
+        """`source` and `target` are `padded`; batches are for a device of this `kind`."""
+        self.lengths, self.hyper, self.seed, self.kind = (lengths(source), lengths(target)), hyper, seed, kind
+        self.steps_per_epoch = len(source) // hyper.global_batch_size
 
     def iterate(self, step: int) -> Iterator[Batch]:
         """Batches without end, from `step` on."""
@@ -152,10 +145,12 @@ class Batches:
         while True:
             epoch, within = divmod(step, self.steps_per_epoch)
             random = np.random.default_rng([self.seed, epoch])
-            chosen = random.permutation(len(self.source))[: self.steps_per_epoch * size]
+            chosen = random.permutation(len(self.lengths[0]))[: self.steps_per_epoch * size]
             source, target = (lengths[chosen] for lengths in self.lengths)
             by_length = chosen[np.lexsort((source, np.maximum(source, target)))].reshape(-1, size)
             for rows in by_length[random.permutation(self.steps_per_epoch)[within:]]:
-                source_rows, target_rows = ([side[i] for i in rows] for side in (self.source, self.target))
-                yield make_batch(self.hyper, source_rows, target_rows, [self.seed, _DROPOUT_STREAM, step])
+                source_length, target_length = (bucket(int(lengths[rows].max()), self.kind) for lengths in self.lengths)
+                if self.kind == "gpu":
+                    source_length = target_length = max(source_length, target_length)
+                yield Batch(rows, source_length, target_length)
                 step += 1

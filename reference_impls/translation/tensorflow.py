@@ -1,4 +1,4 @@
-"""Translation in TensorFlow: optimizer, implementation. The network is in `tensorflow_network.py`."""
+"""Translation in TensorFlow: training and search; the network is in `tensorflow_network.py`."""
 
 from __future__ import annotations
 
@@ -8,119 +8,79 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from reference_impls import tensorflow_shared
 from reference_impls.kept import Kept
 from reference_impls.memory import keep_freed_memory
-from reference_impls.precision import loss_scale
-from reference_impls.tensorflow_shared import DTYPES, device_name, unscaled
-from reference_impls.translation.search import Step, questions, translate
+from reference_impls.tensorflow_optimizers import AdamW, GradScaler, Muon
+from reference_impls.tensorflow_shared import DTYPES, device_name, policy, torch_name
+from reference_impls.translation import tensorflow_search
+from reference_impls.translation.search import longest, questions, translate
 from reference_impls.translation.shared import (
-    FP16_LOSS_SCALE,
-    POSITIONS,
+    BUCKETS,
+    CHECKED,
+    TOGETHER,
     Batch,
     Batches,
     Hyperparameters,
+    dropout_seed,
     initial_parameters,
     is_matrix,
-    make_batch,
-    positions,
+    padded,
     vocabulary,
 )
-from reference_impls.translation.tensorflow_network import Cache, Dropout, Memory, Parameters, decode, encode
+from reference_impls.translation.tensorflow_network import Memory, Transformer
+from reference_impls.translation.tensorflow_search import Beams
 from suite.harness.implementation import Device, TrainStats
-from tasks.translation import PAD
+from tasks.translation import BEGIN, PAD
 
 ACCELERATORS = 1
-
-
-def orthogonalise(matrices: Parameters, steps: int, dtype: tf.DType) -> Parameters:
-    """The nearest semi-orthogonal matrices, roughly, by Newton-Schulz iteration (Jordan et al. 2024, Muon).
-
-    Each is [..., out, in]; those of like shape, or like when transposed, are iterated together.
-    """
-    wide = {name: tf.reshape(m, (-1, *m.shape[-2:])) for name, m in matrices.items()}
-    wide = {n: tf.linalg.matrix_transpose(m) if m.shape[1] > m.shape[2] else m for n, m in wide.items()}
-    result: Parameters = {}
-    for shape in {tuple(m.shape[1:]): None for m in wide.values()}:
-        names = [name for name, m in wide.items() if tuple(m.shape[1:]) == shape]
-        x = tf.concat([wide[name] for name in names], 0)
-        x = tf.cast(x / (tf.norm(x, axis=(1, 2), keepdims=True) + 1e-7), dtype)
-        for _ in range(steps):
-            gram = tf.matmul(x, x, transpose_b=True)
-            x = 3.4445 * x + tf.matmul(-4.7750 * gram + 2.0315 * tf.matmul(gram, gram), x)
-        for name, part in zip(
-            names, tf.split(tf.cast(x, tf.float32), [len(wide[name]) for name in names]), strict=True
-        ):
-            tall = matrices[name].shape[-2] > matrices[name].shape[-1]
-            result[name] = tf.reshape(tf.linalg.matrix_transpose(part) if tall else part, matrices[name].shape)
-    return result
-
-
-def update(
-    p: Parameters,
-    moments: Parameters,
-    gradients: Parameters,
-    hyper: Hyperparameters,
-    step: tf.Tensor,
-    factor: tf.Tensor,
-    dtype: tf.DType,
-) -> None:
-    """One step of Muon with Nesterov momentum and decoupled decay for matrices, of Adam for embeddings and gains."""
-    directions: Parameters = {}
-    for name, parameter in p.items():
-        gradient, first = gradients[name], moments[f"first/{name}"]
-        if is_matrix(name):
-            first.assign_add((1 - hyper.muon_momentum) * (gradient - first))
-            directions[name] = gradient + hyper.muon_momentum * (first - gradient)
-            continue
-        second = moments[f"second/{name}"]
-        first.assign_add((1 - hyper.opt_adam_beta_1) * (gradient - first))
-        second.assign_add((1 - hyper.opt_adam_beta_2) * (tf.square(gradient) - second))
-        corrected = tf.sqrt(second / (1 - hyper.opt_adam_beta_2 ** (step + 1))) + 1e-9
-        rate = hyper.opt_base_learning_rate * factor / (1 - hyper.opt_adam_beta_1 ** (step + 1))
-        parameter.assign_sub(rate * first / corrected)
-    rate = hyper.muon_learning_rate * factor
-    for name, direction in orthogonalise(directions, hyper.muon_steps, dtype).items():
-        rows, columns = direction.shape[-2:]
-        decayed = p[name] * (1 - rate * hyper.opt_weight_decay)
-        p[name].assign(decayed - rate * max(1, rows / columns) ** 0.5 * direction)
 
 
 class TensorFlowTranslator:
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
-        self.hyper, self.data, self.seed = hyper, data, seed
-        self.device = device_name(device)
-        self.dtype, self.scale = DTYPES[device.precision], loss_scale(device.precision, FP16_LOSS_SCALE)
-        self.batches: Iterator[Batch] | None = None
-        self.questions = Kept(self.made_questions)
-        self.steps_per_epoch = 0
-        initial = initial_parameters(hyper, vocabulary(data), seed)
+        self.hyper, self.data, self.seed, self.kind = hyper, data, seed, device.kind
+        self.device, self.dtype = device_name(device), DTYPES[device.precision]
         with tf.device(self.device):
-            self.positions = tf.constant(positions(POSITIONS, hyper.d_model))
-            self.p = {name: tf.Variable(value, name=name) for name, value in initial.items()}
-            self.moments = {
-                moment: tf.Variable(tf.zeros_like(value), name=moment)
-                for name, value in self.p.items()
-                for moment in ((f"first/{name}",) if is_matrix(name) else (f"first/{name}", f"second/{name}"))
-            }
-        pairs, scalar = tf.TensorSpec((None, None), tf.int32), tf.TensorSpec((), tf.float32)
-        noise = tuple(
-            tf.TensorSpec((1 + sublayers, None, None, hyper.d_model), tf.uint8)
-            for sublayers in (2 * hyper.encoder_layers, 3 * hyper.decoder_layers)
-        )
-        cached = [[tf.TensorSpec((None, None, hyper.d_model), self.dtype)] * 2] * hyper.decoder_layers
-        vector, mask = tf.TensorSpec((None,), tf.int32), tf.TensorSpec((None, 1, 1, None), self.dtype)
-        self.graph_step = tf.function(self._graph_step, (pairs, pairs, pairs, noise, scalar, scalar))
+            self.model = Transformer(hyper, vocabulary(data), policy(device))
+            self.model.build((None, None))
+            trained = self.model.trainable_variables
+            self.matrices = [v for v in trained if is_matrix(torch_name(v.path))]
+            self.others = [v for v in trained if not is_matrix(torch_name(v.path))]
+            self.muon = Muon(
+                self.matrices, hyper.muon_momentum, hyper.muon_steps, self.dtype, weight_decay=hyper.opt_weight_decay
+            )
+            self.adam = AdamW(
+                hyper.opt_base_learning_rate, weight_decay=0.0, beta_1=hyper.opt_adam_beta_1,
+                beta_2=hyper.opt_adam_beta_2, epsilon=1e-9,
+            )  # fmt: skip
+            self.adam.build(self.others)
+            self.scaler = GradScaler(device.precision == "fp16")
+        self.optimizers = (self.muon, self.adam)
+        self.questions = Kept(self.made_questions)
+        self.batches: Iterator[Batch] | None = None
+        self.source, self.target = tf.zeros((0, 0), tf.int32), tf.zeros((0, 0), tf.int32)
+        self.steps_per_epoch = 0
+        compiled = device.kind == "gpu"
+        pairs, scalar = tf.TensorSpec((None, None), tf.int32), tf.TensorSpec((), tf.int32)
+        drawn = tf.TensorSpec((None,), tf.int64), scalar, scalar, tf.TensorSpec((), tf.int64), tf.TensorSpec(())
+        # On a GPU what is compiled begins after the choice of rows, for the number of all rows is not known beforehand.
+        self.update = tf.function(self._update, jit_compile=True) if compiled else self._update
+        self.graph_step = self._graph_step if compiled else tf.function(self._graph_step, (pairs, pairs, *drawn))
         self.graph_logits = tf.function(self._graph_logits, (pairs, pairs))
-        self.graph_begin = tf.function(self._graph_begin, (pairs,))
-        self.graph_next = tf.function(self._graph_next, ((cached, mask), cached, vector, vector))
-        self.load_state_dict({**initial, "step": np.array(0)})
+        self.graph_encode = tf.function(self._graph_encode, (pairs,))
+        search = None if compiled else tensorflow_search.signature(hyper, self.dtype)  # a GPU's has fixed shapes
+        self.graph_advance = tf.function(self._graph_advance, search, jit_compile=compiled)
+        self.load_state_dict({**initial_parameters(hyper, vocabulary(data), seed), "step": np.array(0)})
 
     def train_until(self, samples: int) -> TrainStats:
         """Take whole steps until `samples` sentence pairs have been seen."""
         if self.batches is None:
-            data = Batches(self.data["train_source"], self.data["train_target"], self.hyper, self.seed)
+            source, target = (padded(self.data[name]) for name in ("train_source", "train_target"))
+            if not self.steps_per_epoch:
+                self.keep(source, target)
+            data = Batches(source, target, self.hyper, self.seed, self.kind)
             self.steps_per_epoch = data.steps_per_epoch
             self.batches = data.iterate(self.step)
         size = self.hyper.global_batch_size
@@ -130,103 +90,91 @@ class TensorFlowTranslator:
             if self.step * size >= samples:
                 return TrainStats(self.step * size, float(loss))
 
+    def keep(self, source: np.ndarray, target: np.ndarray) -> None:
+        """Bring the training sentences [N, L] to the device; the targets with BEGIN before them."""
+        self.source = self.on_device(source)
+        self.target = self.on_device(np.pad(target, ((0, 0), (1, 0)), constant_values=BEGIN))
+
     def train_step(self, batch: Batch, factor: float) -> tf.Tensor:
         """One step at `factor` times the learning rates; the loss, a mean over the target's subwords."""
+        seed, lengths = dropout_seed(self.seed, self.step), (batch.source_length, batch.target_length)
         with tf.device(self.device):
-            tensors = (tf.constant(a) for a in (batch.source, batch.inputs, batch.labels))
-            noise = tuple(tf.constant(a) for a in batch.noise)
-            return self.graph_step(*tensors, noise, tf.constant(self.step, tf.float32), tf.constant(factor, tf.float32))
+            numbers = tf.constant(seed, tf.int64), tf.constant(factor, tf.float32)
+            return self.graph_step(self.source, self.target, tf.constant(batch.rows), *lengths, *numbers)
 
     def _graph_step(
         self,
         source: tf.Tensor,
-        inputs: tf.Tensor,
-        labels: tf.Tensor,
-        noise: tuple[tf.Tensor, ...],
-        step: tf.Tensor,
+        target: tf.Tensor,
+        rows: tf.Tensor,
+        source_length: tf.Tensor | int,
+        target_length: tf.Tensor | int,
+        seed: tf.Tensor,
         factor: tf.Tensor,
     ) -> tf.Tensor:
+        chosen = tf.gather(source[:, :source_length], rows), tf.gather(target[:, : target_length + 1], rows)
+        return self.update(*chosen, seed, factor)
+
+    def _update(self, source: tf.Tensor, target: tf.Tensor, seed: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
+        variables = [*self.matrices, *self.others]
         with tf.GradientTape() as tape:
-            loss = self.loss(source, inputs, labels, noise)
-            scaled = loss * self.scale
-        gradients = unscaled(tape.gradient(scaled, self.p), self.scale)
-        update(self.p, self.moments, gradients, self.hyper, step, factor, self.dtype)
+            loss = self.loss(source, target, seed)
+            scaled = self.scaler.scale(loss)
+
+        def apply(gradients: Sequence[tf.Tensor]) -> None:
+            self.muon.apply(gradients[: len(self.matrices)], self.hyper.muon_learning_rate * factor)
+            self.adam.learning_rate.assign(self.hyper.opt_base_learning_rate * factor)
+            self.adam.apply(gradients[len(self.matrices) :], self.others)
+
+        self.scaler.step(tape.gradient(scaled, variables), apply)
         return loss
 
-    def loss(self, source: tf.Tensor, inputs: tf.Tensor, labels: tf.Tensor, noise: tuple[tf.Tensor, ...]) -> tf.Tensor:
-        """Cross entropy with label smoothing, with dropout."""
-        p = self.cast()
-        drop_source, drop_target = (Dropout(sites, self.hyper.dropout) for sites in noise)
-        logits, _ = decode(p, inputs, encode(p, source, self.hyper, drop_source), self.hyper, drop_target)
-        smooth, subwords = self.hyper.label_smoothing, logits.shape[-1]
-        targets = tf.one_hot(labels, subwords, 1 - smooth + smooth / subwords, smooth / subwords)
-        losses = tf.nn.softmax_cross_entropy_with_logits(targets, tf.cast(logits, tf.float32))
+    def loss(self, source: tf.Tensor, target: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+        """Cross entropy with label smoothing, of sources [B, S] and targets with BEGIN before them [B, 1 + T]."""
+        logits = self.model(source, target[:, :-1], seed)
+        labels, subwords, smooth = tf.reshape(target[:, 1:], (-1,)), logits.shape[-1], self.hyper.label_smoothing
+        wanted = tf.one_hot(labels, subwords, 1 - smooth + smooth / subwords, smooth / subwords)
+        losses = tf.nn.softmax_cross_entropy_with_logits(wanted, tf.cast(logits, tf.float32))
         real = tf.cast(labels != PAD, tf.float32)
         return tf.reduce_sum(losses * real) / tf.reduce_sum(real)
 
     def logits(self, source: np.ndarray, inputs: np.ndarray) -> np.ndarray:
         """Logits float32 [B, T, V] of the subword after each of `inputs` [B, T], without dropout."""
-        with tf.device(self.device):
-            logits: np.ndarray = self.graph_logits(tf.constant(source), tf.constant(inputs)).numpy()
-        return logits
+        logits: np.ndarray = self.graph_logits(self.on_device(source), self.on_device(inputs)).numpy()
+        return logits.reshape(*inputs.shape, -1)
 
     def _graph_logits(self, source: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
-        p, keep = self.cast(), Dropout(None, 0)
-        logits, _ = decode(p, inputs, encode(p, source, self.hyper, keep), self.hyper, keep)
-        return tf.cast(logits, tf.float32)
-
-    def begin(self, source: tf.Tensor) -> Step:
-        """The one-token step for translating `source` [B, S], with a cache of keys and values."""
-        with tf.device(self.device):
-            memory = self.graph_begin(source)
-            empty = tf.zeros((source.shape[0] * self.hyper.beam_size, 0, self.hyper.d_model), self.dtype)
-        cache: Cache = [[empty, empty]] * self.hyper.decoder_layers
-
-        def step(subwords: np.ndarray, parents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            nonlocal cache
-            with tf.device(self.device):
-                inputs, rows = (tf.constant(a, tf.int32) for a in (subwords, parents))
-                scores, found, cache = self.graph_next(memory, cache, inputs, rows)
-            return scores.numpy(), found.numpy()
-
-        return step
-
-    def _graph_begin(self, source: tf.Tensor) -> Memory:
-        return encode(self.cast(), source, self.hyper, Dropout(None, 0))
-
-    def _graph_next(
-        self, memory: Memory, cache: Cache, inputs: tf.Tensor, rows: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor, Cache]:
-        past = [[tf.gather(x, rows) for x in kv] for kv in cache]
-        whole, present = decode(self.cast(), inputs[:, None], memory, self.hyper, Dropout(None, 0), past)
-        logits = tf.cast(whole[:, 0], tf.float32)
-        scores, found = tf.math.top_k(logits, self.hyper.beam_size + 1)
-        return scores - tf.reduce_logsumexp(logits, 1, keepdims=True), found, present
+        return tf.cast(self.model(source, inputs), tf.float32)
 
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The translation of each test sentence."""
-        return translate(self.begin, self.questions.of(data), self.data["subword_model"], self.hyper)
+        return translate(self.begin, self.questions.of(data), self.data["subword_model"], self.kind)
 
     def made_questions(self, data: Mapping[str, np.ndarray]) -> list[tuple[np.ndarray, tf.Tensor]]:
         """The test sentences, as `translate` takes them."""
-        return [(chosen, self.on_device(batch)) for chosen, batch in questions(data["test_source"])]
+        return [(chosen, self.on_device(source)) for chosen, source in questions(data["test_source"], self.kind)]
 
-    def cast(self) -> Parameters:
-        """The parameters in the training precision, but the embeddings; the latter in it as the `output` layer."""
-        cast = {name: tf.cast(value, self.dtype) for name, value in self.p.items() if name != "embedding"}
-        embedding = tf.convert_to_tensor(self.p["embedding"])
-        return cast | {"embedding": embedding, "output": tf.cast(embedding, self.dtype), "positions": self.positions}
+    def begin(self, source: tf.Tensor) -> Search:
+        """The search for the translations of sentences [B, S]."""
+        most = longest(source.shape[1])
+        with tf.device(self.device):
+            memory = self.graph_encode(source)
+            beams = tensorflow_search.begin(memory, self.hyper.beam_size, most, 0 if self.kind == "cpu" else most)
+        return Search(self, memory, beams)
+
+    def _graph_encode(self, source: tf.Tensor) -> Memory:
+        return self.model.encode(source, None)
+
+    def _graph_advance(self, memory: Memory, beams: Beams) -> Beams:
+        return tensorflow_search.advance(self.model, memory, beams, self.hyper, CHECKED[self.kind])
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, the optimizers' moments and the step."""
-        variables = {**self.p, **self.moments}
-        return {name: value.numpy() for name, value in variables.items()} | {"step": np.array(self.step)}
+        return tensorflow_shared.state_dict(self.model, self.optimizers, self.scaler, self.step)
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework; without moments they start at zero."""
-        for name, variable in (self.p | self.moments).items():
-            variable.assign(state[name] if name in state else np.zeros(variable.shape, np.float32))
-        self.step = int(state["step"])
+        self.step = tensorflow_shared.load_state_dict(self.model, self.optimizers, self.scaler, state)
         self.batches = None
 
     def on_device(self, values: np.ndarray) -> tf.Tensor:
@@ -235,17 +183,45 @@ class TensorFlowTranslator:
             return tf.constant(values)
 
 
+class Search:
+    """See `search.Search`."""
+
+    def __init__(self, made: TensorFlowTranslator, memory: Memory, beams: Beams) -> None:
+        self.made, self.memory, self.beams = made, memory, beams
+
+    def advance(self) -> None:
+        """Lengthen all hypotheses by CHECKED subwords."""
+        with tf.device(self.made.device):
+            self.beams = self.made.graph_advance(self.memory, self.beams)
+
+    def done(self) -> np.ndarray:
+        """Which of the sentences are done, bool [B]; waits for the device."""
+        done: np.ndarray = self.beams.done.numpy()
+        return done
+
+    def results(self) -> tuple[np.ndarray, np.ndarray]:
+        """The translations so far [B, L], and how long they are [B]."""
+        rows, counts = tensorflow_search.results(self.beams)
+        return rows.numpy(), counts.numpy()
+
+    def keep(self, sentences: np.ndarray) -> None:
+        """Go on with these sentences alone, int32 [b]."""
+        with tf.device(self.made.device):
+            chosen = tf.constant(sentences, tf.int32)
+            self.beams, self.memory = tensorflow_search.only(self.beams, self.memory, chosen)
+
+
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TensorFlowTranslator:
-    """The implementation, traced and warmed up on made-up sentences; its state is that of the seed."""
+    """The implementation, traced and warmed up on made-up sentences of each length; its state is that of the seed."""
     keep_freed_memory()
     hyper = Hyperparameters.of(hyperparameters)
     made = TensorFlowTranslator(hyper, data, seed, device)
-    initial = made.state_dict()
-    rows = [np.full(16, 5)] * hyper.global_batch_size
-    made.train_step(make_batch(hyper, rows, rows, [0]), 0.0)
-    step = made.begin(made.on_device(np.full((8, 16), 5, np.int32)))
-    step(np.full(8 * hyper.beam_size, 5), np.arange(8 * hyper.beam_size))
-    made.load_state_dict(initial)
+    made_up = np.full((hyper.global_batch_size, BUCKETS[-1]), 5, np.int32)
+    made.keep(made_up, made_up)
+    for length in BUCKETS if device.kind == "gpu" else BUCKETS[1:2]:
+        made.train_step(Batch(np.arange(hyper.global_batch_size), length, length), 0.0)
+        made.begin(made.on_device(np.full((TOGETHER[device.kind], length), 5, np.int32))).advance()
+    made.load_state_dict({**initial_parameters(hyper, vocabulary(data), seed), "step": np.array(0)})
     return made

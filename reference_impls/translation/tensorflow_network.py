@@ -1,119 +1,210 @@
-"""The Transformer in TensorFlow, as functions of its parameters."""
+"""The Transformer in TensorFlow, the twin of `torch_network.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
+import keras
 import tensorflow as tf
 
-from reference_impls.translation.shared import Hyperparameters
+from reference_impls.translation.shared import MASKED, POSITIONS, Hyperparameters, positions
 from tasks.translation import PAD
 
-EPSILON = 1e-5
-MASKED = -1e4  # added to the logits of positions that attention must not see; within fp16's range
-Parameters = dict[str, tf.Tensor]
-Cache = Sequence[Sequence[tf.Tensor]]  # keys and values [B, L, d] for each layer of a decoder
-Memory = tuple[Cache, tf.Tensor]  # what a decoder sees of its source: of each subword, and what is padding
+KeysValues = tuple[tf.Tensor, tf.Tensor]  # each [B, heads, L, d / heads]
+Memory = tuple[Sequence[KeysValues], tf.Tensor]  # of each decoder layer, and what is padding: [B, 1, 1, S]
 
 
-class Dropout:
-    """Dropout, site after site, by one batch's noise uint8 [sites, ...]; None drops nothing."""
+def added(cache: KeysValues, new: KeysValues, position: tf.Tensor) -> KeysValues:
+    """Keys and values so far: a cache of fixed length is filled at `position`, one whose length is not known grows."""
+    if cache[0].shape[2] is None:
+        return tuple(tf.concat(pair, 2) for pair in zip(cache, new, strict=True))
+    here = (tf.range(cache[0].shape[2]) == position)[:, None]
+    return tuple(tf.where(here, one, whole) for whole, one in zip(cache, new, strict=True))
 
-    def __init__(self, noise: tf.Tensor | None, rate: float) -> None:
-        self.sites = iter(tf.unstack(noise)) if noise is not None and rate > 0 else None
-        self.threshold, self.scale = round(256 * rate), 1 / (1 - round(256 * rate) / 256)
 
-    def __call__(self, x: tf.Tensor) -> tf.Tensor:
-        """`x` after the next site."""
-        if self.sites is None:
+class Dropout(keras.layers.Layer):
+    """Dropout as a function of a seed int64 [1] and of the place in the network; it compares random bytes."""
+
+    def __init__(self, rate: float, site: int, dtype: keras.DTypePolicy) -> None:
+        super().__init__(dtype=dtype)
+        self.dropped, self.site = round(256 * rate), site
+
+    def call(self, x: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
+        """`x` [..., d], d a multiple of 4; without a seed nothing is dropped."""
+        if seed is None or self.dropped == 0:
             return x
-        return x * (tf.cast(next(self.sites) >= self.threshold, x.dtype) * tf.cast(self.scale, x.dtype))
+        words = tf.random.stateless_uniform((tf.size(x) // 4,), [seed, self.site], None, None, tf.int32)
+        noise = tf.reshape(tf.bitcast(words, tf.uint8), tf.shape(x))
+        return x * (tf.cast(noise >= self.dropped, x.dtype) * tf.cast(256 / (256 - self.dropped), x.dtype))
 
 
-def linear(x: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
-    """`x` [B, L, in] times `weight` [out, in] transposed."""
-    flat = tf.matmul(tf.reshape(x, (-1, x.shape[-1])), weight, transpose_b=True)
-    return tf.reshape(flat, (tf.shape(x)[0], tf.shape(x)[1], weight.shape[0]))
+class Attention(keras.layers.Layer):
+    """Multi-head attention without biases."""
+
+    def __init__(self, hyper: Hyperparameters, name: str, dtype: keras.DTypePolicy) -> None:
+        super().__init__(name=name, dtype=dtype)
+        self.heads = hyper.heads
+        dense = partial(keras.layers.Dense, hyper.d_model, use_bias=False, dtype=dtype)
+        self.q, self.k, self.v, self.out = (dense(name=name) for name in ("q", "k", "v", "out"))
+
+    def build(self, shape: tuple[int | None, ...]) -> None:
+        """Make the weights."""
+        for layer in (self.q, self.k, self.v, self.out):
+            layer.build(shape)
+
+    def split(self, x: tf.Tensor) -> tf.Tensor:
+        """[B, heads, L, d / heads] of [B, L, d]."""
+        shape = tf.shape(x)
+        return tf.transpose(tf.reshape(x, (shape[0], shape[1], self.heads, x.shape[2] // self.heads)), (0, 2, 1, 3))
+
+    def keys_values(self, x: tf.Tensor) -> KeysValues:
+        """Of what is attended to."""
+        return self.split(self.k(x)), self.split(self.v(x))
+
+    def call(self, x: tf.Tensor, keys_values: KeysValues, mask: tf.Tensor) -> tf.Tensor:
+        """What `x` [B, T, d] finds there; `mask` is added to the logits [B, heads, T, S]."""
+        q, (k, v) = self.split(self.q(x)), keys_values
+        logits = tf.matmul(q * tf.cast(q.shape[3] ** -0.5, q.dtype), k, transpose_b=True) + mask
+        found = tf.transpose(tf.matmul(tf.nn.softmax(logits), v), (0, 2, 1, 3))
+        return self.out(tf.reshape(found, tf.shape(x)))
 
 
-def embed(p: Parameters, subwords: tf.Tensor, first: tf.Tensor | int = 0) -> tf.Tensor:
-    """Scaled embeddings plus position codes [B, L, d] of subwords [B, L], the first of them at position `first`.
+class Layer(keras.layers.Layer):
+    """What an encoder's and a decoder's layer share: attention and a feed-forward network between norms."""
 
-    In fp32 up to here: the gradients of one subword's many uses add up in it.
-    """
-    width = p["embedding"].shape[1]
-    codes = p["positions"][first : first + tf.shape(subwords)[1]]
-    return tf.cast(tf.gather(p["embedding"], subwords) * width**0.5 + codes, p["output"].dtype)
+    def __init__(
+        self, hyper: Hyperparameters, name: str, attentions: Sequence[str], site: int, dtype: keras.DTypePolicy
+    ) -> None:
+        """`site` is the number of the first place of dropout."""
+        super().__init__(name=name, dtype=dtype)
+        for attention in attentions:
+            setattr(self, attention, Attention(hyper, attention, dtype))
+        dense = partial(keras.layers.Dense, use_bias=False, dtype=dtype)
+        self.linear1 = dense(hyper.d_ff, activation="relu", name="linear1")
+        self.linear2 = dense(hyper.d_model, name="linear2")
+        self.attentions = [getattr(self, attention) for attention in attentions]
+        self.norms = [norm(f"norm{i}", dtype) for i in range(1, len(attentions) + 2)]
+        self.drops = [Dropout(hyper.dropout, site + i, dtype) for i in range(len(self.norms))]
 
+    def build(self, shape: tuple[int | None, ...]) -> None:
+        """Make the weights."""
+        for layer in (*self.attentions, self.linear1, *self.norms):
+            layer.build(shape)
+        self.linear2.build((*shape[:-1], self.linear1.units))
 
-def norm(x: tf.Tensor, gain: tf.Tensor) -> tf.Tensor:
-    """Layer normalisation without a bias, in fp32."""
-    precise = tf.cast(x, tf.float32)
-    mean, variance = tf.nn.moments(precise, [-1], keepdims=True)
-    return tf.cast((precise - mean) * tf.math.rsqrt(variance + EPSILON), x.dtype) * gain
-
-
-def project(x: tf.Tensor, weights: tf.Tensor) -> Sequence[tf.Tensor]:
-    """`x` [B, L, d] projected by each of `weights` [n, d, d]: n times [B, L, d]."""
-    return list(tf.split(linear(x, tf.reshape(weights, (-1, weights.shape[-1]))), weights.shape[0], -1))
-
-
-def attend(q: tf.Tensor, kv: Sequence[tf.Tensor], mask: tf.Tensor, heads: int) -> tf.Tensor:
-    """Attention [B, T, d] of queries [B, T, d] to keys and values [B, S, d].
-
-    `mask`, added to the logits, is [B, 1, 1, S] or [T, S].
-    """
-    shape, width = tf.shape(q), q.shape[-1]
-    split = (tf.reshape(x, (shape[0], -1, heads, width // heads)) for x in (q, *kv))
-    q, k, v = (tf.transpose(x, (0, 2, 1, 3)) for x in split)
-    logits = tf.matmul(q * tf.cast((width // heads) ** -0.5, q.dtype), k, transpose_b=True) + mask
-    return tf.reshape(tf.transpose(tf.matmul(tf.nn.softmax(logits), v), (0, 2, 1, 3)), (shape[0], shape[1], width))
+    def feed(self, x: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
+        """The last sublayer."""
+        return x + self.drops[-1](self.linear2(self.linear1(self.norms[-1](x))), seed)
 
 
-def feed(p: Parameters, name: str, x: tf.Tensor) -> tf.Tensor:
-    """The feed-forward sublayer."""
-    hidden = tf.nn.relu(linear(norm(x, p[f"{name}_gain"]), p[f"{name}_in"]))
-    return linear(hidden, p[f"{name}_out"])
+class EncoderLayer(Layer):
+    """Self-attention and a feed-forward network, each normalised before and added after."""
+
+    def call(self, x: tf.Tensor, mask: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
+        """`x` [B, S, d] one layer on."""
+        y = self.norms[0](x)
+        x += self.drops[0](self.self_attn(y, self.self_attn.keys_values(y), mask), seed)
+        return self.feed(x, seed)
 
 
-def encode(p: Parameters, source: tf.Tensor, hyper: Hyperparameters, drop: Dropout) -> Memory:
-    """Of subwords [B, S]: keys and values [B, S, d] for each layer of the decoder, and their mask [B, 1, 1, S]."""
-    x = drop(embed(p, source))
-    mask = tf.cast(source == PAD, x.dtype)[:, None, None] * MASKED
-    for i in range(hyper.encoder_layers):
-        q, *kv = project(norm(x, p[f"encoder{i}_self_gain"]), p[f"encoder{i}_self_qkv"])
-        x += drop(linear(attend(q, kv, mask, hyper.heads), p[f"encoder{i}_self_out"]))
-        x += drop(feed(p, f"encoder{i}_feed", x))
-    x = norm(x, p["encoder_gain"])
-    return [project(x, p[f"decoder{i}_cross_kv"]) for i in range(hyper.decoder_layers)], mask
+class DecoderLayer(Layer):
+    """As an encoder's layer, with attention to the source between."""
+
+    def call(
+        self,
+        x: tf.Tensor,
+        future: tf.Tensor,
+        source: KeysValues,
+        padding: tf.Tensor,
+        seed: tf.Tensor | None,
+        past: KeysValues | None = None,
+        position: tf.Tensor | None = None,
+    ) -> tuple[tf.Tensor, KeysValues]:
+        """`x` [R, T, d] one layer on, and keys and values so far; `source` is of B sentences of R / B rows each."""
+        y = self.norms[0](x)
+        present = self.self_attn.keys_values(y)
+        if past is not None:
+            present = added(past, present, position)
+        x += self.drops[0](self.self_attn(y, present, future), seed)
+        together = tf.reshape(self.norms[1](x), (tf.shape(padding)[0], -1, x.shape[2]))
+        x += self.drops[1](tf.reshape(self.cross_attn(together, source, padding), tf.shape(x)), seed)
+        return self.feed(x, seed), present
 
 
-def decode(
-    p: Parameters,
-    inputs: tf.Tensor,
-    memory: Memory,
-    hyper: Hyperparameters,
-    drop: Dropout,
-    past: Cache = (),
-) -> tuple[tf.Tensor, Cache]:
-    """Logits [R, T, V] of the subword after each of `inputs` [R, T]; and each layer's keys and values so far.
+def norm(name: str, dtype: keras.DTypePolicy) -> keras.layers.Layer:
+    """Layer normalisation without a bias."""
+    return keras.layers.LayerNormalization(epsilon=1e-5, center=False, name=name, dtype=dtype)
 
-    `memory` is of B sentences, whose R / B rows are neighbours; `past` has the keys and values [R, t, d] of what came
-    before `inputs`.
-    """
-    crossed, mask = memory
-    first, length = tf.shape(past[0][0])[1] if past else 0, tf.shape(inputs)[1]
-    seen = tf.linalg.band_part(tf.ones((length, first + length), mask.dtype), -1, first)
-    future = (1 - seen) * MASKED
-    x = drop(embed(p, inputs, first))
-    present: list[Sequence[tf.Tensor]] = []
-    for i in range(hyper.decoder_layers):
-        q, *kv = project(norm(x, p[f"decoder{i}_self_gain"]), p[f"decoder{i}_self_qkv"])
-        present.append([tf.concat(pair, 1) for pair in zip(past[i], kv, strict=True)] if past else kv)
-        x += drop(linear(attend(q, present[i], future, hyper.heads), p[f"decoder{i}_self_out"]))
-        q = linear(norm(x, p[f"decoder{i}_cross_gain"]), p[f"decoder{i}_cross_q"])
-        together = tf.reshape(q, (tf.shape(mask)[0], -1, hyper.d_model))
-        attended = tf.reshape(attend(together, crossed[i], mask, hyper.heads), tf.shape(x))
-        x += drop(linear(attended, p[f"decoder{i}_cross_out"]))
-        x += drop(feed(p, f"decoder{i}_feed", x))
-    return linear(norm(x, p["decoder_gain"]), p["output"]), present
+
+class Transformer(keras.Model):
+    """Encoder, decoder, and embeddings that are the output layer too."""
+
+    def __init__(self, hyper: Hyperparameters, subwords: int, dtype: keras.DTypePolicy) -> None:
+        super().__init__(name="transformer", dtype=dtype)
+        self.width = hyper.d_model
+        self.embedding = keras.layers.Embedding(subwords, hyper.d_model, name="embedding", dtype="float32")
+        self.positions = tf.constant(positions(POSITIONS, hyper.d_model))
+        self.encoder = [
+            EncoderLayer(hyper, f"encoder.{i}", ("self_attn",), 2 + 2 * i, dtype) for i in range(hyper.encoder_layers)
+        ]
+        first = 2 + 2 * hyper.encoder_layers
+        self.decoder = [
+            DecoderLayer(hyper, f"decoder.{i}", ("self_attn", "cross_attn"), first + 3 * i, dtype)
+            for i in range(hyper.decoder_layers)
+        ]
+        self.encoder_norm, self.decoder_norm = norm("encoder_norm", dtype), norm("decoder_norm", dtype)
+        self.drops = [Dropout(hyper.dropout, site, dtype) for site in range(2)]
+
+    def build(self, shape: tuple[int | None, ...]) -> None:
+        """Make the weights; `shape` is that of subwords."""
+        self.embedding.build(shape)
+        for layer in (*self.encoder, self.encoder_norm, *self.decoder, self.decoder_norm):
+            layer.build((*shape, self.width))
+
+    def embed(self, subwords: tf.Tensor, codes: tf.Tensor) -> tf.Tensor:
+        """Scaled embeddings of subwords [B, L] plus codes of their positions [L, d].
+
+        In fp32 up to here: the gradients of one subword's many uses add up in it.
+        """
+        return tf.cast(self.embedding(subwords) * self.width**0.5 + codes, self.compute_dtype)
+
+    def encode(self, source: tf.Tensor, seed: tf.Tensor | None) -> Memory:
+        """What the decoder sees of subwords [B, S]."""
+        x = self.drops[0](self.embed(source, self.positions[: tf.shape(source)[1]]), seed)
+        padding = tf.cast(source == PAD, x.dtype)[:, None, None] * MASKED
+        for layer in self.encoder:
+            x = layer(x, padding, seed)
+        x = self.encoder_norm(x)
+        return tuple(layer.cross_attn.keys_values(x) for layer in self.decoder), padding
+
+    def logits(self, x: tf.Tensor) -> tf.Tensor:
+        """Logits [R * T, V] of the following subwords, of the decoder's last layer [R, T, d]."""
+        rows = tf.reshape(self.decoder_norm(x), (-1, self.width))
+        return tf.matmul(rows, tf.cast(self.embedding.embeddings, rows.dtype), transpose_b=True)
+
+    def call(self, source: tf.Tensor, inputs: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
+        """Logits [B * T, V] of the subword after each of `inputs` [B, T], of the translations of `source` [B, S]."""
+        memory, padding = self.encode(source, seed)
+        length = tf.shape(inputs)[1]
+        x = self.drops[1](self.embed(inputs, self.positions[:length]), seed)
+        future = (1 - tf.linalg.band_part(tf.ones((length, length), x.dtype), -1, 0)) * MASKED
+        for layer, keys_values in zip(self.decoder, memory, strict=True):
+            x, _ = layer(x, future, keys_values, padding, seed)
+        return self.logits(x)
+
+    def following(
+        self, subwords: tf.Tensor, memory: Memory, cache: Sequence[KeysValues], position: tf.Tensor
+    ) -> tuple[tf.Tensor, Sequence[KeysValues]]:
+        """Logits float32 [R, V] after subwords [R] at `position`, and the cache with these."""
+        source, padding = memory
+        x = self.embed(subwords[:, None], tf.gather(self.positions, position)[None])
+        length = cache[0][0].shape[2]
+        future = tf.zeros((1,), x.dtype)
+        if length is not None:
+            future = tf.cast(tf.range(length) > position, x.dtype) * MASKED
+        present = []
+        for layer, past, keys_values in zip(self.decoder, cache, source, strict=True):
+            x, kept = layer(x, future, keys_values, padding, None, past, position)
+            present.append(kept)
+        return tf.cast(self.logits(x), tf.float32), tuple(present)

@@ -9,13 +9,13 @@ import numpy as np
 
 from reference_impls.language_modeling import shared as language_modeling
 from reference_impls.reinforcement_learning.environments import Group
-from reference_impls.translation.shared import padded, sentences
+from reference_impls.translation.shared import bucket, lengths, padded
 from suite import config
 from suite.harness.contract import evaluation_data, training_data
 from suite.store.arrays import prepared
 from suite.store.task import load_task
 from tasks.recommendation.protocol import Interactions, leave_one_out
-from tasks.translation import BEGIN
+from tasks.translation import BEGIN, END
 
 Arrays = dict[str, np.ndarray]
 
@@ -207,13 +207,14 @@ def few_phrases() -> Arrays:
     """The phrases, 1,000 of them to train on and 20 to translate."""
     arrays = real("translation")
     few = {"train_source": 1000, "train_target": 1000, "test_source": 20}
-    cut = {name: np.concatenate(sentences(arrays[name])[:count]) for name, count in few.items()}
+    cut = {name: arrays[name][: np.flatnonzero(arrays[name] == END)[count - 1] + 1] for name, count in few.items()}
     return {"subword_model": arrays["subword_model"], **cut}
 
 
 def some_sentences() -> tuple[np.ndarray, np.ndarray]:
     """Eight padded source sentences, and what the decoder reads of their translations."""
-    source, target = (padded(sentences(few_phrases()[name])[:8]) for name in ("train_source", "train_target"))
+    source, target = (padded(few_phrases()[name])[:8] for name in ("train_source", "train_target"))
+    source, target = (rows[:, : bucket(int(lengths(rows).max()), "cpu")] for rows in (source, target))
     return source, np.concatenate([np.full((8, 1), BEGIN, np.int32), target[:, :-1]], 1)
 
 

@@ -1,14 +1,14 @@
-"""What is peculiar to translation: padding, causality, the cached step, order, dropout, learning rates."""
+"""What is peculiar to translation: padding, causality, order, dropout, learning rates, compiled steps."""
 
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from reference_impls.translation.shared import Batches, Hyperparameters, make_batch, sentences
+from reference_impls.translation.shared import BUCKETS, Batches, Hyperparameters, dropout_seed, lengths, padded
 from suite import config
 from suite.harness.contract import evaluation_data
-from tasks.translation import PAD
+from tasks.translation import END, PAD
 from tests.reference_impls.cases import BY_ID, FRAMEWORKS, build
 from tests.reference_impls.material import few_phrases, some_sentences
 
@@ -46,20 +46,6 @@ def test_a_subword_depends_on_no_later_one(framework, tiny):
     assert difference[:, 5:].max() > 1e-2
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_the_cached_step_gives_the_probabilities_of_the_whole_decoder(framework, tiny):
-    source, inputs = some_sentences()
-    logits = tiny[framework].logits(source, inputs[:, :3])
-    probabilities = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-    step = tiny[framework].begin(tiny[framework].on_device(source))
-    swapped = np.arange(16).reshape(8, 2)[:, ::-1].ravel()  # each sentence has two rows, here the same
-    for position in range(3):
-        scores, subwords = step(np.repeat(inputs[:, position], 2), swapped)
-        expected = np.sort(probabilities[:, position])[:, :-4:-1]
-        assert np.abs(scores[::2] - expected).max() < 1e-4
-        assert np.array_equal(subwords[::2, 0], probabilities[:, position].argmax(-1))
-
-
 @pytest.mark.slow
 def test_both_translate_alike(tiny):
     torch, tensorflow = tiny.values()
@@ -72,40 +58,40 @@ def test_both_translate_alike(tiny):
     assert translations == tensorflow.predict(evaluation)
 
 
-def test_every_epoch_sees_every_pair_once_alike_in_length(data):
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+def test_every_epoch_sees_every_pair_once_alike_in_length(data, kind):
     hyper = Hyperparameters.of(values(global_batch_size=50))
-    batches = Batches(data["train_source"], data["train_target"], hyper, 1).iterate(0)
-    pairs = {
-        (tuple(source.tolist()), tuple(target.tolist()))
-        for source, target in zip(*(sentences(data[name]) for name in ("train_source", "train_target")), strict=True)
-    }
+    sides = [padded(data[name]) for name in ("train_source", "train_target")]
+    batches = Batches(*sides, hyper, 1, kind).iterate(0)
     orders = []
     for _ in range(2):
         epoch = [next(batches) for _ in range(20)]
-        rows = [
-            (tuple(source[source != PAD].tolist()), tuple(target[target != PAD].tolist()))
-            for batch in epoch
-            for source, target in zip(batch.source, batch.labels, strict=True)
-        ]
-        assert set(rows) == pairs
-        assert len(rows) == 1000
-        assert all(np.array_equal(batch.inputs[:, 1:], batch.labels[:, :-1]) for batch in epoch)
-        assert np.mean([(batch.source == PAD).mean() for batch in epoch]) < 0.25
-        orders.append(rows)
+        orders.append(np.concatenate([batch.rows for batch in epoch]).tolist())
+        assert sorted(orders[-1]) == list(range(1000))
+        wasted = []
+        for batch in epoch:
+            for side, length in zip(sides, (batch.source_length, batch.target_length), strict=True):
+                assert lengths(side[batch.rows]).max() <= length
+                assert kind == "cpu" or length in BUCKETS
+                wasted.append((side[batch.rows][:, :length] == PAD).mean())
+        assert np.mean(wasted) < (0.25 if kind == "cpu" else 0.4)
     assert orders[0] != orders[1]
 
 
 def test_one_seed_gives_one_order_and_dropout_and_another_seed_another(data):
     hyper = Hyperparameters.of(values())
+    sides = [padded(data[name]) for name in ("train_source", "train_target")]
+    one, again, other = (next(Batches(*sides, hyper, seed, "cpu").iterate(2)).rows.tolist() for seed in (1, 1, 2))
+    assert one == again != other
+    assert len({dropout_seed(seed, step) for seed in (1, 2) for step in range(5)}) == 10
 
-    def third(seed: int):
-        return next(Batches(data["train_source"], data["train_target"], hyper, seed).iterate(2))
 
-    one, again, other = third(1), third(1), third(2)
-    assert np.array_equal(one.source, again.source)
-    assert all(np.array_equal(a, b) for a, b in zip(one.noise, again.noise, strict=True))
-    assert one.source.shape != other.source.shape or not np.array_equal(one.source, other.source)
-    assert one.noise[0][:, 0, 0].tolist() != other.noise[0][:, 0, 0].tolist()
+def test_padding_follows_the_last_subword(data):
+    rows = padded(data["train_source"])
+    assert np.array_equal(rows[rows != PAD], data["train_source"])
+    assert all(
+        row[length - 1] == END and not row[length:].any() for row, length in zip(rows, lengths(rows), strict=True)
+    )
 
 
 def test_the_learning_rate_rises_then_falls_to_zero():
@@ -117,9 +103,90 @@ def test_the_learning_rate_rises_then_falls_to_zero():
     assert factors[100] == 0
 
 
-def test_noise_is_spread_evenly_over_bytes():
-    hyper = Hyperparameters.of(values())
-    rows = [np.full(16, 5)] * 100
-    noise = make_batch(hyper, rows, rows, [1]).noise[0]
-    assert noise.dtype == np.uint8
-    assert np.mean(noise < 26) == pytest.approx(26 / 256, abs=1e-3)
+@pytest.mark.parametrize("rate", [0.1, 0.3])
+def test_dropout_drops_as_many_as_it_says_and_scales_the_rest(rate):
+    import keras
+    import tensorflow as tf
+    import torch
+
+    from reference_impls.translation import tensorflow_network, torch_network
+
+    torch.manual_seed(1)
+    dropped = torch_network.Dropout(rate)(torch.ones(100, 16, 64)).numpy()
+    layer = tensorflow_network.Dropout(rate, 3, keras.DTypePolicy("float32"))
+    ones = tf.ones((100, 16, 64))
+    of_seed = [layer(ones, tf.constant(seed, tf.int64)).numpy() for seed in (1, 1, 2)]
+    assert np.array_equal(of_seed[0], of_seed[1])
+    assert not np.array_equal(of_seed[0], of_seed[2])
+    for values in (dropped, of_seed[0]):
+        assert (values == 0).mean() == pytest.approx(rate, abs=5e-3)
+        assert values.mean() == pytest.approx(1, abs=5e-3)
+        assert len(np.unique(values)) == 2
+
+
+def test_attention_is_that_of_the_library():
+    import torch
+
+    from reference_impls.translation.shared import MASKED
+    from reference_impls.translation.torch_network import attend
+
+    random = torch.Generator().manual_seed(1)
+    q, k, v = (torch.randn(2, 4, length, 8, generator=random) for length in (5, 7, 7))
+    mask = torch.where(torch.randn(2, 1, 1, 7, generator=random) > 0, 0.0, MASKED)
+    expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, mask)
+    torch.testing.assert_close(attend(q, k, v, mask), expected)
+
+
+@pytest.mark.slow
+def test_torch_compiles_the_loss_and_a_step_of_the_search_whole(tiny):
+    """As a GPU takes them; traced here, with the CPU's kernels."""
+    import torch
+
+    made = tiny["torch"]
+    traced = {"backend": "aot_eager", "fullgraph": True, "dynamic": False}
+    source, target = torch.full((4, 8), 5, dtype=torch.int32), torch.full((4, 9), 6, dtype=torch.int32)
+    made.model.eval()
+    expected = made.loss(source, target)
+    loss = torch.compile(made._loss, **traced)(source, target)
+    torch.testing.assert_close(loss, expected)
+    loss.backward()
+    ours, theirs = made.begin(source).beams, made.begin(source).beams
+    compiled = torch.compile(made._search_step, **traced)
+    for _ in range(3):
+        compiled(ours, 16)
+        made._search_step(theirs, 16)
+    for one, other in zip(ours.tensors(), theirs.tensors(), strict=True):
+        torch.testing.assert_close(one, other)
+    made.adam.zero_grad()
+    made.muon.zero_grad()
+
+
+@pytest.mark.slow
+def test_tensorflow_compiles_the_step_by_xla(tiny):
+    """As a GPU takes it: the loss of the compiled step is that of the step as it is."""
+    import tensorflow as tf
+
+    made, size = tiny["tensorflow"], 20
+    state = made.state_dict()
+    arrays = [tf.constant(np.random.default_rng(1).integers(4, 100, (size, length), np.int32)) for length in (8, 9)]
+    numbers = tf.constant(1, tf.int64), tf.constant(1.0)
+    losses = []
+    for compiled in (True, False):
+        made.load_state_dict(state)
+        update = tf.function(made._update, jit_compile=compiled)
+        losses.append([float(update(*arrays, *numbers)) for _ in range(3)])
+    made.load_state_dict(state)
+    assert losses[0] == pytest.approx(losses[1], rel=0.02)  # dropout is drawn otherwise
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_dropout_goes_on_from_a_state_as_if_never_stopped(framework):
+    made = build(BY_ID["translation-tiny"], framework, dropout=0.3)
+    made.train_until(60)
+    state = made.state_dict()
+    loss = made.train_until(120).loss
+    whole = made.state_dict()
+    made.load_state_dict(state)
+    assert made.train_until(120).loss == loss
+    assert all(np.array_equal(whole[name], array) for name, array in made.state_dict().items())

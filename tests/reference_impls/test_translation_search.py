@@ -1,71 +1,161 @@
-"""Beam search, with models made of tables: it finds the best sentence, ends, and keeps the sentences' order."""
+"""Beam search on the device: it finds what the search in numpy finds, ends, and keeps the sentences' order."""
+
+from importlib import import_module
+from unittest import mock
 
 import numpy as np
+import pytest
 import sentencepiece
 
-from reference_impls.translation.search import questions, search, translate
-from reference_impls.translation.shared import Hyperparameters, sentences
+from reference_impls.translation.search import longest, questions, translate, translations
+from reference_impls.translation.shared import TOGETHER, Hyperparameters, lengths, padded
 from suite import config
-from suite.store.arrays import prepared
-from suite.store.task import load_task
-from tasks.translation import BEGIN, END
+from suite.harness.contract import evaluation_data
+from tasks.translation import BEGIN, END, PAD
+from tests.reference_impls import translation_oracle
+from tests.reference_impls.cases import BY_ID, FRAMEWORKS, build
+from tests.reference_impls.material import few_phrases, real
 
 
 def hyperparameters(**changed):
     return Hyperparameters.of(config.benchmark("translation", "mini").hyperparameters | changed)
 
 
-def table_step(table, beam):
-    """A model whose next subword depends on the last one only: `table` [V, V] of probabilities."""
+class Table:
+    """A model whose next subword depends on the last one and the position: `table` [T, V, V] of probabilities."""
 
-    def step(subwords, parents):
-        logs = np.log(table[subwords])
-        order = np.argsort(-logs, 1, kind="stable")[:, : beam + 1]
-        return np.take_along_axis(logs, order, 1), order
+    def __init__(self, framework, table):
+        self.framework, self.logs = framework, np.log(table, dtype=np.float32)
 
-    return step
+    def following(self, subwords, memory, cache, position, width=None):
+        """What the search asks of a Transformer."""
+        logits = self.logs[int(position), subwords.numpy()]
+        return import_module("torch").from_numpy(logits) if self.framework == "torch" else (logits, cache)
+
+    def search(self, batch, hyper):
+        """The best translations, of at most T subwords."""
+        module = import_module(f"reference_impls.translation.{self.framework}_search")
+        library, most = import_module(self.framework), len(self.logs)
+        keys = library.zeros((batch, 1, 2, 1))
+        memory = [(keys, keys)], library.zeros((batch, 1, 1, 2))
+        if self.framework == "torch":
+            beams = module.Beams.begin(memory, hyper.beam_size, most)
+            for length in range(1, most + 1):
+                module.step(self, beams, hyper, length)
+            rows, counts = beams.results()
+        else:
+            beams = module.begin(memory, hyper.beam_size, most, 0)
+            for _ in range(most):
+                beams = module.step(self, memory, beams, hyper)
+            rows, counts = module.results(beams)
+        return [row[:count].tolist() for row, count in zip(rows.numpy(), counts.numpy(), strict=True)]
 
 
-def test_a_beam_finds_what_greed_misses():
-    table = np.full((8, 8), 1e-6)
-    table[BEGIN, [4, 5]] = 0.6, 0.4
-    table[4, [END, 6]] = 0.3, 0.4
-    table[6, [END]] = 0.5
-    table[5, END] = 1
-    found = {}
-    for beam in (1, 2):
-        hyper = hyperparameters(length_penalty=0.0, beam_size=beam)
-        found[beam] = search(table_step(table, beam), 2, 3, hyper)
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_beam_finds_what_greed_misses(framework):
+    table = np.full((8, 8, 8), 1e-6)
+    table[:, BEGIN, [4, 5]] = 0.6, 0.4
+    table[:, 4, [END, 6, 7, 5]] = 0.3, 0.4, 0.2, 0.1
+    table[:, 6, [END, 7]] = 0.5, 0.5
+    table[:, 5, END] = 1
+    model = Table(framework, table)
+    found = {beam: model.search(2, hyperparameters(length_penalty=0.0, beam_size=beam)) for beam in (1, 2)}
     assert found == {1: [[4], [4]], 2: [[5], [5]]}
 
 
-def test_a_sentence_without_an_end_is_cut():
-    table = np.full((8, 8), 1e-9)
-    table[:, 4] = 1
-    found = search(table_step(table, 1), 1, 3, hyperparameters(beam_size=1))
-    assert found == [[4] * 16]
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_sentence_without_an_end_is_cut(framework):
+    table = np.full((16, 8, 8), 1e-9)
+    table[:, :, 4] = 1
+    assert Table(framework, table).search(1, hyperparameters(beam_size=1)) == [[4] * 16]
 
 
-def test_translations_come_in_the_order_of_the_sentences():
-    """A model that repeats its source, whatever the order in which sentences of like length are taken."""
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("penalty", [0.0, 1.0])
+def test_finds_in_random_tables_what_numpy_finds(framework, penalty):
+    hyper = hyperparameters(beam_size=4, length_penalty=penalty)
+    sentences = []
+    for table in np.random.default_rng(0).dirichlet(np.full(12, 0.3), (10, 24, 12)) + 1e-4:
+        model = Table(framework, table)
+        following = iter(model.logs)
+        expected = translation_oracle.search(lambda last, _: next(following)[last], 1, 24, hyper)  # noqa: B023
+        assert model.search(1, hyper) == expected
+        sentences += expected
+    assert len({len(sentence) for sentence in sentences}) > 2
 
-    def begin(source):
-        rows = np.repeat(source, 2, 0)
-        position = -1
 
-        def step(subwords, parents):
-            nonlocal position
-            position += 1
-            following = rows[:, position]
-            return np.tile([0.0, -50.0, -60.0], (len(rows), 1)), np.stack(
-                [following, following * 0 + 5, following * 0 + 6], 1
-            )
+@pytest.fixture(scope="module")
+def trained():
+    """A small model in each framework, of the same weights, that has learned a little."""
+    made = {framework: build(BY_ID["translation-tiny"], framework, beam_size=3) for framework in FRAMEWORKS}
+    made["torch"].train_until(2000)
+    made["tensorflow"].load_state_dict(made["torch"].state_dict())
+    return made
 
-        return step
 
-    arrays = prepared(config.benchmark("translation", "mini"), load_task("translation"))
-    source = sentences(arrays["test_source"])[:20]
-    asked = list(questions(np.concatenate(source)))
+def numpy_translations(made, source):
+    """What the search in numpy finds, which asks for the logits of whole sentences."""
+    beam = made.hyper.beam_size
+    told = np.zeros((len(source) * beam, 0), np.int32)
+
+    def step(last, parents):
+        nonlocal told
+        told = np.concatenate([told[parents], last[:, None].astype(np.int32)], 1)
+        logits = made.logits(np.repeat(source, beam, 0), told)[:, -1]
+        return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+
+    return translation_oracle.search(step, len(source), longest(source.shape[1]), made.hyper)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_finds_what_numpy_finds_with_the_same_weights(framework, kind, trained):
+    """Also in the ways of a GPU: with a cache of fixed length, in TensorFlow compiled by XLA."""
+    made = trained[framework]
+    with mock.patch.dict(TOGETHER, {"cpu": 10, "gpu": 16}), mock.patch.object(made, "kind", kind):
+        if (framework, kind) == ("tensorflow", "gpu"):
+            made.graph_advance = import_module("tensorflow").function(made._graph_advance, jit_compile=True)
+        asked = made.made_questions(evaluation_data(few_phrases()))
+        found = {}
+        for chosen, source in asked:
+            batch = translations(made.begin(source), *source.shape, kind)
+            assert batch == numpy_translations(made, source.numpy())
+            found |= dict(zip(chosen.tolist(), map(tuple, batch), strict=False))
+        assert len(set(found.values())) > 10
+        assert sorted(found) == list(range(20))
+
+
+class Repeating:
+    """A search that finds the source."""
+
+    def __init__(self, source):
+        self.source, self.length = source, 0
+
+    def advance(self):
+        """Four more subwords of each."""
+        self.length += 4
+
+    def done(self):
+        """Those that are not longer."""
+        return lengths(self.source) <= self.length
+
+    def results(self):
+        """All of what is there."""
+        return self.source, lengths(self.source) - 1
+
+    def keep(self, sentences):
+        """Without the others."""
+        self.source = self.source[sentences]
+
+
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+def test_translations_come_in_the_order_of_the_sentences(kind):
+    """Whatever the order in which sentences of like length are taken, and whichever are done first."""
+    arrays = real("translation")
+    rows = padded(arrays["test_source"])[:200]
+    asked = list(questions(rows[rows != PAD], kind))
     model = sentencepiece.SentencePieceProcessor(model_proto=arrays["subword_model"].tobytes())
-    expected = [model.decode(row.tolist()) for row in source]
-    assert translate(begin, asked, arrays["subword_model"], hyperparameters(beam_size=2)) == expected
+    expected = [model.decode(row[: length - 1].tolist()) for row, length in zip(rows, lengths(rows), strict=True)]
+    assert translate(Repeating, asked, arrays["subword_model"], kind) == expected
+    assert len({len(batch) for _, batch in asked}) == (2 if kind == "cpu" else 1)

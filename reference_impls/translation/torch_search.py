@@ -1,0 +1,126 @@
+"""Beam search in PyTorch, all of it on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import torch
+
+from reference_impls.translation.shared import Hyperparameters
+from reference_impls.translation.torch_network import KeysValues, Memory, Transformer
+from tasks.translation import BEGIN, END
+
+
+@dataclass
+class Beams:
+    """Where the search for translations of B sentences stands, K hypotheses of each, of at most L subwords.
+
+    Changed in place, so that a CUDA graph of `step` can be replayed.
+    """
+
+    position: torch.Tensor  # int64 [1], of the last subwords
+    last: torch.Tensor  # int64 [B, K], the last subwords
+    live: torch.Tensor  # float32 [B, K], log probabilities, best first
+    history: torch.Tensor  # int64 [B, K, L], the subwords after BEGIN
+    best: torch.Tensor  # float32 [B], the score of the best finished hypothesis
+    found: torch.Tensor  # int64 [B, L], which it is
+    length: torch.Tensor  # int64 [B], without END
+    done: torch.Tensor  # bool [B]
+    padding: torch.Tensor  # [B, 1, 1, S], of the source
+    source: Sequence[KeysValues]  # [B, heads, S, d / heads], of each layer
+    cache: Sequence[KeysValues]  # [B * K, heads, L, d / heads], of each layer
+
+    @classmethod
+    def begin(cls, memory: Memory, beam: int, longest: int) -> Beams:
+        """Before the first subword of translations of at most `longest`."""
+        source, padding = memory
+        batch, device = len(padding), padding.device
+        _, heads, _, width = source[0][0].shape
+
+        def full(shape: tuple[int, ...], value: float, dtype: torch.dtype = torch.int64) -> torch.Tensor:
+            return torch.full(shape, value, dtype=dtype, device=device)
+
+        live = full((batch, beam), -1e9, torch.float32)  # at first all hypotheses of a sentence are one
+        live[:, 0] = 0
+        shape = (batch * beam, heads, longest, width)
+        return cls(
+            position=full((1,), 0),
+            last=full((batch, beam), BEGIN),
+            live=live,
+            history=full((batch, beam, longest), 0),
+            best=full((batch,), -torch.inf, torch.float32),
+            found=full((batch, longest), 0),
+            length=full((batch,), longest),
+            done=full((batch,), False, torch.bool),
+            padding=padding,
+            source=[tuple(pair) for pair in source],
+            cache=[tuple(full(shape, 0, padding.dtype) for _ in range(2)) for _ in source],
+        )
+
+    def tensors(self) -> list[torch.Tensor]:
+        """All of them, in one order."""
+        values = [getattr(self, field.name) for field in fields(self)]
+        plain = [value for value in values if isinstance(value, torch.Tensor)]
+        return plain + [tensor for value in values if isinstance(value, list) for pair in value for tensor in pair]
+
+    def take(self, other: Beams) -> None:
+        """Become a copy of `other`."""
+        torch._foreach_copy_(self.tensors(), other.tensors())
+
+    def only(self, sentences: torch.Tensor) -> Beams:
+        """These sentences, int64 [b], and no other."""
+        beam = self.last.shape[1]
+        rows = (sentences[:, None] * beam + torch.arange(beam, device=sentences.device)).flatten()
+        kept = {
+            field.name: getattr(self, field.name).index_select(0, sentences)
+            for field in fields(self)
+            if field.name not in ("position", "source", "cache")
+        }
+        source = [tuple(x.index_select(0, sentences) for x in pair) for pair in self.source]
+        cache = [tuple(x.index_select(0, rows) for x in pair) for pair in self.cache]
+        return Beams(position=self.position, source=source, cache=cache, **kept)
+
+    def results(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """The best translations, int64 [B, L], and how long they are; of those without an end the likeliest."""
+        ended = self.best > -torch.inf
+        return torch.where(ended[:, None], self.found, self.history[:, 0]), self.length
+
+
+@torch.no_grad()
+def step(model: Transformer, beams: Beams, hyper: Hyperparameters, width: int) -> None:
+    """Lengthen each hypothesis by one subword; `width` is at least the position after it.
+
+    A hypothesis is scored by log probability / length ** `length_penalty`, END counted. A sentence is done when the
+    best finished hypothesis scores no less than its live ones do.
+    """
+    batch, beam = beams.live.shape
+    memory = (beams.source, beams.padding)
+    logits = model.following(beams.last.flatten(), memory, beams.cache, beams.position, width)
+    scores, subwords = logits.topk(beam + 1)
+    scores = (scores - logits.logsumexp(1, keepdim=True)).view(batch, beam, -1)
+    totals, subwords = (beams.live[:, :, None] + scores).flatten(1), subwords.view(batch, -1)
+    ends = subwords == END
+    penalty = (beams.position + 1) ** hyper.length_penalty
+
+    finished, candidate = totals.masked_fill(~ends, -torch.inf).max(1)
+    finished = finished / penalty
+    better = ~beams.done & (finished > beams.best)
+    rows = torch.arange(batch, device=logits.device)
+    beams.found.copy_(torch.where(better[:, None], beams.history[rows, candidate // (beam + 1)], beams.found))
+    beams.best.copy_(torch.where(better, finished, beams.best))
+    beams.length.copy_(torch.where(better, beams.position, beams.length))
+
+    live, chosen = totals.masked_fill(ends, -torch.inf).topk(beam)
+    beams.live.copy_(live)
+    beams.done.logical_or_(beams.best >= live[:, 0] / penalty)
+    beams.last.copy_(subwords.gather(1, chosen))
+    if beam > 1:
+        parents = (chosen // (beam + 1) + rows[:, None] * beam).flatten()
+        beams.history.copy_(beams.history.flatten(0, 1).index_select(0, parents).view(beams.history.shape))
+        for pair in beams.cache:
+            for whole in pair:
+                used = whole[:, :, :width]
+                used.copy_(used.index_select(0, parents))
+    beams.history.index_copy_(2, beams.position, beams.last[:, :, None])
+    beams.position.add_(1)
