@@ -1,4 +1,4 @@
-"""What the implementations in TensorFlow share, the twin of `torch_shared.py`: device, precision, names of a state."""
+"""What the implementations in TensorFlow share, the twin of `torch_shared.py`: device, precision, seeds, states."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from reference_impls import recipe
 from suite.harness.implementation import Device
 
 POLICIES = {"fp32": "float32", "bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
@@ -40,6 +41,14 @@ def device_name(device: Device) -> str:
 def policy(device: Device) -> keras.DTypePolicy:
     """For the `dtype` of Keras's layers: variables in fp32, computation in the precision."""
     return keras.DTypePolicy(POLICIES[device.precision])
+
+
+def dropout_seed(seed: int, step: int) -> np.ndarray:
+    """See `recipe.dropout_seed`, as TensorFlow's stateless draws take it: int32 [2].
+
+    A place in the network folds its number in, so that each draws others.
+    """
+    return np.array([recipe.dropout_seed(seed, step)]).view(np.int32)
 
 
 def torch_name(path: str) -> str:

@@ -20,7 +20,7 @@ EPSILON = 1e-6  # of the normalisation
 TINY = 1e-30  # keeps the logarithm of a probability finite
 AUDITED = ("audited_outputs", "audited_places", "audited_chosen", "audited_left")
 BLOCK = 8  # places of a sequence that the recurrence steps through, in all blocks at once
-_INIT_STREAM, _DROPOUT_STREAM = 1_000_001, 1_000_002  # random streams apart from those of the epochs
+_INIT_STREAM = 1_000_001  # a random stream apart from those of the epochs
 
 
 @dataclass(frozen=True)
@@ -166,11 +166,6 @@ def places(length: int, hyper: Hyperparameters) -> np.ndarray:
     """int64 [T + 1, B]: where in a text of `length` words the words of a batch are, from the first on."""
     stream = length // hyper.global_batch_size * hyper.segment_length
     return np.arange(hyper.segment_length + 1)[:, None] + stream * np.arange(hyper.streams)
-
-
-def dropout_seed(seed: int, step: int) -> np.ndarray:
-    """Two numbers int32 that fix what a step drops."""
-    return np.random.SeedSequence([seed, _DROPOUT_STREAM, step]).generate_state(2).view(np.int32)
 
 
 def rooms(hyper: Hyperparameters, vocabulary: int, words: int) -> list[list[int]]:

@@ -15,7 +15,6 @@ from reference_impls.language_modeling.shared import (
     Batch,
     Batches,
     Hyperparameters,
-    dropout_seed,
     initial_carry,
     initial_parameters,
     is_matrix,
@@ -32,6 +31,7 @@ from reference_impls.tensorflow_optimizers import AdamW, GradScaler, Muon
 from reference_impls.tensorflow_shared import (
     DTYPES,
     device_name,
+    dropout_seed,
     load_state_dict,
     policy,
     state_dict,

@@ -15,7 +15,6 @@ from reference_impls.language_modeling.shared import (
     Batch,
     Batches,
     Hyperparameters,
-    dropout_seed,
     initial_carry,
     initial_parameters,
     is_matrix,
@@ -29,6 +28,7 @@ from reference_impls.language_modeling.shared import (
 )
 from reference_impls.language_modeling.torch_network import Carry, LanguageModel, Rare
 from reference_impls.memory import keep_freed_memory
+from reference_impls.recipe import dropout_seed
 from reference_impls.torch_muon import Muon
 from reference_impls.torch_shared import (
     DTYPES,
@@ -107,7 +107,7 @@ class TorchLanguageModel:
             self.begin_anew(self.carry)
         read = self.text[(self.places + batch.begin) % len(self.text)].long()
         rare_words, rare_targets = self.rare(batch.words), self.rare(batch.targets)
-        torch.manual_seed(int(dropout_seed(self.seed, self.step).view(np.int64)[0]))
+        torch.manual_seed(dropout_seed(self.seed, self.step))
         self.model.train()
         loss, carry = self.loss(read[:-1], read[1:], rare_words, rare_targets, self.carry)
         factor = hyper.learning_rate(self.step)

@@ -15,7 +15,7 @@ from reference_impls.recipe import Recipe
 
 CUTOFF = 10  # of the metric: how many candidates a ranking must list
 NEVER = 1 << 20  # the position at which an item counts as taken when it is not in the history
-_INIT_STREAM, _DROPOUT_STREAM = 1_000_001, 1_000_002  # random streams apart from those of the epochs
+_INIT_STREAM = 1_000_001  # a random stream apart from those of the epochs
 EVALUATION_BATCH = 256  # users at a time
 
 
@@ -148,11 +148,6 @@ class Histories:
 def made_up_windows(count: int) -> np.ndarray:
     """Windows int64 [count, 3], to warm up on."""
     return np.tile(np.arange(3), (count, 1))
-
-
-def dropout_seed(seed: int, step: int) -> int:
-    """What seeds the dropout of a step; below 2**31."""
-    return int(np.random.SeedSequence([seed, _DROPOUT_STREAM, step]).generate_state(1)[0] >> 1)
 
 
 def rankings(scores: np.ndarray, candidates: np.ndarray) -> list[list[list[int]]]:

@@ -16,13 +16,12 @@ from reference_impls.recommendation.shared import (
     NEVER,
     Histories,
     Hyperparameters,
-    dropout_seed,
     initial_parameters,
     made_up_windows,
     rankings,
 )
 from reference_impls.tensorflow_optimizers import AdamW, GradScaler
-from reference_impls.tensorflow_shared import POLICIES, device_name
+from reference_impls.tensorflow_shared import POLICIES, device_name, dropout_seed
 from suite.harness.implementation import Device, TrainStats
 
 ACCELERATORS = 1
@@ -30,10 +29,11 @@ Asked = tuple[tf.Tensor, int, tf.Tensor]  # windows, length, candidates; see `Qu
 
 
 def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor | None, site: int) -> tf.Tensor:
-    """`x` with some elements 0 and the others larger, a function of `seed` [2] and `site`; None: as it is."""
+    """`x` with some elements 0 and the others larger, a function of `seed` int32 [2] and `site`; None: as it is."""
     if seed is None or rate == 0:
         return x
-    return tf.nn.experimental.stateless_dropout(x, rate, seed + tf.constant([0, site]), rng_alg="threefry")
+    seed = tf.random.experimental.stateless_fold_in(seed, site)
+    return tf.nn.experimental.stateless_dropout(x, rate, seed, rng_alg="threefry")
 
 
 class Block(keras.layers.Layer):
@@ -185,7 +185,7 @@ class TensorFlowRecommender:
 
     def train_step(self, windows: np.ndarray, length: int, rate: float) -> tf.Tensor:
         """One step; its mean loss."""
-        seed = np.array([dropout_seed(self.seed, self.step), 0], np.int32)
+        seed = dropout_seed(self.seed, self.step)
         self.step += 1
         with tf.device(self.device):
             return self.graph_step(self.items, windows, length, np.float32(rate), seed)

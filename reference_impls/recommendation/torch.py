@@ -13,36 +13,21 @@ from torch import nn
 from reference_impls import torch_shared
 from reference_impls.kept import Kept
 from reference_impls.memory import keep_freed_memory
+from reference_impls.recipe import dropout_seed
 from reference_impls.recommendation.shared import (
     EVALUATION_BATCH,
     NEVER,
     Histories,
     Hyperparameters,
-    dropout_seed,
     initial_parameters,
     made_up_windows,
     rankings,
 )
-from reference_impls.torch_shared import DTYPES, all_at_once, autocast, compiled, on_device, torch_device
+from reference_impls.torch_shared import DTYPES, Dropout, all_at_once, autocast, compiled, on_device, torch_device
 from suite.harness.implementation import Device, TrainStats
 
 ACCELERATORS = 1
 Asked = tuple[torch.Tensor, int, torch.Tensor]  # windows, length, candidates; see `Question`
-
-
-class Dropout(nn.Dropout):
-    """Of a multiple of 1/256, on a CPU from random bytes, as PyTorch draws one element after the other there.
-
-    For [16, 100, 64] on one core (AMD Zen 5): 0.2 ms in place of 0.8, three times a step of 15.
-    """
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """`x` with some elements 0 and the others larger, in training."""
-        if not self.training or self.p == 0 or x.device.type != "cpu":
-            return super().forward(x)
-        drawn = torch.empty(-(-x.numel() // 8), dtype=torch.int64).random_(-(2**63), None)
-        keep = drawn.view(torch.uint8)[: x.numel()].view(x.shape) >= round(256 * self.p)
-        return x * keep.to(x.dtype) * (1 / (1 - self.p))
 
 
 class Block(nn.Module):

@@ -1,4 +1,4 @@
-"""What both frameworks share: initial parameters, batches, seeds of dropout and the schedule, in numpy.
+"""What both frameworks share: initial parameters, batches and the schedule, in numpy.
 
 Everything is a function of the seed and of the step, so a checkpoint needs no random state.
 """
@@ -13,7 +13,7 @@ import numpy as np
 from reference_impls.recipe import Recipe
 from tasks.translation import END, PAD
 
-_INIT_STREAM, _DROPOUT_STREAM = 1_000_001, 1_000_002  # random streams apart from those of the epochs
+_INIT_STREAM = 1_000_001  # a random stream apart from those of the epochs
 POSITIONS = 512  # the longest sequence that is embedded
 MASKED = -1e4  # added to the logits of positions that attention must not see; within fp16's range
 CHECKED = {"cpu": 4, "gpu": 8}  # after so many subwords the search asks the device which sentences are done
@@ -112,11 +112,6 @@ def bucket(length: int, kind: str) -> int:
     if kind == "cpu":
         return -(-length // 2) * 2
     return next((fitting for fitting in BUCKETS if fitting >= length), -(-length // BUCKETS[-1]) * BUCKETS[-1])
-
-
-def dropout_seed(seed: int, step: int) -> int:
-    """Of the dropout of a step, for either framework: 63 bits."""
-    return int(np.random.SeedSequence([seed, _DROPOUT_STREAM, step]).generate_state(1, np.uint64)[0] >> 1)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from reference_impls import tensorflow_shared
 from reference_impls.kept import Kept
 from reference_impls.memory import keep_freed_memory
 from reference_impls.tensorflow_optimizers import AdamW, GradScaler, Muon
-from reference_impls.tensorflow_shared import DTYPES, device_name, policy, torch_name
+from reference_impls.tensorflow_shared import DTYPES, device_name, dropout_seed, policy, torch_name
 from reference_impls.translation import tensorflow_search
 from reference_impls.translation.search import longest, questions, translate
 from reference_impls.translation.shared import (
@@ -22,7 +22,6 @@ from reference_impls.translation.shared import (
     Batch,
     Batches,
     Hyperparameters,
-    dropout_seed,
     initial_parameters,
     is_matrix,
     padded,
@@ -64,7 +63,7 @@ class TensorFlowTranslator:
         self.steps_per_epoch = 0
         compiled = device.kind == "gpu"
         pairs, scalar = tf.TensorSpec((None, None), tf.int32), tf.TensorSpec((), tf.int32)
-        drawn = tf.TensorSpec((None,), tf.int64), scalar, scalar, tf.TensorSpec((), tf.int64), tf.TensorSpec(())
+        drawn = tf.TensorSpec((None,), tf.int64), scalar, scalar, tf.TensorSpec((2,), tf.int32), tf.TensorSpec(())
         # On a GPU what is compiled begins after the choice of rows, for the number of all rows is not known beforehand.
         self.update = tf.function(self._update, jit_compile=True) if compiled else self._update
         self.graph_step = self._graph_step if compiled else tf.function(self._graph_step, (pairs, pairs, *drawn))
@@ -99,7 +98,7 @@ class TensorFlowTranslator:
         """One step at `factor` times the learning rates; the loss, a mean over the target's subwords."""
         seed, lengths = dropout_seed(self.seed, self.step), (batch.source_length, batch.target_length)
         with tf.device(self.device):
-            numbers = tf.constant(seed, tf.int64), tf.constant(factor, tf.float32)
+            numbers = tf.constant(seed), tf.constant(factor, tf.float32)
             return self.graph_step(self.source, self.target, tf.constant(batch.rows), *lengths, *numbers)
 
     def _graph_step(

@@ -24,7 +24,7 @@ def added(cache: KeysValues, new: KeysValues, position: tf.Tensor) -> KeysValues
 
 
 class Dropout(keras.layers.Layer):
-    """Dropout as a function of a seed int64 [1] and of the place in the network; it compares random bytes."""
+    """Dropout as a function of a seed int32 [2] and of the site in the network; it compares random bytes."""
 
     def __init__(self, rate: float, site: int, dtype: keras.DTypePolicy) -> None:
         super().__init__(dtype=dtype)
@@ -34,7 +34,8 @@ class Dropout(keras.layers.Layer):
         """`x` [..., d], d a multiple of 4; without a seed nothing is dropped."""
         if seed is None or self.dropped == 0:
             return x
-        words = tf.random.stateless_uniform((tf.size(x) // 4,), [seed, self.site], None, None, tf.int32)
+        seed = tf.random.experimental.stateless_fold_in(seed, self.site)
+        words = tf.random.stateless_uniform((tf.size(x) // 4,), seed, None, None, tf.int32)
         noise = tf.reshape(tf.bitcast(words, tf.uint8), tf.shape(x))
         return x * (tf.cast(noise >= self.dropped, x.dtype) * tf.cast(256 / (256 - self.dropped), x.dtype))
 

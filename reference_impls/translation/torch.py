@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from reference_impls import torch_shared
 from reference_impls.kept import Kept
 from reference_impls.memory import keep_freed_memory
+from reference_impls.recipe import dropout_seed
 from reference_impls.torch_muon import Muon
 from reference_impls.torch_shared import (
     DTYPES,
@@ -32,7 +33,6 @@ from reference_impls.translation.shared import (
     Batch,
     Batches,
     Hyperparameters,
-    dropout_seed,
     initial_parameters,
     is_matrix,
     padded,

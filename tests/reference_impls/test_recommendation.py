@@ -1,9 +1,9 @@
-"""What is peculiar to recommendation: histories, questions, rankings, dropout and the compiled step."""
+"""What is peculiar to recommendation: histories, questions, rankings and the compiled step."""
 
 import numpy as np
 import pytest
 
-from reference_impls.recommendation.shared import NEVER, Histories, Hyperparameters, dropout_seed, rankings
+from reference_impls.recommendation.shared import NEVER, Histories, Hyperparameters, rankings
 from suite import config
 from tests.reference_impls.cases import BY_ID, FRAMEWORKS, SHORT_HISTORIES, build
 from tests.reference_impls.material import few_histories
@@ -98,36 +98,6 @@ def test_one_seed_gives_one_order_and_another_seed_another():
     first, again, other = (next(histories(seed).batches(2))[0] for seed in (1, 1, 2))
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
-    assert len({dropout_seed(seed, step) for seed in range(10) for step in range(10)}) == 100
-
-
-@each_framework
-def test_dropout_drops_its_share_and_keeps_the_mean(framework):
-    if framework == "torch":
-        import torch
-
-        from reference_impls.recommendation.torch import Dropout
-
-        def dropped(seed):
-            torch.manual_seed(seed)
-            return Dropout(0.25)(torch.ones(40, 50, 63)).numpy()
-    else:
-        import tensorflow
-
-        from reference_impls.recommendation.tensorflow import dropout
-
-        def dropped(seed):
-            return compiled(tensorflow.constant([seed, 0])).numpy()
-
-        compiled = tensorflow.function(
-            lambda seed: dropout(tensorflow.ones((40, 50, 63)), 0.25, seed, 1), jit_compile=True
-        )
-
-    first, again, other = dropped(1), dropped(1), dropped(2)
-    assert set(np.unique(first)) == {np.float32(0), np.float32(1 / 0.75)}
-    assert first.mean() == pytest.approx(1, abs=0.01)
-    assert np.array_equal(first, again)
-    assert np.mean(first != other) > 0.3
 
 
 @pytest.mark.slow

@@ -1,11 +1,11 @@
-"""What is peculiar to translation: padding, causality, order, dropout, learning rates, compiled steps."""
+"""What is peculiar to translation: padding, causality, order, learning rates, compiled steps."""
 
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from reference_impls.translation.shared import BUCKETS, Batches, Hyperparameters, dropout_seed, lengths, padded
+from reference_impls.translation.shared import BUCKETS, Batches, Hyperparameters, lengths, padded
 from suite import config
 from suite.harness.contract import evaluation_data
 from tasks.translation import END, PAD
@@ -78,12 +78,11 @@ def test_every_epoch_sees_every_pair_once_alike_in_length(data, kind):
     assert orders[0] != orders[1]
 
 
-def test_one_seed_gives_one_order_and_dropout_and_another_seed_another(data):
+def test_one_seed_gives_one_order_and_another_seed_another(data):
     hyper = Hyperparameters.of(values())
     sides = [padded(data[name]) for name in ("train_source", "train_target")]
     one, again, other = (next(Batches(*sides, hyper, seed, "cpu").iterate(2)).rows.tolist() for seed in (1, 1, 2))
     assert one == again != other
-    assert len({dropout_seed(seed, step) for seed in (1, 2) for step in range(5)}) == 10
 
 
 def test_padding_follows_the_last_subword(data):
@@ -101,27 +100,6 @@ def test_the_learning_rate_rises_then_falls_to_zero():
     assert max(factors) == factors[9] == factors[10] == 1
     assert all(later < earlier for earlier, later in pairwise(factors[10:]))
     assert factors[100] == 0
-
-
-@pytest.mark.parametrize("rate", [0.1, 0.3])
-def test_dropout_drops_as_many_as_it_says_and_scales_the_rest(rate):
-    import keras
-    import tensorflow as tf
-    import torch
-
-    from reference_impls.translation import tensorflow_network, torch_network
-
-    torch.manual_seed(1)
-    dropped = torch_network.Dropout(rate)(torch.ones(100, 16, 64)).numpy()
-    layer = tensorflow_network.Dropout(rate, 3, keras.DTypePolicy("float32"))
-    ones = tf.ones((100, 16, 64))
-    of_seed = [layer(ones, tf.constant(seed, tf.int64)).numpy() for seed in (1, 1, 2)]
-    assert np.array_equal(of_seed[0], of_seed[1])
-    assert not np.array_equal(of_seed[0], of_seed[2])
-    for values in (dropped, of_seed[0]):
-        assert (values == 0).mean() == pytest.approx(rate, abs=5e-3)
-        assert values.mean() == pytest.approx(1, abs=5e-3)
-        assert len(np.unique(values)) == 2
 
 
 def test_attention_is_that_of_the_library():
