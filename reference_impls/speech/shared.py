@@ -18,7 +18,7 @@ SUBSAMPLING = 8  # frames of features to one frame of output
 FRAME_RATE = 100  # frames of features a second
 LONGEST, COMPILED = 768, 256  # frames: `build` compiles for the multiples of the second up to the first
 EVAL_BATCH = 26
-_INIT_STREAM, _DROPOUT_STREAM = 1_000_001, 1_000_002  # random streams apart from those of the epochs
+_INIT_STREAM = 1_000_001  # a random stream apart from those of the epochs
 _WARPS = 9  # frequency warps from 1 - frequency_warp to 1 + frequency_warp
 
 
@@ -90,7 +90,7 @@ class Batch:
     `recordings` int64 [B]; `speed` float32 [B]; `frames` int32 [B], of features at that speed; `warp` int64 [B], the
     row of `warps`; `bands` int32 [B, n, 2] and `spans` int32 [B, m, 2], first and number of the mels and frames that
     are hidden. `time` is the common length T of the features, the same for many steps. `epoch` is the position in
-    epochs before the step, `seed` uint32 [2] of its dropout.
+    epochs before the step.
     """
 
     recordings: np.ndarray
@@ -101,7 +101,6 @@ class Batch:
     spans: np.ndarray
     time: int
     epoch: float
-    seed: np.ndarray
 
 
 class Batches:
@@ -143,7 +142,6 @@ class Batches:
             spans=_spans(frames, time, hyper, random),
             time=time,
             epoch=step / self.steps_per_epoch,
-            seed=np.random.SeedSequence([self.seed, _DROPOUT_STREAM, step]).generate_state(2),
         )
 
 
@@ -245,5 +243,4 @@ def made_up_batches(hyper: Hyperparameters) -> Iterator[Batch]:
             spans=np.zeros((size, spans_of(time, hyper), 2), np.int32),
             time=time,
             epoch=0.0,
-            seed=np.zeros(2, np.uint32),
         )

@@ -1,9 +1,8 @@
-"""Speech recognition in PyTorch. Read top to bottom: recordings, network, implementation."""
+"""Speech recognition in PyTorch: training and evaluation; recordings and network are in `torch_network.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,10 @@ from torch import nn
 
 from reference_impls.kept import Kept
 from reference_impls.memory import keep_freed_memory
+from reference_impls.recipe import dropout_seed
 from reference_impls.speech import shared
-from reference_impls.speech.shared import EVAL_BATCH, SPREAD, SUBSAMPLING, Batch, Batches, Hyperparameters
+from reference_impls.speech.shared import EVAL_BATCH, SUBSAMPLING, Batch, Batches, Hyperparameters
+from reference_impls.speech.torch_network import Recordings, SpeechNetwork, masked, output_frames
 from reference_impls.torch_shared import (
     DTYPES,
     all_at_once,
@@ -31,126 +32,6 @@ from reference_impls.torch_shared import (
 from suite.harness.implementation import Device, TrainStats
 
 ACCELERATORS = 1
-
-
-class Recordings(nn.Module):
-    """Features of recordings, one after another; they stay on the device."""
-
-    features: torch.Tensor  # uint8 [all frames, mels]
-    frames: torch.Tensor  # int64 [N], of each
-    starts: torch.Tensor  # int64 [N], where each begins
-    means: torch.Tensor  # float32 [N, mels], the mean spectrum of each
-
-    def __init__(self, features_shape: tuple[int, int], count: int) -> None:
-        super().__init__()
-        self.register_buffer("features", torch.zeros(features_shape, dtype=torch.uint8))
-        self.register_buffer("frames", torch.full((count,), min(shared.LONGEST, features_shape[0])))
-        self.register_buffer("starts", torch.zeros(count, dtype=torch.int64))
-        self.register_buffer("means", torch.zeros(count, features_shape[1]))
-
-    def fill(self, features: np.ndarray, frames: np.ndarray) -> None:
-        """Take over recordings, in place."""
-        device = self.features.device
-        self.features.copy_(on_device(np.array(features), device))
-        self.frames.copy_(on_device(np.array(frames, np.int64), device))
-        self.starts.copy_(on_device(shared.starts(frames), device))
-        whose = on_device(np.repeat(np.arange(len(frames)), frames), device)
-        sums = torch.zeros_like(self.means).index_add_(0, whose, self.features.float())
-        self.means.copy_(sums / self.frames[:, None])
-
-    def forward(self, chosen: torch.Tensor, speed: torch.Tensor, frames: torch.Tensor, time: int) -> torch.Tensor:
-        """Features float32 [B, time, mels] of `chosen` [B] at `speed` [B], by linear interpolation.
-
-        Zero from `frames` [B] on; each recording's mean is zero.
-        """
-        last, first = self.frames[chosen, None] - 1, self.starts[chosen, None]
-        frame = torch.arange(time, device=chosen.device)
-        position = torch.minimum(frame * speed[:, None], last)
-        before = position.long()
-        after = torch.minimum(before + 1, last)
-        share = (position - before)[..., None]
-        features = torch.lerp(self.features[first + before].float(), self.features[first + after].float(), share)
-        features = (features - self.means[chosen, None]) / SPREAD
-        return features * (frame < frames[:, None])[..., None]
-
-
-def masked(features: torch.Tensor, bands: torch.Tensor, spans: torch.Tensor) -> torch.Tensor:
-    """SpecAugment: features [B, T, mels], zero, the mean, in bands of mels [B, n, 2] and spans of frames [B, m, 2]."""
-    mels, frames = covered(bands, features.shape[2]), covered(spans, features.shape[1])
-    return features.masked_fill(mels[:, None] | frames[..., None], 0.0)
-
-
-def covered(ranges: torch.Tensor, size: int) -> torch.Tensor:
-    """Bool [B, size], true where one of `ranges` [B, n, 2] is, each its first place and how many."""
-    place = torch.arange(size, device=ranges.device)[:, None]
-    first, number = ranges[:, None].unbind(3)
-    return ((place >= first) & (place < first + number)).any(2)
-
-
-def output_frames(frames: torch.Tensor) -> torch.Tensor:
-    """Frames of output for so many frames of features."""
-    return (frames + SUBSAMPLING - 1) // SUBSAMPLING
-
-
-def inside(frames: torch.Tensor, time: int) -> torch.Tensor:
-    """Bool [B, time], true within `frames` [B]."""
-    return torch.arange(time, device=frames.device) < frames[:, None]
-
-
-class ResidualBlock(nn.Module):
-    """A time-delay layer of three frames, GELU, and a matrix, on top of what comes in.
-
-    The layer is a dilated convolution, written as a product of spliced frames with a matrix: with its backward pass
-    6 ms in bf16 on one core of an AMD EPYC, where nn.Conv1d takes 10 and nn.Conv2d, channels last, 14 to 22.
-    """
-
-    def __init__(self, width: int, dilation: int, dropout: float) -> None:
-        super().__init__()
-        self.dilation = dilation
-        self.norm = nn.LayerNorm(width)
-        self.inner = nn.Linear(3 * width, 2 * width)
-        self.dropout = nn.Dropout1d(dropout)  # of a channel in a whole recording
-        self.outer = nn.Linear(2 * width, width)
-
-    def forward(self, x: torch.Tensor, within: torch.Tensor) -> torch.Tensor:
-        """`x` [B, T, width], of which `within` [B, T, 1] is 1 inside of the recordings and 0 behind."""
-        dilation, time = self.dilation, x.shape[1]
-        y = F.pad(self.norm(x) * within, (0, 0, dilation, dilation))
-        y = torch.cat([y[:, i * dilation : i * dilation + time] for i in range(3)], 2)
-        y = F.gelu(self.inner(y), approximate="tanh")
-        step: torch.Tensor = self.outer(self.dropout(y.mT).mT)
-        return x + step
-
-
-class SpeechNetwork(nn.Module):
-    """Convolutions that divide time by 8, then residual blocks over time, then a label for each frame.
-
-    What lies behind a recording's end is zero before each convolution over time, so that its logits do not depend on
-    the others in its batch.
-    """
-
-    def __init__(self, hyper: Hyperparameters, mels: int, labels: int) -> None:
-        super().__init__()
-        pairs = pairwise((1, *hyper.channels))
-        self.convs = nn.ModuleList(nn.Conv2d(i, o, 3, stride=2, padding=1) for i, o in pairs)
-        self.project = nn.Linear(mels // SUBSAMPLING * hyper.channels[-1], hyper.width)
-        self.blocks = nn.ModuleList(ResidualBlock(hyper.width, d, hyper.dropout) for d in hyper.dilations)
-        self.norm = nn.LayerNorm(hyper.width)
-        self.head = nn.Linear(hyper.width, labels)
-        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-
-    def forward(self, features: torch.Tensor, frames: torch.Tensor) -> torch.Tensor:
-        """Logits float32 [B, T / 8, labels] of features [B, T, mels] whose outputs from `frames` [B] on are padding."""
-        x = features[:, None]
-        for i, conv in enumerate(self.convs):
-            x = F.relu(conv(x))
-            x = x * inside(frames * (SUBSAMPLING >> (i + 1)), x.shape[2])[:, None, :, None].to(x.dtype)
-        x = self.project(x.permute(0, 2, 3, 1).flatten(2))
-        within = inside(frames, x.shape[1])[..., None].to(x.dtype)
-        for block in self.blocks:
-            x = block(x, within)
-        logits: torch.Tensor = self.head(self.norm(x)).float()
-        return logits
 
 
 class TorchSpeech:
@@ -203,7 +84,7 @@ class TorchSpeech:
         """One step; the loss, CTC's negative log-likelihood of a transcript, mean over the batch."""
         names = ("recordings", "speed", "frames", "warp", "bands", "spans")
         tensors = {name: on_device(getattr(batch, name), self.device) for name in names}
-        torch.manual_seed(int.from_bytes(batch.seed.tobytes(), "little"))
+        torch.manual_seed(dropout_seed(self.seed, self.step))
         self.model.train()
         logits = self.training_logits(**tensors, time=batch.time)
         loss = F.ctc_loss(

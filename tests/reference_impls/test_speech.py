@@ -37,7 +37,8 @@ class Device:
     """What both frameworks do on the device, called alike, with numpy in and out."""
 
     def __init__(self, framework: str) -> None:
-        self.module, library = import_module(f"reference_impls.speech.{framework}"), import_module(framework)
+        self.module = import_module(f"reference_impls.speech.{framework}_network")
+        library = import_module(framework)
         self.torch = framework == "torch"
         self.tensor = library.as_tensor if self.torch else library.constant
 
@@ -128,7 +129,7 @@ def test_a_transcript_that_does_not_fit_its_recording_does_no_harm(framework, mi
 def test_one_seed_gives_one_order_and_another_seed_another(mini):
     first, again, other = (next(batches(mini, seed).iterate(3)) for seed in (1, 1, 2))
     assert all(np.array_equal(getattr(first, name), getattr(again, name)) for name in vars(first))
-    assert not any(np.array_equal(getattr(first, name), getattr(other, name)) for name in ("recordings", "seed"))
+    assert not np.array_equal(first.recordings, other.recordings)
 
 
 def test_batches_can_start_anywhere(mini):
@@ -200,7 +201,7 @@ def test_masks_stay_within_what_the_recipe_allows(mini):
 @each_framework
 def test_dropout_hides_channels_of_whole_recordings_and_keeps_the_mean(framework):
     library = import_module(framework)
-    module = import_module(f"reference_impls.speech.{framework}")
+    module = import_module(f"reference_impls.speech.{framework}_network")
     block = module.ResidualBlock(64, 1, 0.25)
     x, within = np.random.default_rng(0).normal(size=(16, 4, 64)).astype(np.float32), np.ones((16, 4, 1), np.float32)
     matrix, ones = np.eye(64, 128, dtype=np.float32), np.ones(128, np.float32)
