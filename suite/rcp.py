@@ -11,7 +11,7 @@ from pathlib import Path
 import yaml
 from mlperf_logging.mllog import constants as keys
 
-from suite.config.models import Benchmark
+from suite.config.models import Benchmark, Formula
 from suite.errors import OneLineParser, UserError, command
 from suite.record.summary import format_count
 from suite.rules import convergence, reference
@@ -107,9 +107,12 @@ def _machine(description: Mapping[str, str]) -> str:
 def _command(run: Evidence, benchmark: Benchmark) -> str:
     words = [f"{name}={run.configured(name)}" for name in ("task", "scale", "framework")]
     words += [f"hw={run.configured('system', 'name')}", f"seed={run.value(keys.SEED)}"]
-    for name in benchmark.free:
-        value = run.value(name)
-        if value != benchmark.hyperparameters[name]:
+    usual = benchmark.hyperparameters
+    for name, free in benchmark.free.items():
+        value, expected = run.value(name), usual[name]
+        if isinstance(free, Formula):  # which the command sets by itself
+            expected = free.of(expected, run.value(free.proportional_to), usual[free.proportional_to])
+        if value != expected:
             words.append(f"hyperparameters.{name}={value}")
     return f"python -m suite.run {' '.join(words)}"
 

@@ -77,7 +77,7 @@ def test_points_stand_by_batch_size(points, tmp_path):
     stored = reference.load(BENCHMARK)
     assert [point.global_batch_size for point in stored.points] == [100, 200]
     command = stored.points[1].runs[0].command
-    assert "hyperparameters.global_batch_size=200" in command
+    assert command.endswith(" seed=100 hyperparameters.global_batch_size=200")  # the learning rate follows by itself
 
 
 def test_points_of_an_older_recipe_are_dropped(points, tmp_path):

@@ -55,6 +55,20 @@ def test_the_open_division_frees_the_hyperparameters(tmp_path):
     assert "division=closed contradicts resume=open, which is a run of division=open" in again.stderr
 
 
+def test_the_closed_division_frees_the_batch_size_within_its_range(tmp_path):
+    larger = eighth(tmp_path, "run", *RUN, "seed=1", "hyperparameters.global_batch_size=80", "out=larger")
+    assert "verdict   pass" in larger.stdout, larger.stdout
+    logged = {line.key: line.value for line in lines(tmp_path / "larger")}
+    assert (logged["global_batch_size"], logged["opt_base_learning_rate"]) == (80, 0.1)
+    assert eighth(tmp_path, "review", "larger").returncode == 0
+    too_large = (*RUN, "seed=1", "hyperparameters.global_batch_size=120")
+    assert "verdict   fail" in eighth(tmp_path, "run", *too_large, "out=closed").stdout
+    done = eighth(tmp_path, "review", "closed")
+    assert done.returncode == 1
+    assert "a whole number from 10 to 100, a multiple of 10" in done.stdout
+    assert "verdict   pass" in eighth(tmp_path, "run", *too_large, "out=open", "division=open").stdout
+
+
 def test_says_so_when_the_budget_ends_first(tmp_path):
     done = eighth(tmp_path, "run", *RUN, "seed=1", "out=evidence", "target=1.5")
     assert done.returncode == 3

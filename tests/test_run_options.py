@@ -108,6 +108,10 @@ P = ("task=parity", "framework=numpy", "hw=cpu")
             (*P, "hyperparameters.global_batch_size=300"),
             "global_batch_size 300 of parity/mini is more than the 200 samples between two evaluations",
         ),
+        (
+            (*P, "hyperparameters.global_batch_size=25"),
+            "global_batch_size 25 of parity/mini is not a multiple of 10",
+        ),
         ((*P, "task.scales.mini.target=0.9"), "write target=0.9 with scale=mini"),
         ((*P, "resume=nowhere"), "resume=nowhere holds no run"),
         ((*P, "out=/dev/null/x"), "out="),
@@ -172,7 +176,30 @@ def test_help_lists_tasks_scales_and_systems(here, capsys):
 
 def test_help_lists_the_hyperparameters_of_a_benchmark(here, capsys):
     assert main(["--help", "task=parity", "scale=mini"]) == 0
-    assert "hyperparameters.opt_base_learning_rate=0.05\n" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "hyperparameters.milliseconds_per_step=1\n" in shown
+    assert "hyperparameters.global_batch_size=20  (free from 10 to 100, in multiples of 10)\n" in shown
+    follows = "(follows global_batch_size ^ 0.5; free from 0.75 to 1.33 times that)"
+    assert f"hyperparameters.opt_base_learning_rate=0.05  {follows}\n" in shown
+
+
+@pytest.mark.parametrize(
+    ("given", "changed"),
+    [
+        (("hyperparameters.global_batch_size=80",), "global_batch_size 80, opt_base_learning_rate 0.1"),
+        (("hyperparameters={global_batch_size: 80}",), "global_batch_size 80, opt_base_learning_rate 0.1"),
+        (
+            ("hyperparameters.global_batch_size=80", "hyperparameters.opt_base_learning_rate=0.07"),
+            "global_batch_size 80, opt_base_learning_rate 0.07",
+        ),
+        (("hyperparameters.global_batch_size=80", "hyperparameters.opt_base_learning_rate=0.05"), "batch_size 80"),
+        (("hyperparameters.opt_base_learning_rate=0.07",), "opt_base_learning_rate 0.07"),
+    ],
+)
+def test_what_follows_a_batch_size_follows_unless_it_is_set_itself(here, capsys, given, changed):
+    assert main([*RUN, *given, "seed=5", "dry_run=true"]) == 0
+    (row,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("changed ")]
+    assert row.rstrip().endswith(changed)
 
 
 def test_dry_run_prints_the_plan_and_touches_nothing(here, capsys):

@@ -116,20 +116,31 @@ class Range(Values):
     """The least that is allowed."""
     high: float
     """The most that is allowed."""
+    multiple_of: int | None = Field(default=None, gt=0)
+    """Of what it must be a multiple, in any division, for the implementations to divide it. Left out where of none."""
+
+    def divides(self, value: float) -> bool:
+        """Whether `value` is such a multiple."""
+        return self.multiple_of is None or value % self.multiple_of == 0
 
 
 class Formula(Values):
     """A hyperparameter that follows another one: its reference value times (other / other's reference) ^ `power`.
 
-    `tolerance` is relative: 0.01 allows from 0.99 to 1.01 times what the formula gives.
+    `tolerance` is relative: 0.01 allows from 0.99 to 1.01 times what the formula gives, 0.5 from half to double.
     """
 
     proportional_to: str
     """The other hyperparameter."""
     power: float = 1.0
     """1 for proportional, 0.5 for the square root, -1 for inversely proportional."""
-    tolerance: float = Field(ge=0)
-    """How far, relatively, it may be from what the formula gives."""
+    tolerance: float = Field(ge=0, lt=1)
+    """How far, relatively, it may be from what the formula gives: from 1 - tolerance to 1 / (1 - tolerance) times."""
+
+    def of(self, reference: float, other: float, usual: float) -> float:
+        """What `reference` becomes where the other hyperparameter is `other`, not `usual`; whole if `reference` is."""
+        value = float(reference * (other / usual) ** self.power)
+        return max(round(value), 1) if isinstance(reference, int) else value
 
 
 class Benchmark(Values):
@@ -172,6 +183,9 @@ class Benchmark(Values):
         batch = self.hyperparameters.get(GLOBAL_BATCH_SIZE, 1)
         if type(batch) is not int or batch < 1:
             raise UserError(f"global_batch_size {batch!r} of {self.name} is not a whole number from 1")
+        free = self.free.get(GLOBAL_BATCH_SIZE)
+        if isinstance(free, Range) and not free.divides(batch):
+            raise UserError(f"global_batch_size {batch} of {self.name} is not a multiple of {free.multiple_of}")
         if batch > self.evaluation.every:
             raise UserError(
                 f"global_batch_size {batch} of {self.name} is more than the {self.evaluation.every} samples between "

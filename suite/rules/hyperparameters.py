@@ -64,9 +64,10 @@ def within_range(run: Evidence) -> Iterator[Finding]:
     for name, reference, free, line, value in _free(run):
         if isinstance(free, Range):
             kind = "a whole number" if isinstance(reference, int) else "a number"
-            fits = value is not None and free.low <= value <= free.high
+            fits = value is not None and free.low <= value <= free.high and free.divides(value)
             if not fits or (isinstance(reference, int) and not isinstance(value, int)):
                 expected = f"{name}: {kind} from {free.low:g} to {free.high:g}"
+                expected += f", a multiple of {free.multiple_of}" if free.multiple_of else ""
                 yield Finding(LOG, line.number, expected, line.value, f"choose {name} within its range")
 
 
@@ -81,8 +82,9 @@ def by_formula(run: Evidence) -> Iterator[Finding]:
         usual = run.benchmark.hyperparameters[free.proportional_to]
         if other is None or not 0 < other < _ABSURD:
             continue  # which is what is wrong, by its own rule
-        right = reference * (other / usual) ** free.power
-        if value is None or not math.isclose(value, right, rel_tol=free.tolerance):
+        right = free.of(reference, other, usual)
+        fits = value is not None and math.isclose(value, right, rel_tol=free.tolerance)
+        if not fits or (isinstance(reference, int) and not isinstance(value, int)):
             formula = f"{reference:g} x ({free.proportional_to} / {usual:g})" + (
                 f" ^ {free.power:g}" if free.power != 1 else ""
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from suite import config
-from suite.config.models import Benchmark
+from suite.config.models import Benchmark, Formula, Range
 from suite.record.system import DIVISIONS, STATUSES
 
 
@@ -63,6 +63,17 @@ def help_text(argv: Sequence[str]) -> str:
 
 
 def _hyperparameters(benchmark: Benchmark) -> Iterator[str]:
-    yield f"Hyperparameters of {benchmark.name}, as the reference has them:"
+    yield f"Hyperparameters of {benchmark.name}; without a note they are fixed in the closed division:"
     for name, value in benchmark.hyperparameters.items():
-        yield f"  hyperparameters.{name}={value}"
+        yield f"  hyperparameters.{name}={value}{_freedom(benchmark.free.get(name))}"
+
+
+def _freedom(free: Range | Formula | None) -> str:
+    """A note of what the closed division allows of a hyperparameter; none for one that is fixed."""
+    match free:
+        case Range(low=low, high=high, multiple_of=multiple):
+            return f"  (free from {low:g} to {high:g}{f', in multiples of {multiple}' if multiple else ''})"
+        case Formula(proportional_to=other, power=power, tolerance=tolerance):
+            bound = f"follows {other} ^ {power:g}" if power != 1 else f"follows {other}"
+            return f"  ({bound}; free from {1 - tolerance:.3g} to {1 / (1 - tolerance):.3g} times that)"
+    return ""

@@ -1,4 +1,7 @@
-"""Values of the chosen benchmark that the command line sets: each has to be there, and keeps its kind."""
+"""Values of the chosen benchmark that the command line sets: each has to be there, and keeps its kind.
+
+A hyperparameter that the benchmark binds to one of them follows it, unless it is set itself.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from suite import config
-from suite.config.models import Benchmark
+from suite.config.models import Benchmark, Formula
 from suite.errors import UserError, unknown
 
 HYPERPARAMETERS = "hyperparameters"
@@ -22,14 +25,30 @@ KINDS = {
 
 
 def overridden(benchmark: Benchmark, given: Mapping[str, Any]) -> Benchmark:
-    """`benchmark` with the values of `given`, by their paths such as `target` or `hyperparameters.dropout`.
+    """`benchmark` with the values of `given`, by their paths such as `target` or `hyperparameters.dropout`, and with
+    what its formulas make of them.
 
     Raises UserError for a name that is not there, with the nearest of its level, and for a value of another kind.
     """
     values = benchmark.model_dump()
     for path, value in given.items():
         _set(values, path.split("."), value, benchmark.name)
+    if isinstance(chosen := values[HYPERPARAMETERS], dict):
+        whole = given.get(HYPERPARAMETERS)
+        own = {path.removeprefix(f"{HYPERPARAMETERS}.") for path in given} | set(
+            whole if isinstance(whole, dict) else ()
+        )
+        _follow(benchmark, chosen, own)
     return config.checked(Benchmark, values, benchmark.name)
+
+
+def _follow(benchmark: Benchmark, values: dict[str, Any], own: set[str]) -> None:
+    """Set what is bound to a value that was changed and is not among those that were set themselves, `own`."""
+    for name, free in benchmark.free.items():
+        if isinstance(free, Formula) and name not in own:
+            usual, other = benchmark.hyperparameters[free.proportional_to], values[free.proportional_to]
+            if other != usual and other > 0:
+                values[name] = free.of(benchmark.hyperparameters[name], other, usual)
 
 
 def _set(values: dict[str, Any], path: list[str], value: Any, of: str) -> None:

@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from suite import config
+from suite.config.models import Benchmark
 from suite.config.plan import Plan
 from suite.measure.machine import Machine, mismatch, power_ceiling
 from suite.record.mirror import tracking_uri, without_secrets
@@ -39,6 +41,7 @@ def plan(to: Console, made: Plan, found: Machine) -> None:
         "system": f"{system.name}: {system.title}",
         "price": _price(made),
         "power": _power(made, found),
+        **({"changed": changed} if (changed := _changed(benchmark)) else {}),
         "seeds": ", ".join(map(str, made.seeds)) + (f", drawn by token={made.token}" if made.token else ""),
         "evidence": str(made.out),
         **({"witness": made.witness} if made.witness else {}),
@@ -46,6 +49,12 @@ def plan(to: Console, made: Plan, found: Machine) -> None:
     for name, text in rows.items():
         table.add_row(name, Text(text))
     to.print(table)
+
+
+def _changed(benchmark: Benchmark) -> str:
+    """The hyperparameters that are not the suite's, by their values: those that were set, and those that follow."""
+    usual = config.benchmark(benchmark.task, benchmark.scale).hyperparameters
+    return ", ".join(f"{name} {value}" for name, value in benchmark.hyperparameters.items() if value != usual[name])
 
 
 def obstacles(to: Console, nowhere: str | None, here: Sequence[str]) -> None:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.config import benchmark
+from suite.config.models import Evaluation
 from suite.errors import BadPrediction
 from suite.harness import checkpoint
 from suite.harness.checkpoint import Checkpoints
@@ -17,7 +18,9 @@ from suite.record import states
 from suite.record.mllog import Log
 from suite.record.states import state_sha256
 
-MINI = benchmark("image_classification", "mini").model_copy(update={"budget_samples": 10_500})
+MINI = benchmark("image_classification", "mini").model_copy(
+    update={"evaluation": Evaluation(first=4000, every=1000), "budget_samples": 10_500}
+)
 
 
 @pytest.mark.parametrize(

@@ -9,21 +9,23 @@ from typing import Any
 from mlperf_logging.mllog import constants as keys
 
 from suite import config
-from suite.config.models import Formula, Range
+from suite.config.models import Evaluation, Formula, Range
 from suite.measure.machine import Accelerator, Machine
 from suite.record import mllog
 from suite.store.arrays import prepared
 from suite.store.task import load_task
 
 FREE = {
-    "global_batch_size": Range(low=50, high=400),
+    "global_batch_size": Range(low=50, high=400, multiple_of=50),
     "muon_learning_rate": Formula(proportional_to="global_batch_size", tolerance=0.01),
+    "whiten_bias_epochs": Formula(proportional_to="global_batch_size", power=0.0, tolerance=0.5),  # a whole number
 }
+CADENCE = Evaluation(first=4000, every=1000)
 FLOPS = 1e11  # of a training sample: two logical CPUs need ten seconds for a run of `write_run`
 BENCHMARK = config.benchmark("image_classification", "mini").model_copy(
-    update={"free": FREE, "train_flops_per_sample": FLOPS}
+    update={"free": FREE, "evaluation": CADENCE, "budget_samples": 24_000, "train_flops_per_sample": FLOPS}
 )
-EVERY = BENCHMARK.evaluation.every  # of which the first evaluation is a multiple
+EVERY = CADENCE.every  # of which the first evaluation is a multiple
 WITNESS = "http://stamps.example.org/"
 DECLARED = {"submitter": "someone", "division": keys.CLOSED, "status": keys.RESEARCH}
 RUN_MS = 30_000

@@ -3,6 +3,7 @@
 import random
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -100,6 +101,17 @@ def test_result_below_the_reference_s_mean_is_normalised(sound_result, monkeypat
     assert (made.verdict, finding.severity) == ("pass", "note")
     assert all(text in finding.found for text in ("6,000 samples", "p = ", "90 % interval"))
     assert made.score_s == pytest.approx(30.0 * (19 / 18))
+
+
+def test_batch_size_between_two_points_is_held_to_both(sound_result, monkeypatch, tmp_path):
+    points = reference_points(tmp_path, samples=(4000, 5000, 5000, 5000, 6000), batch=50)
+    stored = yaml.safe_load(points.read_text())
+    other = yaml.safe_load(reference_points(tmp_path, samples=(8000, 8000, 8000, 8000, 8000), batch=200).read_text())
+    points.write_text(yaml.safe_dump({**stored, "points": stored["points"] + other["points"]}))
+    monkeypatch.setattr("suite.rules.reference.path", lambda benchmark: points)
+    held_to = convergence(evidence(sound_result)).reference
+    assert (held_to.batch_size, held_to.mean) == (100, 6000)
+    assert review(sound_result).verdict == "pass"
 
 
 def test_batch_size_above_the_largest_point_is_refused(sound_result, monkeypatch, tmp_path):

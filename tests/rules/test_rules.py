@@ -9,7 +9,6 @@ from mlperf_logging.mllog import constants as keys
 
 from suite import config
 from suite.audit.comparing import AUDIT
-from suite.config.models import Range
 from suite.measure.machine import resolve
 from suite.rules import reading
 from suite.rules.claims import SEALED
@@ -137,18 +136,24 @@ def test_other_scales_than_mini_are_submittable(run, monkeypatch):
     assert rules_of(RESULT.findings([reading.Evidence.read(run.folder)])) == {"runs.6"}
 
 
-def test_what_the_benchmarks_leave_free_fits_the_reference():
-    for task in config.names("task"):
-        for scale in config.scales(task):
-            benchmark = config.benchmark(task, scale)
-            for name, free in benchmark.free.items():
-                value = benchmark.hyperparameters[name]
-                if isinstance(free, Range):
-                    assert free.low <= value <= free.high
-                else:
-                    assert isinstance(value, float | int)
-                    assert free.proportional_to in benchmark.free
-                    assert free.proportional_to != name
+BENCHMARKS = [config.benchmark(task, scale) for task in config.names("task") for scale in config.scales(task)]
+
+
+@pytest.mark.parametrize("benchmark", BENCHMARKS, ids=lambda each: each.name)
+def test_batch_size_and_learning_rates_are_free_around_the_reference(benchmark):
+    free, reference = benchmark.free, benchmark.hyperparameters
+    sizes = free["global_batch_size"]
+    assert 2 * sizes.low <= 2 * reference["global_batch_size"] <= sizes.high
+    assert sizes.high <= benchmark.evaluation.every
+    assert sizes.divides(sizes.low)
+    assert sizes.divides(sizes.high)
+    rates = {name for name in reference if name.startswith(("muon_learning", "adam_learning", "opt_base_learning"))}
+    assert rates <= free.keys()
+    for name in free.keys() - {"global_batch_size"}:
+        bound = free[name]
+        assert bound.proportional_to == "global_batch_size"
+        assert bound.of(reference[name], 64, 64) == reference[name]
+        assert type(bound.of(reference[name], 64, 48)) is type(reference[name])
 
 
 def test_submissions_of_two_submitters_lie_side_by_side(run, tmp_path):

@@ -135,6 +135,12 @@ def batch_size_out_of_range(run):
 
 
 @breaks("hyperparameters.2")
+def batch_size_between_two_multiples(run):
+    rate = BENCHMARK.hyperparameters["muon_learning_rate"]
+    hyperparameters(run, global_batch_size=125, muon_learning_rate=1.25 * rate)
+
+
+@breaks("hyperparameters.2")
 def batch_size_as_text(run):
     hyperparameters(run, global_batch_size="100")
 
@@ -153,6 +159,11 @@ def batch_size_without_its_learning_rate(run):
 @breaks("hyperparameters.3")
 def learning_rate_without_its_batch_size(run):
     hyperparameters(run, muon_learning_rate=1.02 * BENCHMARK.hyperparameters["muon_learning_rate"])
+
+
+@breaks("hyperparameters.3")
+def part_of_an_epoch(run):
+    hyperparameters(run, whiten_bias_epochs=2.9)
 
 
 @breaks("hyperparameters.3")
