@@ -55,6 +55,22 @@ def test_the_open_division_frees_the_hyperparameters(tmp_path):
     assert "division=closed contradicts resume=open, which is a run of division=open" in again.stderr
 
 
+def test_the_open_division_frees_cadence_and_budget(tmp_path):
+    own = (*RUN, "seed=1", "evaluation.first=4940", "evaluation.every=60", "budget_samples=19940")
+    closed = eighth(tmp_path, "run", *own, "out=closed")
+    assert "verdict   fail" in closed.stdout
+    opened = eighth(tmp_path, "run", *own, "out=open", "division=open")
+    assert opened.returncode == 0, opened.stderr
+    assert "verdict   pass" in opened.stdout, opened.stdout
+    points = [line.metadata["samples_count"] for line in lines(tmp_path / "open") if line.key == "eval_accuracy"]
+    assert points == [4940 + 60 * number for number in range(len(points))]
+    (config,) = [line for line in lines(tmp_path / "open") if line.key == "suite_config"]
+    assert config.metadata["cadence"] == {"first": 4940, "every": 60, "budget_samples": 19940}
+    made = eighth(tmp_path, "review", "open")
+    assert made.returncode == 0, made.stdout
+    assert "division.7" in made.stdout
+
+
 def test_says_so_when_the_budget_ends_first(tmp_path):
     done = eighth(tmp_path, "run", *RUN, "seed=1", "out=evidence", "target=1.5")
     assert done.returncode == 3
