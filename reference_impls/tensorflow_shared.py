@@ -10,10 +10,11 @@ import numpy as np
 import tensorflow as tf
 
 from reference_impls import recipe
+from reference_impls.precision import written_in
 from suite.harness.implementation import Device
 
-POLICIES = {"fp32": "float32", "bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
-DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
+POLICIES = {"fp32": "float32", "tf32": "float32", "bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
+DTYPES = {"fp32": tf.float32, "tf32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
 # Keras's names of variables whose PyTorch names differ
 NAMES = {
     "kernel": "weight",
@@ -38,8 +39,19 @@ def device_name(device: Device) -> str:
     return "/GPU:0" if device.kind == "gpu" else "/CPU:0"
 
 
+def dtype(device: Device) -> tf.DType:
+    """TensorFlow's type of the device's precision; lets a GPU multiply fp32 as tf32 in that precision alone.
+
+    Raises UserError for a precision that the reference does not train in.
+    """
+    written_in("tensorflow", device, DTYPES)
+    tf.config.experimental.enable_tensor_float_32_execution(device.precision == "tf32")
+    return DTYPES[device.precision]
+
+
 def policy(device: Device) -> keras.DTypePolicy:
-    """For the `dtype` of Keras's layers: variables in fp32, computation in the precision."""
+    """For the `dtype` of Keras's layers: variables in fp32, computation in the precision. See `dtype`."""
+    dtype(device)
     return keras.DTypePolicy(POLICIES[device.precision])
 
 

@@ -10,11 +10,22 @@ import numpy as np
 import torch
 from torch.amp.grad_scaler import GradScaler
 
+from reference_impls.precision import written_in
 from suite.harness.implementation import Device
 
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 SCALER = {"scale": 2.0**10, "_growth_tracker": 0}  # of a GradScaler's state, what changes, and its first values
 Step = TypeVar("Step", bound=Callable[..., Any])
+
+
+def dtype(device: Device) -> torch.dtype:
+    """PyTorch's type of the device's precision; lets a GPU multiply fp32 as tf32 in that precision alone.
+
+    Raises UserError for a precision that the reference does not train in.
+    """
+    written_in("torch", device, DTYPES)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = device.precision == "tf32"
+    return DTYPES[device.precision]
 
 
 def torch_device(device: Device) -> torch.device:

@@ -63,10 +63,28 @@ def test_the_closed_division_frees_the_batch_size_within_its_range(tmp_path):
     assert eighth(tmp_path, "review", "larger").returncode == 0
     too_large = (*RUN, "seed=1", "hyperparameters.global_batch_size=120")
     assert "verdict   fail" in eighth(tmp_path, "run", *too_large, "out=closed").stdout
-    done = eighth(tmp_path, "review", "closed")
+    done = eighth(tmp_path, "review", "closed", "--json")
     assert done.returncode == 1
-    assert "a whole number from 10 to 100, a multiple of 10" in done.stdout
+    (finding,) = [each for each in json.loads(done.stdout)["findings"] if each["severity"] == "fail"]
+    expected = "global_batch_size: a whole number from 10 to 100, a multiple of 10"
+    assert (finding["rule"], finding["expected"]) == ("hyperparameters.2", expected)
     assert "verdict   pass" in eighth(tmp_path, "run", *too_large, "out=open", "division=open").stdout
+
+
+def test_the_open_division_frees_cadence_and_budget(tmp_path):
+    own = (*RUN, "seed=1", "evaluation.first=4940", "evaluation.every=60", "budget_samples=19940")
+    closed = eighth(tmp_path, "run", *own, "out=closed")
+    assert "verdict   fail" in closed.stdout
+    opened = eighth(tmp_path, "run", *own, "out=open", "division=open")
+    assert opened.returncode == 0, opened.stderr
+    assert "verdict   pass" in opened.stdout, opened.stdout
+    points = [line.metadata["samples_count"] for line in lines(tmp_path / "open") if line.key == "eval_accuracy"]
+    assert points == [4940 + 60 * number for number in range(len(points))]
+    (config,) = [line for line in lines(tmp_path / "open") if line.key == "suite_config"]
+    assert config.metadata["cadence"] == {"first": 4940, "every": 60, "budget_samples": 19940}
+    made = eighth(tmp_path, "review", "open")
+    assert made.returncode == 0, made.stdout
+    assert "division.7" in made.stdout
 
 
 def test_says_so_when_the_budget_ends_first(tmp_path):

@@ -81,7 +81,11 @@ P = ("task=parity", "framework=numpy", "hw=cpu")
         ((*P, "target=high"), "target is 'high'"),
         ((*P, "targt=1"), "'targt': did you mean 'target'"),
         ((*P, "budget_samples=0"), "budget_samples is 0: Input should be greater than 0"),
-        ((*P, "precision=int8"), "precision is 'int8': Input should be 'fp32', 'bf16' or 'fp16'"),
+        (
+            (*P, "precision=fp8"),
+            "unknown precision 'fp8': did you mean 'mxfp8'? Allowed: bf16, fp16, fp32, fp8_blockwise",
+        ),
+        ((*P, "hw.precision=bfloat16"), "unknown precision 'bfloat16': did you mean 'bf16'?"),
         ((*P, "evaluation.frist=1"), "unknown value in evaluation of parity/mini 'frist': did you mean 'first'?"),
         ((*P, "evaluation=5"), "evaluation is 5"),
         (

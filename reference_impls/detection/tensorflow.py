@@ -42,7 +42,7 @@ class TensorFlowDetector:
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
-        self.device, self.dtype = device_name(device), tensorflow_shared.DTYPES[device.precision]
+        self.device, self.dtype = device_name(device), tensorflow_shared.dtype(device)
         _, height, width, self.channels = data["train_images"].shape
         self.frame = np.array([width, height], np.float32)
         with tf.device(self.device):

@@ -35,7 +35,7 @@ class TorchDetector:
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
-        self.device, self.dtype = torch_device(device), torch_shared.DTYPES[device.precision]
+        self.device, self.dtype = torch_device(device), torch_shared.dtype(device)
         _, height, width, self.channels = data["train_images"].shape
         self.frame = on_device(np.array([width, height], np.float32), self.device)
         self.model = Detector(hyper, self.channels).to(self.device)

@@ -22,7 +22,7 @@ from reference_impls.image_classification.shared import (
 )
 from reference_impls.kept import Kept
 from reference_impls.tensorflow_optimizers import SGD, GradScaler, Muon
-from reference_impls.tensorflow_shared import DTYPES, device_name, load_state_dict, policy, state_dict
+from reference_impls.tensorflow_shared import device_name, dtype, load_state_dict, policy, state_dict
 from suite.harness.implementation import Device, TrainStats
 
 ACCELERATORS = 1
@@ -147,7 +147,7 @@ class TensorFlowImageClassifier:
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data = hyper, data
         self.steps: Iterator[Draw] | None = None
-        self.device, self.dtype = device_name(device), DTYPES[device.precision]
+        self.device, self.dtype = device_name(device), dtype(device)
         shape = data["train_images"].shape
         self.draws = Draws(len(data["train_images"]), hyper, seed)
         self.test_images = Kept(lambda data: self.images(data["test_images"]))

@@ -25,10 +25,10 @@ from reference_impls.kept import Kept
 from reference_impls.memory import keep_freed_memory
 from reference_impls.torch_muon import Muon
 from reference_impls.torch_shared import (
-    DTYPES,
     all_at_once,
     autocast,
     compiled,
+    dtype,
     grad_scaler,
     load_state_dict,
     on_device,
@@ -155,7 +155,7 @@ class TorchImageClassifier:
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data = hyper, data
         self.steps: Iterator[Draw] | None = None
-        self.device, self.dtype = torch_device(device), DTYPES[device.precision]
+        self.device, self.dtype = torch_device(device), dtype(device)
         shape = data["train_images"].shape
         self.draws = Draws(len(data["train_images"]), hyper, seed)
         self.training = TrainingImages(shape, hyper).to(self.device)

@@ -29,9 +29,9 @@ from reference_impls.language_modeling.shared import (
 from reference_impls.language_modeling.tensorflow_network import Carry, LanguageModel, Rare
 from reference_impls.tensorflow_optimizers import AdamW, GradScaler, Muon
 from reference_impls.tensorflow_shared import (
-    DTYPES,
     device_name,
     dropout_seed,
+    dtype,
     load_state_dict,
     policy,
     state_dict,
@@ -65,7 +65,7 @@ class TensorFlowLanguageModel:
             trained = self.model.trainable_variables
             self.matrices = [v for v in trained if is_matrix(torch_name(v.path))]
             self.others = [v for v in trained if not is_matrix(torch_name(v.path))]
-            self.muon = Muon(self.matrices, hyper.muon_momentum, hyper.muon_steps, DTYPES[device.precision])
+            self.muon = Muon(self.matrices, hyper.muon_momentum, hyper.muon_steps, dtype(device))
             betas = {"beta_1": hyper.opt_adam_beta_1, "beta_2": hyper.opt_adam_beta_2}
             self.adam = AdamW(0.0, weight_decay=0.0, epsilon=hyper.opt_adam_epsilon, **betas)
             self.adam.build(self.others)

@@ -31,10 +31,10 @@ from reference_impls.memory import keep_freed_memory
 from reference_impls.recipe import dropout_seed
 from reference_impls.torch_muon import Muon
 from reference_impls.torch_shared import (
-    DTYPES,
     all_at_once,
     autocast,
     compiled,
+    dtype,
     grad_scaler,
     load_state_dict,
     on_device,
@@ -53,7 +53,7 @@ class TorchLanguageModel:
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
-        self.device, self.dtype = torch_device(device), DTYPES[device.precision]
+        self.device, self.dtype = torch_device(device), dtype(device)
         vocabulary, length = len(data["vocabulary"]), len(data["train_tokens"])
         self.tails = hyper.tails(vocabulary)
         # of the rare words' places; on a CPU, where no shape is compiled, as many as there are

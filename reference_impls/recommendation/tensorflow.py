@@ -21,7 +21,7 @@ from reference_impls.recommendation.shared import (
     rankings,
 )
 from reference_impls.tensorflow_optimizers import AdamW, GradScaler
-from reference_impls.tensorflow_shared import POLICIES, device_name, dropout_seed
+from reference_impls.tensorflow_shared import device_name, dropout_seed, policy
 from suite.harness.implementation import Device, TrainStats
 
 ACCELERATORS = 1
@@ -144,7 +144,7 @@ class TensorFlowRecommender:
         self.batches: Iterator[tuple[np.ndarray, int]] | None = None
         self.questions = Kept(self.made_questions)
         with tf.device(self.device):
-            self.model = SASRec(hyper, self.count, POLICIES[device.precision])
+            self.model = SASRec(hyper, self.count, policy(device).name)
             self.fp32 = SASRec(hyper, self.count, "float32")
             for model in (self.model, self.fp32):
                 model(np.zeros((1, hyper.lengths[0]), np.int64))

@@ -23,7 +23,7 @@ from reference_impls.recommendation.shared import (
     made_up_windows,
     rankings,
 )
-from reference_impls.torch_shared import DTYPES, Dropout, all_at_once, autocast, compiled, on_device, torch_device
+from reference_impls.torch_shared import Dropout, all_at_once, autocast, compiled, dtype, on_device, torch_device
 from suite.harness.implementation import Device, TrainStats
 
 ACCELERATORS = 1
@@ -137,7 +137,7 @@ class TorchRecommender:
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
-        self.device, self.dtype = torch_device(device), DTYPES[device.precision]
+        self.device, self.dtype = torch_device(device), dtype(device)
         self.count = len(data["item_ids"])
         self.items = torch.zeros(len(data["train_items"]), dtype=torch.int64, device=self.device)
         self.histories: Histories | None = None

@@ -17,10 +17,10 @@ from reference_impls.speech import shared
 from reference_impls.speech.shared import EVAL_BATCH, SUBSAMPLING, Batch, Batches, Hyperparameters
 from reference_impls.speech.torch_network import Recordings, SpeechNetwork, masked, output_frames
 from reference_impls.torch_shared import (
-    DTYPES,
     all_at_once,
     autocast,
     compiled,
+    dtype,
     grad_scaler,
     load_state_dict,
     on_device,
@@ -39,7 +39,7 @@ class TorchSpeech:
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
-        self.device, self.dtype = torch_device(device), DTYPES[device.precision]
+        self.device, self.dtype = torch_device(device), dtype(device)
         self.multiple = 64 if self.device.type == "cpu" else shared.COMPILED  # frames
         self.units = bytes(data["units"]).decode("ascii").split("\n")
         shape = data["train_features"].shape

@@ -12,7 +12,7 @@ from reference_impls import tensorflow_shared
 from reference_impls.kept import Kept
 from reference_impls.memory import keep_freed_memory
 from reference_impls.tensorflow_optimizers import AdamW, GradScaler, Muon
-from reference_impls.tensorflow_shared import DTYPES, device_name, dropout_seed, policy, torch_name
+from reference_impls.tensorflow_shared import device_name, dropout_seed, dtype, policy, torch_name
 from reference_impls.translation import tensorflow_search
 from reference_impls.translation.search import longest, questions, translate
 from reference_impls.translation.shared import (
@@ -40,7 +40,7 @@ class TensorFlowTranslator:
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed, self.kind = hyper, data, seed, device.kind
-        self.device, self.dtype = device_name(device), DTYPES[device.precision]
+        self.device, self.dtype = device_name(device), dtype(device)
         with tf.device(self.device):
             self.model = Transformer(hyper, vocabulary(data), policy(device))
             self.model.build((None, None))

@@ -15,10 +15,10 @@ from reference_impls.memory import keep_freed_memory
 from reference_impls.recipe import dropout_seed
 from reference_impls.torch_muon import Muon
 from reference_impls.torch_shared import (
-    DTYPES,
     all_at_once,
     autocast,
     compiled,
+    dtype,
     grad_scaler,
     on_device,
     prepare,
@@ -51,7 +51,7 @@ class TorchTranslator:
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed, self.kind = hyper, data, seed, device.kind
-        self.device, self.dtype = torch_device(device), DTYPES[device.precision]
+        self.device, self.dtype = torch_device(device), dtype(device)
         self.model = Transformer(hyper, vocabulary(data), self.dtype).to(self.device)
         matrices = [p for name, p in self.model.named_parameters() if is_matrix(name)]
         others = [p for name, p in self.model.named_parameters() if not is_matrix(name)]

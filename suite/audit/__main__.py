@@ -7,14 +7,13 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import get_args
 
 from rich.console import Console
 
 from suite import config
 from suite.audit import drawing, showing
 from suite.audit.auditing import Asked, Audited, Plan, audit, planned
-from suite.config.models import Precision
+from suite.config.formats import formats
 from suite.errors import OneLineParser, UserError, command, unknown
 from suite.record.summary import format_count
 from suite.review import archive
@@ -53,7 +52,7 @@ def main(argv: list[str]) -> int:
         blocks=_number(options.get("blocks", "2")),
         entropy=options.get("draw") or drawing.fresh(),
         framework=_one_of("framework", options.get("framework"), config.names("framework")),
-        precision=_one_of("precision", options.get("precision"), get_args(Precision)),
+        precision=_one_of("precision", options.get("precision"), list(formats())),
         states=Path(options["states"]) if "states" in options else None,
         isolated=_flag("isolated", options.get("isolated", "false")),
         data_dir=args.data_dir,

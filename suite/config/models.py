@@ -11,11 +11,12 @@ from urllib.parse import quote
 from mlperf_logging.mllog.constants import GLOBAL_BATCH_SIZE
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from suite.config import folder
+from suite.config import folder, formats
 from suite.config.logkeys import HEAD
 from suite.errors import UserError
 
-Precision = Literal["fp32", "bf16", "fp16"]
+Precision = str  # a name of conf/formats.yaml
+Rate = Literal["fp32", "tf32", "bf16", "fp16", "fp8"]
 
 
 class Values(BaseModel):
@@ -172,11 +173,16 @@ class Benchmark(Values):
     dataset: Dataset
     """What is learned from."""
     precision: Precision | None = None
-    """Of the reference on every system. Left out where the system's is taken."""
+    """A numeric format of `conf/formats.yaml`, on every system. Left out where the system's is taken."""
     hyperparameters: dict[str, Any]
     """What `build` is given, by names of your own; `global_batch_size` is what each step counts."""
     free: dict[str, Range | Formula] = Field(default_factory=dict)
     """The hyperparameters that a submitter may choose, and how far; every other one is fixed."""
+
+    @field_validator("precision")
+    @classmethod
+    def _known_format(cls, name: Precision | None) -> Precision | None:
+        return name and formats.known(name)
 
     @model_validator(mode="after")
     def _steps_are_short(self) -> Self:
@@ -251,7 +257,7 @@ class System(Values):
     accelerators_per_node: int = Field(default=0, ge=0)
     nodes: int = Field(default=1, gt=0)
     memory_gb: float | None = None
-    peak_tflops: dict[Precision, float] = Field(default_factory=dict)
+    peak_tflops: dict[Rate, float] = Field(default_factory=dict)
     precision: Precision | None = None
     power_ceiling_w: float | None = Field(default=None, gt=0)
     power_ceiling_w_per_cpu: float | None = Field(default=None, gt=0)
@@ -264,6 +270,11 @@ class System(Values):
     def device_kind(self) -> str:
         """`gpu` or `cpu`: what an implementation is to train on."""
         return "gpu" if self.accelerator else "cpu"
+
+    @field_validator("precision")
+    @classmethod
+    def _known_format(cls, name: Precision | None) -> Precision | None:
+        return name and formats.known(name)
 
     @field_validator("accelerator")
     @classmethod

@@ -242,6 +242,8 @@ class _Run:
             system=plan.system.name,
             metric=benchmark.metric,
             metric_signature=benchmark.metric_signature,
+            precision=plan.precision,
+            cadence={**benchmark.evaluation.model_dump(), "budget_samples": benchmark.budget_samples},
             git_revision=description["git"]["revision"],
             git_dirty=description["git"]["dirty"],
             clock=log.clock.told(),

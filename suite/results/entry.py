@@ -25,10 +25,11 @@ class Entry:
     `seeds` is `drawn` where a round's token gave them, else `chosen`: nobody can tell from entropy what was picked.
     `clock` is `witnessed` where authorities that the reader trusts saw begin and end of each run, else `its own`.
     `machine` says what the system is made of, `accelerators` how many it has, `peak_flops` what all of them do in a
-    second at most, in the precision of the training; `flops` what the model takes for a training sample. `findings`
-    counts what breaks a rule or could not be checked. Of its `runs` each path is relative to `source`, and what cannot
-    be is not known; one of MLPerf's has `converged` if it complies, for only then is it known to have reached its
-    target. `decided` has each value that decided its first run, by its place in `config.yaml` and `system.json`.
+    second at most, in the numeric format of the training (`precision`); `flops` what the model takes for a training
+    sample. `findings` counts what breaks a rule or could not be checked. Of its `runs` each path is relative to
+    `source`, and what cannot be is not known; one of MLPerf's has `converged` if it complies, for only then is it known
+    to have reached its target. `decided` has each value that decided its first run, by its place in `config.yaml` and
+    `system.json`.
     """
 
     source: str
@@ -44,6 +45,7 @@ class Entry:
     machine: str
     accelerators: int | None
     framework: str
+    precision: str
     verdict: Verdict
     findings: int
     seconds: float | None

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from suite import config
+from suite.config.formats import formats
 from suite.errors import UserError, shown, split_options
 from suite.mlperf import packages, systems
 from suite.mlperf.scores import Score
@@ -108,6 +109,7 @@ def _of_suite(result: ResultReview, source: Source, made: Report) -> Entry:
         machine=_machine(description),
         accelerators=_accelerators(description),
         framework=result.framework or UNKNOWN,
+        precision=result.precision or UNKNOWN,
         verdict=verdict_of(counting),
         findings=len(counting),
         seconds=bounded(result.score_s),
@@ -128,7 +130,8 @@ def _peak_flops(result: ResultReview) -> float | None:
     if result.system not in config.names("hw"):
         return None
     system = config.system(result.system)
-    each = {str(precision): tflops for precision, tflops in system.peak_tflops.items()}.get(result.precision or "")
+    trained_in = formats().get(result.precision or "")
+    each = next((tflops for rate, tflops in system.peak_tflops.items() if trained_in and rate == trained_in.rate), None)
     return each * 1e12 * system.accelerators_per_node * system.nodes if each else None
 
 
@@ -215,6 +218,7 @@ def _of_mlperf(source: Source, made: Report) -> list[Entry]:
                 machine=_machine(description),
                 accelerators=_accelerators(description),
                 framework=description.get("framework", UNKNOWN),
+                precision=UNKNOWN,
                 verdict="pass" if score.minutes is not None else "fail",
                 findings=sum(len([f for f in log.findings if f.severity != "note"]) for log in here),
                 seconds=_seconds(score.minutes),

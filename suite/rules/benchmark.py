@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from mlperf_logging.mllog import constants as keys
@@ -14,9 +14,11 @@ from suite.record import names
 from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.record.parsing import differences, same, without_none
 from suite.record.system import DIVISIONS, STATUSES
+from suite.rules import cadence
 from suite.rules.finding import Finding
 from suite.rules.reading import RUN, Evidence
 
+OF_CADENCE = ("evaluation", "budget_samples")
 NOT_YOURS = "run the benchmark as conf/task/ has it: without overriding task values"
 
 
@@ -39,26 +41,52 @@ def unchanged_benchmark(run: Evidence) -> Iterator[Finding]:
     if run.benchmark is None:
         return
     line = run.line(LOGGED_CONFIG)
-    for name in ("metric", "metric_signature"):
-        right = getattr(run.benchmark, name)
-        if line and name in line.metadata and line.metadata[name] != right:
+    named = {"metric": run.benchmark.metric, "metric_signature": run.benchmark.metric_signature}
+    for name, right in {**named, "cadence": cadence.cadence(run.benchmark.model_dump())}.items():
+        if line and name in line.metadata and not same(line.metadata[name], right):
             yield Finding(LOG, line.number, f"{name} {right}", line.metadata[name], NOT_YOURS)
     if not run.parsed(CONFIG):
         return
-    expected = _comparable(run.benchmark.model_dump(mode="json"))
-    for path, right, wrong in differences(expected, _comparable(run.configured("benchmark"))):
+    free = OF_CADENCE if run.in_open else ()
+    expected = _comparable(run.benchmark.model_dump(mode="json"), free)
+    for path, right, wrong in differences(expected, _comparable(run.configured("benchmark"), free)):
         where = run.config_line("benchmark", *path)
         yield Finding(CONFIG, where, f"benchmark.{'.'.join(map(str, path))}: {right}", wrong, NOT_YOURS)
 
 
-def _comparable(benchmark: Any) -> Any:
+def _comparable(benchmark: Any, free: Collection[str]) -> Any:
     values = without_none(benchmark)
     if isinstance(values, dict):
-        values = {name: value for name, value in values.items() if name not in ("hyperparameters", "free", "precision")}
+        others = {"hyperparameters", "free", "precision", *free}
+        values = {name: value for name, value in values.items() if name not in others}
         if isinstance(dataset := values.get("dataset"), dict):
             brought = ("files", "archive", "mirror")
             values["dataset"] = {name: value for name, value in dataset.items() if name not in brought}
     return values
+
+
+@RUN.rule("division.9")
+def own_cadence(run: Evidence) -> Iterator[Finding]:
+    """In the open division cadence and budget are the submitter's, in whole numbers."""
+    configured = run.configured("benchmark")
+    if run.in_open and isinstance(configured, dict) and not cadence.is_one(found := cadence.cadence(configured)):
+        where = run.config_line("benchmark", "evaluation")
+        yield Finding(CONFIG, where, cadence.FORM, found, "set evaluation.first, evaluation.every and budget_samples")
+
+
+@RUN.rule("division.7")
+def room_used(run: Evidence) -> Iterator[Finding]:
+    """A run of the open division says which cadence and which hyperparameters are its own."""
+    configured = run.configured("benchmark")
+    if run.benchmark is None or not run.in_open or not isinstance(configured, dict):
+        return
+    usual = suite_config.benchmark(run.benchmark.task, run.benchmark.scale).model_dump(mode="json")
+    for name in (*OF_CADENCE, "hyperparameters"):
+        changed = differences(usual[name], configured.get(name))
+        told = ", ".join(".".join((name, *map(str, path))) + f" {found}" for path, _, found in changed)
+        if told:
+            where = run.config_line("benchmark", name)
+            yield Finding(CONFIG, where, f"{name} of the closed division", told, "none: the division frees it", "note")
 
 
 @RUN.rule("division.3")

@@ -162,7 +162,7 @@ def convergence(runs: Sequence[Evidence]) -> Convergence | None:
     score.
     """
     benchmark = runs[0].benchmark
-    if benchmark is None or len(runs) < DROPS_FROM or runs[0].value(keys.SUBMISSION_DIVISION) == keys.OPEN:
+    if benchmark is None or len(runs) < DROPS_FROM or runs[0].in_open:
         return None
     samples = [samples_of(run.timeline.run_stop) if converged(run) and run.timeline.run_stop else None for run in runs]
     mean = olympic_mean([float(each) if each else None for each in samples])

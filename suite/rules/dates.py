@@ -9,14 +9,14 @@ from itertools import pairwise
 
 from mlperf_logging.mllog import constants as keys
 
-from suite.config.logkeys import RESTART
+from suite.config.logkeys import CONFIG, RESTART
 from suite.record.evidence import LOG
 from suite.record.mllog import EARLIEST_MS, Line
 from suite.record.parsing import whole
-from suite.rules.finding import Finding
-from suite.rules.reading import RESULT, RUN, Evidence
+from suite.rules.finding import Finding, Severity
+from suite.rules.reading import PACKAGE, RESULT, RUN, Evidence
 from suite.rules.revision import committed_ms, revision_of
-from suite.rules.runs import path_of
+from suite.rules.runs import path_of, result_of
 
 DAY_MS = 24 * 3_600_000  # by which a machine's clock, or a committer's, may be wrong
 OVERLAP_MS = 1000  # of two runs: older evidence does not make up for a clock that was set back a little between them
@@ -53,6 +53,31 @@ def one_after_another(runs: Sequence[Evidence]) -> Iterator[Finding]:
             expected = f"a beginning after {path_of(before, LOG)} ended at {_date(ended.time_ms)}"
             mend = "submit runs of one command: it makes them one after another"
             yield Finding(path_of(run, LOG), first.number, expected, _date(first.time_ms), mend)
+
+
+@PACKAGE.rule("timing.9")
+def one_at_a_time(runs: Sequence[Evidence]) -> Iterator[Finding]:
+    """No two results had one machine at one time. The runs of one result have another rule."""
+    placed = [(run, boots, ends) for run in runs if (boots := _boots(run)) and (ends := _ends(run))]
+    placed.sort(key=lambda each: each[2][0].time_ms)
+    for at, (run, boots, (first, _)) in enumerate(placed):
+        for before, others, (_, ended) in placed[:at]:
+            apart = first.time_ms >= ended.time_ms - OVERLAP_MS
+            if apart or not boots & others or result_of(run) == result_of(before):
+                continue
+            expected = f"a machine that {path_of(before, LOG)} has left, at {_date(ended.time_ms)}"
+            mend = "run one after the other on a machine"
+            together = run.package and run.package == before.package
+            severity: Severity = "fail" if together else "note"
+            yield Finding(path_of(run, LOG), first.number, expected, _date(first.time_ms), mend, severity)
+            break
+
+
+def _boots(run: Evidence) -> set[str]:
+    """The boots of machines that a run was made in, as far as its log names them."""
+    lines = [*run.lines_of.get(CONFIG, []), *run.lines_of.get(RESTART, [])]
+    clocks = [line.metadata.get("clock") for line in lines]
+    return {boot for clock in clocks if isinstance(clock, dict) and isinstance(boot := clock.get("boot"), str)}
 
 
 def _ends(run: Evidence, first_stop: bool = False) -> tuple[Line, Line] | None:

@@ -94,7 +94,7 @@ def by_formula(run: Evidence) -> Iterator[Finding]:
 
 def _held(run: Evidence) -> Benchmark | None:
     """The benchmark whose hyperparameters a run is held to: none in the open division."""
-    return None if run.value(keys.SUBMISSION_DIVISION) == keys.OPEN else run.benchmark
+    return None if run.in_open else run.benchmark
 
 
 def _free(run: Evidence) -> Iterator[tuple[str, Any, Range | Formula, Any, float | None]]:

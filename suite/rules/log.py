@@ -104,8 +104,7 @@ def _steps(run: Evidence) -> tuple[int, int]:
     if run.benchmark is None:
         return 1, sys.maxsize
     step = batch_size(run, run.benchmark)
-    in_open = run.value(keys.SUBMISSION_DIVISION) == keys.OPEN
-    return 1 if in_open else step, run.benchmark.evaluation.every + step - 1
+    return 1 if run.in_open else step, run.benchmark.evaluation.every + step - 1
 
 
 @RUN.rule("timing.1")
@@ -122,8 +121,8 @@ def clock_forward(run: Evidence) -> Iterator[Finding]:
 @RUN.rule("timing.2")
 def short_initialisation(run: Evidence) -> Iterator[Finding]:
     """Initialisation, and whatever else comes before the run, keeps within its division's limit."""
-    start, stop, division = run.line(keys.INIT_START), run.timeline.run_start, run.value(keys.SUBMISSION_DIVISION)
-    limit = INIT_LIMITS_MIN[keys.OPEN if division == keys.OPEN else keys.CLOSED]
+    start, stop = run.line(keys.INIT_START), run.timeline.run_start
+    limit = INIT_LIMITS_MIN[keys.OPEN if run.in_open else keys.CLOSED]
     if start and stop and stop.time_ms - start.time_ms > limit * 60_000:
         expected = f"at most {limit} minutes from {keys.INIT_START} to {keys.RUN_START}"
         found = f"{(stop.time_ms - start.time_ms) / 60_000:.3f} minutes"
@@ -168,8 +167,7 @@ def known_keys(run: Evidence) -> Iterator[Finding]:
     if benchmark is None:
         return
     configured = run.configured("benchmark", "hyperparameters")
-    in_open = run.value(keys.SUBMISSION_DIVISION) == keys.OPEN
-    own = configured if in_open and isinstance(configured, dict) else benchmark.hyperparameters
+    own = configured if run.in_open and isinstance(configured, dict) else benchmark.hyperparameters
     for line in run.lines:
         if line.problem or line.key in OURS or line.key in own:
             continue

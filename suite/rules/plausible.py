@@ -109,5 +109,5 @@ def _peak(run: Evidence) -> float | None:
     if system.accelerator is None:
         cpus = whole(run.described("detected", "logical_cpus"))
         return CPU_PEAK * cpus if cpus and not _accelerators(run) else None
-    rates = system.peak_tflops.values()
+    rates = [tflops for rate, tflops in system.peak_tflops.items() if rate != "fp8"]  # for which SAVED has room
     return max(rates) * 1e12 * system.accelerators_per_node * system.nodes if rates else None

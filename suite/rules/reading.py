@@ -33,6 +33,7 @@ from suite.record.evidence import (
 from suite.record.mllog import Line
 from suite.record.parsing import KeyPath, MalformedError, check_count, decoded, json_object, json_value, yaml_mapping
 from suite.record.states import is_kept
+from suite.rules.cadence import evaluated_when
 from suite.rules.finding import MAX_FINDINGS, Checks, Finding
 from suite.rules.timeline import Timeline, timeline
 from suite.store.disk import LINK, UnsafeFile, entries, read_safely, reason
@@ -233,6 +234,11 @@ class Evidence:
         return line.value if line else None
 
     @property
+    def in_open(self) -> bool:
+        """Whether the run is one of the open division."""
+        return bool(self.value(keys.SUBMISSION_DIVISION) == keys.OPEN)
+
+    @property
     def token(self) -> Any:
         """The token of the round that drew the seed, as the head of the log has it; None if it names none."""
         line = self.line(LOGGED_CONFIG)
@@ -265,12 +271,17 @@ class Evidence:
 
     @cached_property
     def benchmark(self) -> Benchmark | None:
-        """The suite's own benchmark of the name that the log gives, None if there is none of that name."""
+        """The suite's own benchmark of the name that the log gives, None if there is none of that name.
+
+        In the open division it is evaluated when the configuration says.
+        """
         name = self.value(keys.SUBMISSION_BENCHMARK)
         task, _, scale = name.partition("/") if isinstance(name, str) else ("", "", "")
         if task not in config.names("task") or scale not in config.scales(task):
             return None
-        return config.benchmark(task, scale)
+        benchmark = config.benchmark(task, scale)
+        own = self.configured("benchmark")
+        return evaluated_when(benchmark, own) if self.in_open and isinstance(own, dict) else benchmark
 
 
 RUN: Checks[Evidence] = Checks()

@@ -215,3 +215,8 @@ def _common(run: Evidence) -> dict[str, Any]:
 def path_of(run: Evidence, name: str) -> str:
     """The path of a run's file, relative to what is reviewed."""
     return f"{run.label}/{name}" if run.label else name
+
+
+def result_of(run: Evidence) -> str:
+    """The path of the result that a run is part of."""
+    return run.label.rpartition("/")[0]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, get_args
+from typing import Any
 
 from mlperf_logging.mllog import constants as keys
 
 from suite import __version__
 from suite import config as suite_config
+from suite.config.formats import closed, formats
 from suite.config.logkeys import CONFIG as LOGGED_CONFIG
-from suite.config.models import Precision, System
+from suite.config.models import System
 from suite.measure.machine import AUTO
 from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.record.parsing import differences, number, whole
@@ -34,7 +35,13 @@ FILLED = (
     "operating_system",
 )
 FILLED_WITH_ACCELERATORS = ("accelerator_model_name", "accelerator_memory_capacity")
-FREE = {"price_per_hour", "price_per_cpu_hour", "price", "default_scale"}  # what a submitter may set for a named system
+FREE = {
+    "price_per_hour",
+    "price_per_cpu_hour",
+    "price",
+    "default_scale",
+    "precision",
+}  # what a submitter may set for a named system
 FOUND = {"title", "accelerator", "accelerators_per_node", "memory_gb"}  # what `auto` takes from the machine
 
 _VERSION = re.compile(r"\d+(\.\d+)+([a-z.+-]+\d+)*\Z")
@@ -168,8 +175,8 @@ def configured(run: Evidence) -> Iterator[Finding]:
     kind = "gpu" if accelerated else "cpu"
     if device != kind:
         yield Finding(CONFIG, run.config_line("device"), f"device {kind}, that of the system", device, _AS_WRITTEN)
-    if precision not in get_args(Precision):
-        expected = f"one of {', '.join(get_args(Precision))}"
+    if not isinstance(precision, str) or precision not in formats():
+        expected = f"one of {', '.join(formats())}"
         yield Finding(CONFIG, run.config_line("precision"), expected, precision, _AS_WRITTEN)
     yield from _version(run)
     unused = run.described("detected", "accelerators")
@@ -177,6 +184,22 @@ def configured(run: Evidence) -> Iterator[Finding]:
         mend = "none: such a machine may run hw=cpu; see that the accelerators took no part"
         line = run.json_line(SYSTEM, "accelerators")
         yield Finding(SYSTEM, line, "a machine without accelerators", f"{unused}, by a run without", mend, "note")
+
+
+@RUN.rule("model.5")
+def format_allowed(run: Evidence) -> Iterator[Finding]:
+    """The numeric format is one of the division's, and log and configuration name it alike. Older logs name none."""
+    precision, line = run.configured("precision"), run.line(LOGGED_CONFIG)
+    if not isinstance(precision, str) or precision not in formats():
+        return  # which is another rule's
+    where = run.config_line("precision")
+    if not run.in_open and not formats()[precision].closed:
+        allowed = f"in the closed division one of {', '.join(closed())}"
+        mend = "train in one of these, or submit to the open division"
+        yield Finding(CONFIG, where, allowed, f"{precision}, {formats()[precision].title}", mend)
+    if line and line.metadata.get("precision", precision) != precision:
+        expected = f"precision {line.metadata['precision']}, as in log line {line.number}"
+        yield Finding(CONFIG, where, expected, precision, _AS_WRITTEN)
 
 
 def _version(run: Evidence) -> Iterator[Finding]:

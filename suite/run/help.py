@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from suite import config
+from suite.config.formats import closed
 from suite.config.models import Benchmark, Formula, Range
 from suite.record.system import DIVISIONS, STATUSES
 
@@ -49,7 +50,10 @@ def help_text(argv: Sequence[str]) -> str:
         "",
         "Any value of the chosen benchmark, and of the chosen system:",
         "  hyperparameters.NAME=X   with task= and scale= this help lists them",
-        "  target=X  budget_samples=N  evaluation.first=N  evaluation.every=N",
+        "  target=X",
+        "  budget_samples=N  evaluation.first=N  evaluation.every=N   your own in the open division",
+        f"  precision=NAME           the numeric format: {', '.join(closed())};",
+        "                           the references know the first four; default: the system's",
         "  hw.price_per_hour=X      your own price; any value of conf/hw/ can be set this way",
         "",
         "Several commands: -m seed=1,2,3 framework=torch,tensorflow runs each combination, one after the other.",

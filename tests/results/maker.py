@@ -60,6 +60,7 @@ def entry(seconds: float | None = 10.0, **changes: Any) -> Entry:
         "machine": "8 x an accelerator",
         "accelerators": 8,
         "framework": "torch",
+        "precision": "bf16",
         "verdict": "pass",
         "findings": 0,
         "seconds": seconds,
@@ -79,4 +80,4 @@ def everywhere(text: str) -> Entry:
     """A result whose every text is `text`."""
     names = ("path", "ruleset", "benchmark", "metric", "submitter", "division", "status", "system", "machine")
     evil = run(path=text, currency=text, energy_source=text, noise=(text,))
-    return entry(**dict.fromkeys((*names, "framework"), text), runs=(evil, evil, evil))
+    return entry(**dict.fromkeys((*names, "framework", "precision"), text), runs=(evil, evil, evil))

@@ -190,7 +190,8 @@ def _head(log: mllog.Log, plan: Plan, resolved: Record, folder: Path) -> None:
     identity = ("run_id", "result_id", "run_index", "runs", "task", "scale", "framework")
     logged = {name: resolved[name] for name in identity}
     sha256 = hashlib.sha256((folder / evidence.CONFIG).read_bytes()).hexdigest()
-    named = {"metric": BENCHMARK.metric, "metric_signature": BENCHMARK.metric_signature}
+    named = {"metric": BENCHMARK.metric, "metric_signature": BENCHMARK.metric_signature, "precision": plan.precision}
+    named["cadence"] = {**BENCHMARK.evaluation.model_dump(), "budget_samples": BENCHMARK.budget_samples}
     code = {"git_revision": REVISION, "git_dirty": False}
     log.event(logkeys.CONFIG, sha256, **logged, system=plan.system.name, token=plan.token, **named, **code)
     log.event(keys.SEED, resolved["seed"])

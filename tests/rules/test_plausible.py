@@ -104,4 +104,4 @@ def test_a_hyperparameter_of_the_open_division_is_logged(run):
     open_division(run)
     run.edit_config(lambda values: values["benchmark"]["hyperparameters"].update(ema_decay=0.99))
     insert(run, keys.SEED, "ema_decay", 0.99)
-    assert notes(run) == set()
+    assert notes(run) == {"division.7"}

@@ -9,6 +9,8 @@ from mlperf_logging.mllog import constants as keys
 
 from suite import config
 from suite.audit.comparing import AUDIT
+from suite.config import logkeys
+from suite.config.formats import closed
 from suite.measure.machine import resolve
 from suite.rules import reading
 from suite.rules.claims import SEALED
@@ -25,6 +27,8 @@ from tests.rules.found import ALWAYS, NOTES, rules_of
 from tests.rules.mutants import MUTANTS, RESULT_MUTANTS
 from tests.rules.mutants.benchmark import hyperparameters, open_division
 from tests.rules.mutants.outcome import priced
+from tests.rules.mutants.runs import side_by_side
+from tests.rules.mutants.systems import trained_in
 from tests.rules.subject import BENCHMARK, CPU_ONLY, WITH_H200
 
 RULES_MD = Path(__file__).resolve().parent.parent.parent / "rules.md"
@@ -60,7 +64,8 @@ def test_predictions_that_lack_the_packages_to_score_them_are_an_error_with_the_
     assert finding.mend == "pip install -c constraints.txt -e '.[image_classification]'"
 
 
-def test_sound_run_on_an_accelerator_passes(tmp_path):
+def test_sound_run_on_an_accelerator_passes(tmp_path, monkeypatch):
+    isolate(monkeypatch, tmp_path)
     made = review(write_run(tmp_path / "run", hw="h200", machine=WITH_H200).folder)
     assert made.verdict == "pass"
 
@@ -127,6 +132,23 @@ def test_open_division_frees_hyperparameters_and_a_longer_initialisation(run):
     closed = {"hyperparameters.1", "hyperparameters.2", "hyperparameters.3", "timing.2"}
     assert rules_of(review(run.folder).findings, but=ALWAYS) == closed
     open_division(run)
+    made = review(run.folder)
+    assert rules_of(made.findings) == ALWAYS | {"division.7"}
+    (note,) = [finding for finding in made.findings if finding.rule == "division.7"]
+    assert note.found == "hyperparameters.global_batch_size 10, hyperparameters.muon_momentum 0.1"
+
+
+def test_closed_division_allows_every_format_that_is_open_to_it(run):
+    for name in closed():
+        trained_in(run, name)
+        assert rules_of(review(run.folder).findings) == ALWAYS
+    open_division(run)
+    trained_in(run, "nvfp4")
+    assert rules_of(review(run.folder).findings) == ALWAYS
+
+
+def test_evidence_of_before_precision_and_cadence_were_logged_passes(run):
+    run.edit(logkeys.CONFIG, lambda record: [record["metadata"].pop(name) for name in ("precision", "cadence")])
     assert rules_of(review(run.folder).findings) == ALWAYS
 
 
@@ -154,6 +176,18 @@ def test_batch_size_and_learning_rates_are_free_around_the_reference(benchmark):
         assert bound.proportional_to == "global_batch_size"
         assert bound.of(reference[name], 64, 64) == reference[name]
         assert type(bound.of(reference[name], 64, 48)) is type(reference[name])
+
+
+def test_simultaneous_runs_break_a_rule_in_a_package(sound_result, tmp_path):
+    folder = Path(shutil.copytree(sound_result, tmp_path / "result"))
+    side_by_side(folder)
+    runs = [reading.Evidence.read(path, str(path.relative_to(folder))) for path in sorted(folder.glob("*/run_*"))]
+    for package, severity in (("", "note"), ("a package", "fail")):
+        for run in runs:
+            run.package = package
+        found = [each for each in PACKAGE.findings(runs) if each.rule == "timing.9"]
+        assert {each.severity for each in found} == {severity}
+        assert {each.file.rpartition("/")[0] for each in found} == {f"theirs/run_{index}" for index in range(1, 6)}
 
 
 def test_submissions_of_two_submitters_lie_side_by_side(run, tmp_path):

@@ -6,7 +6,9 @@ from mlperf_logging.mllog import constants as keys
 
 from suite.config import logkeys
 from tests.rules.mutants.registry import breaks, drop
-from tests.rules.subject import BENCHMARK
+from tests.rules.subject import BENCHMARK, EVERY
+
+FIRST, BUDGET = BENCHMARK.evaluation.first, BENCHMARK.budget_samples
 
 
 @breaks("division.1")
@@ -30,6 +32,56 @@ def open_division(run):
     run.edit(keys.SUBMISSION_DIVISION, lambda record: record.update(value="open"))
     run.edit_config(lambda values: values.update(division="open"))
     run.edit_system(lambda values: values["description"].update(division="open"))
+
+
+def evaluated(run, first, every, budget_samples, logged=True):
+    """Let configuration and log tell another cadence; the evaluations stay where they are."""
+    own = {"evaluation": {"first": first, "every": every}, "budget_samples": budget_samples}
+    run.edit_config(lambda values: values["benchmark"].update(own))
+    told = {"first": first, "every": every, "budget_samples": budget_samples}
+    if logged:
+        run.edit(logkeys.CONFIG, lambda record: record["metadata"].update(cadence=told))
+
+
+@breaks("division.2")
+def own_cadence_in_the_closed_division(run):
+    evaluated(run, FIRST, 2 * EVERY, BUDGET)
+
+
+@breaks("division.2")
+def another_cadence_in_the_log_of_the_open_division(run):
+    open_division(run)
+    run.edit(logkeys.CONFIG, lambda record: record["metadata"]["cadence"].update(every=EVERY + 1))
+
+
+@breaks("quality.3")
+def an_evaluation_left_out_of_the_cadence_of_its_own(run):
+    open_division(run)
+    evaluated(run, FIRST - EVERY, EVERY, BUDGET)
+
+
+@breaks("division.7")
+def a_budget_of_its_own(run):
+    open_division(run)
+    evaluated(run, FIRST, EVERY, FIRST + 2 * EVERY)
+
+
+@breaks("division.7")
+def hyperparameters_of_its_own(run):
+    open_division(run)
+    hyperparameters(run, muon_momentum=0.7)
+
+
+@breaks("division.9")
+def a_cadence_that_is_none(run):
+    open_division(run)
+    evaluated(run, FIRST, 0, BUDGET, logged=False)
+
+
+@breaks("division.9")
+def a_budget_as_text(run):
+    open_division(run)
+    evaluated(run, FIRST, EVERY, "all", logged=False)
 
 
 @breaks("division.2")

@@ -12,6 +12,7 @@ from tests.rules.evidence_maker import write_run
 from tests.rules.mutants.benchmark import hyperparameters, open_division
 from tests.rules.mutants.outcome import interrupted
 from tests.rules.mutants.registry import breaks, breaks_result
+from tests.rules.mutants.systems import trained_in
 from tests.rules.subject import APART_MS, BENCHMARK
 
 
@@ -136,7 +137,7 @@ def one_seed_for_two(folder):
 
 @breaks_result("runs.5")
 def another_precision(folder):
-    Evidence(folder / "run_5").edit_config(lambda values: values.update(precision="fp32"))
+    trained_in(Evidence(folder / "run_5"), "fp32")
 
 
 @breaks_result("system.5")
@@ -217,3 +218,18 @@ def batch_size_without_a_point(folder):
     rate = BENCHMARK.hyperparameters["muon_learning_rate"]
     for index in range(1, 6):
         hyperparameters(Evidence(folder / f"run_{index}"), global_batch_size=200, muon_learning_rate=2 * rate)
+
+
+def side_by_side(folder):
+    """Let the result, and another one of other seeds that was made at the same time, tell one boot of one machine."""
+    (folder / "ours").mkdir()
+    for index in range(1, 6):
+        (folder / f"run_{index}").rename(folder / "ours" / f"run_{index}")
+        write_run(folder / "theirs" / f"run_{index}", index, runs=5, seed=200)
+    for path in folder.glob("*/run_*"):
+        Evidence(path).edit(logkeys.CONFIG, lambda record: record["metadata"].update(clock={"boot": "one boot"}))
+
+
+@breaks_result("timing.9")
+def two_results_at_one_time(folder):
+    side_by_side(folder)

@@ -157,7 +157,27 @@ def the_device_of_another_system(run):
 
 @breaks("system.8")
 def a_precision_that_nobody_trains_in(run):
-    run.edit_config(lambda values: values.update(precision="int4"))
+    run.edit_config(lambda values: values.update(precision="fp7"))
+
+
+def trained_in(run, precision):
+    run.edit_config(lambda values: values.update(precision=precision))
+    run.edit(logkeys.CONFIG, lambda record: record["metadata"].update(precision=precision))
+
+
+@breaks("model.5")
+def whole_numbers_of_four_bits(run):
+    trained_in(run, "int4")
+
+
+@breaks("model.5")
+def four_bits_with_scales(run):
+    trained_in(run, "nvfp4")
+
+
+@breaks("model.5")
+def another_precision_in_the_log(run):
+    run.edit(logkeys.CONFIG, lambda record: record["metadata"].update(precision="fp32"))
 
 
 @breaks("system.8")
