@@ -1,0 +1,25 @@
+"""What recipes share: how plain values of the configuration become hyperparameters, and what seeds dropout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+
+NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)  # coefficients of Muon's iteration (Jordan et al. 2024)
+_DROPOUT_STREAM = 1_000_002  # of a run's random numbers; the tasks draw theirs from others
+
+
+class Recipe:
+    """A task's fixed hyperparameters, a frozen dataclass; names follow MLPerf's log keys where there is one."""
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """From the plain values of the configuration, lists made tuples."""
+        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+
+
+def dropout_seed(seed: int, step: int) -> int:
+    """What seeds the dropout of a step of the run of `seed`, so that a checkpoint needs no random state: 63 bits."""
+    return int(np.random.SeedSequence([seed, _DROPOUT_STREAM, step]).generate_state(1, np.uint64)[0] >> 1)

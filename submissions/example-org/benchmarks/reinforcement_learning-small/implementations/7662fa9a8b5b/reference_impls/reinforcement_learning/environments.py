@@ -1,0 +1,214 @@
+"""Environments, stepped in processes of their own by a copy of the policy in numpy.
+
+A GPU answers eight observations no sooner than a thousand: its launches and the copies there and back take longer than
+the product itself. On a CPU a framework's calls do (36 to 60 us in torch for 16 to 32 observations, 10 us in numpy). So
+the policy's weights travel to the environments once an iteration, and the accelerator only learns. Box2D keeps Python's
+global lock, hence processes; each plays its groups to the end of the iteration without waiting for the others. The
+groups, and so the shapes of all products, do not depend on the number of processes: a seed gives the same log on any
+number of cores.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from tasks.reinforcement_learning import FIRST_EVALUATION_SEED
+from tasks.reinforcement_learning.episode import Episode
+
+_EPISODE_STREAM, _ACTION_STREAM = 1, 2  # of a run's random numbers; those of shared.py are others
+_GROUP = 8  # environments that are stepped together
+
+Policy = Sequence[np.ndarray]  # weight [out, in] and bias [out] of each layer
+
+
+def probabilities(policy: Policy, observations: np.ndarray) -> np.ndarray:
+    """Of the actions float32 [N, A], for observations float32 [N, D]: a perceptron with tanh between its layers."""
+    x = observations
+    for weight, bias in zip(policy[:-2:2], policy[1:-2:2], strict=True):
+        x = np.tanh(x @ weight.T + bias)
+    x = x @ policy[-2].T + policy[-1]
+    x = np.exp(x - x.max(1, keepdims=True))
+    result: np.ndarray = x / x.sum(1, keepdims=True)
+    return result
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """The steps of an iteration: arrays [steps, N], observations [steps, N, D].
+
+    `successors` are the observations that the actions led to, before the next episode began.
+    """
+
+    observations: np.ndarray
+    actions: np.ndarray
+    rewards: np.ndarray
+    successors: np.ndarray
+    terminated: np.ndarray
+    over: np.ndarray
+
+    @classmethod
+    def empty(cls, steps: int, count: int, observation_size: int) -> Rollout:
+        """To be filled."""
+        shape = steps, count
+        observations, successors = np.zeros((2, *shape, observation_size), np.float32)
+        terminated, over = np.zeros((2, *shape), bool)
+        return cls(observations, np.zeros(shape, np.int64), np.zeros(shape, np.float32), successors, terminated, over)
+
+
+class Group:
+    """Environments side by side; the end of an episode is followed by the beginning of the next one.
+
+    The seed of the n-th episode of an environment is a function of the run's seed; it is never an evaluation seed.
+    """
+
+    def __init__(self, name: str, numbers: Sequence[int], count: int, seed: int) -> None:
+        self.name, self.numbers, self.count, self.seed = name, numbers, count, seed
+        self.episodes = [Episode(name) for _ in numbers]
+        self.ended = [0] * len(numbers)
+        self.evaluated: list[Episode] = []
+        for i in range(len(numbers)):
+            self._begin(i)
+
+    def _begin(self, i: int) -> None:
+        random = np.random.default_rng([self.seed, _EPISODE_STREAM, self.numbers[i], self.ended[i]])
+        self.episodes[i].begin(int(random.integers(FIRST_EVALUATION_SEED)))
+
+    def rollout(self, policy: Policy, iteration: int, steps: int) -> Rollout:
+        """Take `steps` steps in each environment, with actions drawn from their probabilities."""
+        random = np.random.default_rng([self.seed, _ACTION_STREAM, iteration])
+        draws = random.random((steps, self.count, 1), np.float32)[:, self.numbers]
+        made = Rollout.empty(steps, len(self.numbers), self.episodes[0].observation_size)
+        current = np.stack([episode.observation for episode in self.episodes])
+        for t in range(steps):
+            made.observations[t] = current
+            below = draws[t] >= probabilities(policy, current).cumsum(1)[:, :-1]
+            made.actions[t] = below.sum(1)
+            for i, action in enumerate(made.actions[t].tolist()):
+                episode = self.episodes[i]
+                made.rewards[t, i] = episode.step(action)
+                current[i] = made.successors[t, i] = episode.observation
+                if episode.over:
+                    made.terminated[t, i], made.over[t, i] = episode.terminated, True
+                    self.ended[i] += 1
+                    self._begin(i)
+                    current[i] = episode.observation
+        return made
+
+    def evaluate(self, policy: Policy, seeds: Sequence[int]) -> list[str]:
+        """The actions of the episodes of `seeds`, the most probable ones; those that end leave."""
+        self.evaluated += [Episode(self.name) for _ in seeds[len(self.evaluated) :]]
+        running = episodes = self.evaluated[: len(seeds)]
+        for episode, seed in zip(episodes, seeds, strict=True):
+            episode.begin(seed)
+        while running:
+            chosen = probabilities(policy, np.stack([episode.observation for episode in running])).argmax(1)
+            for episode, action in zip(running, chosen.tolist(), strict=True):
+                episode.step(action)
+            running = [episode for episode in running if not episode.over]
+        return ["".join(map(str, episode.actions)) for episode in episodes]
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """See `Environments.state_dict`."""
+        actions = np.full((len(self.episodes), self.episodes[0].limit), -1, np.int8)
+        for row, episode in zip(actions, self.episodes, strict=True):
+            row[: len(episode.actions)] = episode.actions
+        seeds = np.array([episode.seed for episode in self.episodes])
+        return {"episodes_ended": np.array(self.ended), "episode_seeds": seeds, "episode_actions": actions}
+
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
+        """See `Environments.load_state_dict`; here the rows of this group's environments."""
+        self.ended = state["episodes_ended"].tolist()
+        begun = zip(self.episodes, state["episode_seeds"].tolist(), state["episode_actions"], strict=True)
+        for episode, seed, actions in begun:
+            episode.begin(seed, actions[actions >= 0].tolist())
+
+
+_PROGRAM = f"import sys; sys.path[:] = sys.argv[1:]; from {__name__} import serve; serve()"
+
+
+def serve() -> None:
+    """A process's work: call methods of its groups, until the training process closes the pipe or is gone."""
+    results = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a package prints is no result
+    threadpool_limits(1)  # OpenBLAS's pool makes products this small slower, not faster
+    groups: dict[int, Group] = {}
+    while True:
+        try:
+            i, method, arguments = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+        if method == "make":
+            groups[i], result = Group(*arguments), None
+        else:
+            result = getattr(groups[i], method)(*arguments)
+        pickle.dump(result, results, pickle.HIGHEST_PROTOCOL)
+        results.flush()
+
+
+def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    for process in processes:
+        process.communicate()  # closes its pipe, and waits
+
+
+class Environments:
+    """All groups of a run, each in one of as many processes as there are cores to use."""
+
+    def __init__(self, name: str, count: int, seed: int) -> None:
+        first = Episode(name)  # here, so that a package that is missing is told by the training process
+        self.observation_size, self.action_count = first.observation_size, first.action_count
+        self.groups = [range(start, min(start + _GROUP, count)) for start in range(0, count, _GROUP)]
+        command = [sys.executable, "-c", _PROGRAM, *sys.path]
+        self.processes = [
+            # in a process group of its own: Ctrl-C is for the harness, which still asks for the state
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)
+            for _ in range(min(len(self.groups), len(os.sched_getaffinity(0))))
+        ]
+        weakref.finalize(self, _end, self.processes)
+        self._each("make", [(name, numbers, count, seed) for numbers in self.groups])
+
+    def _each(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """The results of a method of each group, called with its `arguments`."""
+        processes = [self.processes[i % len(self.processes)] for i in range(len(self.groups))]
+        for i, process in enumerate(processes):
+            assert process.stdin
+            pickle.dump((i, method, arguments[i]), process.stdin, pickle.HIGHEST_PROTOCOL)
+            process.stdin.flush()
+        return [pickle.load(process.stdout) for process in processes if process.stdout]
+
+    def rollout(self, policy: Policy, iteration: int, steps: int) -> Rollout:
+        """Take `steps` steps in each environment, with actions drawn from their probabilities."""
+        parts = self._each("rollout", [(policy, iteration, steps)] * len(self.groups))
+        arrays = ([getattr(part, field.name) for part in parts] for field in fields(Rollout))
+        return Rollout(*(np.concatenate(each, 1) for each in arrays))
+
+    def evaluate(self, policy: Policy, seeds: np.ndarray) -> list[dict[str, Any]]:
+        """The prediction of each evaluation episode, played with the most probable action."""
+        count = len(self.groups)
+        shares = [seeds[i::count].tolist() for i in range(count)]
+        played = self._each("evaluate", [(policy, share) for share in shares])
+        actions = {
+            seed: line
+            for share, lines in zip(shares, played, strict=True)
+            for seed, line in zip(share, lines, strict=True)
+        }
+        return [{"seed": seed, "actions": actions[seed]} for seed in seeds.tolist()]
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """How many episodes each environment has ended; seed and actions [N, limit] of those that run, padded by -1."""
+        parts = self._each("state_dict", [()] * len(self.groups))
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
+        """Play the running episodes of a state again, to where they were."""
+        names = "episodes_ended", "episode_seeds", "episode_actions"
+        self._each("load_state_dict", [({name: state[name][group] for name in names},) for group in self.groups])

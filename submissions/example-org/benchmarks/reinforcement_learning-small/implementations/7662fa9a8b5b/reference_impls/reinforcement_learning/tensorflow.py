@@ -1,0 +1,187 @@
+"""Reinforcement learning in TensorFlow: the twin of `torch.py`; all that is done with a rollout is one graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from reference_impls.reinforcement_learning.environments import Environments, Policy, Rollout
+from reference_impls.reinforcement_learning.shared import Hyperparameters, initial_parameters, orders
+from reference_impls.tensorflow_optimizers import AdamW, GradScaler
+from reference_impls.tensorflow_shared import device_name, load_state_dict, state_dict
+from suite.harness.implementation import Device, TrainStats
+
+ACCELERATORS = 1
+
+
+class Agent(keras.Model):
+    """The policy and the value: perceptrons with tanh between their layers."""
+
+    def __init__(self, actions: int, hidden_sizes: Sequence[int]) -> None:
+        super().__init__(name="agent")
+        self.actor, self.critic = (
+            [
+                keras.layers.Dense(width, "tanh" if i < len(hidden_sizes) else None, name=f"{name}.{2 * i}")
+                for i, width in enumerate((*hidden_sizes, outputs))
+            ]
+            for name, outputs in (("actor", actions), ("critic", 1))
+        )
+
+    def values(self, x: tf.Tensor) -> tf.Tensor:
+        """Values [N] of observations [N, D]."""
+        for layer in self.critic:
+            x = layer(x)
+        return tf.squeeze(x, 1)
+
+    def call(self, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Log-probabilities of the actions [N, A] and values [N] of observations [N, D]."""
+        logits = x
+        for layer in self.actor:
+            logits = layer(logits)
+        return tf.nn.log_softmax(logits), self.values(x)
+
+
+class TensorFlowAgent:
+    """The implementation; see `suite.harness.implementation.Implementation`. Networks this small run in fp32."""
+
+    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
+        self.hyper, self.seed = hyper, seed
+        self.device = device_name(device)
+        self.environments = Environments(str(data["environment"]), hyper.num_envs, seed)
+        size, actions = self.environments.observation_size, self.environments.action_count
+        with tf.device(self.device):
+            self.agent = Agent(actions, hyper.hidden_sizes)
+            self.agent(tf.zeros((1, size)))
+            self.optimizer = AdamW(
+                hyper.opt_base_learning_rate,
+                weight_decay=0.0,
+                beta_1=hyper.opt_adam_beta_1,
+                beta_2=hyper.opt_adam_beta_2,
+                epsilon=hyper.opt_adam_epsilon,
+            )
+            self.optimizer.build(self.agent.trainable_variables)
+        self.scaler = GradScaler(enabled=False)
+        self.graph = tf.function(self.improve, jit_compile=True)
+        # traced, compiled and warmed up with made-up steps; then the state is that of the seed
+        self.update(Rollout.empty(hyper.steps, hyper.num_envs, size), 0)
+        self.load_model({**initial_parameters(hyper, size, actions, seed), "step": np.array(0)})
+
+    def train_until(self, samples: int) -> TrainStats:
+        """Take whole iterations until `samples` environment steps have been taken."""
+        size = self.hyper.global_batch_size
+        while True:
+            rollout = self.environments.rollout(self.policy(), self.iteration, self.hyper.steps)
+            loss = self.update(rollout, self.iteration)
+            self.iteration += 1
+            if self.iteration * size >= samples:
+                return TrainStats(self.iteration * size, float(loss))
+
+    def policy(self) -> Policy:
+        """The actor's weights on the host."""
+        variables = [variable for layer in self.agent.actor for variable in (layer.kernel, layer.bias)]
+        return [variable.numpy().T for variable in variables]
+
+    def update(self, rollout: Rollout, iteration: int) -> tf.Tensor:
+        """Improve policy and value on the steps of one iteration; the mean loss of its gradient steps."""
+        rows, rate = orders(self.seed, iteration, self.hyper), np.float32(self.hyper.learning_rate(iteration))
+        with tf.device(self.device):
+            return self.graph(*(tf.constant(array) for array in (*astuple(rollout), rows, rate)))
+
+    def improve(
+        self,
+        observations: tf.Tensor,
+        actions: tf.Tensor,
+        rewards: tf.Tensor,
+        successors: tf.Tensor,
+        terminated: tf.Tensor,
+        over: tf.Tensor,
+        rows: tf.Tensor,
+        rate: tf.Tensor,
+    ) -> tf.Tensor:
+        """`update` on the device, in one graph."""
+        steps = self.prepare(observations, actions, rewards, successors, terminated, over)
+        variables = self.agent.trainable_variables
+        self.optimizer.learning_rate.assign(rate)
+        losses = tf.zeros(())
+        for i in tf.range(self.hyper.updates):
+            with tf.GradientTape() as tape:
+                loss = self.loss(*(tf.gather(whole, rows[i]) for whole in steps))
+            gradients, _ = tf.clip_by_global_norm(tape.gradient(loss, variables), self.hyper.max_grad_norm)
+            self.optimizer.apply(gradients, variables)
+            losses += loss
+        return losses / self.hyper.updates
+
+    def prepare(
+        self,
+        observations: tf.Tensor,
+        actions: tf.Tensor,
+        rewards: tf.Tensor,
+        successors: tf.Tensor,
+        terminated: tf.Tensor,
+        over: tf.Tensor,
+    ) -> tuple[tf.Tensor, ...]:
+        """Observations, actions, their log-probabilities, advantages and the value's targets, of all steps in a row.
+
+        Generalised advantage estimation (Schulman et al. 2016). An episode that the time limit cut goes on in the value
+        of its last observation.
+        """
+        hyper = self.hyper
+        flat, after = (tf.reshape(x, (-1, x.shape[-1])) for x in (observations, successors))
+        actions = tf.reshape(actions, [-1])
+        logs, values = self.agent(flat)
+        before = tf.gather(logs, actions, batch_dims=1)
+        following = tf.where(terminated, 0.0, tf.reshape(self.agent.values(after), rewards.shape))
+        advantage = hyper.reward_scale * rewards + hyper.gamma * following - tf.reshape(values, rewards.shape)
+        decay = hyper.gamma * hyper.gae_lambda * tf.cast(~over, tf.float32)
+        # advantage[t] = error[t] + decay[t] * advantage[t + 1], all t at once: each round takes in twice as many
+        reach = 1
+        while reach < rewards.shape[0]:
+            later, on = (tf.pad(x[reach:], ((0, reach), (0, 0))) for x in (advantage, decay))
+            advantage, decay = advantage + decay * later, decay * on
+            reach *= 2
+        advantage = tf.reshape(advantage, [-1])
+        return flat, actions, before, advantage, advantage + values
+
+    def loss(
+        self, observations: tf.Tensor, actions: tf.Tensor, before: tf.Tensor, advantage: tf.Tensor, target: tf.Tensor
+    ) -> tf.Tensor:
+        """The clipped surrogate, the squared error of the value and the entropy, weighted (Schulman et al. 2017)."""
+        hyper = self.hyper
+        logs, values = self.agent(observations)
+        ratio = tf.exp(tf.gather(logs, actions, batch_dims=1) - before)
+        advantage = (advantage - tf.reduce_mean(advantage)) / (tf.math.reduce_std(advantage) + 1e-8)
+        clipped = tf.clip_by_value(ratio, 1 - hyper.clip_coef, 1 + hyper.clip_coef)
+        surrogate = tf.reduce_mean(tf.minimum(ratio * advantage, clipped * advantage))
+        error = tf.reduce_mean((values - target) ** 2)
+        entropy = -tf.reduce_mean(tf.reduce_sum(tf.exp(logs) * logs, 1))
+        return hyper.vf_coef * error - surrogate - hyper.ent_coef * entropy
+
+    def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
+        """The evaluation episodes."""
+        return self.environments.evaluate(self.policy(), data["test_seeds"])
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Parameters, Adam's moments, the iteration and the running episodes."""
+        model = state_dict(self.agent, [self.optimizer], self.scaler, self.iteration)
+        return {**model, **self.environments.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
+        """Take over a state of either framework."""
+        self.load_model(state)
+        self.environments.load_state_dict(state)
+
+    def load_model(self, state: Mapping[str, np.ndarray]) -> None:
+        """Take over its parameters, moments and iteration."""
+        self.iteration = load_state_dict(self.agent, [self.optimizer], self.scaler, state)
+
+
+def build(
+    hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
+) -> TensorFlowAgent:
+    """The implementation, traced, compiled and warmed up with made-up steps; its state is that of the seed."""
+    return TensorFlowAgent(Hyperparameters.of(hyperparameters), data, seed, device)

@@ -1,0 +1,184 @@
+"""Reinforcement learning in PyTorch: proximal policy optimization."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from reference_impls.reinforcement_learning.environments import Environments, Policy, Rollout
+from reference_impls.reinforcement_learning.shared import Hyperparameters, initial_parameters, orders
+from reference_impls.torch_shared import (
+    all_at_once,
+    compiled,
+    grad_scaler,
+    load_state_dict,
+    on_device,
+    prepare,
+    set_learning_rate,
+    state_dict,
+    torch_device,
+)
+from suite.harness.implementation import Device, TrainStats
+
+ACCELERATORS = 1
+
+
+def perceptron(*widths: int) -> nn.Sequential:
+    """Linear layers with tanh between them."""
+    layers: list[nn.Module] = []
+    for fan_in, fan_out in pairwise(widths):
+        layers += [nn.Linear(fan_in, fan_out), nn.Tanh()]
+    return nn.Sequential(*layers[:-1])
+
+
+class Agent(nn.Module):
+    """The policy and the value."""
+
+    def __init__(self, observation_size: int, actions: int, hidden_sizes: Sequence[int]) -> None:
+        super().__init__()
+        self.actor = perceptron(observation_size, *hidden_sizes, actions)
+        self.critic = perceptron(observation_size, *hidden_sizes, 1)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Log-probabilities of the actions [N, A] and values [N] of observations [N, D]."""
+        return self.actor(x).log_softmax(1), self.critic(x).squeeze(1)
+
+
+class TorchAgent:
+    """The implementation; see `suite.harness.implementation.Implementation`. Networks this small run in fp32."""
+
+    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
+        self.hyper, self.seed = hyper, seed
+        self.device = torch_device(device)
+        self.environments = Environments(str(data["environment"]), hyper.num_envs, seed)
+        size, actions = self.environments.observation_size, self.environments.action_count
+        self.agent = Agent(size, actions, hyper.hidden_sizes).to(self.device)
+        self.optimizer = torch.optim.Adam(
+            self.agent.parameters(),
+            lr=hyper.opt_base_learning_rate,
+            betas=(hyper.opt_adam_beta_1, hyper.opt_adam_beta_2),
+            eps=hyper.opt_adam_epsilon,
+            **all_at_once(self.device),
+        )
+        prepare([self.optimizer])
+        self.scaler = grad_scaler(self.device, torch.float32)
+        self.prepared = compiled(self.prepare, self.device)
+        self.loss_of = compiled(self.loss, self.device)
+        # warmed up with made-up steps; then the state is that of the seed
+        self.update(Rollout.empty(hyper.steps, hyper.num_envs, size), 0)
+        self.load_model({**initial_parameters(hyper, size, actions, seed), "step": np.array(0)})
+
+    def train_until(self, samples: int) -> TrainStats:
+        """Take whole iterations until `samples` environment steps have been taken."""
+        size = self.hyper.global_batch_size
+        while True:
+            rollout = self.environments.rollout(self.policy(), self.iteration, self.hyper.steps)
+            loss = self.update(rollout, self.iteration)
+            self.iteration += 1
+            if self.iteration * size >= samples:
+                return TrainStats(self.iteration * size, float(loss))
+
+    def policy(self) -> Policy:
+        """The actor's weights on the host, copied at once."""
+        parameters = list(self.agent.actor.parameters())
+        flat = nn.utils.parameters_to_vector(parameters).detach().cpu().numpy()
+        parts = np.split(flat, np.cumsum([p.numel() for p in parameters])[:-1])
+        return [part.reshape(p.shape) for part, p in zip(parts, parameters, strict=True)]
+
+    def update(self, rollout: Rollout, iteration: int) -> torch.Tensor:
+        """Improve policy and value on the steps of one iteration; the mean loss of its gradient steps.
+
+        Nothing here waits for the device: rollout and minibatches are sent once.
+        """
+        set_learning_rate(self.optimizer, self.hyper.learning_rate(iteration))
+        steps = self.prepared(*(on_device(array, self.device) for array in astuple(rollout)))
+        losses = []
+        for rows in on_device(orders(self.seed, iteration, self.hyper), self.device):
+            loss = self.loss_of(*(whole[rows] for whole in steps))
+            loss.backward()  # type: ignore[no-untyped-call]
+            nn.utils.clip_grad_norm_(self.agent.parameters(), self.hyper.max_grad_norm)
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+            losses.append(loss.detach().clone())
+        return torch.stack(losses).mean()
+
+    @torch.no_grad()
+    def prepare(
+        self,
+        observations: torch.Tensor,
+        actions: torch.Tensor,
+        rewards: torch.Tensor,
+        successors: torch.Tensor,
+        terminated: torch.Tensor,
+        over: torch.Tensor,
+    ) -> tuple[torch.Tensor, ...]:
+        """Observations, actions, their log-probabilities, advantages and the value's targets, of all steps in a row.
+
+        Generalised advantage estimation (Schulman et al. 2016). An episode that the time limit cut goes on in the value
+        of its last observation.
+        """
+        hyper = self.hyper
+        flat = observations.flatten(0, 1)
+        logs, values = self.agent(flat)
+        before = logs.gather(1, actions.view(-1, 1)).squeeze(1)
+        following = self.agent.critic(successors).squeeze(2).masked_fill(terminated, 0)
+        advantage = hyper.reward_scale * rewards + hyper.gamma * following - values.view_as(rewards)
+        decay = hyper.gamma * hyper.gae_lambda * ~over
+        # advantage[t] = error[t] + decay[t] * advantage[t + 1], all t at once: each round takes in twice as many
+        reach = 1
+        while reach < len(rewards):
+            later, on = (F.pad(x[reach:], (0, 0, 0, reach)) for x in (advantage, decay))
+            advantage, decay = advantage + decay * later, decay * on
+            reach *= 2
+        advantage = advantage.flatten()
+        return flat, actions.flatten(), before, advantage, advantage + values
+
+    def loss(
+        self,
+        observations: torch.Tensor,
+        actions: torch.Tensor,
+        before: torch.Tensor,
+        advantage: torch.Tensor,
+        target: torch.Tensor,
+    ) -> torch.Tensor:
+        """The clipped surrogate, the squared error of the value and the entropy, weighted (Schulman et al. 2017)."""
+        hyper = self.hyper
+        logs, values = self.agent(observations)
+        ratio = (logs.gather(1, actions[:, None]).squeeze(1) - before).exp()
+        advantage = (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-8)
+        clipped = ratio.clamp(1 - hyper.clip_coef, 1 + hyper.clip_coef)
+        surrogate = torch.minimum(ratio * advantage, clipped * advantage).mean()
+        error = F.mse_loss(values, target)
+        entropy = -(logs.exp() * logs).sum(1).mean()
+        result: torch.Tensor = hyper.vf_coef * error - surrogate - hyper.ent_coef * entropy
+        return result
+
+    def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
+        """The evaluation episodes."""
+        return self.environments.evaluate(self.policy(), data["test_seeds"])
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Parameters, Adam's moments, the iteration and the running episodes."""
+        model = state_dict(self.agent, [self.optimizer], self.scaler, self.iteration)
+        return {**model, **self.environments.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
+        """Take over a state of either framework."""
+        self.load_model(state)
+        self.environments.load_state_dict(state)
+
+    def load_model(self, state: Mapping[str, np.ndarray]) -> None:
+        """Take over its parameters, moments and iteration."""
+        self.iteration = load_state_dict(self.agent, [self.optimizer], self.scaler, state)
+
+
+def build(hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device) -> TorchAgent:
+    """The implementation, warmed up with made-up steps; its state is that of the seed."""
+    return TorchAgent(Hyperparameters.of(hyperparameters), data, seed, device)

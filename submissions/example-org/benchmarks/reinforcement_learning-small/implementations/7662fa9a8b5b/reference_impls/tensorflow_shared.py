@@ -1,0 +1,95 @@
+"""What the implementations in TensorFlow share, the twin of `torch_shared.py`: device, precision, seeds, states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from reference_impls import recipe
+from suite.harness.implementation import Device
+
+POLICIES = {"fp32": "float32", "bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
+DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
+# Keras's names of variables whose PyTorch names differ
+NAMES = {
+    "kernel": "weight",
+    "gamma": "weight",
+    "beta": "bias",
+    "embeddings": "weight",
+    "moving_mean": "running_mean",
+    "moving_variance": "running_var",
+}
+
+
+class Optimizer(Protocol):
+    """What a state needs of an optimizer; see `tensorflow_optimizers.py`."""
+
+    def moments(self) -> Mapping[str, Any]:
+        """Variables by `<moment>/<path of the model's variable>`; Adam's count of steps as `updates`."""
+        ...
+
+
+def device_name(device: Device) -> str:
+    """TensorFlow's name of the device."""
+    return "/GPU:0" if device.kind == "gpu" else "/CPU:0"
+
+
+def policy(device: Device) -> keras.DTypePolicy:
+    """For the `dtype` of Keras's layers: variables in fp32, computation in the precision."""
+    return keras.DTypePolicy(POLICIES[device.precision])
+
+
+def dropout_seed(seed: int, step: int) -> np.ndarray:
+    """See `recipe.dropout_seed`, as TensorFlow's stateless draws take it: int32 [2].
+
+    A place in the network folds its number in, so that each draws others.
+    """
+    return np.array([recipe.dropout_seed(seed, step)]).view(np.int32)
+
+
+def torch_name(path: str) -> str:
+    """PyTorch's name of a Keras variable: `translator/encoder.0/qkv/kernel` is `encoder.0.qkv.weight`."""
+    *layers, name = path.split("/")[1:]
+    return ".".join([*layers, NAMES.get(name, name)])
+
+
+def to_torch(path: str, value: np.ndarray) -> np.ndarray:
+    """A variable as PyTorch lays it out: kernels [height, width, in, out] as [out, in, height, width]."""
+    if path.endswith("/kernel"):
+        return np.ascontiguousarray(np.moveaxis(value, (-1, -2), (0, 1)))
+    return value
+
+
+def from_torch(path: str, value: np.ndarray) -> np.ndarray:
+    """The inverse of `to_torch`."""
+    return np.moveaxis(value, (0, 1), (-1, -2)) if path.endswith("/kernel") else value
+
+
+def state_dict(model: keras.Model, optimizers: Sequence[Optimizer], scaler: Any, step: int) -> dict[str, np.ndarray]:
+    """Copies for a state, with PyTorch's names and layouts; see `torch_shared.state_dict`."""
+    state: dict[str, Any] = {torch_name(v.path): to_torch(v.path, v.numpy()) for v in model.weights}
+    for optimizer in optimizers:
+        for name, value in optimizer.moments().items():
+            moment, _, path = name.partition("/")
+            state[f"{moment}/{torch_name(path)}" if path else name] = to_torch(path, np.asarray(value.numpy()))
+    state |= {**scaler.state_dict(), "step": step}
+    return {name: np.asarray(value) for name, value in state.items()}  # TensorFlow's scalars are no arrays
+
+
+def load_state_dict(
+    model: keras.Model, optimizers: Sequence[Optimizer], scaler: Any, state: Mapping[str, np.ndarray]
+) -> int:
+    """Take over a state of either framework, in place; without moments they start at zero. Returns the step."""
+    for variable in model.weights:
+        variable.assign(from_torch(variable.path, state[torch_name(variable.path)]))
+    for optimizer in optimizers:
+        for name, variable in optimizer.moments().items():
+            moment, _, path = name.partition("/")
+            value = state.get(f"{moment}/{torch_name(path)}" if path else name)
+            variable.assign(tf.zeros_like(variable) if value is None else from_torch(path, value))
+    scaler.load_state_dict(state)
+    return int(state["step"])

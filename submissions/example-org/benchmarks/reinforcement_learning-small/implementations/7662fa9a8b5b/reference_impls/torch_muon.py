@@ -1,0 +1,87 @@
+"""Muon in PyTorch, over all matrices at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+
+import torch
+
+from reference_impls.recipe import NEWTON_SCHULZ
+
+
+class Muon(torch.optim.Optimizer):
+    """Nesterov momentum made roughly semi-orthogonal by Newton-Schulz iteration (Jordan et al. 2024).
+
+    A parameter is a matrix [out, in], a stack of them [n, out, in], or a convolution [out, in, h, w], which counts as
+    [out, in * h * w]. Each step goes `lr` * sqrt(max(1, out / in)) along it, after decay by `lr` * `weight_decay`; with
+    `unit_norm` a parameter is first scaled to the norm sqrt(out), as in airbench94_muon.
+
+    Not torch.optim.Muon: that takes matrices only, iterates them one after the other, and always in bf16, which is slow
+    on most CPUs and leaves nothing to compare between frameworks. Here the iteration is in `dtype`, and matrices of
+    like shape, or like when transposed, are iterated together.
+    """
+
+    _step_supports_amp_scaling = True  # torch.amp.GradScaler then leaves it to `step` to divide and to skip
+
+    def __init__(
+        self,
+        params: Iterable[torch.nn.Parameter],
+        lr: float,
+        momentum: float,
+        ns_steps: int,
+        dtype: torch.dtype,
+        weight_decay: float = 0.0,
+        unit_norm: bool = False,
+    ) -> None:
+        self.dtype, self.ns_steps, self.unit_norm = dtype, ns_steps, unit_norm
+        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                self.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """One step along the gradients; none where `torch.amp.GradScaler` found one that overflowed."""
+        grad_scale, found_inf = getattr(self, "grad_scale", None), getattr(self, "found_inf", None)
+        for group in self.param_groups:
+            parameters = group["params"]
+            gradients = [parameter.grad for parameter in parameters]
+            buffers = [self.state[parameter]["momentum_buffer"] for parameter in parameters]
+            if grad_scale is not None:
+                gradients = [gradient / grad_scale for gradient in gradients]
+            before = [] if found_inf is None else [value.clone() for value in (*parameters, *buffers)]
+            torch._foreach_lerp_(buffers, gradients, 1 - group["momentum"])
+            directions = [*torch._foreach_lerp(gradients, buffers, group["momentum"])]
+            if self.unit_norm:
+                norms = torch._foreach_norm(parameters)
+                lengths = [len(parameter) ** 0.5 for parameter in parameters]
+                torch._foreach_mul_(parameters, [length / norm for length, norm in zip(lengths, norms, strict=True)])
+            if group["weight_decay"]:
+                torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+            torch._foreach_sub_(parameters, orthogonalised(directions, self.ns_steps, self.dtype), alpha=group["lr"])
+            if found_inf is not None:
+                for value, old in zip((*parameters, *buffers), before, strict=True):
+                    value.copy_(torch.where(found_inf.bool(), old, value))
+
+
+def orthogonalised(matrices: list[torch.Tensor], steps: int, dtype: torch.dtype) -> list[torch.Tensor]:
+    """Semi-orthogonal matrices, roughly, times sqrt(max(1, out / in)), in the shapes of `matrices`."""
+    a, b, c = NEWTON_SCHULZ
+    flat = [m[None] if m.ndim == 2 else m.flatten(1)[None] if m.ndim == 4 else m for m in matrices]
+    wide = [m.mT if m.shape[1] > m.shape[2] else m for m in flat]
+    result: dict[int, torch.Tensor] = {}
+    by_shape = sorted(range(len(wide)), key=lambda i: tuple(wide[i].shape[1:]))
+    for _, group in groupby(by_shape, key=lambda i: tuple(wide[i].shape[1:])):
+        members = list(group)
+        x = torch.cat([wide[i] for i in members])
+        x = (x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)).to(dtype)
+        for _ in range(steps):
+            gram = x @ x.mT
+            x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+        parts = torch.split(x.float(), [len(wide[i]) for i in members])
+        for i, part in zip(members, parts, strict=True):
+            rows, columns = flat[i].shape[1:]
+            part = part.mT * (rows / columns) ** 0.5 if rows > columns else part
+            result[i] = part.reshape(matrices[i].shape)
+    return [result[i] for i in range(len(matrices))]
