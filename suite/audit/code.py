@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from suite.audit.subject import Run
+from suite.config.contestant import Contestant
 from suite.errors import UserError
 from suite.record.parsing import MalformedError
 from suite.record.system import ROOT
@@ -53,14 +54,16 @@ def code(run: Run, root: Path, result: str, package: str | None) -> Code:
         found = _packed(root / package, PurePosixPath(result).relative_to(package).as_posix(), task)
         if found:
             return found
-    made = _of_the_suite(run, task)
-    return replace(made, files={**made.files, **_kept(run)})
+    made, contestant = _of_the_suite(run, task), contestant_of(run.evidence)
+    if contestant is None:
+        return made
+    source = f"{contestant.name}, kept with the evidence, and {made.source}"
+    return replace(made, source=source, files={**made.files, **_kept(run, contestant)})
 
 
-def _kept(run: Run) -> dict[str, bytes]:
+def _kept(run: Run, contestant: Contestant) -> dict[str, bytes]:
     """The files of the run's own implementation, of which the review has found that they are those that trained."""
-    contestant = contestant_of(run.evidence)
-    names = [f"{CODE}/{name}" for name in contestant.files] if contestant else []
+    names = [f"{CODE}/{name}" for name in contestant.files]
     try:
         return {name: read_safely(run.folder / name, MAX_BYTES) for name in names}
     except (UnsafeFile, OSError) as error:

@@ -38,7 +38,7 @@ def test_the_page_shows_each_file_against_the_reference_s(run, tmp_path):
     assert report(run.folder).verdict == "pass"
     page = page_of(run.folder, tmp_path)
     sound(page)
-    assert "__init__.py: 1 lines added, 1 removed, against reference_impls/image_classification/torch.py" in page.text
+    assert "__init__.py: 1 line added, 1 removed, against reference_impls/image_classification/torch.py" in page.text
     assert "-EVAL_BATCH = 500 +EVAL_BATCH = 999 # ours" in page.text
     assert "shared.py: as reference_impls/image_classification/shared.py" in page.text
     assert "more.py: 2 lines added, 0 removed, without a file like it in the reference" in page.text
