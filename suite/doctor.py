@@ -14,7 +14,7 @@ from rich.table import Table
 from suite import config
 from suite.config.models import Dataset, Framework
 from suite.errors import command, unknown
-from suite.harness.implementation import frameworks
+from suite.harness.implementation import frameworks, written
 from suite.measure import machine
 from suite.measure.machine import Machine
 from suite.measure.sampler import Counters
@@ -46,7 +46,7 @@ def main(argv: list[str]) -> int:
     if not console.is_terminal:
         console = Console(highlight=False, markup=False, width=1000)  # a line for each row, however long
     _show(console, "This machine", ["part", "found"], list(_parts(found, counters, root)))
-    _show(console, "Benchmarks", ["benchmark", "what", "data", *config.names("framework")], list(_benchmarks(root)))
+    _show(console, "Benchmarks", ["benchmark", "what", "data", *written()], list(_benchmarks(root)))
     missing = list(_missing(root, counters))
     _show(console, "Missing", ["what", "how to get it"], missing or [["nothing", ""]])
     return 0
@@ -101,7 +101,7 @@ def _missing(root: Path, counters: Sequence[float | None]) -> Iterator[Row]:
 
 
 def _frameworks() -> list[Framework]:
-    return [config.framework(name) for name in config.names("framework")]
+    return [config.framework(name) for name in written()]
 
 
 def _data(dataset: Dataset, root: Path) -> str:

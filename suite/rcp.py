@@ -16,6 +16,7 @@ from suite.errors import OneLineParser, UserError, command
 from suite.record.summary import format_count
 from suite.rules import convergence, reference
 from suite.rules.hyperparameters import batch_size
+from suite.rules.implementation import contestant_of
 from suite.rules.quality import converged
 from suite.rules.reading import Evidence
 from suite.rules.reference import Point, Reference, ReferenceRun
@@ -75,6 +76,8 @@ def _runs(folder: Path, data_dir: str | None) -> list[tuple[Benchmark, int, Refe
             raise UserError(f"{where} was interrupted: give runs that went on to the target or the end of the budget")
         if run.value(keys.SUBMISSION_DIVISION) != keys.CLOSED:
             raise UserError(f"{where} is not of the closed division: the reference is")
+        if contestant := contestant_of(run):
+            raise UserError(f"{where} is of the implementation {contestant.name}: points are the reference's")
         found.append((run.benchmark, batch_size(run, run.benchmark), _run(run, run.benchmark)))
     return found
 

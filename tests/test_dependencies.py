@@ -12,12 +12,14 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from suite import config
+from suite.harness.implementation import written
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 OURS = {"suite", "tasks", "reference_impls"}
 OF_MODULE = packages_distributions()
+FRAMEWORKS = written()  # of the reference; own implementations may use others
 
 
 def imported(*paths: str) -> set[str]:
@@ -50,15 +52,14 @@ def test_the_core_is_what_the_suite_imports_and_holds_no_package_of_a_task_or_a_
 
 @pytest.mark.parametrize("task", config.names("task"))
 def test_an_extra_is_what_its_task_imports_beyond_the_core(task):
-    frameworks = config.names("framework")
-    found = imported(f"tasks/{task}", f"reference_impls/{task}") - declared(*frameworks)
+    found = imported(f"tasks/{task}", f"reference_impls/{task}") - declared(*FRAMEWORKS)
     assert found == declared(task) - declared()
 
 
 @pytest.mark.parametrize("task", config.names("task"))
-@pytest.mark.parametrize("framework", config.names("framework"))
+@pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_one_framework_and_one_task_are_enough(task, framework):
-    others = tuple(name for name in config.names("framework") if name != framework)
+    others = tuple(name for name in FRAMEWORKS if name != framework)
     names = [path.name for path in (ROOT / "reference_impls" / task).glob("*.py")]
     files = [f"reference_impls/{task}/{name}" for name in names if not name.startswith(others)]
     assert imported(*files) <= declared(framework, task)
@@ -66,5 +67,5 @@ def test_one_framework_and_one_task_are_enough(task, framework):
 
 def test_all_is_every_framework_and_every_task():
     named = {extra for each in EXTRAS["all"] for extra in Requirement(each).extras}
-    assert named == {*config.names("framework"), *config.names("task")}
-    assert f"{PROJECT['name']}[all]" in EXTRAS["dev"]
+    assert named == {*FRAMEWORKS, *config.names("task")}
+    assert f"{PROJECT['name']}[all,jax]" in EXTRAS["dev"]

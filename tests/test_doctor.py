@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
+import reference_impls
+import tasks
 from suite import config, doctor
 from suite.config import folder
 from suite.errors import UserError
 from tests import distributions
+from tests.eighth_task import HERE
 from tests.measure import fakes
 
 
@@ -49,12 +52,16 @@ def test_names_the_machine_every_benchmark_and_what_is_missing(
 def test_a_task_is_not_installed_in_a_framework_in_which_it_is_not_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copytree(folder.CONF, tmp_path / "conf")
-    (tmp_path / "conf/framework/json.yaml").write_text("title: JSON\nmodule: json\nextra: json\n")
+    """One in which none is written, as JAX, has no column."""
+    for conf in (folder.CONF, HERE / "conf"):
+        shutil.copytree(conf, tmp_path / "conf", dirs_exist_ok=True)
     monkeypatch.setattr(folder, "CONF", tmp_path / "conf")
+    for package in (tasks, reference_impls):
+        monkeypatch.setattr(package, "__path__", [*package.__path__, str(HERE / package.__name__)])
     assert doctor.main([]) == 0
     shown = capsys.readouterr().out
-    assert re.search(r"^speech/mini .* embedded +not written +installed +installed *$", shown, re.M)
+    assert re.search(r"^benchmark +what +data +ghost +numpy +tensorflow +torch *$", shown, re.M)
+    assert re.search(r"^speech/mini .* embedded +not written +not written +installed +installed *$", shown, re.M)
     assert "JSON" not in shown
 
 

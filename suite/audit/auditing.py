@@ -104,8 +104,7 @@ def _part(root: Path, submission: Submission, result: Result, asked: Asked) -> P
             made.append(run)
     if not made:
         return None
-    sealed = submission.package_of(result.path)
-    package = sealed if sealed in submission.sealed else None
+    package = submission.package_of(result.path)
     blocks = [(run, claim) for run in made for claim in run.claims]
     drawn = drawing.draw(blocks, asked.blocks, asked.entropy)
     return Part(made[0].benchmark, tuple(made), tuple(drawn), code(made[0], root, result.path, package))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from suite.audit.subject import Run
+from suite.config.contestant import Contestant
 from suite.errors import UserError
 from suite.record.parsing import MalformedError
 from suite.record.system import ROOT
 from suite.rules.code import SHARED, at_revision, belongs
+from suite.rules.implementation import contestant_of
 from suite.rules.seals import Seal
+from suite.store.code import CODE
 from suite.store.disk import UnsafeFile, entries, read_safely
 
 MAX_BYTES = 4 << 20  # of a file of code
@@ -41,6 +44,8 @@ class Code:
 def code(run: Run, root: Path, result: str, package: str | None) -> Code:
     """The code of a run of the result at `result`: that of its package; else of its git revision; else the auditor's.
 
+    Of an implementation that is not the reference its files come with them, from the package or the run's evidence.
+
     `package` is the folder of the package below `root`, None where there is none. Raises UserError for a package whose
     code cannot be read.
     """
@@ -49,6 +54,23 @@ def code(run: Run, root: Path, result: str, package: str | None) -> Code:
         found = _packed(root / package, PurePosixPath(result).relative_to(package).as_posix(), task)
         if found:
             return found
+    made, contestant = _of_the_suite(run, task), contestant_of(run.evidence)
+    if contestant is None:
+        return made
+    source = f"{contestant.name}, kept with the evidence, and {made.source}"
+    return replace(made, source=source, files={**made.files, **_kept(run, contestant)})
+
+
+def _kept(run: Run, contestant: Contestant) -> dict[str, bytes]:
+    """The files of the run's own implementation, of which the review has found that they are those that trained."""
+    names = [f"{CODE}/{name}" for name in contestant.files]
+    try:
+        return {name: read_safely(run.folder / name, MAX_BYTES) for name in names}
+    except (UnsafeFile, OSError) as error:
+        raise UserError(f"{run.label}: its implementation cannot be read ({error})") from error
+
+
+def _of_the_suite(run: Run, task: str) -> Code:
     revision, dirty = run.evidence.described("git", "revision"), run.evidence.described("git", "dirty")
     if isinstance(revision, str) and revision.isalnum() and (known := at_revision(revision, run.benchmark)):
         remark = "the run had changes that no revision holds" if dirty else ""
@@ -80,7 +102,11 @@ def _packed(package: Path, result: str, task: str) -> Code | None:
 def _wanted(names: Iterable[str], task: str) -> list[str]:
     """Of the names those that an implementation of `task` needs: its own, those that all share, and the task's."""
     ours = (SHARED, f"tasks/{task}/")
-    found = [name for name in names if name.startswith(ours) and belongs(name, task) and name.endswith(SUFFIXES)]
+    found = [
+        name
+        for name in names
+        if name.startswith(f"{CODE}/") or (name.startswith(ours) and belongs(name, task) and name.endswith(SUFFIXES))
+    ]
     if len(found) > MAX_FILES:
         raise UserError(f"an implementation of more than {MAX_FILES} files")
     return sorted(found)

@@ -21,7 +21,9 @@ from suite.record import states
 from suite.record.evidence import PREDICTIONS
 from suite.record.parsing import MalformedError, decoded, json_value
 from suite.record.states import BadState, State, state_sha256
+from suite.rules.implementation import contestant_of
 from suite.rules.reading import LIMITS
+from suite.store.code import CODE
 from suite.store.disk import UnsafeFile, read_safely
 from suite.store.task import Arrays, Task, for_run, score
 
@@ -137,6 +139,7 @@ class _started:  # noqa: N801 (a context manager)
     def __enter__(self) -> tuple[Process, Path]:
         run, means = self.run, self.means
         framework, _, precision, hyperparameters = run.configuration
+        own = means.framework is None and contestant_of(run.evidence) is not None
         self.folder = tempfile.TemporaryDirectory(prefix="suite-audit-")
         at = Path(self.folder.name)
         _write(at / TRAINING, contract.training_data(means.data))
@@ -147,6 +150,7 @@ class _started:  # noqa: N801 (a context manager)
                 task=run.benchmark.task,
                 scale=run.benchmark.scale,
                 framework=means.framework or framework,
+                own=str(means.code / CODE) if own else None,
                 hyperparameters=hyperparameters,
                 seed=run.seed,
                 kind=means.kind,

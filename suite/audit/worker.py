@@ -18,6 +18,7 @@ import numpy as np
 
 from suite import config
 from suite.harness import contract
+from suite.harness.contestant import read
 from suite.harness.contract import Checked
 from suite.harness.implementation import Device, load_implementation
 from suite.record import states
@@ -41,14 +42,16 @@ class Worker:
         self,
         task: str,
         framework: str,
+        own: str | None,
         scale: str,
         hyperparameters: dict[str, Any],
         seed: int,
         kind: str,
         precision: Any,
     ) -> dict[str, Any]:
-        """Build the implementation."""
-        module = load_implementation(task, config.framework(framework))
+        """Build the implementation in the folder `own`, or the reference in `framework`."""
+        reference = config.framework(framework)
+        module = read(Path(own), framework).load(task) if own else load_implementation(task, reference)
         benchmark = config.benchmark(task, scale).model_copy(update={"hyperparameters": hyperparameters})
         self.made = contract.build(module, benchmark, arrays(TRAINING), seed, Device(kind, precision))
         return {}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import pairwise
+from pathlib import Path
 
 from suite import config
 from suite.check.declared import arrays_of, benchmark_of, task_of
@@ -14,24 +16,27 @@ from suite.check.showing import as_json, show
 from suite.check.training import Trained, training
 from suite.config.models import Benchmark
 from suite.errors import BrokenContract, UserError, command, unknown
+from suite.harness.contestant import OwnImplementation, read
 from suite.harness.implementation import ImplementationModule, frameworks, load_implementation
 from suite.store import files
 from suite.store.task import Arrays, Task
 
 HELP = """\
-usage: python -m suite.check task=TASK [scale=SCALE] [framework=FRAMEWORK] [data_dir=FOLDER] [--json]
+usage: python -m suite.check task=TASK [scale=SCALE] [framework=FRAMEWORK | implementation=PATH] [data_dir=FOLDER]
+                             [--json]
 
 Try, with a few steps in fp32 on the CPU, everything that a task and its implementations promise: what conf/task must
 say (missing sums and sizes are printed, ready to paste), metric, predictions, score, state, seeds, the count of
 samples, what build reads, and the frameworks against each other. Nothing is recorded.
 
 Without scale= every scale whose data is here is tried, without framework= every framework that the task is written in
-and that is installed. --json prints a list with one object for each promise.
+and that is installed; with implementation= your own alone, at PATH, a folder or a file. --json prints a list with one
+object for each promise.
 docs/adding-a-task.md explains the contracts.
 
 Exit code: 0 all promises are kept, 1 one is not, 2 a mistake in the command.
 """
-OPTIONS = ("task", "scale", "framework", "data_dir", "--json")
+OPTIONS = ("task", "scale", "framework", "implementation", "data_dir", "--json")
 
 
 def main(argv: list[str]) -> int:
@@ -41,10 +46,11 @@ def main(argv: list[str]) -> int:
         return 0
     options = _options([word for word in argv if word != "--json"])
     task, data_dir = options["task"], options.get("data_dir")
+    own = read(Path(options["implementation"]), options.get("framework")) if "implementation" in options else None
     rows: list[Row] = []
     for scale in [options["scale"]] if "scale" in options else config.scales(task):
         ledger = Ledger(f"{task}/{scale}")
-        _check(ledger, task, scale, options.get("framework"), data_dir, asked="scale" in options)
+        _check(ledger, task, scale, options.get("framework"), own, data_dir, asked="scale" in options)
         rows += ledger.rows
     if "--json" in argv:
         print(as_json(rows))
@@ -69,12 +75,21 @@ def _options(words: list[str]) -> Mapping[str, str]:
     scales = config.scales(options["task"])
     if options.get("scale", scales[0]) not in scales:
         raise unknown(f"scale of {options['task']}", options["scale"], scales)
-    if "framework" in options and options["framework"] not in frameworks(options["task"]):
+    reference = "implementation" not in options
+    if reference and "framework" in options and options["framework"] not in frameworks(options["task"]):
         raise unknown(f"framework for {options['task']}", options["framework"], frameworks(options["task"]))
     return options
 
 
-def _check(ledger: Ledger, name: str, scale: str, framework: str | None, data_dir: str | None, asked: bool) -> None:
+def _check(
+    ledger: Ledger,
+    name: str,
+    scale: str,
+    framework: str | None,
+    own: OwnImplementation | None,
+    data_dir: str | None,
+    asked: bool,
+) -> None:
     benchmark = benchmark_of(ledger, name, scale)
     task = task_of(ledger, benchmark) if benchmark else None
     if not benchmark or not task:
@@ -88,6 +103,9 @@ def _check(ledger: Ledger, name: str, scale: str, framework: str | None, data_di
     data = arrays_of(ledger, benchmark, task, data_dir)
     if data is None:
         return
+    if own:
+        _implementation(ledger.under(own.told.name), benchmark, task, lambda: own.load(name), data, asked=True)
+        return
     found = frameworks(name)
     if not found:
         ledger.hold(
@@ -97,7 +115,8 @@ def _check(ledger: Ledger, name: str, scale: str, framework: str | None, data_di
         )
     trained = []
     for each in [framework] if framework else found:
-        made = _implementation(ledger.under(each), benchmark, task, each, data, asked=framework is not None)
+        load = partial(_load, name, each)
+        made = _implementation(ledger.under(each), benchmark, task, load, data, asked=framework is not None)
         if made:
             trained.append((each, *made))
     for pair in pairwise(trained):
@@ -109,13 +128,18 @@ def _load(task: str, framework: str) -> ImplementationModule:
 
 
 def _implementation(
-    ledger: Ledger, benchmark: Benchmark, task: Task, framework: str, data: Arrays, asked: bool
+    ledger: Ledger,
+    benchmark: Benchmark,
+    task: Task,
+    loaded: Callable[[], ImplementationModule],
+    data: Arrays,
+    asked: bool,
 ) -> tuple[Trained, Mapping[str, float]] | None:
     modules: list[ImplementationModule] = []
 
     def load() -> None:
         try:
-            modules.append(_load(benchmark.task, framework))
+            modules.append(loaded())
         except BrokenContract:
             raise
         except UserError as error:  # the framework is not installed

@@ -287,12 +287,12 @@ class System(Values):
 
 
 class Framework(Values):
-    """A framework a reference implementation can be written in: the module it imports, the extra that installs it."""
+    """A framework an implementation can be written in: the module it imports, the suite's extra that installs it."""
 
     name: str
     title: str
     module: str
-    extra: str
+    extra: str | None = None
 
 
 @cache

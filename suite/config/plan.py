@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from suite import __version__
+from suite.config.contestant import Contestant
 from suite.config.models import Benchmark, Framework, Precision, System
 
 Kept = Literal["last", "keep"]  # checkpoints: the last one while the run lasts, or the state at each evaluation too
@@ -17,7 +18,7 @@ class Plan:
     """What a command will do: `len(seeds)` runs of one benchmark on one system, together one result.
 
     `token` is that of the round whose seeds these are, None where no round drew them; `witness` the address of a
-    time-stamping authority, None where nobody is asked.
+    time-stamping authority, None where nobody is asked. `contestant` is whose code trains, None for the reference.
     """
 
     benchmark: Benchmark
@@ -33,6 +34,7 @@ class Plan:
     witness: str | None
     out: Path
     checkpoints: Kept = "last"
+    contestant: Contestant | None = None
 
     @property
     def declared(self) -> dict[str, str]:
@@ -50,6 +52,7 @@ class Plan:
             "task": self.benchmark.task,
             "scale": self.benchmark.scale,
             "framework": self.framework.name,
+            "implementation": self.contestant.model_dump() if self.contestant else None,
             "precision": self.precision,
             "device": self.system.device_kind,
             "checkpoints": self.checkpoints,

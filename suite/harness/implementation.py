@@ -1,4 +1,4 @@
-"""What the harness asks of a reference implementation, and what it tells one. No tensor type crosses this line."""
+"""What the harness asks of an implementation, and what it tells one. No tensor type crosses this line."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Implementation(Protocol):
 
 
 class ImplementationModule(Protocol):
-    """A module `reference_impls.<task>.<framework>`.
+    """A module `reference_impls.<task>.<framework>`, or one of your own, `implementation=PATH`.
 
     `ACCELERATORS`: how many it can train on together, at most; a plain number, for it is read without an import.
     """
@@ -90,14 +90,19 @@ def accelerators(task: str, framework: Framework) -> int:
     spec = find_spec(_module(task, framework))
     assert spec
     assert spec.origin
-    for node in ast.parse(Path(spec.origin).read_text()).body:
+    return declared_accelerators(ast.parse(Path(spec.origin).read_text()), spec.name)
+
+
+def declared_accelerators(tree: ast.Module, name: str) -> int:
+    """The ACCELERATORS of the module `name`. Raises BrokenContract where it does not say them as a plain number."""
+    for node in tree.body:
         match node:
             case (
                 ast.Assign(targets=[ast.Name("ACCELERATORS")], value=ast.Constant(int(number)))
                 | ast.AnnAssign(target=ast.Name("ACCELERATORS"), value=ast.Constant(int(number)))
             ):
                 return number
-    raise BrokenContract(f"{spec.name} has no ACCELERATORS, or none that is a plain number", ImplementationModule)
+    raise BrokenContract(f"{name} has no ACCELERATORS, or none that is a plain number", ImplementationModule)
 
 
 def load_implementation(task: str, framework: Framework) -> ImplementationModule:
@@ -108,13 +113,23 @@ def load_implementation(task: str, framework: Framework) -> ImplementationModule
     """
     name = _module(task, framework)
     packages.require(task, framework)
-    module: Any = importlib.import_module(name)
+    return held_to_contract(importlib.import_module(name))
+
+
+def held_to_contract(module: Any) -> ImplementationModule:
+    """The module. Raises BrokenContract if it lacks a part."""
     accelerators = getattr(module, "ACCELERATORS", None)
     if type(accelerators) is not int or accelerators < 1:
         found = "has no ACCELERATORS" if accelerators is None else f"has ACCELERATORS {accelerators!r:.40}"
         raise BrokenContract(f"{module.__name__} {found}", ImplementationModule)
     callable_like(module, ImplementationModule.build)
     return cast(ImplementationModule, module)
+
+
+def written() -> list[str]:
+    """The frameworks that the reference of any task is written in, installed or not."""
+    tasks = config.names("task")
+    return [name for name in config.names("framework") if any(name in frameworks(task) for task in tasks)]
 
 
 def frameworks(task: str) -> list[str]:

@@ -14,12 +14,25 @@ import yaml
 from mlperf_logging.mllog import constants as keys
 from rich.console import Console
 
-from suite.config.logkeys import CONFIG, COST, DATASET, ENERGY, ENVIRONMENT, HEAD, RESTART, STATE, WITNESS
+from suite.config.logkeys import (
+    CONFIG,
+    COST,
+    DATASET,
+    ENERGY,
+    ENVIRONMENT,
+    HEAD,
+    IMPLEMENTATION,
+    IMPLEMENTATION_AFTER,
+    RESTART,
+    STATE,
+    WITNESS,
+)
 from suite.config.plan import Plan
 from suite.errors import BrokenContract, UserError
 from suite.harness import checkpoint, contract
 from suite.harness.cache import clear_cache
 from suite.harness.checkpoint import Checkpoints
+from suite.harness.contestant import OwnImplementation
 from suite.harness.implementation import Device, ImplementationModule
 from suite.harness.interrupt import Interrupted, interruptible
 from suite.harness.loop import Loop
@@ -37,6 +50,7 @@ from suite.record.summary import Summary, summarise
 from suite.record.terminal import Terminal
 from suite.record.tracking import Follower
 from suite.record.witness import Witness
+from suite.store import code
 from suite.store.disk import write_atomically
 from suite.store.task import Task, for_run, score
 
@@ -46,6 +60,8 @@ _MLFLOW_WAIT_S = 20.0  # before the clock starts, and after it has stopped
 @dataclass
 class Session:
     """What the runs of one plan have in common. `data` holds all arrays of the benchmark, the answers among them.
+
+    `module` is of the implementation `own`, None for the reference.
 
     `stopped_by` is the signal that ended the last run, or came as it ended, for the command to end as well.
     """
@@ -57,6 +73,7 @@ class Session:
     data: Mapping[str, np.ndarray]
     console: Console
     mlflow: bool
+    own: OwnImplementation | None = None
     _ended_ms: int = field(default=0, init=False)  # the last line of the run before, however the clock was set since
     stopped_by: int | None = field(default=None, init=False)
 
@@ -111,7 +128,8 @@ class _Run:
         self.ceiling, self.price = power_ceiling(plan.system, machine), price_per_hour(plan.system, machine)
         self.sampler = Sampler(self.folder / evidence.POWER, self.log.now_ms, self.ceiling, plan.system.device_kind)
         runs = len(plan.seeds)
-        title = f"{plan.benchmark.name} {plan.framework.name}" + (f" run {self.index}/{runs}" if runs > 1 else "")
+        what = plan.contestant.name if plan.contestant else plan.framework.name
+        title = f"{plan.benchmark.name} {what}" + (f" run {self.index}/{runs}" if runs > 1 else "")
         currency = plan.system.price.currency if plan.system.price else None
         self.terminal = Terminal(self.session.console, title, plan.benchmark, self.price, currency, self.sampler.so_far)
         for line in self.log.lines:
@@ -216,7 +234,7 @@ class _Run:
     def description(self) -> dict[str, Any]:
         """What system.json says of the machine, the software and the environment, as they are now."""
         plan = self.session.plan
-        return system.describe(plan.system, self.session.machine, plan.framework, plan.declared)
+        return system.describe(plan.system, self.session.machine, plan.framework, plan.declared, plan.contestant)
 
     def head(self) -> None:
         """Log and write everything that is known before the implementation is built."""
@@ -224,6 +242,8 @@ class _Run:
         benchmark, resolved = plan.benchmark, plan.resolved(self.index)
         config = yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True).encode()
         write_atomically(self.folder / evidence.CONFIG, config)  # first: from it a killed run goes on
+        if self.session.own:
+            code.write(self.session.own.files, self.folder / code.CODE)
         description = self.description()
         write_atomically(self.folder / evidence.SYSTEM, json.dumps(description, indent=1).encode())
         log.event(keys.CACHE_CLEAR, clear_cache(self.session.data))
@@ -248,6 +268,9 @@ class _Run:
             git_dirty=description["git"]["dirty"],
             clock=log.clock.told(),
         )
+        if plan.contestant:
+            told = plan.contestant.model_dump()
+            log.event(IMPLEMENTATION, told.pop("name"), **told)
         log.event(keys.SEED, plan.seeds[self.index - 1])
         for name, value in benchmark.hyperparameters.items():
             log.event(name, value)
@@ -261,7 +284,7 @@ class _Run:
         self.log.event(ENVIRONMENT, value, when=when, reasons=list(found.reasons), **found.figures)
 
     def measure(self) -> Line:
-        """Log energy and cost between run_start and run_stop, and whether these were witnessed; return the latter."""
+        """Log energy and cost between run_start and run_stop, what became of the code, and who saw it; the latter."""
         log, price = self.log, self.session.plan.system.price
         start, stop = next(line for line in log.lines if line.key == keys.RUN_START), run_stop(log.lines)
         assert stop
@@ -273,6 +296,8 @@ class _Run:
             source: dict[str, Any] = price.model_dump() if price else {"currency": None}
             seconds = (stop.time_ms - start.time_ms) / 1000
             log.event(COST, cost(self.price, seconds), price_per_hour=self.price, **source)
+        if self.session.own and IMPLEMENTATION_AFTER not in logged:
+            log.event(IMPLEMENTATION_AFTER, self.session.own.told.name, changed=self.session.own.changed())
         if self.witness and WITNESS not in logged:
             had = self.witness.finish()
             log.event(WITNESS, self.witness.host, **had, problems=self.witness.problems)

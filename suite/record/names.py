@@ -1,4 +1,4 @@
-"""Names of submitters: two that look alike are one, and one that holds what nobody sees is none."""
+"""Names of submitters, two of which are one if they look alike, and of implementations."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 import unicodedata
 
 MAX_LENGTH = 100
+REFERENCE = "reference"  # what stands for the name where the suite's own implementation trained
 # Letters and marks that show nothing, though their category says otherwise (Unicode: Default_Ignorable_Code_Point).
 _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
@@ -37,3 +38,8 @@ def problem(name: str) -> str:
         if len(scripts) > 1:
             return f"mixes letters that look alike, {' and '.join(sorted(scripts))}, in one word"
     return ""
+
+
+def is_implementation(name: str) -> bool:
+    """Whether a name can be that of an implementation that is not the reference."""
+    return re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}", name) is not None and name.lower() != REFERENCE

@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 from mlperf_logging.mllog import constants as keys
 
+from suite.config.contestant import Contestant
 from suite.config.models import Framework, System
 from suite.measure.machine import Machine
 from suite.record.environment import environment
@@ -70,8 +71,17 @@ KEYS = (
 )
 
 
-def describe(system: System, machine: Machine, framework: Framework, declared: Mapping[str, str]) -> dict[str, Any]:
-    """The system description, with the submitter, division and status `declared`. What only a person knows is empty."""
+def describe(
+    system: System,
+    machine: Machine,
+    framework: Framework,
+    declared: Mapping[str, str],
+    contestant: Contestant | None = None,
+) -> dict[str, Any]:
+    """The system description, with the submitter, division and status `declared`. What only a person knows is empty.
+
+    `contestant` is whose code trains, None for the reference.
+    """
     software = versions()
     known = {
         **declared,
@@ -88,6 +98,7 @@ def describe(system: System, machine: Machine, framework: Framework, declared: M
         "detected": {**asdict(machine), "kernel": platform.release(), "python": platform.python_version()},
         "software": software,
         "git": git(),
+        "implementation": contestant.model_dump() if contestant else None,
         "environment": environment(),
     }
 
@@ -130,9 +141,9 @@ def git() -> dict[str, Any]:
     return {"revision": None, "dirty": None}
 
 
-def git_output(*words: str) -> bytes:
-    """What a git command says of the project. Raises OSError or SubprocessError where it cannot."""
-    return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, timeout=60, check=True).stdout
+def git_output(*words: str, at: Path | None = None) -> bytes:
+    """What a git command says of the project, or of another folder. Raises OSError or SubprocessError if it cannot."""
+    return subprocess.run(["git", "-C", str(at or ROOT), *words], capture_output=True, timeout=60, check=True).stdout
 
 
 def _host(machine: Machine) -> dict[str, Any]:

@@ -19,7 +19,7 @@ NOTHING = "nothing"  # where a side lacks a value
 LEAST_RUNS = 3  # of a side; fewer leave no spread to speak of
 RESAMPLES = 9999
 # Runs that differ in one of these are not pooled.
-DIFFERING = ("framework", "system", "machine", "submitter", "division", "ruleset")
+DIFFERING = ("framework", "implementation", "system", "machine", "submitter", "division", "ruleset")
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ def _figure(
 
 
 def _side(entries: Sequence[Entry]) -> Side:
-    systems = sorted({f"{entry.system}, {entry.framework}" for entry in entries})
+    systems = sorted({f"{entry.system}, {entry.trained_by}" for entry in entries})
     runs = [run for entry in entries for run in entry.runs]
     seeds, clock = (", ".join(sorted({getattr(entry, name) for entry in entries})) for name in ("seeds", "clock"))
     said = dict.fromkeys(text for entry in entries for text in remarks(entry))

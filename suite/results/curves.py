@@ -16,16 +16,16 @@ AXES: tuple[charts.Axis, ...] = ("samples", "seconds")
 
 
 def figures(entries: Sequence[Entry]) -> list[Figure]:
-    """The curves of all runs, a figure for each benchmark; each framework has its kind of line."""
+    """The curves of all runs, a figure for each benchmark; each framework or implementation has its kind of line."""
     by_benchmark = sorted(entries, key=lambda entry: entry.benchmark)
     return [_figure(name, list(each)) for name, each in groupby(by_benchmark, lambda entry: entry.benchmark)]
 
 
 def _figure(benchmark: str, entries: Sequence[Entry]) -> Figure:
-    names = sorted({entry.framework for entry in entries})
+    names = sorted({entry.trained_by for entry in entries})
     runs = [(entry, run) for entry in entries for run in entry.runs if run.history.points]
     group = Group(
-        benchmark, entries[0].metric, entries[0].target, [(entry.framework, run.history) for entry, run in runs]
+        benchmark, entries[0].metric, entries[0].target, [(entry.trained_by, run.history) for entry, run in runs]
     )
     drawn = []
     for axis in AXES:

@@ -6,21 +6,24 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from suite.record.names import REFERENCE
 from suite.record.scoring import DROPS_FROM, mean_of, olympic_mean
 from suite.record.summary import format_restarts
 from suite.review.model import SUITE
 from suite.rules.finding import Verdict
 from suite.rules.verdict import RunReview
 
+UNKNOWN = "not known"
 ESTIMATED = "estimated"  # the energy source that is no measurement
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One result: the runs of one benchmark on one system in one framework, of one submitter.
+    """One result: the runs of one benchmark on one system by one implementation, of one submitter.
 
-    `source` is the folder that was read, `path` the result's folder in it. `seconds` is the score, the olympic mean of
-    the times to quality multiplied by `normalisation`; None where the ruleset gives none, or no usable factor.
+    `implementation` is `reference`, or the name of the submitter's own. `source` is the folder that was read, `path`
+    the result's folder in it. `seconds` is the score, the olympic mean of the times to quality multiplied by
+    `normalisation`; None where the ruleset gives none, or no usable factor.
     `own_price` tells of a price that is not the suite's: the cost does not compare with others.
     `seeds` is `drawn` where a round's token gave them, else `chosen`: nobody can tell from entropy what was picked.
     `clock` is `witnessed` where authorities that the reader trusts saw begin and end of each run, else `its own`.
@@ -46,6 +49,7 @@ class Entry:
     accelerators: int | None
     framework: str
     precision: str
+    implementation: str
     verdict: Verdict
     findings: int
     seconds: float | None
@@ -58,6 +62,12 @@ class Entry:
     peak_flops: float | None
     runs: tuple[RunReview, ...]
     decided: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def trained_by(self) -> str:
+        """The framework, and the name of the implementation where it is not the reference."""
+        known = self.implementation in (REFERENCE, UNKNOWN)
+        return self.framework if known else f"{self.framework}, {self.implementation}"
 
     @property
     def reached(self) -> int:

@@ -17,6 +17,7 @@ from suite.results.places import place
 
 COLUMNS = (
     *("number", "benchmark", "submitter", "division", "status", "system", "machine", "accelerators", "framework"),
+    "implementation",
     *("precision", "ruleset", "verdict", "findings", "runs", "runs_needed", "reached", "seeds", "clock", "noisy"),
     *("seconds", "normalisation", "seconds_min", "seconds_max", "cost", "currency", "own_price"),
     *("joules", "energy_source", "coverage", "utilisation", "remarks", "evidence"),

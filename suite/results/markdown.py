@@ -21,7 +21,7 @@ NONE = "not known"
 def markdown(entries: Sequence[Entry]) -> str:
     """The tables of each benchmark on each machine of each submitter."""
     parts = []
-    for _, each in groupby(sorted(entries, key=lambda entry: (*_group(entry), entry.framework)), _group):
+    for _, each in groupby(sorted(entries, key=lambda entry: (*_group(entry), entry.trained_by)), _group):
         here = list(each)
         first = here[0]
         goal = "" if first.target is None else f"; target: {text(first.metric)} {first.target:g}"
@@ -52,7 +52,7 @@ def _runs(entries: Sequence[Entry]) -> Iterator[str]:
             noise, of_run = run.summary.noise, format_restarts(run.summary.restarts, run.summary.aborted)
             quiet = "NOISY: " + "; ".join(noise) if noise else "quiet" if entry.ruleset == SUITE else NONE
             yield _row(
-                text(entry.framework),
+                text(entry.trained_by),
                 NONE if run.seed is None else str(run.seed),
                 "yes" if run.converged else f"**{entry.lost}**",
                 format_seconds(run.summary.seconds)
@@ -70,7 +70,7 @@ def _runs(entries: Sequence[Entry]) -> Iterator[str]:
 def _frameworks(entries: Sequence[Entry]) -> Iterator[str]:
     head = ("framework", "reached", "time: olympic mean", "median (range)", "samples: olympic mean", "median (range)")
     yield from _head((*head, "energy, mean", "cost, mean", "seeds", "clock", "marks"))
-    for framework, each in groupby(entries, lambda entry: entry.framework):
+    for framework, each in groupby(entries, lambda entry: entry.trained_by):
         made = _together(list(each))
         how = scored_by(made)
         yield _row(

@@ -17,7 +17,7 @@ from suite.rules.verdict import RunReview
 
 MAX_RUNS = 20  # whose curves are drawn, of one result
 MAX_POINTS = 40  # of a drawn curve
-FILTERS = ("benchmark", "division", "submitter", "framework", "seeds", "ruleset", "verdict")
+FILTERS = ("benchmark", "division", "submitter", "framework", "implementation", "seeds", "ruleset", "verdict")
 
 
 def html(

@@ -14,7 +14,7 @@ from suite.mlperf import packages, systems
 from suite.mlperf.scores import Score
 from suite.record.parsing import MalformedError, number, whole
 from suite.record.summary import Summary
-from suite.results.entry import Entry
+from suite.results.entry import UNKNOWN, Entry
 from suite.review.drawn import history_of
 from suite.review.model import SUITE, Report, report
 from suite.rules.claims import SPELLED, UNDECIDED, UNNAMED
@@ -23,7 +23,6 @@ from suite.rules.seals import NAME, RESULTS, SEAL, Seal
 from suite.rules.verdict import ResultReview, RunReview
 from suite.store.disk import UnsafeFile
 
-UNKNOWN = "not known"
 _BOUND = 1e15
 OWN_PRICE = "measurement.4"  # the rule that notes a price which is not the suite's
 SEALED = ("package.6", "package.7", "package.8", "package.9")  # a breach of these is one of every result below the seal
@@ -110,6 +109,7 @@ def _of_suite(result: ResultReview, source: Source, made: Report) -> Entry:
         accelerators=_accelerators(description),
         framework=result.framework or UNKNOWN,
         precision=result.precision or UNKNOWN,
+        implementation=result.implementation,
         verdict=verdict_of(counting),
         findings=len(counting),
         seconds=bounded(result.score_s),
@@ -219,6 +219,7 @@ def _of_mlperf(source: Source, made: Report) -> list[Entry]:
                 accelerators=_accelerators(description),
                 framework=description.get("framework", UNKNOWN),
                 precision=UNKNOWN,
+                implementation=UNKNOWN,
                 verdict="pass" if score.minutes is not None else "fail",
                 findings=sum(len([f for f in log.findings if f.severity != "note"]) for log in here),
                 seconds=_seconds(score.minutes),

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from suite.errors import OneLineParser, UserError, command
 from suite.review import archive
+from suite.review.difference import differences
 from suite.review.drawn import groups
 from suite.review.excerpt import excerpts
 from suite.review.kinds import kinds
@@ -73,7 +74,8 @@ def _review(args: argparse.Namespace) -> Report:
             progress=progress,
         )
         if args.html:
-            write_text(args.html, html(made, excerpts(root, [kind.first for kind in kinds(made)]), groups(made, root)))
+            lines = excerpts(root, [kind.first for kind in kinds(made)])
+            write_text(args.html, html(made, lines, groups(made, root), differences(made, root)))
     if args.sarif:
         write_text(args.sarif, json.dumps(sarif(made), indent=1))
     return made

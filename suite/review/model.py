@@ -164,6 +164,7 @@ def _of_suite(path: Path, data_dir: str | None, progress: Progress, roots: tuple
             "benchmark": result.benchmark and result.benchmark.name,
             "system": result.system,
             "framework": result.framework,
+            "implementation": result.implementation,
             "runs": len(result.runs),
             "converged": sum(run.converged for run in result.runs),
             "seconds": result.score_s,

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from suite.plots import charts
 from suite.plots.charts import Group
 from suite.plots.templates import jointed, page
+from suite.review.difference import Difference
 from suite.review.excerpt import Place
 from suite.review.kinds import Kind, kinds
 from suite.review.model import Report
@@ -22,8 +23,11 @@ MAX_PLACES = 100  # of one kind
 WORDS = {"fail": "not compliant", "error": "could not be checked", "note": "note"}
 
 
-def html(report: Report, lines: Mapping[Place, str], groups: Sequence[Group]) -> str:
-    """The page of a report; `lines` come from `suite.review.excerpt.excerpts`, `groups` from `suite.review.drawn`.
+def html(report: Report, lines: Mapping[Place, str], groups: Sequence[Group], differing: Sequence[Difference]) -> str:
+    """The page of a report.
+
+    `lines` come from `suite.review.excerpt.excerpts`, `groups` from `suite.review.drawn`, `differing` from
+    `suite.review.difference`.
 
     Scripts and styles run only by their hashes, and nothing is loaded: the page's policy says so.
     """
@@ -49,6 +53,7 @@ def html(report: Report, lines: Mapping[Place, str], groups: Sequence[Group]) ->
         most_places=MAX_PLACES,
         groups=[(group, [charts.chart(group, "seconds"), charts.chart(group, "samples")]) for group in groups],
         bars=charts.bars,
+        differing=differing,
         cell=_cell,
     )
 

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from suite.config.contestant import Contestant
 from suite.record.scoring import mean_of
 from suite.record.summary import format_cost, format_count, format_energy, format_restarts, format_seconds
 from suite.review.kinds import kinds
@@ -44,6 +45,8 @@ def show(console: Console, report: Report) -> None:
     for result in report.results:
         if len(result.runs) > 1:
             console.print(_result(result), soft_wrap=True)
+        if result.contestant:
+            console.print(_implementation(result, result.contestant), soft_wrap=True)
     if not report.results:
         _others(console, report)
     if report.verdict == "pass":
@@ -115,6 +118,12 @@ def _result(result: ResultReview) -> Text:
     said = f"time to quality: {score(result)}"
     converged = f"{sum(run.converged for run in result.runs)} converged"
     return Text(f"{result.path}  " if result.path else "").append(f"{said}; {converged}")
+
+
+def _implementation(result: ResultReview, contestant: Contestant) -> Text:
+    said = f"trained by {contestant.name} in {result.framework}, {format_count(len(contestant.files), 'file')}"
+    where = f"{result.path}  " if result.path else ""
+    return Text(f"{where}{said}: --html FILE shows how it differs from the reference")
 
 
 def _others(console: Console, report: Report) -> None:

@@ -11,9 +11,11 @@ from typing import Any
 from mlperf_logging.mllog import constants as keys
 
 from suite.record.evidence import LOG
+from suite.record.names import REFERENCE
 from suite.record.parsing import MalformedError, json_object, same
 from suite.record.system import KEYS, STATUSES
 from suite.rules.finding import Checks, Finding
+from suite.rules.implementation import contestant_of
 from suite.rules.reading import Evidence
 from suite.rules.seals import SEAL, Seal
 from suite.store.disk import UnsafeFile, read_safely, reason
@@ -95,11 +97,14 @@ def _result(claimed: Mapping[str, Any], runs: Sequence[Evidence]) -> Iterator[Fi
         "benchmark": benchmark,
         "system": system,
         "framework": runs[0].configured("framework"),
+        "trained_by": contestant.name if (contestant := contestant_of(runs[0])) else REFERENCE,
         "runs": len(runs),
         "result_id": runs[0].configured("result_id"),
         "revision": revision_of(runs[0]),
     }
     for name, fact in facts.items():
+        if name == "trained_by" and name not in claimed and fact == REFERENCE:
+            continue  # of a package that is older than implementations of one's own
         if not same(fact, claimed.get(name)):
             expected = f"{name} {fact} of {claimed['path']}"
             yield Finding(SEAL, None, expected, claimed.get(name), _AS_WRITTEN)

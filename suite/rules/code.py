@@ -9,12 +9,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from suite.config.contestant import Contestant
 from suite.config.models import Benchmark
 from suite.record.system import git_output
 from suite.rules.claims import SEALED, Sealed, folder_of, revision_of
 from suite.rules.finding import Finding
+from suite.rules.implementation import contestant_of
 from suite.rules.reading import Evidence
 from suite.rules.seals import MAX_FILE_BYTES, SEAL
+from suite.store.code import CODE, differing
 from suite.store.disk import UnsafeFile, read_safely
 
 SHARED = "reference_impls/"
@@ -34,8 +37,13 @@ def belongs(name: str, task: str) -> bool:
 
 
 def implementation(benchmark: str, name: str) -> str:
-    """Where a package holds the code `name`, of a revision its first twelve digits, that `benchmark` was run with."""
+    """Where a package holds the code `name` (see `name_of`) that `benchmark` was run with."""
     return f"benchmarks/{folder_of(benchmark)}/implementations/{name}"
+
+
+def name_of(revision: str, contestant: Contestant | None) -> str:
+    """What a package calls code: by the first digits of the suite's revision, and of the sum of code of one's own."""
+    return revision[:12] + (f"-{contestant.sha256[:12]}" if contestant else "")
 
 
 def blobs(revision: str, benchmark: Benchmark) -> Mapping[str, str]:
@@ -88,12 +96,20 @@ def _code(package: Sealed, claimed: Mapping[str, Any], run: Evidence) -> Iterato
         return
     if run.benchmark is None:
         return
-    place = implementation(run.benchmark.name, revision[:12])
+    contestant = contestant_of(run)
+    place = implementation(run.benchmark.name, name_of(revision, contestant))
     if claimed.get("implementation") != place:
         expected = f"{place}, the code of {where}"
         yield Finding(SEAL, None, expected, claimed.get("implementation"), _AS_WRITTEN)
         return
     packed = [path.removeprefix(f"{place}/") for path in package.seal.files if path.startswith(f"{place}/")]
+    own = {name.removeprefix(f"{CODE}/") for name in packed if name.startswith(f"{CODE}/")}
+    sums = {name: package.seal.files[f"{place}/{CODE}/{name}"] for name in own}
+    files = contestant.files if contestant else {}
+    for name in differing(files, sums):
+        expected = f"sha256 {files[name]}" if name in files else "only files that trained"
+        yield Finding(f"{place}/{CODE}/{name}", None, expected, sums.get(name, "no such file"), _AS_WRITTEN)
+    packed = [name for name in packed if not name.startswith(f"{CODE}/")]
     known = blobs(revision, run.benchmark)
     yield from _held(package.folder / place, place, packed, known) if known else _unknown(place, packed, run.benchmark)
 

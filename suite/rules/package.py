@@ -9,6 +9,7 @@ from suite.record.mllog import line_hash
 from suite.rules.chain import broken_lines
 from suite.rules.finding import Finding
 from suite.rules.reading import RUN, Evidence
+from suite.store.code import CODE
 
 _ALWAYS = (LOG, CONFIG, SYSTEM, POWER, MANIFEST)
 _AS_WRITTEN = "submit the folder as the suite wrote it"
@@ -55,5 +56,6 @@ def sealed(run: Evidence) -> Iterator[Finding]:
 @RUN.rule("package.5")
 def nothing_else(run: Evidence) -> Iterator[Finding]:
     """What is not evidence is not looked at."""
-    for path in run.others:
+    stray = [CODE] if run.code and run.configured("implementation") is None else []
+    for path in (*run.others, *stray):
         yield Finding(path, None, "only evidence", "another entry, not reviewed", "leave it out", "note")

@@ -36,6 +36,7 @@ from suite.record.states import is_kept
 from suite.rules.cadence import evaluated_when
 from suite.rules.finding import MAX_FINDINGS, Checks, Finding
 from suite.rules.timeline import Timeline, timeline
+from suite.store.code import CODE, sums_below
 from suite.store.disk import LINK, UnsafeFile, entries, read_safely, reason
 
 # The largest file of each name that is read: bytes, lines.
@@ -61,15 +62,17 @@ class Evidence:
     """One run's evidence. What could not be read is empty or None, and stands in `unsafe` or `malformed`.
 
     `label` is the folder relative to what is reviewed, empty for that itself; `package` that of the submission that it
-    is part of. `contents` holds the files that could be read, `others` the paths of what else lies in the folder.
+    is part of, None if of none. `contents` holds the files that could be read, `code` the sums of those of an
+    implementation that is not the reference, `others` the paths of what else lies in the folder.
     `data_dir` is where the reviewer's datasets lie, `roots` are the certificates of the witnesses that they trust.
     """
 
     label: str
     data_dir: str | None = None
     roots: tuple[x509.Certificate, ...] = ()
-    package: str = ""
+    package: str | None = None
     contents: dict[str, bytes] = field(default_factory=dict)
+    code: dict[str, str] = field(default_factory=dict)
     others: list[str] = field(default_factory=list)
     unsafe: list[Finding] = field(default_factory=list)
     malformed: list[Finding] = field(default_factory=list)
@@ -92,7 +95,7 @@ class Evidence:
         if folder.is_symlink():
             made.unsafe.append(_unsafe(".", LINK))
             return made
-        made._survey(folder)
+        made.code = sums_below(folder / CODE, made._survey(folder))
         for name, (limit, lines) in LIMITS.items():
             try:
                 content = read_safely(folder / name, limit)
@@ -130,17 +133,21 @@ class Evidence:
         for name in (LOG, POWER, PREDICTIONS, MANIFEST):
             self.contents.pop(name, None)
 
-    def _survey(self, folder: Path) -> None:
-        kept = 0
+    def _survey(self, folder: Path) -> list[str]:
+        """Note what else lies in the folder; the paths of what may be code, below its own folder."""
+        kept, coded = 0, []
         for at, (path, odd) in enumerate(entries(folder)):
             kept += is_kept(path)
             if at - kept >= MAX_FINDINGS or kept > MAX_KEPT:
                 self.unsafe.append(_unsafe(".", f"more than {MAX_FINDINGS} entries, or {MAX_KEPT} states"))
-                return
+                break
             if odd == LINK or (odd and path not in LIMITS):  # which are read, and then refused
                 self.unsafe.append(_unsafe(path, odd))
+            elif path == CODE or path.startswith(f"{CODE}/"):
+                coded.append(path.removeprefix(CODE).removeprefix("/"))
             elif path not in LIMITS and path != WAIVERS and not is_kept(path):
                 self.others.append(path)
+        return coded
 
     def _malformed(self, name: str, error: MalformedError) -> None:
         self.malformed.append(Finding(name, error.line, "a well-formed file", str(error), _RESEND))

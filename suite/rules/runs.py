@@ -196,7 +196,7 @@ def submittable(runs: Sequence[Evidence]) -> Iterator[Finding]:
 def one_submitter(runs: Sequence[Evidence]) -> Iterator[Finding]:
     """All runs of a submission are of one submitter, and in one division."""
     for key in (keys.SUBMISSION_ORG, keys.SUBMISSION_DIVISION):
-        firsts: dict[str, tuple[Evidence, Line]] = {}
+        firsts: dict[str | None, tuple[Evidence, Line]] = {}
         for run in runs:
             if (line := run.line(key)) is None:
                 continue

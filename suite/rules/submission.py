@@ -53,10 +53,10 @@ class Submission:
     unsafe: dict[str, str] = field(default_factory=dict)
     others: list[str] = field(default_factory=list)
 
-    def package_of(self, path: str) -> str:
-        """The folder whose submission.json lies nearest above `path`; what no seal lies above is one package, ""."""
+    def package_of(self, path: str) -> str | None:
+        """The folder whose submission.json lies nearest above `path`, None if none does."""
         above = (folder for folder in self.sealed if folder == path or is_below(path, folder))
-        return max(above, key=len, default="")
+        return max(above, key=len, default=None)
 
 
 FOLDERS: Checks[Submission] = Checks()

@@ -7,7 +7,17 @@ from dataclasses import dataclass, field
 
 from mlperf_logging.mllog import constants as keys
 
-from suite.config.logkeys import COST, ENERGY, HEAD, RESTART, STATE, TRACKED, WITNESS
+from suite.config.logkeys import (
+    COST,
+    ENERGY,
+    HEAD,
+    IMPLEMENTATION,
+    IMPLEMENTATION_AFTER,
+    RESTART,
+    STATE,
+    TRACKED,
+    WITNESS,
+)
 from suite.record.evidence import LOG
 from suite.record.mllog import Line, evaluations, is_interrupt
 from suite.record.parsing import number
@@ -98,9 +108,9 @@ def _place(key: str, state: str | None) -> tuple[tuple[str | None, ...], str | N
         return tuple(GOES_ON), GOES_ON.get(state or "")
     if key == TRACKED:
         return ("training",), state
-    if key in (*HEAD, STATE):
+    if key in (*HEAD, IMPLEMENTATION, STATE):
         return (HEAD_STATE,), state
-    if key in (*TAIL, WITNESS):
+    if key in (*TAIL, IMPLEMENTATION_AFTER, WITNESS):
         return ENDED, state if state in ENDED else "stopped"
     return (state,), state
 

@@ -9,10 +9,12 @@ from pathlib import Path, PurePosixPath
 from cryptography.x509 import Certificate
 from mlperf_logging.mllog import constants as keys
 
+from suite.config.contestant import Contestant
 from suite.config.models import Benchmark
 from suite.errors import shown
 from suite.record.evidence import LOG
 from suite.record.history import History, of_lines
+from suite.record.names import REFERENCE
 from suite.record.parsing import MalformedError, text
 from suite.record.scoring import olympic_mean
 from suite.record.summary import Summary, summarise
@@ -25,6 +27,7 @@ from suite.rules import (
     dates,
     environment,
     hyperparameters,
+    implementation,
     log,
     measurement,
     package,
@@ -55,6 +58,7 @@ CHAPTERS = (
     dates,
     benchmark,
     revision,
+    implementation,
     hyperparameters,
     system,
     environment,
@@ -85,7 +89,8 @@ class RunReview:
 class ResultReview:
     """The runs of one result in the folder `path` ("" for what is reviewed itself), as their submitter claims them.
 
-    `benchmark` is the suite's own, None where the log names none of them; `findings` are those of the runs and of the
+    `benchmark` is the suite's own, None where the log names none of them; `contestant` is whose code trained, None for
+    the reference, which `implementation` calls by its name; `findings` are those of the runs and of the
     result that they make together. `convergence` is its test against the reference, None where it does not apply.
     `drawn` says whether a round's token drew each seed, `witnessed` whether a witness that the reviewer trusts saw
     each run's time. `description` has the texts of the system description, `decided` each value that decided the first
@@ -97,6 +102,7 @@ class ResultReview:
     system: str | None
     framework: str | None
     precision: str | None
+    contestant: Contestant | None
     findings: list[Finding]
     runs: list[RunReview]
     convergence: Convergence | None
@@ -107,6 +113,11 @@ class ResultReview:
     witnessed: bool
     description: dict[str, str]
     decided: dict[str, str]
+
+    @property
+    def implementation(self) -> str:
+        """The name of what trained: `reference`, or that of the implementation."""
+        return self.contestant.name if self.contestant else REFERENCE
 
     @property
     def score_s(self) -> float | None:
@@ -203,6 +214,7 @@ def _result(result: Result, evidence: list[Evidence], reviewed: list[RunReview])
         system=text(first.value(keys.SUBMISSION_PLATFORM)),
         framework=text(first.configured("framework")),
         precision=text(first.configured("precision")),
+        contestant=implementation.contestant_of(first),
         findings=[
             *RESULT.findings(evidence, result.path),
             *(finding for run in reviewed for finding in run.findings),

@@ -11,6 +11,7 @@ from suite import config
 from suite.config.plan import Plan
 from suite.errors import BY_SIGNAL, USER_ERROR, UserError, command, complain
 from suite.harness import session
+from suite.harness.contestant import OwnImplementation, read
 from suite.harness.folder import locked, refuse_used
 from suite.harness.implementation import load_implementation
 from suite.measure.machine import Machine, detect
@@ -55,8 +56,11 @@ def main(argv: list[str]) -> int:
 
 def _run(options: Options) -> int:
     found = detect()
-    made = from_evidence(Path(options.resume), options.given) if options.resume else from_options(options, found)
-    nowhere, here = obstacles.anywhere(made), obstacles.here(made, found)
+    framework = options.framework if "framework" in options.given else None
+    own = read(Path(options.implementation), framework) if options.implementation else None
+    resumed = Path(options.resume) if options.resume else None
+    made = from_evidence(resumed, options.given, own) if resumed else from_options(options, found, own)
+    nowhere, here = obstacles.anywhere(made, own), obstacles.here(made, found)
     console = printing.console()
     if options.dry_run:
         printing.plan(console, made, found)
@@ -65,7 +69,7 @@ def _run(options: Options) -> int:
     if problem := next(iter(here), nowhere):
         raise UserError(problem)
     printing.plan(console, made, found)
-    summaries, stopped_by = _trained(console, made, found, options)
+    summaries, stopped_by = _trained(console, made, found, options, own)
     printing.result(console, made, summaries, options.mlflow)
     printing.verdict(console, review(made.out, options.data_dir))
     if stopped_by:
@@ -74,15 +78,18 @@ def _run(options: Options) -> int:
     return 0 if all(summary.converged for summary in summaries) else BUDGET_ENDED
 
 
-def _trained(console: Console, made: Plan, found: Machine, options: Options) -> tuple[Sequence[Summary], int | None]:
+def _trained(
+    console: Console, made: Plan, found: Machine, options: Options, own: OwnImplementation | None
+) -> tuple[Sequence[Summary], int | None]:
     """What the runs took, and the signal that ended the last of them, if one did."""
     if not options.resume:
         refuse_used(made.out)
-    module = load_implementation(made.benchmark.task, made.framework)
+    name = made.benchmark.task
+    module = own.load(name) if own else load_implementation(name, made.framework)
     task = load_task(made.benchmark.task)
     check_metric(made.benchmark, task)
     data = prepared(made.benchmark, task, options.data_dir)
-    timed = session.Session(made, found, task, module, data, console, options.mlflow)
+    timed = session.Session(made, found, task, module, data, console, options.mlflow, own)
     summaries: list[Summary] = []
     with locked(made.out):
         if not options.resume:

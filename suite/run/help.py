@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from suite import config
 from suite.config.formats import closed
 from suite.config.models import Benchmark, Formula, Range
+from suite.harness.implementation import written
 from suite.record.system import DIVISIONS, STATUSES
 
 
@@ -27,11 +28,13 @@ def help_text(argv: Sequence[str]) -> str:
             lines.append(f"    scale={scale:<7} {benchmark.title}; {benchmark.metric} {benchmark.target:g}")
     lines += ["", "Systems (hw=):"]
     lines += [f"  {name:<8} {config.load('hw', name)['title']}" for name in config.names("hw")]
-    lines += ["", "Frameworks (framework=):"]
-    lines += [f"  {name:<11} {config.load('framework', name)['title']}" for name in config.names("framework")]
+    lines += ["", "Frameworks of the reference (framework=):"]
+    lines += [f"  {name:<11} {config.load('framework', name)['title']}" for name in written()]
     lines += [
         "",
         "Options:",
+        "  implementation=PATH  train with code of your own, a folder or a file that holds build(), in any framework;",
+        "                     its files stay with the evidence; python -m suite.new makes one to begin with",
         "  scale=NAME         the size of the task; default: the system's own, which the plan prints",
         "  seed=N             fixes data order, initialisation, augmentation; default: drawn from the system's entropy",
         "  token=TEXT         what a round published; seeds are derived from it and submitter=: nobody chose them",

@@ -24,7 +24,7 @@ from suite.run.resuming import stored
 
 MULTIRUN = ("-m", "--multirun")
 GROUPS = ("task", "framework", "hw")  # each names a file of the folder of conf/ that is called like it
-VERBATIM = ("out", "data_dir", "resume", "submitter", "token", "witness")
+VERBATIM = ("out", "data_dir", "implementation", "resume", "submitter", "token", "witness")
 TEXTS = (*VERBATIM, "scale", "division", "category", "checkpoints")
 OF_SYSTEM = tuple(name for name in System.model_fields if name != "name")
 OF_BENCHMARK = tuple(
@@ -55,6 +55,7 @@ class Options:
     runs: int
     out: str | None
     data_dir: str | None
+    implementation: str | None
     resume: str | None
     dry_run: bool
     checkpoints: str

@@ -11,6 +11,7 @@ from suite import config
 from suite.config.plan import Kept, Plan
 from suite.errors import UserError, shown, unknown
 from suite.harness import seeds
+from suite.harness.contestant import OwnImplementation
 from suite.measure import machine
 from suite.measure.machine import Machine
 from suite.record import names
@@ -21,8 +22,11 @@ from suite.run.options import Options
 from suite.run.overriding import overridden
 
 
-def from_options(options: Options, found: Machine) -> Plan:
-    """The plan of a new result. Raises UserError for a value that is not allowed."""
+def from_options(options: Options, found: Machine, own: OwnImplementation | None) -> Plan:
+    """The plan of a new result, of the implementation `own` or of the reference.
+
+    Raises UserError for a value that is not allowed.
+    """
     runs, seed = options.runs, options.seed
     for name, value in (("runs", runs), ("seed", seed)):
         if type(value) is not int and not (name == "seed" and value is None):
@@ -42,10 +46,11 @@ def from_options(options: Options, found: Machine) -> Plan:
         )
     system = machine.resolve(config.system(options.hw, options.system), found)
     benchmark = overridden(config.benchmark(options.task, options.scale or system.default_scale), options.benchmark)
-    framework = config.framework(options.framework)
+    framework = own.framework if own else config.framework(options.framework)
     result_id = uuid.uuid4().hex
     stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{result_id[:4]}"  # commands of one second keep apart
-    out = options.out or f"runs/{benchmark.task}-{benchmark.scale}-{framework.name}-{system.name}-{stamp}"
+    what = own.told.name if own else framework.name
+    out = options.out or f"runs/{benchmark.task}-{benchmark.scale}-{what}-{system.name}-{stamp}"
     return Plan(
         benchmark=benchmark,
         system=system,
@@ -60,6 +65,7 @@ def from_options(options: Options, found: Machine) -> Plan:
         witness=options.witness,
         out=Path(out),
         checkpoints=cast(Kept, options.checkpoints),
+        contestant=own.told if own else None,
     )
 
 

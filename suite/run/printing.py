@@ -10,12 +10,13 @@ from rich.table import Table
 from rich.text import Text
 
 from suite import config
+from suite.config.contestant import Contestant
 from suite.config.models import Benchmark
 from suite.config.plan import Plan
 from suite.measure.machine import Machine, mismatch, power_ceiling
 from suite.record.mirror import tracking_uri, without_secrets
 from suite.record.scoring import mean_of, olympic_mean
-from suite.record.summary import Summary, format_cost, format_energy, format_restarts, format_seconds
+from suite.record.summary import Summary, format_cost, format_count, format_energy, format_restarts, format_seconds
 from suite.rules.verdict import Review
 
 
@@ -37,6 +38,7 @@ def plan(to: Console, made: Plan, found: Machine) -> None:
         f"evaluated after {benchmark.evaluation.first:,} samples and then every {benchmark.evaluation.every:,}; "
         f"budget {benchmark.budget_samples:,}",
         "data": f"{benchmark.dataset.name} ({benchmark.dataset.licence})",
+        **({"implementation": _implementation(made.contestant)} if made.contestant else {}),
         "framework": f"{made.framework.title}, {_precision(made, found)} on {system.device_kind}",
         "system": f"{system.name}: {system.title}",
         "price": _price(made),
@@ -101,6 +103,12 @@ def verdict(to: Console, reviewed: Review) -> None:
     severities = Counter(finding.severity for finding in reviewed.findings)
     listed = ", ".join(f"{severity}: {count}" for severity, count in severities.items())
     to.print(f"verdict   {reviewed.verdict}" + (f" ({listed})" if listed else ""), soft_wrap=True)
+
+
+def _implementation(contestant: Contestant) -> str:
+    revision = "of no git revision" if contestant.revision is None else f"of git revision {contestant.revision[:12]}"
+    changed = ", with changes" if contestant.dirty else ""
+    return f"{contestant.name}: {format_count(len(contestant.files), 'file')} {revision}{changed}"
 
 
 def _precision(made: Plan, found: Machine) -> str:

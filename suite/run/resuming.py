@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from suite import config
+from suite.config.contestant import Contestant
 from suite.config.models import Benchmark, System
 from suite.config.plan import Plan
 from suite.errors import UserError
+from suite.harness.contestant import OwnImplementation
 from suite.record import evidence
 from suite.record.parsing import yaml_mapping
 from suite.record.system import DIVISIONS, STATUSES
+from suite.store.code import CODE, differing
 from suite.store.disk import read_safely
 
-_WITH_RESUME = ("resume", "data_dir", "mlflow", "dry_run")
+_WITH_RESUME = ("resume", "data_dir", "mlflow", "dry_run", "implementation")
 _STORED = {"task", "scale", "framework", "precision", "submitter", "result_id", "runs", "seeds", "system", "benchmark"}
 
 
@@ -32,14 +35,15 @@ def stored(out: Path) -> dict[str, Any]:
     raise UserError(f"resume={out} holds no run: give the out= folder of an interrupted run")
 
 
-def from_evidence(out: Path, given: Mapping[str, Any]) -> Plan:
+def from_evidence(out: Path, given: Mapping[str, Any], own: OwnImplementation | None) -> Plan:
     """The plan to go on with, from what an interrupted command left in `out`.
 
-    `given` holds the options on the command line. Raises UserError where one contradicts the stored run, and where it
-    would have to change it.
+    `given` holds the options on the command line, `own` the implementation that they name. Raises UserError where one
+    contradicts the stored run, and where it would have to change it.
     """
     lacking = {"division": DIVISIONS[0], "status": STATUSES["research"], "checkpoints": "last"}  # in older evidence
     values = lacking | stored(out)
+    contestant = _contestant(out, values.get("implementation"), own)
     known = {
         **{name: values[name] for name in ("task", "scale", "framework", "runs", "submitter", "division")},
         "checkpoints": values["checkpoints"],
@@ -70,7 +74,25 @@ def from_evidence(out: Path, given: Mapping[str, Any]) -> Plan:
         witness=values.get("witness"),
         out=out,
         checkpoints=values["checkpoints"],
+        contestant=contestant,
     )
+
+
+def _contestant(out: Path, stored: Any, own: OwnImplementation | None) -> Contestant | None:
+    """Whose code the run was begun with. Raises UserError unless `own` is the same, byte for byte."""
+    if stored is None:
+        if own:
+            raise UserError(f"implementation={own.path} contradicts resume={out}, which is a run of the reference")
+        return None
+    told = config.checked(Contestant, stored, f"{out}: implementation")
+    if own is None:
+        raise UserError(f"resume={out} is a run of {told.name!r}: name its code again, implementation=PATH")
+    if others := differing(told.files, own.told.files):
+        raise UserError(
+            f"resume={out} began with another {others[0]} than implementation={own.path} has: go on with that code, a "
+            f"copy of which lies in {CODE}/ of the run, or begin a new run"
+        )
+    return told
 
 
 def _stored_at(values: Mapping[str, Any], path: Sequence[str]) -> Any:

@@ -20,7 +20,7 @@ SUITE = "time-to-accuracy"
 
 def missing(task: str, framework: Framework | None = None) -> list[str]:
     """The names of the missing packages of `task` and, if given, of `framework`."""
-    extras = [framework.extra, task] if framework else [task]
+    extras = [framework.extra, task] if framework and framework.extra else [task]
     found = [name for extra in extras for name in _missing(SUITE, extra)]
     if framework and not find_spec(framework.module) and framework.module not in found:
         found.insert(0, framework.module)
@@ -29,7 +29,7 @@ def missing(task: str, framework: Framework | None = None) -> list[str]:
 
 def install(task: str, framework: Framework | None = None) -> str:
     """The command that installs the packages of `task` and, if given, of `framework`."""
-    extras = [framework.extra] if framework else []
+    extras = [framework.extra] if framework and framework.extra else []
     if any(_requirements(SUITE, task)):
         extras.append(task)
     return f"pip install -c constraints.txt -e '.[{','.join(extras)}]'"

@@ -5,4 +5,5 @@
 <org>/results/<system>/<benchmark>/run_<i>/...                  the evidence, as the suite wrote it
 <org>/results/<system>/<benchmark>/result_<i-1>.txt             its log again, under MLPerf's name
 <org>/benchmarks/<benchmark>/implementations/<revision>/...     the code of the task, as it was run
+<org>/benchmarks/<benchmark>/implementations/<revision>-<sum>/implementation/...  with it code of one's own that trained
 """

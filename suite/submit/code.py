@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
+from suite.config.contestant import Contestant
 from suite.config.models import Benchmark
+from suite.errors import UserError
 from suite.record.system import ROOT
-from suite.rules.code import at_revision, belongs, paths
+from suite.rules.code import at_revision, belongs, name_of, paths
+from suite.store.code import CODE, MAX_FILE_BYTES
+from suite.store.disk import UnsafeFile, read_safely, reason
 from suite.submit.collecting import Collected
 
 
@@ -20,11 +25,28 @@ class Code:
 
 
 def code(result: Collected) -> Code:
-    """The task's implementation and what implementations share, its data and metric, its values and list of files."""
+    """The task's implementation and what implementations share, its data and metric, its values and list of files.
+
+    With them the code of one's own that trained, as the evidence kept it.
+    """
+    made = _of_the_suite(result)
+    own = {} if result.contestant is None else _own(result.runs[0] / CODE, result.contestant)
+    return replace(made, files={**made.files, **{f"{CODE}/{name}": content for name, content in own.items()}})
+
+
+def _own(folder: Path, contestant: Contestant) -> dict[str, bytes]:
+    """The files that trained. Raises UserError where one is not there; what else is wrong with it a rule finds."""
+    try:
+        return {name: read_safely(folder / name, MAX_FILE_BYTES) for name in contestant.files}
+    except (UnsafeFile, OSError) as error:
+        raise UserError(f"{folder}, the code of {contestant.name}, cannot be read: {reason(error)}") from error
+
+
+def _of_the_suite(result: Collected) -> Code:
     revision = result.revision
     if revision and not result.dirty:
         if files := at_revision(revision, result.benchmark):
-            return Code(revision[:12], files)
+            return Code(name_of(revision, result.contestant), files)
         missing = f"revision {revision[:12]} is not in this repository: its code as it is now is packed"
     elif revision:
         missing = (
@@ -32,7 +54,8 @@ def code(result: Collected) -> Code:
         )
     else:
         missing = "the run names no git revision: run it from a clone of the repository"
-    return Code(f"{(revision or 'no-revision')[:12]}-as-packed", _as_they_are(result.benchmark), missing)
+    name = name_of(revision or "no-revision", result.contestant)
+    return Code(f"{name}-as-packed", _as_they_are(result.benchmark), missing)
 
 
 def _as_they_are(benchmark: Benchmark) -> dict[str, bytes]:

@@ -8,11 +8,13 @@ from pathlib import Path
 
 from mlperf_logging.mllog import constants as keys
 
+from suite.config.contestant import Contestant
 from suite.config.models import Benchmark
 from suite.errors import UserError, shown
 from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.record.parsing import text
 from suite.rules.claims import UNNAMED, folder_of, revision_of
+from suite.rules.implementation import contestant_of
 from suite.rules.reading import Evidence
 from suite.rules.seals import NAME
 from suite.rules.submission import survey
@@ -22,7 +24,8 @@ from suite.rules.submission import survey
 class Collected:
     """One result. `runs` are the folders of its runs; `code` is the git revision it was made from, and whether dirty.
 
-    `description` is the system description that was detected; `org`, `division` and `status` are those of the log.
+    `contestant` is whose code trained, None for the reference. `description` is the system description that was
+    detected; `org`, `division` and `status` are those of the log.
     """
 
     folder: Path
@@ -36,6 +39,7 @@ class Collected:
     status: str
     revision: str | None
     dirty: bool
+    contestant: Contestant | None
     description: dict[str, str]
 
     @property
@@ -100,5 +104,6 @@ def _collected(folder: Path, labels: tuple[str, ...], system: str | None) -> Col
         status=text(first.value(keys.SUBMISSION_STATUS)) or UNNAMED,
         revision=revision_of(first),
         dirty=first.described("git", "dirty") is not False,
+        contestant=contestant_of(first),
         description={k: v for k, v in description.items() if isinstance(v, str)} if description else {},
     )

@@ -13,6 +13,7 @@ from typing import Any
 from suite import __version__
 from suite.errors import UserError
 from suite.record.evidence import LOG
+from suite.record.names import REFERENCE
 from suite.record.parsing import MalformedError, json_object
 from suite.record.states import SMALL, STATES
 from suite.rules.claims import MAX_DESCRIPTION
@@ -172,6 +173,7 @@ def _said(result: Collected, packed: Code, states: str | None) -> dict[str, Any]
         "benchmark": result.benchmark.name,
         "system": result.system,
         "framework": result.framework,
+        "trained_by": result.contestant.name if result.contestant else REFERENCE,
         "runs": len(result.runs),
         "result_id": result.result_id,
         "revision": result.revision,

@@ -26,14 +26,17 @@ from suite.measure.machine import Machine, power_ceiling
 from suite.record import evidence, mllog, system
 from suite.rules import dates, reference, revision
 from suite.rules.reference import Point, Reference, ReferenceRun
+from suite.store import code
 from tests.rules.editor import Evidence
 from tests.rules.subject import (
     APART_MS,
     BEGUN_MS,
     BENCHMARK,
+    CONTESTANT,
     CPU_ONLY,
     DECLARED,
     EVERY,
+    OWN_CODE,
     REVISION,
     RUN_MS,
     UNKNOWN_REVISION,
@@ -110,11 +113,12 @@ def write_run(
     seed: int = 100,
     token: str | None = None,
     authority: Authority | None = None,
+    own: bool = False,
 ) -> Evidence:
     """A run that reaches the target at its last evaluation, after 30 s; its power is sampled for a part of the time.
 
     Seed by seed losses, qualities, throughputs and times differ, as those of real runs do. `token` draws the seeds,
-    `authority` stamps begin and end of the clock.
+    `authority` stamps begin and end of the clock. `own` code trained, in place of the reference.
     """
     drawn = seeds.of_round(token, DECLARED["submitter"], BENCHMARK.name, hw, keys.CLOSED, runs) if token else None
     plan = Plan(
@@ -128,11 +132,13 @@ def write_run(
         result_id=f"{seed:032x}",
         **DECLARED,
         out=folder,
+        contestant=CONTESTANT if own else None,
     )
     folder.mkdir(parents=True)
     resolved = plan.resolved(index)
     (folder / evidence.CONFIG).write_text(yaml.safe_dump(resolved, sort_keys=False))
-    (folder / evidence.SYSTEM).write_text(json.dumps(described(hw, machine), indent=1))
+    description = {**described(hw, machine), "implementation": resolved["implementation"]}
+    (folder / evidence.SYSTEM).write_text(json.dumps(description, indent=1))
     clock = SteppedClock(BEGUN_MS + (index - 1) * APART_MS)
     with mock.patch.object(mllog, "begun", return_value=clock):
         log = mllog.Log(folder / evidence.LOG)
@@ -169,6 +175,9 @@ def write_run(
     price = price_per_hour(plan.system, machine)
     source = plan.system.price.model_dump()
     log.event(logkeys.COST, cost(price, (clock.ms - start) / 1000), price_per_hour=price, **source)
+    if own:
+        code.write(OWN_CODE, folder / code.CODE)
+        log.event(logkeys.IMPLEMENTATION_AFTER, CONTESTANT.name, changed=[])
     if authority:
         log.event(logkeys.WITNESS, "stamps.example.org", **dict.fromkeys(evidence.STAMPS, True), problems=[])
     log.close()
@@ -194,6 +203,8 @@ def _head(log: mllog.Log, plan: Plan, resolved: Record, folder: Path) -> None:
     named["cadence"] = {**BENCHMARK.evaluation.model_dump(), "budget_samples": BENCHMARK.budget_samples}
     code = {"git_revision": REVISION, "git_dirty": False}
     log.event(logkeys.CONFIG, sha256, **logged, system=plan.system.name, token=plan.token, **named, **code)
+    if told := resolved["implementation"]:
+        log.event(logkeys.IMPLEMENTATION, told["name"], **{key: each for key, each in told.items() if key != "name"})
     log.event(keys.SEED, resolved["seed"])
     for name, value in BENCHMARK.hyperparameters.items():
         log.event(name, value)

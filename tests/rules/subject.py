@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import random
 from functools import cache
+from importlib import metadata
 from typing import Any
 
 from mlperf_logging.mllog import constants as keys
 
 from suite import config
+from suite.config.contestant import Contestant
 from suite.config.models import Evaluation, Formula, Range
 from suite.measure.machine import Accelerator, Machine
 from suite.record import mllog
+from suite.store import code
 from suite.store.arrays import prepared
 from suite.store.task import load_task
 
@@ -33,6 +36,15 @@ BEGUN_MS = mllog.EARLIEST_MS + 24 * 3_600_000  # the first run of a result
 APART_MS = 60_000  # the beginnings of two runs
 REVISION = "1" * 40  # of the code; the reviewer's repository has it, and none of seven
 UNKNOWN_REVISION = "7" * 40
+OWN_CODE = {"__init__.py": b"import torch\n\nfrom .model import build\n", "model.py": b"ACCELERATORS = 1\n"}
+CONTESTANT = Contestant(
+    name="ours",
+    entry="__init__.py",
+    files=code.sums(OWN_CODE),
+    imports={"torch": metadata.version("torch")},
+    revision=None,
+    dirty=None,
+)
 CPU_ONLY = Machine(cpu_model="a CPU", logical_cpus=2, sockets=1, memory_gb=8.0, cpu_bf16=True)
 WITH_H200 = Machine(
     cpu_model="a CPU",

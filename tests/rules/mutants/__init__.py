@@ -3,7 +3,20 @@
 `RESULT_MUTANTS[rule]` edits the folder of a result of five runs.
 """
 
-from tests.rules.mutants import audit, benchmark, copies, files, log, outcome, restarts, rounds, runs, systems, witness
+from tests.rules.mutants import (
+    audit,
+    benchmark,
+    copies,
+    files,
+    implementation,
+    log,
+    outcome,
+    restarts,
+    rounds,
+    runs,
+    systems,
+    witness,
+)
 from tests.rules.mutants.registry import MUTANTS, RESULT_MUTANTS
 
 __all__ = [
@@ -13,6 +26,7 @@ __all__ = [
     "benchmark",
     "copies",
     "files",
+    "implementation",
     "log",
     "outcome",
     "restarts",

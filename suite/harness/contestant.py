@@ -1,0 +1,168 @@
+"""Which implementation a run trains with where it is not the reference: `implementation=PATH`, a folder or a file."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import subprocess
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from suite.config.contestant import Contestant
+from suite.config.models import Framework
+from suite.errors import BrokenContract, UserError, shown
+from suite.harness import loading
+from suite.harness.implementation import ImplementationModule, declared_accelerators, held_to_contract
+from suite.harness.imported import framework_of, imports, refuse_strays
+from suite.harness.loading import INIT
+from suite.record.names import REFERENCE, is_implementation
+from suite.record.system import CODE, ROOT, git_output
+from suite.store import code, packages
+
+
+@dataclass(frozen=True)
+class OwnImplementation:
+    """The files of an implementation as they were read, what evidence says of them, and how they are loaded.
+
+    `path` is the folder, or the file, that holds them.
+    """
+
+    path: Path
+    files: Mapping[str, bytes]
+    told: Contestant
+    framework: Framework
+    accelerators: int
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the files."""
+        return self.path if self.path.is_dir() else self.path.parent
+
+    def load(self, task: str) -> ImplementationModule:
+        """The module that holds `build`, imported from the bytes that were read.
+
+        Raises UserError for packages that the task or the code lacks, and for whatever else stops its import;
+        BrokenContract if it lacks a part.
+        """
+        packages.require(task)
+        try:
+            module: Any = loading.load(self.told.name, self.folder, self.files, self.told.entry)
+        except (Exception, SystemExit) as error:  # the author's code may raise anything
+            raise UserError(f"implementation={self.path} cannot be loaded: {self._said(error)}") from error
+        return held_to_contract(module)
+
+    def changed(self) -> list[str]:
+        """The files that are no longer what was read, or were not there then; all of them where they cannot be read."""
+        try:
+            now = code.sums(code.read(self.path))
+        except UserError:
+            return sorted(self.told.files)
+        return code.differing(self.told.files, now)
+
+    def _said(self, error: BaseException) -> str:
+        """What went wrong, in the author's own file where it passed through one."""
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if Path(frame.filename).is_relative_to(self.folder)]
+        place = f"{Path(own[-1].filename).relative_to(self.folder)}:{own[-1].lineno}: " if own else ""
+        mend = ""
+        if isinstance(error, ModuleNotFoundError):
+            mend = "; install it, or put the module into the folder: what an implementation needs is its own affair"
+        return f"{place}{type(error).__name__}: {shown(str(error))}{mend}"
+
+
+def read(path: Path, framework: str | None = None) -> OwnImplementation:
+    """The implementation at `path`, of which nothing is imported. `framework` names its framework, else its imports do.
+
+    Raises UserError for a path that is none, that is the suite's own, or holds what is no code; for a syntax error, an
+    import from elsewhere, and a framework that cannot be told. BrokenContract where no file holds `build`.
+    """
+    where = f"implementation={path}"
+    if not path.exists():
+        raise UserError(f"{where}: no such folder or file; python -m suite.new {where} task=TASK makes one")
+    at, name = path.resolve(), check_place(path)
+    files = code.read(at)
+    trees = dict(_parsed(where, files))
+    entry = _entry(where, trees)
+    found = imports(trees)
+    refuse_strays(found, where)
+    revision, dirty = _revision(at if at.is_dir() else at.parent, files)
+    told = Contestant(name=name, entry=entry, files=code.sums(files), imports=found, revision=revision, dirty=dirty)
+    return OwnImplementation(
+        at, files, told, framework_of(found, framework, where), declared_accelerators(trees[entry], f"{where}: {entry}")
+    )
+
+
+def check_place(path: Path) -> str:
+    """The name of an implementation at `path`, there or not. Raises UserError where none of one's own can be."""
+    where, at = f"implementation={path}", path.resolve()
+    if any(at == own or own in at.parents or at in own.parents for own in (ROOT / each for each in CODE)):
+        raise UserError(
+            f"{where} is the suite's own: framework= chooses a reference, suite.new copies one to change it"
+        )
+    name = at.stem if at.suffix == ".py" and not at.is_dir() else at.name
+    if not is_implementation(name):
+        raise UserError(
+            f"{where}: {shown(name)!r} is no name for an implementation: letters, digits, dots, dashes and "
+            f"underscores, not {REFERENCE}; rename it"
+        )
+    return name
+
+
+def _parsed(where: str, files: Mapping[str, bytes]) -> Iterator[tuple[str, ast.Module]]:
+    for name, content in files.items():
+        if name.endswith(".py"):
+            try:
+                yield name, ast.parse(content)
+            except SyntaxError as error:
+                raise UserError(f"{where}: {name}, line {error.lineno}: {error.msg}") from None
+            except (ValueError, RecursionError, MemoryError) as error:
+                raise UserError(f"{where}: {name} is no Python: {error}") from None
+
+
+def _entry(where: str, trees: Mapping[str, ast.Module]) -> str:
+    """The file that holds `build`: `__init__.py`, else the only one beside it. Raises UserError if it is not clear."""
+    holding = [name for name, tree in trees.items() if "/" not in name and _binds(tree.body, "build")]
+    if INIT in holding:
+        return INIT
+    if not holding:
+        raise BrokenContract(f"{where}: no file of it holds a function build", ImplementationModule.build)
+    if len(holding) > 1:
+        raise UserError(f"{where}: {' and '.join(holding)} hold a build: import the one that trains in {INIT}")
+    return holding[0]
+
+
+def _binds(body: Sequence[ast.stmt], name: str) -> bool:
+    """Whether statements of a module give it a `name`: by a definition, an assignment or an import."""
+    for node in body:
+        match node:
+            case ast.FunctionDef(name=bound) | ast.ClassDef(name=bound) | ast.AnnAssign(target=ast.Name(bound)):
+                names = [bound]
+            case ast.Assign(targets=targets):
+                names = [each.id for each in targets if isinstance(each, ast.Name)]
+            case ast.ImportFrom(names=aliases):
+                names = [each.asname or each.name for each in aliases]
+            case ast.If() | ast.Try():
+                inner = [*node.body, *node.orelse]
+                names = [name] if _binds(inner, name) else []
+            case _:
+                names = []
+        if name in names:
+            return True
+    return False
+
+
+def _revision(folder: Path, files: Mapping[str, bytes]) -> tuple[str | None, bool | None]:
+    """The git revision that the folder is at, and whether a file is otherwise there; both None without git."""
+    try:
+        revision = git_output("rev-parse", "HEAD", at=folder).decode().strip()
+        listed = git_output("ls-tree", "-r", "-z", "HEAD", "--", ".", at=folder).decode()
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None, None
+    entries = (entry.partition("\t") for entry in listed.split("\0") if entry)
+    known = {name: told.split()[2] for told, _, name in entries}
+    made = hashlib.sha1 if len(revision) == 40 else hashlib.sha256
+    blobs = {name: made(b"blob %d\0%s" % (len(content), content)).hexdigest() for name, content in files.items()}
+    return revision, any(known.get(name) != blob for name, blob in blobs.items())

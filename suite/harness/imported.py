@@ -1,0 +1,104 @@
+"""What code imports, read from its text: which packages, in which versions, and so in which framework it is written."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+
+from suite import config
+from suite.config.models import Framework
+from suite.errors import UserError, unknown
+
+OURS = ("suite", "tasks", "reference_impls")
+_ALWAYS = "numpy"  # what every implementation speaks, so that it tells least
+
+
+def imports(trees: Mapping[str, ast.Module]) -> dict[str, str | None]:
+    """The version of each package that the files import, wherever in a file that stands; None of one that is missing.
+
+    Those that a reference module imports count where a file imports that module. The standard library, the suite and
+    the files themselves do not.
+    """
+    tops = {name.partition("/")[0].removesuffix(".py") for name in trees}
+    frameworks = {config.framework(name).module for name in config.names("framework")}
+    pending, seen, found = list(_imported(trees.values())), set[str](), set[str]()
+    while pending:
+        name = pending.pop()
+        top = name.partition(".")[0]
+        if top == "reference_impls" and name not in seen:
+            seen.add(name)
+            pending += _of_reference(name)
+        elif top not in sys.stdlib_module_names and top not in OURS and (top in frameworks or top not in tops):
+            found.add(top)
+    distributions = metadata.packages_distributions()
+    return {name: _version(name, distributions.get(name, ())) for name in sorted(found)}
+
+
+def refuse_strays(found: Mapping[str, str | None], where: str) -> None:
+    """Raise UserError, which begins with `where`, for code from elsewhere: nobody would know afterwards what it was."""
+    for name, version in found.items():
+        if version is None and (spec := find_spec(name)):
+            at = spec.origin or ", ".join(spec.submodule_search_locations or ())
+            mend = "put it into the folder, or install it"
+            raise UserError(f"{where} imports {name}, of no installed package ({at}): {mend}")
+
+
+def framework_of(found: Mapping[str, str | None], given: str | None, where: str) -> Framework:
+    """The framework that code is written in: of those in conf/framework the one that it imports, or the `given` one.
+
+    Raises UserError, which begins with `where`, if that is none or not clear.
+    """
+    known = {name: config.framework(name) for name in config.names("framework")}
+    if given is not None:
+        if given not in known:
+            raise unknown("framework", given, known)
+        if known[given].module not in found:
+            said = ", ".join(found) or "no package"
+            raise UserError(
+                f"{where} does not import {known[given].module}, as framework={given} says; it imports {said}"
+            )
+        return known[given]
+    fits = [each for each in known.values() if each.module in found and each.module != _ALWAYS]
+    others = [name for name, version in found.items() if name != _ALWAYS and version]
+    if len(fits) == 1:
+        return fits[0]
+    if not fits and not others and _ALWAYS in known:
+        return known[_ALWAYS]
+    if not fits:
+        raise UserError(
+            f"{where} imports {', '.join(others)}, and none of {', '.join(known)}: framework=numpy says that it trains "
+            "in numpy; another framework is a file conf/framework/NAME.yaml"
+        )
+    names = " and ".join(each.name for each in fits)
+    raise UserError(f"{where} imports {names}: say in which it trains, framework={fits[0].name}")
+
+
+def _imported(trees: Iterable[ast.Module]) -> Iterator[str]:
+    """The modules that absolute imports name; of `from a import b` also a.b, which may be one."""
+    for tree in trees:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                yield from (each.name for each in node.names)
+            elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+                yield from (node.module, *(f"{node.module}.{each.name}" for each in node.names))
+
+
+def _of_reference(name: str) -> list[str]:
+    """What a module of the reference imports, itself not imported; nothing where there is no such module."""
+    spec = find_spec("reference_impls")
+    for root in (spec and spec.submodule_search_locations) or ():
+        module = Path(root, *name.split(".")[1:])
+        for file in (module.with_suffix(".py"), module / "__init__.py"):
+            if file.is_file():
+                return list(_imported([ast.parse(file.read_text())]))
+    return []
+
+
+def _version(name: str, distributions: Iterable[str]) -> str | None:
+    """The version of a package, of the distribution that is called like it where several bring a part of it."""
+    chosen = min(distributions, key=lambda each: (each.lower() != name, each), default=None)
+    return metadata.version(chosen) if chosen else None

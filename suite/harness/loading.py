@@ -1,0 +1,85 @@
+"""Imports code under a name of its own, from the bytes that were read: neither a cache nor a later edit takes part."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.abc import MetaPathFinder, SourceLoader
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+from suite import config
+
+PACKAGE = "implementation_"  # begins the name that code has as a package, whatever its folder is called
+INIT = "__init__.py"
+
+
+def load(name: str, folder: Path, files: Mapping[str, bytes], entry: str) -> ModuleType:
+    """The module `entry` of the code `files`, whose folder is `folder`, as `implementation_<name>` or a part of it.
+
+    A file may import others of the folder relatively (`from .model import`), or as a script does (`import model`); the
+    latter by no name of the standard library's or of a framework's. What was loaded before is forgotten. Raises
+    whatever the code does.
+    """
+    _forget()
+    finder = _Finder(PACKAGE + "".join(c if c.isalnum() else "_" for c in name), folder, files)
+    sys.meta_path.insert(0, finder)
+    inner = entry.removesuffix(".py").replace("/", ".")
+    return importlib.import_module(finder.package if entry == INIT else f"{finder.package}.{inner}")
+
+
+def _forget() -> None:
+    sys.meta_path[:] = [each for each in sys.meta_path if not isinstance(each, _Finder)]
+    for name, module in list(sys.modules.items()):
+        spec = getattr(module, "__spec__", None)
+        if name.startswith(PACKAGE) or isinstance(getattr(spec, "loader", None), _Source):
+            del sys.modules[name]
+
+
+class _Finder(MetaPathFinder):
+    """Finds the modules of one folder of code, as parts of `package` and by their own names."""
+
+    def __init__(self, package: str, folder: Path, files: Mapping[str, bytes]) -> None:
+        self.package, self.folder, self.files = package, folder, files
+        tops = {name.partition("/")[0].removesuffix(".py") for name in files if name.endswith(".py")}
+        frameworks = {config.framework(name).module for name in config.names("framework")}
+        self.siblings = tops - sys.stdlib_module_names - frameworks - {"suite", "tasks", "reference_impls"}
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The spec of a module of the folder, None for any other."""
+        top, *inner = name.split(".")
+        if top not in (self.package, *self.siblings):
+            return None
+        at = "/".join(inner if top == self.package else (top, *inner))
+        init = f"{at}/{INIT}" if at else INIT
+        for file, within in ((init, [str(self.folder / at)]), (f"{at}.py", None)):
+            if file in self.files:
+                loader = _Source(str(self.folder / file), self.files[file])
+                return spec_from_file_location(
+                    name, self.folder / file, loader=loader, submodule_search_locations=within
+                )
+        if not any(file.startswith(f"{at}/" if at else "") and file.endswith(".py") for file in self.files):
+            return None
+        spec = ModuleSpec(name, None, is_package=True)  # a folder without __init__.py
+        spec.submodule_search_locations = [str(self.folder / at)]
+        return spec
+
+
+class _Source(SourceLoader):
+    """Loads one module from bytes; it has no time of change, so that no bytecode is taken or written for it."""
+
+    def __init__(self, path: str, content: bytes) -> None:
+        self.path, self.content = path, content
+
+    def get_filename(self, fullname: str) -> str:
+        """Where the file lies."""
+        return self.path
+
+    def get_data(self, path: str | bytes) -> bytes:
+        """The bytes of the module; of another file beside it, such as a kernel's source, what lies there."""
+        return self.content if str(path) == self.path else Path(str(path)).read_bytes()

@@ -1,0 +1,140 @@
+"""`python -m suite.new`: begin an implementation of your own from the reference, or a task from the example."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import textwrap
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+import yaml
+
+from suite import config
+from suite.config import folder
+from suite.errors import UserError, command, shown, split_options, unknown
+from suite.harness import contestant
+from suite.harness.implementation import frameworks
+from suite.harness.loading import INIT
+from suite.record.system import ROOT
+from suite.store.arrays import array_sha256
+from suite.store.disk import write_text
+from suite.store.task import load_task
+
+HELP = """\
+usage: python -m suite.new implementation=PATH task=TASK [framework=FRAMEWORK]
+       python -m suite.new task=NAME
+
+The first writes an implementation of TASK of your own into the new folder PATH: the reference's files in FRAMEWORK
+(torch, if none is named), which run as they are. What the frameworks share stays the reference's and is imported.
+The second writes a task NAME that passes suite.check into this copy of the suite: the example of docs/adding-a-task.md.
+
+Nothing that exists is overwritten. Exit code: 0 written, 2 a mistake in the command.
+"""
+OPTIONS = ("implementation", "task", "framework")
+EXAMPLE = ROOT / "docs" / "adding-a-task.md"
+_EXAMPLES = "sides"  # what the example calls its task
+_BLOCK = re.compile(r"`([\w./]+)`:\n\n```\w+\n(.*?)```", re.DOTALL)
+
+
+def main(argv: list[str]) -> int:
+    """Write what the command line `argv` asks for. Raises UserError for what was mistyped, and for what is there."""
+    if {"-h", "--help"} & set(argv) or not argv:
+        print(HELP, end="")
+        return 0
+    options, others = split_options(argv, OPTIONS)
+    if others:
+        raise UserError(f"{shown(others[0])} is not of the form option=value; for example task=translation")
+    if "task" not in options:
+        raise UserError(f"which task? Give task= one of: {', '.join(config.names('task'))} (--help explains).")
+    if "implementation" in options:
+        _implementation(Path(options["implementation"]), options["task"], options.get("framework", "torch"))
+    elif "framework" in options:
+        raise UserError("framework= is of an implementation: give implementation=PATH with it; a task begins in torch")
+    else:
+        _task(options["task"])
+    return 0
+
+
+def _implementation(path: Path, task: str, framework: str) -> None:
+    """The reference of `task` in `framework` as a folder `path` of its own."""
+    if task not in config.names("task"):
+        raise unknown("task", task, config.names("task"))
+    if framework not in frameworks(task):
+        raise unknown(f"framework for {task}", framework, frameworks(task))
+    contestant.check_place(path)
+    if path.suffix == ".py":
+        raise UserError(f"implementation={path} is to be a folder: leave .py away")
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise UserError(f"implementation={path} is there already: nothing is overwritten, name a new folder")
+    spec = find_spec(f"reference_impls.{task}.{framework}")
+    assert spec
+    assert spec.origin
+    files = {
+        _renamed(each.name, framework): _relative(each.read_text(), task, framework)
+        for each in sorted(Path(spec.origin).parent.glob(f"{framework}*.py"))
+    }
+    _write(path, files)
+    own = contestant.read(path, framework)
+    print(f"{path}: {', '.join(own.files)}: {task} in {own.framework.title}, as the reference has it")
+    print(f"check     python -m suite.check task={task} implementation={path}")
+    print(f"run       python -m suite.run task={task} implementation={path}")
+
+
+def _renamed(name: str, framework: str) -> str:
+    """`torch.py`, which holds `build`, makes the folder a package; `torch_network.py` is its `network.py`."""
+    return INIT if name == f"{framework}.py" else name.removeprefix(f"{framework}_")
+
+
+def _relative(text: str, task: str, framework: str) -> str:
+    """The text of a file with imports from the new folder in the place of those from the reference's own files."""
+    return text.replace(f"from reference_impls.{task}.{framework}_", "from .")
+
+
+def _task(name: str) -> None:
+    """The example of the document as a task `name`, with the sums and sizes of its data."""
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", name):
+        raise UserError(f"task={shown(name)} is no name of small letters, digits and underscores")
+    root = folder.CONF.parent
+    for place in (f"conf/task/{name}.yaml", f"tasks/{name}", f"reference_impls/{name}"):
+        if (root / place).exists():
+            raise UserError(
+                f"task={name} is there already, {place}: nothing is overwritten; implementation=PATH begins code for it"
+            )
+    try:
+        blocks = dict(_BLOCK.findall(EXAMPLE.read_text()))
+    except OSError as error:
+        raise UserError(f"{EXAMPLE}, which holds the example, cannot be read: {error.strerror}") from error
+    files = {
+        place.replace(_EXAMPLES, name): text.replace(f"tasks/{_EXAMPLES}", f"tasks/{name}")
+        for place, text in blocks.items()
+    }
+    files[f"reference_impls/{name}/{INIT}"] = f'"""The reference implementations of {name}."""\n'
+    _write(root, files)
+    values = f"conf/task/{name}.yaml"
+    write_text(root / values, _with_sums(files[values], name))
+    print(*(f"{root / place}" for place in sorted(files)), sep="\n")
+    print(f"check     python -m suite.check task={name}")
+    print(f"run       python -m suite.run task={name} hw=cpu")
+
+
+def _with_sums(text: str, name: str) -> str:
+    """The values of the task `name` with what its data tells: sizes of the splits and sums of the arrays."""
+    importlib.invalidate_caches()
+    task = load_task(name)
+    (scale,) = yaml.safe_load(text)["scales"]
+    arrays = task.prepare(scale, None)
+    told = {**task.split_sizes(arrays), "arrays": {each: array_sha256(array) for each, array in arrays.items()}}
+    lines = textwrap.indent(yaml.safe_dump(told, sort_keys=False), " " * 6)
+    source = f"      source: tasks/{name}\n"
+    return text.replace(source, source + lines)
+
+
+def _write(root: Path, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        write_text(root / name, text)
+
+
+if __name__ == "__main__":
+    command(main)

@@ -1,0 +1,122 @@
+"""How an implementation differs from the reference, line by line: what a person reads for the rules without a check."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path, PurePosixPath
+
+from suite.config.contestant import Contestant
+from suite.errors import printable
+from suite.record.parsing import MalformedError
+from suite.record.system import ROOT
+from suite.review.model import Report
+from suite.rules.code import SHARED
+from suite.rules.seals import Seal
+from suite.rules.submission import survey
+from suite.rules.verdict import ResultReview
+from suite.store.code import CODE, MAX_FILE_BYTES
+from suite.store.disk import UnsafeFile, read_safely
+
+MAX_RESULTS = 20  # on the page
+MAX_READ = 5000  # lines of a file
+MAX_LINES = 2000  # of a file's difference
+MAX_WIDTH = 300  # characters
+KINDS = {"+": "added", "-": "removed", "@": "place"}
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of an implementation, held to the file `against` of the reference, None if it has none like it.
+
+    `lines` are those of a unified difference, each with its kind: added, removed, place or same; `left_out` counts
+    further ones. `problem` says why there is nothing to be shown.
+    """
+
+    name: str
+    against: str | None = None
+    added: int = 0
+    removed: int = 0
+    lines: tuple[tuple[str, str], ...] = ()
+    left_out: int = 0
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The files of the implementation that a result was trained with."""
+
+    result: str
+    contestant: Contestant
+    framework: str
+    files: tuple[File, ...]
+
+
+def differences(report: Report, root: Path) -> list[Difference]:
+    """The differences of the results that were not trained by the reference; `root` is what was reviewed."""
+    found = [result for result in report.results if result.contestant]
+    return [_difference(result, result.contestant, root) for result in found[:MAX_RESULTS] if result.contestant]
+
+
+def _difference(result: ResultReview, contestant: Contestant, root: Path) -> Difference:
+    folder = _folder(result, root)
+    framework = result.framework or ""
+    files = (
+        _file(folder / name, name, sha256, _counterpart(result, name == contestant.entry, name))
+        for name, sha256 in sorted(contestant.files.items())
+    )
+    return Difference(result.path or ".", contestant, framework, tuple(files))
+
+
+def _folder(result: ResultReview, root: Path) -> Path:
+    """Where the code lies: with the evidence of the first run, else in the package."""
+    beside = root / PurePosixPath(result.runs[0].path).parent / CODE
+    package = survey(root).package_of(result.path)
+    if beside.is_dir() or package is None:
+        return beside
+    try:
+        entries = Seal.read(root / package).results
+    except (MalformedError, UnsafeFile, OSError):
+        return beside
+    here = PurePosixPath(result.path).relative_to(package).as_posix()
+    places = (each.get("implementation") for each in entries if each.get("path") == here)
+    return root / package / next((place for place in places if isinstance(place, str)), "") / CODE
+
+
+def _counterpart(result: ResultReview, is_entry: bool, name: str) -> str | None:
+    """The file of the reference that a file began as: the framework's, where it holds `build`, or one of its name."""
+    if result.benchmark is None:
+        return None
+    stems = [f"{result.framework}.py"] if is_entry else [f"{result.framework}_{name}", name]
+    places = (f"{SHARED}{result.benchmark.task}/{each}" for each in stems)
+    return next((place for place in places if (ROOT / place).is_file()), None)
+
+
+def _file(path: Path, name: str, sha256: str, against: str | None) -> File:
+    """Only bytes that evidence names by their sum are shown, wherever they lie."""
+    try:
+        content = read_safely(path, MAX_FILE_BYTES)
+    except (UnsafeFile, OSError):
+        return File(name, problem="is not there")
+    if hashlib.sha256(content).hexdigest() != sha256:
+        return File(name, problem="is not the file that trained")
+    ours = _lines((ROOT / against).read_bytes()) if against else []
+    theirs = _lines(content)
+    changed = list(_changes(ours[:MAX_READ], theirs[:MAX_READ]))
+    kinds = [kind for kind, _ in changed]
+    left_out = max(0, len(changed) - MAX_LINES) + max(0, len(theirs) - MAX_READ)
+    added, removed = kinds.count("added"), kinds.count("removed")
+    return File(name, against, added, removed, tuple(changed[:MAX_LINES]), left_out)
+
+
+def _changes(ours: list[str], theirs: list[str]) -> Iterator[tuple[str, str]]:
+    for line in islice(difflib.unified_diff(ours, theirs, lineterm=""), 2, None):  # without the names of the files
+        text = line[:MAX_WIDTH] + ("..." if len(line) > MAX_WIDTH else "")
+        yield KINDS.get(line[:1], "same"), printable(text)
+
+
+def _lines(content: bytes) -> list[str]:
+    return content.decode(errors="replace").split("\n")

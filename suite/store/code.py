@@ -1,0 +1,117 @@
+"""A folder of code that is not the suite's: read within bounds and through no link, each file named by its sha256."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from suite.errors import UserError, shown
+from suite.store.disk import UnsafeFile, odd, read_safely, reason
+
+CODE = "implementation"  # the folder of a run's evidence, and of a package's code, that holds the files
+MAX_FILES = 200
+MAX_FILE_BYTES = 1 << 20
+MAX_BYTES = 4 << 20  # of all files together
+LIMITS = f"code is at most {MAX_FILES} files of text, {MAX_FILE_BYTES >> 20} MiB each, {MAX_BYTES >> 20} MiB in all"
+
+_PATH = re.compile(r"(?!.{121})[A-Za-z0-9_][A-Za-z0-9_.+ -]*(/[A-Za-z0-9_][A-Za-z0-9_.+ -]*){0,9}\Z")
+
+
+def is_path(name: str) -> bool:
+    """Whether a file of code may lie at this path below its folder: plain characters, nothing hidden, no way out."""
+    return _PATH.match(name) is not None
+
+
+def sums(files: Mapping[str, bytes]) -> dict[str, str]:
+    """The sha256 of each file."""
+    return {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+
+
+def read(path: Path) -> dict[str, bytes]:
+    """The files of the folder `path` by their paths below it, sorted; of a file that alone, by its name.
+
+    What is hidden (a name that begins with a dot) and `__pycache__` are left out. Raises UserError for a link, a file
+    that is not text, an odd name, and for more than `LIMITS`.
+    """
+    folder = path if path.is_dir() else path.parent
+    found: dict[str, bytes] = {}
+    for name in _names(path) if path.is_dir() else [path.name]:
+        if not is_path(name):
+            raise UserError(f"{shown(str(folder / name))}: name it in plain letters, digits, and . _ + -")
+        if len(found) == MAX_FILES:
+            raise UserError(f"{path} holds more than {MAX_FILES} files: {LIMITS}; name the folder that holds it alone")
+        try:
+            found[name] = read_safely(folder / name, MAX_FILE_BYTES)
+        except UnsafeFile as error:
+            raise UserError(f"{folder / name} {error}: {LIMITS}") from error
+        except OSError as error:
+            raise UserError(f"{folder / name} cannot be read: {error.strerror}") from error
+        if not _is_text(found[name]):
+            raise UserError(
+                f"{folder / name} is not text (UTF-8): {LIMITS}; weights are trained, and what is compiled is "
+                "installed as a package or built by build()"
+            )
+    if sum(map(len, found.values())) > MAX_BYTES:
+        raise UserError(f"{path} holds more than {MAX_BYTES >> 20} MiB: {LIMITS}")
+    return dict(sorted(found.items()))
+
+
+def sums_below(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """The sha256 of each plain file of these names below `folder`, or why it has none; no more than `MAX_FILES` + 1.
+
+    The caller gives names that lead through no link.
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        if (folder / name).is_dir():
+            continue
+        try:
+            found[name] = hashlib.sha256(read_safely(folder / name, MAX_FILE_BYTES)).hexdigest()
+        except (UnsafeFile, OSError) as error:
+            found[name] = reason(error)
+        if len(found) > MAX_FILES:
+            break
+    return found
+
+
+def differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
+    """The names of files whose sums are not the same, or that one of both lacks."""
+    return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
+
+
+def write(files: Mapping[str, bytes], folder: Path) -> None:
+    """Write the files below `folder`."""
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+
+
+def _names(folder: Path) -> Iterator[str]:
+    """The paths of the files below `folder`. Raises UserError for what is neither file nor folder."""
+    pending = [""]
+    while pending:
+        at = pending.pop()
+        try:
+            with os.scandir(folder / at) as listed:
+                for entry in sorted(listed, key=lambda each: each.name):
+                    name = os.path.join(at, entry.name)
+                    if entry.name.startswith(".") or entry.name == "__pycache__":
+                        continue
+                    if what := odd(entry):
+                        raise UserError(f"{folder / name} is {what}: put the file itself there")
+                    if entry.is_dir():
+                        pending.append(name)
+                    else:
+                        yield name
+        except OSError as error:
+            raise UserError(f"{folder / at} cannot be read: {error.strerror}") from error
+
+
+def _is_text(content: bytes) -> bool:
+    try:
+        return "\0" not in content.decode()
+    except UnicodeDecodeError:
+        return False

@@ -1,0 +1,83 @@
+"""What the review shows of an implementation that is not the reference: text, bounded, and only what trained."""
+
+# ruff: noqa: F811 (the fixtures of tests/rules)
+
+import hashlib
+
+from suite.record.system import ROOT
+from suite.review import difference
+from suite.review.__main__ import main
+from suite.review.model import report
+from suite.store.code import CODE
+from tests.review.page import HOSTILE, page_of, sound
+from tests.rules.conftest import run, sound_run  # noqa: F401
+from tests.rules.evidence_maker import write_run
+from tests.rules.mutants.implementation import everywhere
+from tests.rules.mutants.registry import rewrite
+
+REFERENCE = ROOT / "reference_impls/image_classification/torch.py"
+
+
+def trained_by(run, **files):
+    """Let the run have been trained by these files, by their names without `.py`."""
+    rewrite(run, own=True)
+    texts = {f"{name}.py": text for name, text in files.items()}
+    for name, text in texts.items():
+        (run.folder / CODE / name).write_bytes(text.encode(errors="surrogatepass"))
+    sums = {name: hashlib.sha256((run.folder / CODE / name).read_bytes()).hexdigest() for name in texts}
+    for path in (run.folder / CODE).iterdir():
+        if path.name not in texts:
+            path.unlink()
+    everywhere(run, files=sums)
+
+
+def test_the_page_shows_each_file_against_the_reference_s(run, tmp_path):
+    text = REFERENCE.read_text()
+    changed = text.replace("EVAL_BATCH = 500", "EVAL_BATCH = 999  # ours")
+    trained_by(run, __init__=changed, shared=(REFERENCE.with_name("shared.py")).read_text(), more="NEW = 1\n")
+    assert report(run.folder).verdict == "pass"
+    page = page_of(run.folder, tmp_path)
+    sound(page)
+    assert "__init__.py: 1 line added, 1 removed, against reference_impls/image_classification/torch.py" in page.text
+    assert "-EVAL_BATCH = 500 +EVAL_BATCH = 999 # ours" in page.text
+    assert "shared.py: as reference_impls/image_classification/shared.py" in page.text
+    assert "more.py: 2 lines added, 0 removed, without a file like it in the reference" in page.text
+
+
+def test_the_reference_has_no_such_chapter(run, tmp_path):
+    assert "Implementations" not in page_of(run.folder, tmp_path).text
+
+
+def test_hostile_text_stays_text(run, tmp_path):
+    trained_by(run, __init__="import torch\n" + "\n".join(f"# {each}" for each in HOSTILE) + "\ndef build(): ...\n")
+    page = page_of(run.folder, tmp_path)
+    sound(page)
+    assert "alert(1)" in page.text
+
+
+def test_a_difference_is_bounded(run, tmp_path):
+    trained_by(run, __init__="import torch\n" * 30_000 + "x" * 100_000)
+    (made,) = difference.differences(report(run.folder), run.folder)
+    (file,) = made.files
+    assert len(file.lines) == difference.MAX_LINES
+    assert file.left_out > 20_000
+    assert max(len(line) for _, line in file.lines) <= difference.MAX_WIDTH + 3
+    sound(page_of(run.folder, tmp_path))
+
+
+def test_only_what_trained_is_shown(run, tmp_path):
+    """Neither other bytes nor what a link leads to, though evidence names it."""
+    trained_by(run, __init__="import torch\n", model="MODEL = 1\n")
+    (tmp_path / "secret").write_text("secret\n")
+    (run.folder / CODE / "model.py").unlink()
+    (run.folder / CODE / "model.py").symlink_to(tmp_path / "secret")
+    (run.folder / CODE / "__init__.py").write_text("import torch  # another\n")
+    page = page_of(run.folder, tmp_path)
+    assert "__init__.py is not the file that trained" in page.text
+    assert "model.py is not there" in page.text
+    assert "secret\n" not in page.text
+
+
+def test_the_terminal_names_it(tmp_path, capsys):
+    main([str(write_run(tmp_path / "run", own=True).folder)])
+    assert "trained by ours in torch, 2 files: --html FILE shows how it differs from the" in capsys.readouterr().out

@@ -1,0 +1,87 @@
+"""A submission of runs of an implementation of one's own: its code is packed, as it trained, and looked at."""
+
+import json
+import shutil
+
+import pytest
+
+from suite.errors import UserError
+from suite.results.reading import Source, read
+from suite.review.difference import differences
+from suite.review.model import report
+from suite.rules.seals import SEAL
+from suite.store.code import CODE
+from tests.rules.evidence_maker import write_run
+from tests.rules.subject import CONTESTANT, OWN_CODE
+from tests.submit.conftest import PLACE, files, head, resealed
+
+
+@pytest.fixture
+def own(runs):
+    """The runs, made anew by an implementation of one's own."""
+    shutil.rmtree(runs)
+    for index in range(1, 4):
+        write_run(runs / f"run_{index}", index, runs=3, own=True).recode(revision=head())
+    return runs
+
+
+@pytest.fixture
+def packed(own, submit, told):
+    assert submit(f"description={told}") == 0
+    name = f"{head()[:12]}-{CONTESTANT.sha256[:12]}"
+    submit.code = submit.folder / "benchmarks" / "image_classification-small" / "implementations" / name / CODE
+    return submit
+
+
+def broken(folder):
+    return {finding.rule for finding in report(folder).findings if finding.severity != "note"}
+
+
+def test_its_code_lies_beside_the_suite_s(packed):
+    assert files(packed.code) == OWN_CODE
+    assert (packed.code.parent / "reference_impls/image_classification/torch.py").exists()
+    assert not list((packed.folder / PLACE).glob(f"run_*/{CODE}"))
+    (result,) = json.loads((packed.folder / SEAL).read_text())["results"]
+    assert result["trained_by"] == "ours"
+    assert broken(packed.folder) == set()
+
+
+def test_the_same_again_writes_nothing(packed, told, capsys):
+    assert packed(f"description={told}") == 0
+    assert "complete, nothing to add" in capsys.readouterr().out
+
+
+def test_results_and_review_name_it(packed):
+    (entry,) = read(Source(packed.folder)).entries
+    assert (entry.implementation, entry.trained_by) == ("ours", "torch, ours")
+    (made,) = differences(report(packed.folder), packed.folder)
+    assert {file.name: file.problem for file in made.files} == dict.fromkeys(OWN_CODE, "")
+
+
+def test_other_bytes_are_found_also_when_sealed_again(packed):
+    (packed.code / "model.py").write_text("ACCELERATORS = 8\n")
+    assert broken(packed.folder) == {"package.6"}
+    resealed(packed.folder)
+    assert broken(packed.folder) == {"package.9"}
+
+
+@pytest.mark.parametrize("change", ["less", "more"])
+def test_files_less_and_more_are_found(packed, change):
+    if change == "less":
+        (packed.code / "model.py").unlink()
+    else:
+        (packed.code / "more.py").write_text("MORE = 1\n")
+    resealed(packed.folder)
+    assert broken(packed.folder) == {"package.9"}
+
+
+def test_another_name_in_the_seal_is_found(packed):
+    (result,) = json.loads((packed.folder / SEAL).read_text())["results"]
+    resealed(packed.folder, results=[{**result, "trained_by": "reference"}])
+    assert broken(packed.folder) == {"package.7"}
+
+
+def test_code_that_is_gone_from_the_evidence_cannot_be_submitted(own, submit, told, capsys):
+    shutil.rmtree(own / "run_1" / CODE)
+    with pytest.raises(UserError, match=r"the code of ours, cannot be read: No such file"):
+        submit(f"description={told}")

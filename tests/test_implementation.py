@@ -1,0 +1,285 @@
+"""`implementation=PATH`: code that is not the suite's trains, is kept with the evidence, and is known afterwards."""
+
+import json
+import py_compile
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from suite.config.contestant import Contestant
+from suite.harness import contestant
+from suite.store import code
+from tests.command import eighth
+from tests.parity_runs import keys, lines
+
+RUN = ("task=parity", "hw=cpu", "mlflow=false", "seed=1")
+NUMPY = Path(__file__).parent / "eighth_task/reference_impls/parity/numpy.py"
+
+
+@pytest.fixture
+def ours(tmp_path):
+    """An implementation of parity in a folder `ours`."""
+    (tmp_path / "ours").mkdir()
+    shutil.copy(NUMPY, tmp_path / "ours/__init__.py")
+    return tmp_path / "ours"
+
+
+def trained(folder, *words):
+    done = eighth(folder, "run", *RUN, *words)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def refused(folder, *words):
+    done = eighth(folder, "run", *RUN, *words)
+    assert done.returncode == 2, done.stdout
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    return done.stderr
+
+
+def broken(folder, name):
+    review = json.loads(eighth(folder, "review", name, "--json").stdout)
+    return {finding["rule"] for finding in review["findings"] if finding["severity"] == "fail"}
+
+
+def test_what_ran_stands_in_configuration_log_and_system_description(ours, tmp_path):
+    done = trained(tmp_path, "implementation=ours", "out=evidence")
+    assert "ours: 1 file of no git revision" in done.stdout
+    assert "verdict   pass" in done.stdout
+    folder = tmp_path / "evidence"
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    told = Contestant.model_validate(config["implementation"])
+    assert (told.name, told.entry, config["framework"]) == ("ours", "__init__.py", "numpy")
+    assert told.files == code.sums({"__init__.py": NUMPY.read_bytes()})
+    assert told.imports.keys() == {"numpy"}
+    assert json.loads((folder / "system.json").read_text())["implementation"] == told.model_dump()
+    assert json.loads((folder / "system.json").read_text())["description"]["framework"].startswith("NumPy ")
+    logged = {line.key: line for line in lines(folder)}
+    assert logged["suite_implementation"].value == "ours"
+    assert logged["suite_implementation"].metadata["files"] == told.files
+    assert logged["suite_implementation_after"].metadata["changed"] == []
+    assert (folder / "implementation/__init__.py").read_bytes() == NUMPY.read_bytes()
+    assert broken(tmp_path, "evidence") == set()
+
+
+def test_the_reference_says_nothing_of_it(tmp_path):
+    done = trained(tmp_path, "framework=numpy", "out=evidence")
+    assert "implementation" not in done.stdout
+    assert not (tmp_path / "evidence/implementation").exists()
+    assert not {"suite_implementation", "suite_implementation_after"} & {*keys(tmp_path / "evidence")}
+
+
+def test_runs_of_one_result_keep_their_code_each(ours, tmp_path):
+    trained(tmp_path, "implementation=ours", "runs=3", "out=evidence")
+    assert len({path.read_bytes() for path in (tmp_path / "evidence").glob("run_*/implementation/__init__.py")}) == 1
+    assert broken(tmp_path, "evidence") == set()
+
+
+def test_files_import_each_other_in_either_way(ours, tmp_path):
+    """Relatively, and as a script does; also below folders, and by a name that the current folder has as well."""
+    text = (ours / "__init__.py").read_text()
+    (ours / "helper.py").write_text("from .parts.step import VALUE\n")
+    (ours / "parts").mkdir()
+    (ours / "parts/step.py").write_text("VALUE = 3\n")
+    (ours / "json.py").write_text("raise AssertionError('the standard library has this name')\n")
+    (tmp_path / "sibling.py").write_text("raise AssertionError('not of the folder')\n")
+    (ours / "sibling.py").write_text("from parts import step\nfrom parts.step import VALUE\n")
+    (ours / "__init__.py").write_text(
+        "import json\nimport sibling\nfrom .helper import VALUE\nassert sibling.VALUE == VALUE == 3 and json.dumps\n"
+        + text
+    )
+    trained(tmp_path, "implementation=ours", "out=evidence")
+
+
+def test_a_sweep_keeps_the_code_of_each_apart(ours, tmp_path):
+    (tmp_path / "theirs").mkdir()
+    for name, answer in (("ours", 1), ("theirs", 2)):
+        (tmp_path / name / "helper.py").write_text(f"ANSWER = {answer}\n")
+        (tmp_path / name / "__init__.py").write_text(
+            f"import helper\nfrom . import helper as again\nassert helper.ANSWER == again.ANSWER == {answer}\n"
+            + NUMPY.read_text()
+        )
+    trained(tmp_path, "-m", "implementation=ours,theirs", "seed=1,2")
+    found = sorted(
+        (config["implementation"]["name"], config["seed"])
+        for path in tmp_path.glob("runs/*/config.yaml")
+        for config in [yaml.safe_load(path.read_text())]
+    )
+    assert found == [("ours", 1), ("ours", 2), ("theirs", 1), ("theirs", 2)]
+
+
+def test_a_file_alone_is_an_implementation(tmp_path):
+    shutil.copy(NUMPY, tmp_path / "fast.py")
+    trained(tmp_path, f"implementation={tmp_path / 'fast.py'}", "out=evidence", "division=open")
+    assert yaml.safe_load((tmp_path / "evidence/config.yaml").read_text())["implementation"]["name"] == "fast"
+
+
+def test_no_bytecode_that_lies_about_the_source_is_taken(ours, tmp_path):
+    """A cached module for which Python would not even look at the source."""
+    (ours / "helper.py").write_text("ANSWER = 2\n")
+    cached = py_compile.compile(ours / "helper.py", invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    (ours / "helper.py").write_text("ANSWER = 1\n")
+    assert Path(cached).exists()
+    (ours / "__init__.py").write_text("from .helper import ANSWER\nassert ANSWER == 1\n" + NUMPY.read_text())
+    trained(tmp_path, "implementation=ours", "out=evidence")
+
+
+def test_code_that_changes_while_it_runs_breaks_a_rule(ours, tmp_path):
+    """Also by its own hand."""
+    text = NUMPY.read_text().replace(
+        "    def train_until(self, samples):\n",
+        "    def train_until(self, samples):\n"
+        "        from pathlib import Path\n"
+        "        Path(__file__).with_name('notes.txt').write_text('x')\n",
+    )
+    (ours / "__init__.py").write_text(text)
+    done = trained(tmp_path, "implementation=ours", "out=evidence")
+    assert "verdict   fail" in done.stdout
+    assert broken(tmp_path, "evidence") == {"implementation.3"}
+    after = next(line for line in lines(tmp_path / "evidence") if line.key == "suite_implementation_after")
+    assert after.metadata["changed"] == ["notes.txt"]
+
+
+def test_a_run_goes_on_with_the_bytes_that_it_began_with(ours, tmp_path):
+    trained(tmp_path, "implementation=ours", "out=cut")
+    path = tmp_path / "cut/log.txt"
+    raw = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(raw[: keys(tmp_path / "cut").index("eval_start") + 1]))
+    (tmp_path / "cut/manifest.json").unlink()
+
+    assert "is a run of 'ours': name its code again, implementation=PATH" in refused(tmp_path, "resume=cut")
+    (ours / "__init__.py").write_text(NUMPY.read_text() + "# another\n")
+    assert "resume=cut began with another __init__.py than" in refused(tmp_path, "resume=cut", "implementation=ours")
+    shutil.copy(NUMPY, ours / "__init__.py")
+    trained(tmp_path, "resume=cut", "implementation=ours")
+    assert keys(tmp_path / "cut").count("suite_implementation") == 1
+    assert broken(tmp_path, "cut") == set()
+
+
+def test_a_run_of_the_reference_does_not_go_on_with_other_code(ours, tmp_path):
+    trained(tmp_path, "framework=numpy", "out=evidence")
+    said = refused(tmp_path, "framework=numpy", "resume=evidence", "implementation=ours")
+    assert "contradicts resume=evidence, which is a run of the reference" in said
+
+
+def having(name, text):
+    """A folder with one more file."""
+    return lambda ours: (ours / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+
+
+def entry(text):
+    return having("__init__.py", text)
+
+
+def renamed(to):
+    return lambda ours: ours.rename(ours.with_name(to))
+
+
+REFUSED = {
+    "no build": (entry("ACCELERATORS = 1\n"), "no file of it holds a function build. The contract: build("),
+    "two builds": (
+        lambda ours: [(ours / "__init__.py").rename(ours / "a.py"), shutil.copy(ours / "a.py", ours / "b.py")],
+        "a.py and b.py hold a build: import the one that trains in __init__.py",
+    ),
+    "build of other arguments": (
+        entry("import numpy\nACCELERATORS = 1\ndef build(): pass\n"),
+        "build of implementation_ours takes other arguments",
+    ),
+    "no ACCELERATORS": (entry("import numpy\ndef build(): pass\n"), "__init__.py has no ACCELERATORS, or none"),
+    "a missing import": (
+        entry("import numpy\nimport no_such_package\n" + NUMPY.read_text()),
+        "__init__.py:2: ModuleNotFoundError: No module named 'no_such_package'; install it, or put the module into",
+    ),
+    "a syntax error": (having("model.py", "x = 1\ndef f(:\n"), "model.py, line 2: invalid syntax"),
+    "an error of its own": (
+        entry(NUMPY.read_text() + "\n1 / 0\n"),
+        "ours cannot be loaded: __init__.py:48: ZeroDivisionError: division by zero",
+    ),
+    "an exit of its own": (entry(NUMPY.read_text() + "\nraise SystemExit(0)\n"), "cannot be loaded: __init__.py:"),
+    "a link": (lambda ours: (ours / "data.txt").symlink_to("/etc/hostname"), "data.txt is a symbolic link: put the"),
+    "a linked folder": (lambda ours: (ours / "more").symlink_to("/etc"), "more is a symbolic link"),
+    "weights": (having("weights.npy", b"\x93NUMPY\x00\xff"), "weights.npy is not text (UTF-8): code is at most 200"),
+    "a large file": (having("table.txt", b"1 " * (1 << 20)), "table.txt is 2097152 bytes, more than 1048576: code is"),
+    "many files": (
+        lambda ours: [(ours / f"part_{at}.py").touch() for at in range(300)],
+        "holds more than 200 files",
+    ),
+    "an odd name": (having("a\nb.txt", "x"), "name it in plain letters"),
+    "the name of the reference": (renamed("reference"), "'reference' is no name for an implementation"),
+    "a name with a space": (renamed("our code"), "'our code' is no name for an implementation"),
+    "no framework of the suite's": (
+        entry("import rich, yaml\n" + NUMPY.read_text()),
+        "imports rich, yaml, and none of ghost, jax, numpy, tensorflow, torch: framework=numpy says that it trains in",
+    ),
+    "two frameworks": (
+        entry("import torch\nimport tensorflow\n" + NUMPY.read_text()),
+        "imports tensorflow and torch: say in which it trains, framework=tensorflow",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_mistake_is_one_line(case, ours, tmp_path):
+    spoil, said = REFUSED[case]
+    spoil(ours)
+    path = next(path.name for path in tmp_path.iterdir())
+    assert said in refused(tmp_path, f"implementation={path}", "out=evidence")
+    assert not (tmp_path / "evidence").exists()
+
+
+def test_code_from_elsewhere_is_refused(ours, tmp_path, monkeypatch):
+    """What lies neither in the folder nor in a package: afterwards nobody would know what it was."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/kernels.py").write_text("FAST = 1\n")
+    monkeypatch.syspath_prepend(tmp_path / "elsewhere")
+    entry("import kernels\n" + NUMPY.read_text())(ours)
+    assert "implementation=ours imports kernels, of no installed package (" in refused(tmp_path, "implementation=ours")
+
+
+def test_a_path_that_is_none_names_what_makes_one(tmp_path):
+    said = refused(tmp_path, "implementation=ours")
+    assert "implementation=ours: no such folder or file; python -m suite.new implementation=ours task=TASK" in said
+
+
+def test_a_framework_that_the_code_does_not_import_is_refused(ours, tmp_path):
+    said = refused(tmp_path, "implementation=ours", "framework=torch")
+    assert "implementation=ours does not import torch, as framework=torch says; it imports numpy" in said
+
+
+@pytest.mark.parametrize("inside", ["suite", "reference_impls/translation", "tasks/speech/__init__.py", "."])
+def test_the_suite_is_nobody_s_own(inside, tmp_path):
+    assert "is the suite's own: framework= chooses a reference" in refused(
+        tmp_path, f"implementation={NUMPY.parents[4] / inside}"
+    )
+
+
+def test_what_is_hidden_or_cached_is_no_code(ours):
+    for name in (".git/config", "__pycache__/x.pyc", ".notes"):
+        (ours / name).parent.mkdir(exist_ok=True)
+        (ours / name).write_bytes(b"\0")
+    assert code.read(ours).keys() == {"__init__.py"}
+
+
+def test_the_framework_is_what_is_imported_also_by_way_of_the_reference(tmp_path):
+    (tmp_path / "ours.py").write_text(
+        "from reference_impls.image_classification.torch import TorchImageClassifier\nACCELERATORS = 1\nbuild = None\n"
+    )
+    found = contestant.read(tmp_path / "ours.py")
+    assert found.framework.name == "torch"
+    assert found.told.imports.keys() >= {"numpy", "torch"}
+
+
+def test_the_revision_of_its_own_repository_is_told(ours, tmp_path):
+    def git(*words):
+        contestant.git_output("-c", "user.name=n", "-c", "user.email=e@example.org", *words, at=tmp_path)
+
+    git("init", "-q")
+    git("add", "ours")
+    git("commit", "-qm", "begin")
+    told = contestant.read(ours).told
+    assert (len(told.revision or ""), told.dirty) == (40, False)
+    (ours / "more.txt").write_text("1\n")
+    assert contestant.read(ours).told.dirty

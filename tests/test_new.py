@@ -1,0 +1,87 @@
+"""`python -m suite.new`: what it writes runs at once, and nothing that is there is overwritten."""
+
+import pytest
+
+import reference_impls
+import tasks
+from suite import config
+from suite.check.__main__ import main as check
+from suite.config import folder
+from suite.errors import UserError
+from suite.harness import contestant
+from suite.harness.implementation import frameworks
+from suite.new import main
+
+WRITTEN = [(task, framework) for task in config.names("task") for framework in frameworks(task)]
+
+
+@pytest.mark.parametrize(("task", "framework"), WRITTEN)
+def test_an_implementation_is_the_reference_s_files_by_names_of_their_own(task, framework, tmp_path, capsys):
+    assert main([f"implementation={tmp_path / 'ours'}", f"task={task}", f"framework={framework}"]) == 0
+    assert f"suite.run task={task} implementation={tmp_path / 'ours'}" in capsys.readouterr().out
+    own = contestant.read(tmp_path / "ours")
+    assert (own.framework.name, own.accelerators, own.told.entry) == (framework, 1, "__init__.py")
+    text = b"".join(own.files.values()).decode()
+    assert f"reference_impls.{task}.{framework}" not in text
+    stems = {name.removesuffix(".py") for name in own.files if name != "__init__.py"}
+    assert all(f"from .{stem} import" in text for stem in stems)
+
+
+def test_it_keeps_the_promises_of_the_reference(tmp_path, capsys):
+    main([f"implementation={tmp_path / 'ours'}", "task=image_classification"])
+    words = ["task=image_classification", "scale=mini", f"implementation={tmp_path / 'ours'}"]
+    assert check(words) == 0, capsys.readouterr().out
+
+
+REFUSED = {
+    "implementation=ours": "which task? Give task= one of: detection, ",
+    "implementation=ours task=translaton": "unknown task 'translaton': did you mean 'translation'?",
+    "implementation=ours task=translation framework=torhc": "did you mean 'torch'?",
+    "implementation=ours task=translation framework=jax": "unknown framework for translation 'jax'",
+    "implementation=there task=translation": "implementation=there is there already",
+    "implementation=ours.py task=translation": "is to be a folder",
+    "implementation=reference task=translation": "is no name for an implementation",
+    "implementation=suite/ours task=translation": "suite/ours is the suite's own",
+    "task=translation": "task=translation is there already, conf/task/translation.yaml: nothing is overwritten",
+    "task=Chess": "task=Chess is no name of small letters",
+    "task=../chess": "is no name of small letters",
+    "task=chess framework=torch": "framework= is of an implementation",
+    "implementation=ours tsk=translation": "unknown option 'tsk': did you mean 'task'?",
+    "ours": "ours is not of the form option=value",
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_a_mistake_is_named_and_nothing_is_written(words, tmp_path, monkeypatch):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there/mine.py").write_text("mine\n")
+    if "suite/" in words:
+        (tmp_path / "suite").symlink_to(folder.CONF.parent / "suite")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError) as error:
+        main(words.split())
+    assert REFUSED[words] in str(error.value)
+    assert {path.name for path in tmp_path.iterdir()} <= {"there", "suite"}
+    assert [path.name for path in (tmp_path / "there").iterdir()] == ["mine.py"]
+    assert not (folder.CONF.parent / "suite/ours").exists()
+
+
+def test_a_task_passes_its_check(tmp_path, monkeypatch, capsys):
+    (tmp_path / "conf/framework").mkdir(parents=True)
+    for path in (folder.CONF / "framework").glob("*.yaml"):
+        (tmp_path / "conf/framework" / path.name).write_text(path.read_text())
+    for package in (tasks, reference_impls):
+        monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path / package.__name__)])
+    monkeypatch.setattr(folder, "CONF", tmp_path / "conf")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert main(["task=halves"]) == 0
+    files = (str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*") if "__pycache__" not in str(path))
+    assert {name for name in files if "halves" in name} == {
+        "conf/task/halves.yaml",
+        "tasks/halves/__init__.py",
+        "reference_impls/halves/__init__.py",
+        "reference_impls/halves/torch.py",
+    }
+    assert check(["task=halves"]) == 0, capsys.readouterr().out
+    with pytest.raises(UserError, match="task=halves is there already"):
+        main(["task=halves"])
