@@ -82,5 +82,6 @@ def _freedom(free: Range | Formula | None) -> str:
             return f"  (free from {low:g} to {high:g}{f', in multiples of {multiple}' if multiple else ''})"
         case Formula(proportional_to=other, power=power, tolerance=tolerance):
             bound = f"follows {other} ^ {power:g}" if power != 1 else f"follows {other}"
-            return f"  ({bound}; free from {1 - tolerance:.3g} to {1 / (1 - tolerance):.3g} times that)"
+            around = f"; free from {1 - tolerance:.3g} to {1 / (1 - tolerance):.3g} times that" if tolerance else ""
+            return f"  ({bound}{around})"
     return ""
