@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
 from suite.errors import OneLineParser, UserError, command
+from suite.probe import comparing, showing
+from suite.probe import record as probe_record
 from suite.results.comparison import CONFIDENCE, LEAST_RUNS, Comparison, compare
 from suite.results.reading import read, sources
 from suite.review.progress import bar
@@ -26,6 +29,8 @@ For each figure: its mean over the runs that reached the target, and the ratio B
 noise: these runs do not show a difference. Fewer than {LEAST_RUNS} such runs on a side tell nothing. Of a few runs the
 interval is rough, and rather too narrow than too wide; where runs did not reach the target, the means flatter the side
 that lost them.
+
+Of two probes, out= folders of python -m suite.probe, the figures of like cells are compared by their own intervals.
 
 Below stands what differs of what decided the runs: configuration, machine, software, revision, environment. A value is
 named by its place in config.yaml or system.json, the files of the evidence that hold all of them.
@@ -44,6 +49,8 @@ def main(argv: list[str]) -> int:
     parser.add_words("A B", "two results")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     args = parser.parse_intermixed_args(argv)
+    if len(args.words) == 2 and all(probe_record.holds(Path(word)) for word in args.words):
+        return _compare_probes(args.words, args.json)
     named, data_dir = sources(args.words, args.data_dir)
     if len(named) != 2:
         raise UserError(f"{len(named)} results given: name two. See {parser.prog} --help.")
@@ -64,6 +71,30 @@ def main(argv: list[str]) -> int:
             console.width = 120
         for each in made:
             _show(console, each)
+    return 0
+
+
+def _compare_probes(places: list[str], as_json: bool) -> int:
+    a, b = (probe_record.read(Path(place)) for place in places)
+    found, differing = comparing.compare(a, b), comparing.differences(a, b)
+    if as_json:
+        figures = [
+            {
+                "cell": x.cell,
+                "figure": x.figure,
+                "a": x.a.model_dump(),
+                "b": x.b.model_dump(),
+                "ratio": x.ratio,
+                "says": x.says,
+            }
+            for x in found
+        ]
+        print(json.dumps({"figures": figures, "differences": differing}, indent=1))
+        return 0
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 160
+    showing.show_compared(console, found, differing)
     return 0
 
 

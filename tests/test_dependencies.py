@@ -17,6 +17,7 @@ from suite.harness.implementation import written
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
+INSTRUMENTS = "suite/probe/instruments"  # loaded where their framework is installed
 OURS = {"suite", "tasks", "reference_impls"}
 OF_MODULE = packages_distributions()
 FRAMEWORKS = written()  # of the reference; own implementations may use others
@@ -47,7 +48,14 @@ def declared(*extras: str) -> set[str]:
 
 
 def test_the_core_is_what_the_suite_imports_and_holds_no_package_of_a_task_or_a_framework():
-    assert imported("suite") == declared()
+    files = (path for path in (ROOT / "suite").rglob("*.py") if path.parent != ROOT / INSTRUMENTS)
+    assert imported(*(str(path.relative_to(ROOT)) for path in files)) == declared()
+
+
+@pytest.mark.parametrize("framework", ["torch", "tensorflow"])
+def test_instruments_of_a_framework_import_it_and_the_core(framework):
+    files = (ROOT / INSTRUMENTS).glob(f"{framework}*.py")
+    assert imported(*(str(path.relative_to(ROOT)) for path in files)) <= declared(framework)
 
 
 @pytest.mark.parametrize("task", config.names("task"))

@@ -7,15 +7,15 @@ were lowered; `docs/reviewing.md` has the figures.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from suite.audit.replaying import Replay
 from suite.record.evidence import LOG, PREDICTIONS
 from suite.record.parsing import close, number
+from suite.record.predictions import differing
 from suite.record.states import State, state_sha256
 from suite.rules.finding import Checks, Finding
 
@@ -173,26 +173,6 @@ def predicts_from_its_state(block: Compared) -> Iterator[Finding]:
     elif not block.unlike:
         mend = "none, where processors differ in what system.json does not tell; else look closer"
         yield Finding(LOG, claim.line, expected, f"{predicted.sha256}, which score alike", mend, "note")
-
-
-def differing(claimed: Sequence[Any], found: Sequence[Any], close: float = 0.05) -> float:
-    """The share of predictions that differ by more than rounding may make of them.
-
-    Numbers in them that are not whole may be `close` apart, absolutely or relatively.
-    """
-    if len(claimed) != len(found):
-        return 1.0
-    return sum(not _near(one, other, close) for one, other in zip(claimed, found, strict=True)) / max(len(claimed), 1)
-
-
-def _near(one: Any, other: Any, close: float) -> bool:
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(_near(a, b, close) for a, b in zip(one, other, strict=True))
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_near(one[name], other[name], close) for name in one)
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=close, abs_tol=close)
-    return bool(one == other)
 
 
 @AUDIT.rule("audit.6")

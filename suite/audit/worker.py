@@ -42,12 +42,12 @@ class Worker:
         self,
         task: str,
         framework: str,
-        own: str | None,
         scale: str,
         hyperparameters: dict[str, Any],
         seed: int,
         kind: str,
         precision: Any,
+        own: str | None = None,
     ) -> dict[str, Any]:
         """Build the implementation in the folder `own`, or the reference in `framework`."""
         reference = config.framework(framework)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 
 from suite import config
 from suite.check.declared import arrays_of, benchmark_of, task_of
+from suite.check.equivalence import held
+from suite.check.equivalence.bounds import bounds
 from suite.check.frameworks import together
 from suite.check.ledger import Ledger, Row, Skip
 from suite.check.scoring import scoring
@@ -18,25 +20,29 @@ from suite.config.models import Benchmark
 from suite.errors import BrokenContract, UserError, command, unknown
 from suite.harness.contestant import OwnImplementation, read
 from suite.harness.implementation import ImplementationModule, frameworks, load_implementation
+from suite.measure import machine
+from suite.record.equivalence import Comparison
 from suite.store import files
 from suite.store.task import Arrays, Task
 
 HELP = """\
-usage: python -m suite.check task=TASK [scale=SCALE] [framework=FRAMEWORK | implementation=PATH] [data_dir=FOLDER]
-                             [--json]
+usage: python -m suite.check task=TASK [scale=SCALE] [framework=FRAMEWORK | implementation=PATH] [precision=NAME]
+                             [out=FOLDER] [data_dir=FOLDER] [--json]
 
 Try, with a few steps in fp32 on the CPU, everything that a task and its implementations promise: what conf/task must
 say (missing sums and sizes are printed, ready to paste), metric, predictions, score, state, seeds, the count of
 samples, what build reads, and the frameworks against each other. Nothing is recorded.
 
 Without scale= every scale whose data is here is tried, without framework= every framework that the task is written in
-and that is installed; with implementation= your own alone, at PATH, a folder or a file. --json prints a list with one
-object for each promise.
-docs/adding-a-task.md explains the contracts.
+and that is installed; with implementation= your own alone, at PATH, a folder or a file. Your own is then held to the
+reference, from one state to the next, in fp32 and in precision= (left out: what this machine's processors train in);
+out= writes what was found, as equivalence.json, beside the evidence of each run in FOLDER.
+--json prints a list with one object for each promise.
+docs/adding-a-task.md explains the contracts, docs/equivalence.md how an implementation is held to the reference.
 
 Exit code: 0 all promises are kept, 1 one is not, 2 a mistake in the command.
 """
-OPTIONS = ("task", "scale", "framework", "implementation", "data_dir", "--json")
+OPTIONS = ("task", "scale", "framework", "implementation", "precision", "out", "data_dir", "--json")
 
 
 def main(argv: list[str]) -> int:
@@ -47,15 +53,22 @@ def main(argv: list[str]) -> int:
     options = _options([word for word in argv if word != "--json"])
     task, data_dir = options["task"], options.get("data_dir")
     own = read(Path(options["implementation"]), options.get("framework")) if "implementation" in options else None
+    precision = options.get("precision") or machine.precision_of(config.system(machine.CPU), machine.detect())
     rows: list[Row] = []
+    compared: list[Comparison] = []
     for scale in [options["scale"]] if "scale" in options else config.scales(task):
         ledger = Ledger(f"{task}/{scale}")
-        _check(ledger, task, scale, options.get("framework"), own, data_dir, asked="scale" in options)
+        found = _check(
+            ledger, task, scale, options.get("framework"), own, precision, data_dir, asked="scale" in options
+        )
+        compared += [found] if found else []
         rows += ledger.rows
     if "--json" in argv:
         print(as_json(rows))
     else:
         show(rows)
+    if own and "out" in options:
+        held.write(Path(options["out"]), own.told, compared)
     return int(any(row.status == "fail" for row in rows))
 
 
@@ -76,6 +89,11 @@ def _options(words: list[str]) -> Mapping[str, str]:
     if options.get("scale", scales[0]) not in scales:
         raise unknown(f"scale of {options['task']}", options["scale"], scales)
     reference = "implementation" not in options
+    for name in ("precision", "out"):
+        if reference and name in options:
+            raise UserError(f"{name}= is for an implementation that is held to the reference: add implementation=PATH")
+    if "precision" in options:
+        bounds(options["precision"])
     if reference and "framework" in options and options["framework"] not in frameworks(options["task"]):
         raise unknown(f"framework for {options['task']}", options["framework"], frameworks(options["task"]))
     return options
@@ -87,25 +105,29 @@ def _check(
     scale: str,
     framework: str | None,
     own: OwnImplementation | None,
+    precision: str,
     data_dir: str | None,
     asked: bool,
-) -> None:
+) -> Comparison | None:
+    """Try a benchmark; how an implementation of one's own compares with the reference, None where that was not told."""
     benchmark = benchmark_of(ledger, name, scale)
     task = task_of(ledger, benchmark) if benchmark else None
     if not benchmark or not task:
-        return
+        return None
     if missing := files.faults(benchmark.dataset, files.root(data_dir), "size"):
         reason = f"{missing[0].problem}: python -m suite.data fetch {benchmark.name}"
         if asked:
             raise UserError(reason)
         ledger.skip("prepare returns the benchmark's arrays", reason)
-        return
+        return None
     data = arrays_of(ledger, benchmark, task, data_dir)
     if data is None:
-        return
+        return None
     if own:
-        _implementation(ledger.under(own.told.name), benchmark, task, lambda: own.load(name), data, asked=True)
-        return
+        under, load_own = ledger.under(own.told.name), cache(lambda: own.load(name))
+        if not _implementation(under, benchmark, task, load_own, data, asked=True):
+            return None
+        return held.against(under, benchmark, load_own(), own.framework.name, data, precision)
     found = frameworks(name)
     if not found:
         ledger.hold(
@@ -121,6 +143,7 @@ def _check(
             trained.append((each, *made))
     for pair in pairwise(trained):
         together(ledger.under(" and ".join(each for each, *_ in pair)), benchmark, task, pair, data)
+    return None
 
 
 def _load(task: str, framework: str) -> ImplementationModule:

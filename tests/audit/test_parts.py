@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from suite.audit import drawing
 from suite.audit.__main__ import main
 from suite.audit.code import Code, _packed
-from suite.audit.comparing import MAX_DISTANCE, MAX_STRETCH, Compared, differing, takes_its_time, way
+from suite.audit.comparing import MAX_DISTANCE, MAX_STRETCH, Compared, takes_its_time, way
 from suite.audit.replaying import Replay
 from suite.audit.subject import Claim
 from suite.errors import UserError
+from suite.record.predictions import differing
 from suite.rules.seals import SEAL
 from tests.rules.evidence_maker import write_run
 

@@ -1,0 +1,75 @@
+"""Trials of what an implementation draws from random numbers of its own, over many draws."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from scipy.stats import ks_2samp, ttest_rel
+
+from suite.check.equivalence.states import is_float
+from suite.check.equivalence.trainee import Trainee, found, train
+from suite.check.training import State
+from suite.record.equivalence import Trial
+
+DRAWS = 32
+LEAST = 1e-300  # chance that is told
+UNLIKELY = 4.0  # -log10 of the chance that draws of one distribution look so unlike
+
+Pair = tuple[Trainee, Trainee]
+
+
+def of_dropout(precision: str, calm: Trainee, wet: Pair, states: Sequence[State]) -> Trial:
+    """What dropout does to the loss: whether both draw from one distribution."""
+    trial = "what dropout adds to the loss: -log10 of the chance that both draw alike"
+    added: tuple[list[float], list[float]] = ([], [])
+    for state in states:
+        without = train(calm, state, 1).loss  # of either: another trial holds them to be alike
+        for each, made in zip(added, wet, strict=True):
+            with_it = train(made, state, 1).loss
+            if with_it is None or without is None:
+                return found(trial, precision, None, None, remark="train_until tells no loss")
+            each.append(with_it - without)
+    means = " and ".join(f"{np.mean(each):.3g}" for each in added)
+    return found(trial, precision, unlikelihood(*added), UNLIKELY, remark=f"means {means} of {DRAWS} draws")
+
+
+def of_steps(precision: str, pair: Pair, states: Sequence[State]) -> Iterator[Trial]:
+    """The losses of many steps, and how far each array goes in them: whether both draw from one distribution.
+
+    The lengths of both are compared at the same step, whose learning rate they have in common, by their logarithms.
+    """
+    names = [name for name, array in states[0].items() if is_float(array)]
+    losses: tuple[list[float], list[float]] = ([], [])
+    lengths: tuple[dict[str, list[float]], dict[str, list[float]]] = ({n: [] for n in names}, {n: [] for n in names})
+    for state in states:
+        for loss, length, made in zip(losses, lengths, pair, strict=True):
+            ended = train(made, state, 1)
+            loss.append(math.nan if ended.loss is None else ended.loss)
+            for name in names:
+                length[name].append(float(np.linalg.norm((ended.state[name] - state[name]).astype(np.float64))))
+    remark = f"of {DRAWS} steps with draws of its own"
+    if not np.isnan(losses).any():
+        trial = "the loss of a step: -log10 of the chance that both draw alike"
+        yield found(trial, precision, unlikelihood(*losses), UNLIKELY, remark=remark)
+    unlike = {name: unlikely_ratio(lengths[0][name], lengths[1][name]) for name in names}
+    worst = max(names, key=lambda name: unlike[name])
+    trial = "the length of a step: -log10 of the chance that both go as far"
+    yield found(trial, precision, unlike[worst], UNLIKELY + math.log10(len(names)), worst, remark)
+
+
+def unlikelihood(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """-log10 of the chance that two samples of one distribution are so unlike (Kolmogorov and Smirnov)."""
+    return -math.log10(max(float(ks_2samp(ours, theirs).pvalue), LEAST))
+
+
+def unlikely_ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """-log10 of the chance that pairs of one ratio's distribution around 1 are so far from it (Student)."""
+    pairs = np.array([ours, theirs])
+    pairs = pairs[:, pairs.any(axis=0)]  # where neither moved, as an array that is frozen, nothing is to be compared
+    if np.array_equal(*pairs):
+        return 0.0
+    if not (pairs > 0).all():
+        return -math.log10(LEAST)
+    return -math.log10(max(float(ttest_rel(*np.log(pairs)).pvalue), LEAST))

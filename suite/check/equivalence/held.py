@@ -1,0 +1,88 @@
+"""The trials as rows of a check, and as the file that a submission brings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from suite import __version__, config
+from suite.check.equivalence.trials import Subject, equivalence, here
+from suite.check.ledger import Ledger, Row
+from suite.config.contestant import Contestant
+from suite.config.models import Benchmark
+from suite.errors import UserError
+from suite.harness.implementation import Implementation, ImplementationModule, frameworks, load_implementation
+from suite.measure import machine
+from suite.record.equivalence import FILE, Comparison, Equivalence, Trial
+from suite.store.disk import write_atomically
+
+_RULE = "The implementation is the reference up to rounding (rules.md: model.1, model.6, equivalence.1)"
+_MEND = "docs/equivalence.md says what each trial sees"
+
+
+def hold(ledger: Ledger, subject: Subject, precisions: Sequence[str]) -> Comparison | None:
+    """Note what each trial found; None where one of them could not be brought to an end."""
+    made: list[Comparison] = []
+    promise = "it is held to the reference"
+    if not ledger.hold(promise, Implementation, lambda: made.append(equivalence(subject, precisions))):
+        return None
+    ledger.rows[-1:] = [_row(ledger, trial) for trial in made[0].trials]
+    return made[0]
+
+
+def against(
+    ledger: Ledger,
+    benchmark: Benchmark,
+    module: ImplementationModule,
+    framework: str,
+    data: Mapping[str, np.ndarray],
+    precision: str,
+) -> Comparison | None:
+    """Hold a module's implementation to the reference, that in its own `framework` where there is one, on the CPU."""
+    written = frameworks(benchmark.task)
+    beside = framework if framework in written else written[0]
+    references: list[ImplementationModule] = []
+    if not ledger.hold(
+        f"the reference in {beside} can be loaded",
+        ImplementationModule,
+        lambda: references.append(load_implementation(benchmark.task, config.framework(beside))),
+    ):
+        return None
+    subject = Subject(
+        benchmark,
+        here(references[0], data),
+        here(module, data),
+        data,
+        "cpu",
+        machine.detect().logical_cpus,
+        own_draws=getattr(module, "OWN_DRAWS", False) is True,
+    )
+    return hold(ledger, subject, ("fp32", precision))
+
+
+def _row(ledger: Ledger, trial: Trial) -> Row:
+    promise = f"{trial.precision}: {trial.trial}"
+    if trial.found is None or trial.bound is None:
+        return Row(ledger.benchmark, ledger.framework, promise, "skipped", trial.remark)
+    told = f"{trial.found:.2g} of at most {trial.bound:.2g}"
+    if trial.holds:
+        return Row(ledger.benchmark, ledger.framework, f"{promise}: {told}", "pass")
+    said = "; ".join(filter(None, (told, trial.where, trial.remark)))
+    return Row(ledger.benchmark, ledger.framework, promise, "fail", said, _RULE, _MEND)
+
+
+def write(folder: Path, told: Contestant, comparisons: Sequence[Comparison]) -> None:
+    """Write what was found of an implementation beside the evidence of each run in `folder`, or into that itself.
+
+    Raises UserError where that cannot be.
+    """
+    made = Equivalence(suite_version=__version__, name=told.name, sha256=told.sha256, comparisons=tuple(comparisons))
+    runs = sorted(path for path in folder.glob("run_*") if path.is_dir() and not path.is_symlink())
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for place in runs or [folder]:
+            write_atomically(place / FILE, made.model_dump_json(indent=1).encode() + b"\n")
+    except OSError as error:
+        raise UserError(f"out={folder} cannot be written ({error.strerror})") from error

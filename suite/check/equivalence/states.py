@@ -1,0 +1,67 @@
+"""States that were made from another: rounded otherwise, shaken, with counters of another step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from suite.check.training import State
+
+SHAKE = 0.3  # the deviation of the logarithm of what each number is multiplied by
+AMPLIFIED = {"weight_decay": 100.0, "epsilon": 1e5}  # by the end of a hyperparameter's name
+
+
+def is_float(array: np.ndarray) -> bool:
+    """Whether an array holds floating-point numbers, and any."""
+    return array.dtype.kind == "f" and array.size > 0
+
+
+def nudged(state: Mapping[str, np.ndarray], by: float) -> State:
+    """The state with every floating-point number off by a relative error of deviation `by`."""
+    return _multiplied(state, 1, lambda draw, shape: 1 + by * draw.standard_normal(shape))
+
+
+def shaken(state: Mapping[str, np.ndarray]) -> State:
+    """The state with every floating-point number multiplied by one of its own, drawn around 1 and above 0."""
+    return _multiplied(state, 2, lambda draw, shape: np.exp(SHAKE * draw.standard_normal(shape)))
+
+
+def at_later_steps(state: Mapping[str, np.ndarray], following: Mapping[str, np.ndarray], count: int) -> list[State]:
+    """The floating-point numbers of `state` at `count` steps, from its own on, each of which draws other samples.
+
+    `following` is the state a step later, by which the counters are known.
+    """
+
+    def later(name: str, array: np.ndarray, steps: int) -> np.ndarray:
+        counts = array.dtype.kind in "iu"
+        return np.asarray(array + steps * (following[name] - array)).astype(array.dtype) if counts else array.copy()
+
+    return [{name: later(name, array, steps) for name, array in state.items()} for steps in range(count)]
+
+
+def amplified(hyperparameters: Mapping[str, object]) -> dict[str, object]:
+    """Those of `hyperparameters` that a step hardly shows, many times as large; empty where there is none."""
+    made: dict[str, object] = {}
+    for name, value in hyperparameters.items():
+        for end, times in AMPLIFIED.items():
+            if name.endswith(end) and isinstance(value, int | float) and value:
+                made[name] = value * times
+    return made
+
+
+def without_dropout(hyperparameters: Mapping[str, object]) -> dict[str, object]:
+    """The rates of dropout among `hyperparameters`, at 0; empty where nothing is dropped."""
+    return {name: 0.0 for name, value in hyperparameters.items() if name.endswith("dropout") and value}
+
+
+def _multiplied(
+    state: Mapping[str, np.ndarray],
+    seed: int,
+    factors: Callable[[np.random.Generator, tuple[int, ...]], np.ndarray],
+) -> State:
+    draw = np.random.default_rng(seed)
+    return {
+        name: (array * factors(draw, array.shape)).astype(array.dtype) if is_float(array) else array.copy()
+        for name, array in sorted(state.items())
+    }

@@ -1,0 +1,170 @@
+"""The trials of an implementation against the reference, in a few steps on the CPU or on what it is to run on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from suite.check.equivalence import draws
+from suite.check.equivalence.bounds import Bounds, bounds
+from suite.check.equivalence.states import amplified, at_later_steps, is_float, nudged, shaken, without_dropout
+from suite.check.equivalence.trainee import Trained, Trainee, found, train
+from suite.check.equivalence.ways import distances, ways, worst
+from suite.check.training import SEED, State, copied
+from suite.config.models import Benchmark
+from suite.harness import contract
+from suite.harness.implementation import Device, ImplementationModule
+from suite.record.equivalence import Comparison, Trial
+from suite.record.predictions import differing
+from suite.rules.plausible import CPU_PEAK, SAVED
+
+TRAINED = 6  # steps of the reference to the state that most trials begin from
+STEPS = 3
+
+Builder = Callable[[Benchmark, Device], Trainee]  # of a benchmark whose hyperparameters may be others
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is compared with what: `candidate` with `reference`, on all arrays `data` of a benchmark.
+
+    They train on a device of `kind`; the machine has so many logical `cpus`. With `own_draws` the candidate draws
+    samples and augmentations by random numbers of its own.
+    """
+
+    benchmark: Benchmark
+    reference: Builder
+    candidate: Builder
+    data: Mapping[str, np.ndarray]
+    kind: str
+    cpus: int
+    own_draws: bool = False
+
+    def pair(self, precision: str, **changes: Any) -> tuple[Trainee, Trainee]:
+        """Both, with some hyperparameters changed."""
+        hyperparameters = {**self.benchmark.hyperparameters, **changes}
+        benchmark = self.benchmark.model_copy(update={"hyperparameters": hyperparameters})
+        device = Device(self.kind, precision)
+        return self.reference(benchmark, device), self.candidate(benchmark, device)
+
+
+def here(module: ImplementationModule, data: Mapping[str, np.ndarray]) -> Builder:
+    """What builds the module's implementation in this process."""
+    return lambda benchmark, device: contract.build(module, benchmark, data, SEED, device)
+
+
+def equivalence(subject: Subject, precisions: Sequence[str]) -> Comparison:
+    """What every trial found, in each of the numeric formats."""
+    trials = [trial for each in dict.fromkeys(precisions) for trial in _in(subject, each, bounds(each))]
+    return Comparison(benchmark=subject.benchmark.name, own_draws=subject.own_draws, trials=tuple(trials))
+
+
+def _in(subject: Subject, precision: str, within: Bounds) -> Iterator[Trial]:
+    hyperparameters = subject.benchmark.hyperparameters
+    calm = without_dropout(hyperparameters)
+    ours, theirs = subject.pair(precision, **calm)
+    initial = copied(ours.state_dict())
+    form = _form(precision, initial, theirs.state_dict())
+    yield form
+    if not form.holds:
+        return
+    yield _start(precision, initial, theirs.state_dict())
+    state = train(ours, initial, TRAINED).state
+    for name, begin in (("trained", state), ("shaken", shaken(state))):
+        yield _predictions(f"predictions of the {name} state", precision, within, ours, theirs, begin, subject.data)
+    yield _seconds(subject, precision, train(theirs, state, STEPS))
+    larger, moments = amplified(hyperparameters), at_later_steps(state, train(ours, state, 1).state, draws.DRAWS)
+    if subject.own_draws:
+        yield from draws.of_steps(precision, (ours, theirs), moments)
+        if larger:
+            pair = subject.pair(precision, **calm, **larger)
+            for trial in draws.of_steps(precision, pair, moments):
+                yield trial.model_copy(update={"trial": f"with {_named(larger)}, {trial.trial}"})
+    else:
+        # Where training makes its data, a step decides what the next one sees, and rounding what an episode becomes
+        steps = STEPS if subject.benchmark.dataset.train_samples else 1
+        yield from _steps(f"the initial state's steps, {steps}", precision, within, ours, theirs, initial, steps)
+        for name, begin in (("trained", state), ("shaken", shaken(state))):
+            yield from _steps(f"a step from the {name} state", precision, within, ours, theirs, begin, 1)
+        if larger:
+            yield from _steps(
+                f"a step with {_named(larger)}", precision, within, *subject.pair(precision, **calm, **larger), state, 1
+            )
+    if calm:
+        yield draws.of_dropout(precision, ours, subject.pair(precision), moments)
+
+
+def _named(hyperparameters: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value:.3g}" for name, value in hyperparameters.items())
+
+
+def _form(precision: str, ours: State, theirs: State) -> Trial:
+    """Names, shapes and kinds of the state's arrays, and so how many parameters there are."""
+    forms = [{name: (array.shape, array.dtype) for name, array in state.items()} for state in (ours, theirs)]
+    strays = sorted(name for name in forms[0].keys() | forms[1].keys() if forms[0].get(name) != forms[1].get(name))
+    sizes = [sum(array.size for array in state.values() if is_float(array)) for state in (ours, theirs)]
+    remark = f"{sizes[1]:,} numbers, {sizes[0]:,} in the reference"
+    return found("arrays of another name or form", precision, len(strays), 0, strays[0] if strays else "", remark)
+
+
+def _start(precision: str, ours: State, theirs: State) -> Trial:
+    """The state that a seed gives."""
+    names = [name for name, array in ours.items() if is_float(array)]
+    apart = {name: float(np.abs(ours[name] - theirs[name]).max()) for name in names}
+    name = max(apart, key=lambda each: apart[each])
+    return found("the initial state", precision, apart[name], 1e-6, name)
+
+
+def _predictions(
+    trial: str,
+    precision: str,
+    within: Bounds,
+    ours: Trainee,
+    theirs: Trainee,
+    state: State,
+    data: Mapping[str, np.ndarray],
+) -> Trial:
+    predicted = []
+    for made in (ours, theirs):
+        made.load_state_dict(copied(state))
+        predicted.append(made.predict(data))
+    others = differing(predicted[0], predicted[1], within.close)
+    return found(
+        trial, precision, others, within.predictions, "", f"of {len(predicted[0]):,}, {len(predicted[1]):,} given"
+    )
+
+
+def _steps(
+    trial: str, precision: str, within: Bounds, ours: Trainee, theirs: Trainee, state: State, steps: int
+) -> Iterator[Trial]:
+    """How far both part on the way of some steps from a state, in counters, loss and numbers."""
+    moved = nudged(state, within.nudge)
+    one, other, rounded = train(ours, state, steps), train(theirs, state, steps), train(ours, moved, steps)
+    counters = [n for n, a in one.state.items() if not is_float(a) and not np.array_equal(a, other.state[n])]
+    miscounted = len(counters) + (one.samples != other.samples)
+    if miscounted:
+        remark = f"{other.samples:,} samples, {one.samples:,} in the reference"
+        yield found(f"{trial}: counters", precision, miscounted, 0, ", ".join(counters), remark)
+    if one.loss is not None and other.loss is not None and rounded.loss is not None:
+        size = max(abs(one.loss), 1e-12)
+        bound = max(within.loss, within.slack * abs(rounded.loss - one.loss) / size)
+        yield found(f"{trial}: loss", precision, abs(other.loss - one.loss) / size, bound)
+    way = ways(state, one.state)
+    apart = distances(state, way, ways(state, other.state))
+    spread = distances(state, way, ways(moved, rounded.state))
+    farthest = worst(apart, spread, within.distance, within.slack, within.hopeless)
+    remark = f"{len(apart) - len(farthest.unjudged)} of {len(apart)} arrays judged"
+    yield found(trial, precision, farthest.distance, farthest.bound, farthest.name, remark)
+
+
+def _seconds(subject: Subject, precision: str, trained: Trained) -> Trial:
+    """The time of a training sample: the least that the machine's processors need, over what it took."""
+    flops, size = subject.benchmark.train_flops_per_sample, subject.benchmark.hyperparameters.get("global_batch_size")
+    trial = "the least time of a training sample over its time"
+    if subject.kind != "cpu" or not flops or not size:
+        return found(trial, precision, None, None, remark="its operations, or the machine's, are not known")
+    each = trained.seconds / (STEPS * size)
+    return found(trial, precision, flops / (SAVED * CPU_PEAK * subject.cpus) / each, 1.0, remark=f"{each:.3g} s")

@@ -1,0 +1,66 @@
+"""How far two implementations part that step from one state, array by array."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from suite.check.equivalence.states import is_float
+from suite.check.training import State
+
+Ways = dict[str, np.ndarray]  # by array: what a training added to it, float64
+KNOWN = 1e-7  # of an array's norm: its own numbers are not known better
+
+
+@dataclass(frozen=True)
+class Worst:
+    """Of the arrays that were judged the one that is farthest beyond its bound: its distance over that is `excess`.
+
+    `unjudged` are those that rounding alone sends anywhere.
+    """
+
+    name: str
+    distance: float
+    bound: float
+    unjudged: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether each array is within its bound."""
+        return self.distance <= self.bound
+
+
+def ways(before: Mapping[str, np.ndarray], after: Mapping[str, np.ndarray]) -> Ways:
+    """What was added to each floating-point array."""
+    return {
+        name: after[name].astype(np.float64) - array.astype(np.float64)
+        for name, array in before.items()
+        if is_float(array)
+    }
+
+
+def distances(before: State, ours: Ways, theirs: Ways) -> dict[str, float]:
+    """|theirs - ours| / |ours| of each array; a way is not known better than the numbers that it leads between."""
+    made = {}
+    for name, way in ours.items():
+        known = KNOWN * float(np.linalg.norm(before[name].astype(np.float64)))
+        length = float(np.linalg.norm(way)) + known
+        apart = float(np.linalg.norm(theirs[name] - way))
+        made[name] = 0.0 if apart <= known else apart / length if math.isfinite(apart) and length else math.inf
+    return made
+
+
+def worst(
+    found: Mapping[str, float], spread: Mapping[str, float], distance: float, slack: float, hopeless: float
+) -> Worst:
+    """The distances `found`, each held to what a nudge does to its array, `spread`; see the package."""
+    bounds = {name: max(distance, slack * spread[name]) for name in found}
+    unjudged = tuple(name for name, bound in bounds.items() if not bound <= hopeless)
+    judged = [name for name in found if name not in unjudged]
+    if not judged:
+        return Worst("", 0.0, distance, unjudged)
+    name = max(judged, key=lambda each: found[each] / bounds[each])
+    return Worst(name, found[name], bounds[name], unjudged)

@@ -1,0 +1,90 @@
+"""`python -m suite.probe`: where the time goes: a task or a model seen at a level, such as throughput."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from suite.errors import USER_ERROR, OneLineParser, UserError, command, split_options
+from suite.measure.machine import detect
+from suite.probe import comparing, levels, options, page, record, showing
+from suite.probe.sweeping import sweep
+from suite.store.disk import write_text
+
+OPTIONS = (*options.SINGLE, *options.SWEPT)
+
+
+def epilog() -> str:
+    """The levels and the options."""
+    shown = "\n".join(f"  {name:<12} {text}" for name, text in levels.names().items())
+    return f"""\
+Levels (level=):
+{shown}
+
+What is looked at; lists such as batch=32,64 make a sweep of all combinations:
+  task=NAME scale=NAME   a task of the suite, by its reference implementation: what python -m suite.run trains
+  model=NAME             a classifier of torchvision or keras.applications, on synthetic pictures; size=N of these
+  framework=NAME         torch (the default) or tensorflow
+  mode=train|infer       training steps (the default), or inference; a task's is its whole evaluation, untrained
+  batch=N                samples a step; default: the task's own, 32 of a model
+  precision=NAME         fp32, bf16, fp16; default: the benchmark's or the system's
+  hw=NAME                the system; default: what this machine is
+How:
+  repeats=N seconds=X    each cell N times (5), each time some X seconds long (1), the cells in random order
+  out=FOLDER             keep what was found, as {record.FILE}; data_dir=FOLDER is where datasets lie
+  manifest=FILE          in place of all these: measure again what FILE, or a folder of out=, holds; say what differs
+
+A cell that cannot be measured is marked, and the sweep goes on. Exit code: 0 measured, 2 a mistake in the command, or
+no cell could be measured. docs/probe.md shows each level.
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Measure what the command line `argv` names and print it."""
+    parser = OneLineParser("python -m suite.probe", "Look at a workload at a level.", epilog())
+    parser.add_argument("words", nargs="*", metavar="option=value", help="see below")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    parser.add_argument("--html", metavar="FILE", help="write a page as well, self-contained")
+    parser.add_argument("--schema", action="store_true", help="print the JSON schema of that object, and stop")
+    args = parser.parse_intermixed_args(argv)
+    if args.schema:
+        print(record.dumps(record.schema()))
+        return 0
+    given, others = split_options(args.words, (*OPTIONS, "data_dir", "manifest"))
+    if others:
+        raise UserError(f"{others[0]!r} is not of the form option=value; for example level=throughput")
+    found = detect()
+    manifest = given.pop("manifest", None)
+    data_dir = given.pop("data_dir", None)
+    if manifest and given.keys() - {"out"}:
+        raise UserError(f"manifest={manifest} repeats what it holds: leave out {', '.join(given.keys() - {'out'})}")
+    kept = record.read(Path(manifest)) if manifest else None
+    wanted = options.again(kept, data_dir, found) if kept else options.parse(given, data_dir, found)
+    progress = Console(stderr=True)
+    with progress.status("") as status:
+        probe = sweep(wanted.level, wanted.subjects, wanted.repeats, found, status.update)
+    if out := given.get("out"):
+        record.write(probe, Path(out))
+    if args.html:
+        write_text(Path(args.html), page.html(probe))
+    if args.json:
+        print(probe.model_dump_json(indent=1))
+    else:
+        console = Console(highlight=False)
+        if not console.is_terminal:
+            console.width = 160
+        showing.show(console, probe)
+        if kept:
+            showing.show_compared(console, comparing.compare(kept, probe), comparing.differences(kept, probe))
+        for place in filter(None, (out, args.html)):
+            console.print(f"kept in {place}", soft_wrap=True)
+    if all(cell.error for cell in probe.cells):
+        print("error: no cell could be measured", file=sys.stderr)
+        return USER_ERROR
+    return 0
+
+
+if __name__ == "__main__":
+    command(main)

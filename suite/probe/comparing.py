@@ -1,0 +1,94 @@
+"""Two probes held to each other: the figures of like cells, as ratios, and what else differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from suite.errors import UserError
+from suite.probe.record import Cell, Figure, Probe
+
+LITTLE = 40  # characters of a value that is shown
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A figure of two like cells; `ratio` is b / a, None where one is not known or not above 0."""
+
+    cell: str
+    figure: str
+    a: Figure
+    b: Figure
+
+    @property
+    def ratio(self) -> float | None:
+        """b / a."""
+        if self.a.value is None or self.b.value is None or self.a.value <= 0:
+            return None
+        return self.b.value / self.a.value
+
+    @property
+    def says(self) -> str:
+        """Whether the 95 % intervals lie apart."""
+        a, b = self.a, self.b
+        if a.value is None or b.value is None:
+            return "not known of both"
+        if a.low is None or a.high is None or b.low is None or b.high is None:
+            return "the same" if a.value == b.value else "no intervals"
+        if b.low > a.high:
+            return "B is higher"
+        return "B is lower" if b.high < a.low else "noise: the intervals overlap"
+
+
+def compare(a: Probe, b: Probe) -> list[Compared]:
+    """The figures of cells under like conditions; of two single cells, whatever their conditions.
+
+    Raises UserError for probes of different levels, and where no cells are alike.
+    """
+    if a.level != b.level:
+        raise UserError(f"nothing to compare: A is a probe at level {a.level}, B at level {b.level}")
+    pairs = list(_pairs(a, b))
+    if not pairs:
+        raise UserError("nothing to compare: no cell of A has the conditions of one of B")
+    return [
+        Compared(name, figure, one.figures[figure], other.figures[figure])
+        for name, one, other in pairs
+        for figure in one.figures
+        if figure in other.figures
+    ]
+
+
+def differences(a: Probe, b: Probe) -> list[tuple[str, str, str]]:
+    """What differs of what decided two probes: the name, and its value in each."""
+    found = []
+    sides = [_flat({**each.model_dump(exclude={"cells", "date", "noisy", "format"})}) for each in (a, b)]
+    if len(a.cells) == len(b.cells) == 1:
+        sides = [
+            {**side, **_flat(each.cells[0].conditions.model_dump())} for side, each in zip(sides, (a, b), strict=True)
+        ]
+    for name in dict.fromkeys([*sides[0], *sides[1]]):
+        one, other = (side.get(name, "nothing") for side in sides)
+        if one != other:
+            found.append((name, one[:LITTLE], other[:LITTLE]))
+    return found
+
+
+def _pairs(a: Probe, b: Probe) -> Iterator[tuple[str, Cell, Cell]]:
+    if len(a.cells) == len(b.cells) == 1:
+        names = dict.fromkeys(each.cells[0].conditions.described for each in (a, b))
+        yield " / ".join(names), a.cells[0], b.cells[0]
+        return
+    others = {each.conditions: each for each in b.cells}
+    for cell in a.cells:
+        if (other := others.get(cell.conditions)) is not None:
+            yield cell.conditions.described, cell, other
+
+
+def _flat(values: Mapping[str, object], above: str = "") -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            found |= _flat(value, f"{above}{name}.")
+        else:
+            found[f"{above}{name}"] = str(value)
+    return found

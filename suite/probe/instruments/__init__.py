@@ -1,0 +1,59 @@
+"""What each framework offers to look at a workload: a module for each, named as conf/framework/ names the framework."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager
+from importlib.util import find_spec
+from typing import Protocol, cast
+
+from suite import config
+from suite.errors import UserError
+from suite.harness.implementation import Device
+from suite.probe.record import Conditions
+from suite.probe.tracing import Watched
+from suite.probe.workload import Workload
+
+
+class Instruments(Hashable, Protocol):
+    """A module of this folder."""
+
+    def model(self, conditions: Conditions, device: Device, seed: int) -> Workload:
+        """A library's model by its name, on synthetic pictures.
+
+        Raises UserError for a name that the library does not have, and for a size that the model refuses.
+        """
+        ...
+
+    def apart(self) -> AbstractContextManager[None]:
+        """Workloads built and run within run one operator after the other: nothing is joined by a compiler."""
+        ...
+
+    def flops(self, call: Callable[[], object]) -> dict[str, int]:
+        """Floating-point operations of the matrix products and convolutions that `call` takes, by operator."""
+        ...
+
+    def matrix_product(self, size: int, device: Device) -> Callable[[], None]:
+        """A product of two square matrices of this size in the device's precision, done when it returns."""
+        ...
+
+    def copy(self, size: int, device: Device) -> Callable[[], None]:
+        """A copy of so many bytes from place to place in the device's memory, done when it returns."""
+        ...
+
+    def watch(self, build: Callable[[], Workload], device: Device) -> Watched:
+        """What `build` makes, built to be watched."""
+        ...
+
+
+def load(framework: str) -> Instruments:
+    """The instruments of a framework. Raises UserError for one that has none, or is not installed."""
+    name = f"{__name__}.{framework}"
+    if find_spec(name) is None:
+        having = [each for each in config.names("framework") if find_spec(f"{__name__}.{each}")]
+        raise UserError(f"framework {framework} has no instruments here; {' and '.join(having)} have")
+    module = config.framework(framework).module
+    if find_spec(module) is None:
+        raise UserError(f"{module} is not installed: pip install -c constraints.txt -e '.[{framework}]'")
+    return cast(Instruments, importlib.import_module(name))

@@ -1,0 +1,7 @@
+"""TensorFlow's instruments; see `Instruments`."""
+
+from suite.probe.instruments.tensorflow_counting import apart, copy, flops, matrix_product
+from suite.probe.instruments.tensorflow_models import model
+from suite.probe.instruments.tensorflow_watch import watch
+
+__all__ = ["apart", "copy", "flops", "matrix_product", "model", "watch"]

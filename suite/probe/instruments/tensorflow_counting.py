@@ -1,0 +1,167 @@
+"""What TensorFlow does and how fast the device is: operations as they are executed, a matrix product, a copy."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from math import prod
+from typing import Any
+from unittest import mock
+
+import tensorflow as tf
+from tensorflow.core.framework.attr_value_pb2 import AttrValue
+from tensorflow.python.framework import op_callbacks
+
+from suite.harness.implementation import Device
+
+DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
+
+
+def device_name(device: Device) -> str:
+    """TensorFlow's name of the device."""
+    return "/GPU:0" if device.kind == "gpu" else "/CPU:0"
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """See `Instruments.apart`: no XLA, and no rewriting of graphs.
+
+    Random numbers come from the generator that TensorFlow chooses, for that of XLA may have no kernel outside it.
+    """
+    function, dropout = tf.function, tf.nn.experimental.stateless_dropout
+    options = tf.config.optimizer.get_experimental_options()
+
+    def plain_function(*args: Any, **keywords: Any) -> Any:
+        return function(*args, **{name: value for name, value in keywords.items() if name != "jit_compile"})
+
+    def plain_dropout(*args: Any, **keywords: Any) -> Any:
+        return dropout(*args, **{name: value for name, value in keywords.items() if name != "rng_alg"})
+
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    try:
+        with (
+            mock.patch.object(tf, "function", plain_function),
+            mock.patch.object(tf.nn.experimental, "stateless_dropout", plain_dropout),
+        ):
+            yield
+    finally:
+        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False, **options})
+
+
+def flops(call: Callable[[], object]) -> dict[str, int]:
+    """See `Instruments.flops`: of the operations that TensorFlow executes, its graphs run eagerly."""
+    counted: Counter[str] = Counter()
+
+    def operation(
+        kind: Any, inputs: Sequence[Any], attributes: Sequence[Any], outputs: Sequence[Any], name: Any = None,
+        graph: Any = None,
+    ) -> None:  # fmt: skip
+        kind = kind.decode() if isinstance(kind, bytes) else kind
+        if kind in PRODUCTS:
+            counted[kind] += 2 * PRODUCTS[kind](
+                [tuple(x.shape) for x in inputs], tuple(outputs[0].shape), plain(attributes)
+            )
+
+    tf.config.run_functions_eagerly(True)
+    op_callbacks.add_op_callback(operation)
+    try:
+        call()
+    finally:
+        op_callbacks.remove_op_callback(operation)
+        tf.config.run_functions_eagerly(False)
+    return dict(counted)
+
+
+Shape = tuple[int, ...]
+
+
+def plain(attributes: Sequence[Any]) -> dict[str, Any]:
+    """An operation's attributes by name, as a callback is given them: name, value, name, value, and so on."""
+    named = dict(zip(attributes[::2], attributes[1::2], strict=True))
+    return {name: _value(value) for name, value in named.items()}
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, AttrValue):  # while a function is traced
+        value = getattr(value, value.WhichOneof("value") or "s")
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _product(inputs: Sequence[Shape], out: Shape, attributes: Mapping[str, Any]) -> int:
+    transposed = attributes.get("transpose_a", attributes.get("adj_x"))
+    return prod(out) * inputs[0][-2 if transposed else -1]
+
+
+def _convolution(inputs: Sequence[Shape], out: Shape, attributes: Mapping[str, Any]) -> int:
+    """Filters are [height, width, in, out]."""
+    return prod(out) * prod(inputs[1][:-1])
+
+
+def _to_filters(inputs: Sequence[Shape], out: Shape, attributes: Mapping[str, Any]) -> int:
+    """The gradient by filters [..., in, out], of one of the outputs, the last of the inputs."""
+    return prod(inputs[2]) * prod(out[:-1])
+
+
+def _to_input(inputs: Sequence[Shape], out: Shape, attributes: Mapping[str, Any]) -> int:
+    """The gradient by the input, of filters and of one of the outputs."""
+    return prod(inputs[2]) * prod(inputs[1][:-1])
+
+
+def _depthwise(inputs: Sequence[Shape], out: Shape, attributes: Mapping[str, Any]) -> int:
+    """Filters are [height, width, in, multiplier]."""
+    return prod(out) * prod(inputs[1][:2])
+
+
+def _depthwise_to_filters(inputs: Sequence[Shape], out: Shape, attributes: Mapping[str, Any]) -> int:
+    return prod(inputs[2]) * prod(out[:2])
+
+
+def _depthwise_to_input(inputs: Sequence[Shape], out: Shape, attributes: Mapping[str, Any]) -> int:
+    return prod(inputs[2]) * prod(inputs[1][:2])
+
+
+def _einsum(inputs: Sequence[Shape], out: Shape, attributes: Mapping[str, Any]) -> int:
+    first, second, _ = re.split(",|->", attributes["equation"])
+    left, right = inputs
+    return prod({**dict(zip(first, left, strict=True)), **dict(zip(second, right, strict=True))}.values())
+
+
+# Multiplications that an operation takes, by its kind
+PRODUCTS: dict[str, Callable[[Sequence[Shape], Shape, Mapping[str, Any]], int]] = {
+    "MatMul": _product,
+    "BatchMatMulV2": _product,
+    "Einsum": _einsum,
+    "Conv2D": _convolution,
+    "Conv2DBackpropFilter": _to_filters,
+    "Conv2DBackpropInput": _to_input,
+    "DepthwiseConv2dNative": _depthwise,
+    "DepthwiseConv2dNativeBackpropFilter": _depthwise_to_filters,
+    "DepthwiseConv2dNativeBackpropInput": _depthwise_to_input,
+}
+
+
+def matrix_product(size: int, device: Device) -> Callable[[], None]:
+    """See `Instruments.matrix_product`."""
+    with tf.device(device_name(device)):
+        left, right = (tf.cast(tf.random.normal((size, size)), DTYPES[device.precision]) for _ in range(2))
+
+    def product() -> None:
+        with tf.device(device_name(device)):
+            tf.matmul(left, right)[0, 0].numpy()
+
+    return product
+
+
+def copy(size: int, device: Device) -> Callable[[], None]:
+    """See `Instruments.copy`."""
+    with tf.device(device_name(device)):
+        source, target = tf.ones(size // 4), tf.Variable(tf.zeros(size // 4))
+
+    def copied() -> None:
+        with tf.device(device_name(device)):
+            target.assign(tf.identity(source))
+            target[0].numpy()
+
+    return copied

@@ -1,0 +1,82 @@
+"""Models of keras.applications as workloads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from suite.errors import UserError, unknown
+from suite.harness.implementation import Device
+from suite.probe.instruments.tensorflow_counting import device_name
+from suite.probe.record import Conditions
+
+POLICIES = {"fp32": "float32", "bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
+BATCH, CLASSES = 32, 1000  # of a model where nothing else is asked for
+MOMENTUM = 0.9
+
+
+class Model:
+    """A model of keras.applications, trained by SGD with momentum, or inferring; the twin of `torch.Model`."""
+
+    def __init__(self, network: Any, conditions: Conditions, device: Device, seed: int) -> None:
+        self.training, self.samples = conditions.mode == "train", conditions.batch or BATCH
+        self.network, self.device = network, device_name(device)
+        random = np.random.default_rng(seed)
+        _, height, width, channels = network.input_shape
+        with tf.device(self.device):
+            shape = (self.samples, height, width, channels)
+            self.images = tf.constant(random.standard_normal(shape, np.float32))
+            self.labels = tf.constant(random.integers(0, CLASSES, self.samples))
+            self.optimizer = keras.optimizers.SGD(1e-4, momentum=MOMENTUM)
+            self.optimizer.build(network.trainable_variables)
+        graph = tf.function(jit_compile=device.kind == "gpu")
+        self.step = graph(self.train_step if self.training else self.infer)
+
+    def ready(self, steps: int) -> None:
+        """See `Workload`."""
+
+    def run(self, steps: int) -> None:
+        """See `Workload`."""
+        with tf.device(self.device):
+            for _ in range(steps):
+                last = self.step(self.images, self.labels)
+            last.numpy()
+
+    def train_step(self, images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """One step of SGD; its loss."""
+        with tf.GradientTape() as tape:
+            logits = tf.cast(self.network(images, training=True), tf.float32)
+            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+        variables = self.network.trainable_variables
+        self.optimizer.apply(tape.gradient(loss, variables), variables)
+        return loss
+
+    def infer(self, images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """One forward pass."""
+        return self.network(images, training=False)[0, 0]
+
+
+def model(conditions: Conditions, device: Device, seed: int) -> Model:
+    """See `Instruments.model`: keras.applications."""
+    makers = {name: maker for name, maker in vars(keras.applications).items() if name[0].isupper()}
+    known = {name.lower(): name for name in makers}
+    name = known.get(str(conditions.model).lower())
+    if name is None:
+        raise unknown("model of keras.applications", str(conditions.model), makers)
+    options = {} if conditions.size is None else {"input_shape": (conditions.size, conditions.size, 3)}
+    before = keras.config.dtype_policy()
+    keras.utils.set_random_seed(seed)
+    try:
+        keras.config.set_dtype_policy(POLICIES[device.precision])
+        with tf.device(device_name(device)):
+            network = makers[name](weights=None, classifier_activation=None, **options)
+        made = Model(network, conditions, device, seed)
+        made.run(1)
+    except ValueError as error:
+        raise UserError(f"{name} refuses size={conditions.size}: {str(error).splitlines()[0]}") from error
+    finally:
+        keras.config.set_dtype_policy(before)
+    return made

@@ -1,0 +1,203 @@
+"""A workload in TensorFlow, watched: as its functions are traced each operation is noted, then the profiler times it.
+
+Nothing is joined by XLA, and graphs are executed as they were traced.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from math import prod
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+import keras
+import tensorflow as tf
+from tensorflow.python.framework import op_callbacks
+from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+from suite.harness.implementation import Device
+from suite.probe.instruments.tensorflow_counting import PRODUCTS, apart, plain
+from suite.probe.tracing import Call, Phases, Trace, sums
+from suite.probe.workload import Workload
+
+HOLDING = re.compile(r"While|If|Case|PartitionedCall|^_(Arg|Retval|Send|Recv)|Const$|NoOp|Placeholder")
+INLINED = re.compile(r".*/_\d+/")  # what a function that was put into another's place has before its names
+GRADIENT = "gradient_tape/"
+UNKNOWN = "unknown"  # the phase of what TensorFlow made of its own
+
+
+class Noted(NamedTuple):
+    """An operation of a traced function."""
+
+    kind: str
+    shapes: str
+    phase: str
+    layer: str
+    flops: int | None
+    bytes: int | None
+
+
+class Places:
+    """Notes each operation that is traced: its phase, and the layer that was being called."""
+
+    def __init__(self) -> None:
+        self.noted: dict[str, Noted] = {}  # of the function that is being traced
+        self.functions: dict[Any, dict[str, Noted]] = {}
+        self.parameters: dict[str, dict[int, int]] = defaultdict(dict)
+        self.phase = "data"
+        self.stack: list[str] = []
+
+    @contextmanager
+    def followed(self) -> Iterator[None]:
+        """While functions are traced."""
+        call, gradient, places = keras.layers.Layer.__call__, tf.GradientTape.gradient, self
+
+        def followed_call(layer: Any, *args: Any, **keywords: Any) -> Any:
+            if not tf.inside_function():
+                return call(layer, *args, **keywords)
+            places.phase = "forward"
+            places.stack.append(layer.name)
+            path = ".".join(places.stack)
+            try:
+                return call(layer, *args, **keywords)
+            finally:
+                places.parameters[path] = {id(v): prod(v.shape) for v in layer.trainable_variables}
+                places.stack.pop()
+                places.phase = "forward" if places.stack else "loss"
+
+        def followed_gradient(*args: Any, **keywords: Any) -> Any:
+            places.phase = "backward"
+            result = gradient(*args, **keywords)
+            places.phase = "update"
+            return result
+
+        unconverted = tf.autograph.experimental.do_not_convert
+        op_callbacks.add_op_callback(self._note)
+        try:
+            with (
+                mock.patch.object(keras.layers.Layer, "__call__", unconverted(followed_call)),
+                mock.patch.object(tf.GradientTape, "gradient", unconverted(followed_gradient)),
+            ):
+                yield
+        finally:
+            op_callbacks.remove_op_callback(self._note)
+
+    def _note(
+        self, kind: Any, inputs: Sequence[Any], attributes: Any, outputs: Sequence[Any], op_name: Any = None,
+        graph: Any = None,
+    ) -> None:  # fmt: skip
+        if graph is None or op_name is None:  # executed at once; a constant that no operation of the graph makes
+            return
+        outer = graph
+        while getattr(outer.outer_graph, "building_function", False):
+            outer = outer.outer_graph
+        if outer not in self.functions:
+            self.phase = "data"
+        self.noted = self.functions.setdefault(outer, {})
+        kind, name = (each.decode() if isinstance(each, bytes) else each for each in (kind, op_name))
+        tensors = [each for each in (*inputs, *outputs) if isinstance(each, tf.Tensor) and each.dtype != tf.resource]
+        known = all(each.shape.is_fully_defined() for each in tensors)
+        shapes = " ".join(_shape(each) for each in tensors)
+        moved = sum(each.shape.num_elements() * each.dtype.size for each in tensors) if known else None
+        flops: int | None = 0
+        if kind in PRODUCTS:
+            given = [tuple(each.shape) for each in inputs]
+            flops = 2 * PRODUCTS[kind](given, tuple(outputs[0].shape), plain(attributes)) if known else None
+        self.noted[name] = Noted(kind, shapes, self.phase, self._layer(name), flops, moved)
+
+    def of(self, names: set[str]) -> dict[str, Noted]:
+        """What was noted of these operations: functions share names, those that have most of them say what they are."""
+        found: dict[str, Noted] = {}
+        for noted in sorted(self.functions.values(), key=lambda noted: len(noted.keys() & names)):
+            found |= noted
+        return found
+
+    def _layer(self, name: str) -> str:
+        """The layer that is called now, or for a gradient's operation that of the operation it is of."""
+        if self.stack or GRADIENT not in name:
+            return ".".join(self.stack)
+        of = name.rpartition(GRADIENT)[2]
+        while of:
+            if of in self.noted:
+                return self.noted[of].layer
+            of = of.rpartition("/")[0]
+        return ""
+
+
+def _shape(tensor: tf.Tensor) -> str:
+    if tensor.shape.rank is None:
+        return "?"
+    return "x".join("?" if size is None else str(size) for size in tensor.shape) or "1"
+
+
+class Watched:
+    """See `tracing.Watched`."""
+
+    def __init__(self, build: Callable[[], Workload], device: Device) -> None:
+        self.places, self.gpu = Places(), device.kind == "gpu"
+        with apart(), self.places.followed():
+            self.workload = build()
+            self.workload.ready(1)
+            self.workload.run(1)
+
+    def phases(self, steps: int) -> Phases:
+        """See `tracing.Watched`: what the operations of each take together."""
+        trace = self.trace(steps)
+        spent = {str(phase): each.seconds for phase, each in sums(trace.calls, lambda call: call.phase).items()}
+        return Phases(steps, trace.seconds, spent)
+
+    def trace(self, steps: int) -> Trace:
+        """See `tracing.Watched`."""
+        with apart(), self.places.followed(), tempfile.TemporaryDirectory() as folder:
+            self.workload.ready(steps)
+            self.workload.run(1)  # after others ran otherwise, what was traced is made ready anew
+            tf.profiler.experimental.start(folder)
+            start = time.perf_counter()
+            try:
+                self.workload.run(steps)
+                whole = time.perf_counter() - start
+            finally:
+                tf.profiler.experimental.stop()
+            calls = list(self._calls(Path(folder)))
+        parameters = {}
+        for path, owned in self.places.parameters.items():
+            inner = {v for other, its in self.places.parameters.items() if other.startswith(f"{path}.") for v in its}
+            parameters[path] = sum(size for variable, size in owned.items() if variable not in inner)
+        return Trace(steps, whole, calls, parameters)
+
+    def _calls(self, folder: Path) -> Iterator[Call]:
+        """The operations that the profiler saw."""
+        events = [event for file in folder.rglob("*.xplane.pb") for event in _events(file, self.gpu)]
+        noted = self.places.of({name for name, _, _ in events})
+        for name, kind, seconds in events:
+            kind, shapes, phase, layer, flops, moved = noted.get(name) or Noted(kind, "", UNKNOWN, "", None, None)
+            yield Call(kind, shapes, phase, layer, seconds, flops, moved)
+
+
+def _events(file: Path, gpu: bool) -> Iterator[tuple[str, str, float]]:
+    """Name, kind and seconds of each operation in a profile."""
+    space = xplane_pb2.XSpace()
+    space.ParseFromString(file.read_bytes())
+    for plane in space.planes:
+        if not plane.name.startswith("/device:GPU" if gpu else "/host:CPU"):
+            continue
+        stats = {number: each.name for number, each in plane.stat_metadata.items()}
+        for event in (event for line in plane.lines for event in line.events):
+            full = plane.event_metadata[event.metadata_id].name
+            if gpu:  # a kernel, which tells its operation
+                told = [each for each in event.stats if stats[each.metadata_id] == "tf_op"]
+                full = stats.get(told[0].ref_value, told[0].str_value) if told else ""
+            name, colon, kind = full.rpartition(":")
+            if colon and not name.endswith(":") and kind.isidentifier() and not HOLDING.search(kind):
+                yield INLINED.sub("", name), kind, event.duration_ps / 1e12
+
+
+def watch(build: Callable[[], Workload], device: Device) -> Watched:
+    """See `Instruments.watch`."""
+    return Watched(build, device)

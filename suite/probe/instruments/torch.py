@@ -1,0 +1,7 @@
+"""PyTorch's instruments; see `Instruments`."""
+
+from suite.probe.instruments.torch_counting import apart, copy, flops, matrix_product
+from suite.probe.instruments.torch_models import model
+from suite.probe.instruments.torch_watch import watch
+
+__all__ = ["apart", "copy", "flops", "matrix_product", "model", "watch"]

@@ -1,0 +1,95 @@
+"""Models of torchvision as workloads."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from suite.errors import UserError, unknown
+from suite.harness.implementation import Device
+from suite.probe.instruments.torch_counting import DTYPES, torch_device
+from suite.probe.record import Conditions
+
+BATCH, SIZE, CLASSES = 32, 224, 1000  # of a model where nothing else is asked for
+MOMENTUM = 0.9
+
+
+class Model:
+    """A model of torchvision, trained by SGD with momentum, or inferring; synthetic pictures; see `Workload`.
+
+    In precisions of 16 bits under autocast, without loss scaling.
+    """
+
+    def __init__(self, network: torch.nn.Module, conditions: Conditions, size: int, device: Device, seed: int) -> None:
+        self.training, self.samples = conditions.mode == "train", conditions.batch or BATCH
+        self.device, self.dtype = torch_device(device), DTYPES[device.precision]
+        self.network = network.to(self.device).train(self.training)
+        random = torch.Generator().manual_seed(seed)
+        self.images = torch.randn(self.samples, 3, size, size, generator=random).to(self.device)
+        self.labels = torch.randint(CLASSES, (self.samples,), generator=random).to(self.device)
+        self.optimizer = torch.optim.SGD(network.parameters(), lr=1e-4, momentum=MOMENTUM)
+
+    def ready(self, steps: int) -> None:
+        """See `Workload`."""
+
+    def run(self, steps: int) -> None:
+        """See `Workload`."""
+        for _ in range(steps):
+            self.train_step() if self.training else self.infer()
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+
+    def train_step(self) -> None:
+        """One step of SGD."""
+        with self.autocast():
+            output = self.network(self.images)
+            outputs = [output] if isinstance(output, torch.Tensor) else [each for each in output if each is not None]
+            loss = sum((F.cross_entropy(each, self.labels) for each in outputs), torch.zeros((), device=self.device))
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+    @torch.inference_mode()
+    def infer(self) -> None:
+        """One forward pass."""
+        with self.autocast():
+            self.network(self.images)
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """The precision."""
+        return nullcontext() if self.dtype == torch.float32 else torch.autocast(self.device.type, self.dtype)
+
+
+def model(conditions: Conditions, device: Device, seed: int) -> Model:
+    """See `Instruments.model`: the classifiers of torchvision."""
+    if find_spec("torchvision") is None:
+        raise UserError("model= in torch needs torchvision: pip install -c constraints.txt -e '.[torch]'")
+    from torchvision import models
+
+    known = {name.lower(): name for name in models.list_models(module=models)}
+    name = known.get(str(conditions.model).lower())
+    if name is None:
+        raise unknown("model of torchvision", str(conditions.model), known.values())
+    size = conditions.size or SIZE
+    if conditions.size is None:
+        (*_, weights) = models.get_model_weights(name)
+        crop = weights.transforms().crop_size
+        size = crop[0] if isinstance(crop, list | tuple) else crop
+    options: dict[str, Any] = {"image_size": size} if name.startswith("vit_") else {}
+    if name in ("googlenet", "inception_v3"):
+        options["init_weights"] = True
+    torch.manual_seed(seed)
+    try:
+        made = Model(models.get_model(name, weights=None, **options), conditions, size, device, seed)
+        with torch.no_grad(), made.autocast():
+            made.network.eval()(made.images[:1])
+            made.network.train(made.training)
+    except (RuntimeError, ValueError) as error:
+        if isinstance(error, torch.OutOfMemoryError):
+            raise
+        raise UserError(f"{name} refuses size={size}: {str(error).splitlines()[0]}") from error
+    return made

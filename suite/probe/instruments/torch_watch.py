@@ -1,0 +1,194 @@
+"""A workload in PyTorch, watched: phases by hooks alone, calls of operators under the profiler."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import pairwise
+from typing import Any
+from unittest import mock
+
+import torch
+from torch.nn.modules import module as modules
+from torch.profiler import ProfilerActivity, profile, record_function
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import FlopCounterMode
+
+from suite.harness.implementation import Device
+from suite.probe.instruments.torch_counting import COUNTED, apart, torch_device
+from suite.probe.tracing import Call, Phases, Trace
+from suite.probe.workload import Workload
+
+REGION = "probe "  # begins the name of a region of the profiler that is one call of an operator
+
+
+class Places:
+    """Where a step is: its phase, and the layer, in a backward pass that whose output is differentiated.
+
+    An operation's node in the autograd graph has a number, and these rise: the layer of a node is the one that was
+    being called when the numbers came to its own.
+    """
+
+    def __init__(self, mark: Callable[[str], None]) -> None:
+        self.mark, self.phase = mark, "data"
+        self.stack: list[torch.nn.Module] = []
+        self.names: dict[torch.nn.Module, str] = {}
+        self.changes: list[tuple[int, str]] = []  # from which number on it is which layer
+
+    def enter(self, phase: str) -> None:
+        """A phase begins."""
+        self.phase = phase
+        self.mark(phase)
+
+    def layer(self) -> str:
+        """The innermost layer now."""
+        node = torch._C._current_autograd_node()
+        if node is None:
+            return self.names[self.stack[-1]] if self.stack else ""
+        number, low, high = node._sequence_nr(), 0, len(self.changes)
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (middle + 1, high) if self.changes[middle][0] <= number else (low, middle)
+        return self.changes[low - 1][1] if low else ""
+
+    @contextmanager
+    def followed(self) -> Iterator[None]:
+        """While modules are called and gradients taken."""
+        backward = torch.autograd.backward
+
+        def followed_backward(*args: Any, **keywords: Any) -> None:
+            self.enter("backward")
+            backward(*args, **keywords)
+            self.enter("update")
+
+        with ExitStack() as stack:
+            stack.enter_context(mock.patch.object(torch.autograd, "backward", followed_backward))
+            for hook in (
+                modules.register_module_forward_pre_hook(self._before),
+                modules.register_module_forward_hook(self._after),
+            ):
+                stack.callback(hook.remove)
+            yield
+
+    def _before(self, module: torch.nn.Module, _: Any) -> None:
+        if not self.stack:
+            self.enter("forward")
+            if module not in self.names:
+                root = type(module).__name__
+                found = {each: f"{root}.{name}".rstrip(".") for name, each in module.named_modules()}
+                self.names |= {each: name for each, name in found.items() if each not in self.names}
+        self.names.setdefault(module, type(module).__name__)
+        self.stack.append(module)
+        self._changed()
+
+    def _after(self, *_: Any) -> None:
+        self.stack.pop()
+        self._changed()
+        if not self.stack:
+            self.enter("loss")
+
+    def _changed(self) -> None:
+        number = torch.autograd._get_sequence_nr()  # type: ignore[attr-defined]
+        self.changes.append((number, self.names[self.stack[-1]] if self.stack else ""))
+
+
+class Calls(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Makes each call of an operator a region of the profiler, and notes what it was given."""
+
+    def __init__(self, places: Places) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.places = places
+        self.noted: list[tuple[str, str, str, str, int, int]] = []
+        self.counter = FlopCounterMode(display=False, custom_mapping=COUNTED)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        """Run one operator."""
+        kwargs = kwargs or {}
+        with record_function(f"{REGION}{len(self.noted)}"):
+            result = func(*args, **kwargs)
+        given = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+        made = [each for each in tree_leaves(result) if isinstance(each, torch.Tensor)]
+        name = str(func.overloadpacket)
+        count = self.counter.flop_registry.get(func.overloadpacket)
+        flops = count(*args, **kwargs, out_val=result) if count else 0
+        moved = 0 if func.is_view else sum(each.nbytes for each in (*given, *made))
+        shapes = " ".join("x".join(map(str, each.shape)) or "1" for each in given)
+        self.noted.append((name, shapes, self.places.phase, self.places.layer(), flops, moved))
+        return result
+
+
+class Watched:
+    """See `tracing.Watched`."""
+
+    def __init__(self, build: Callable[[], Workload], device: Device) -> None:
+        self.device = torch_device(device)
+        with apart():
+            self.workload = build()
+
+    def phases(self, steps: int) -> Phases:
+        """See `tracing.Watched`: between marks, which are events on a GPU and the clock on a CPU."""
+        marks: list[tuple[str, Any]] = []
+        self.workload.ready(steps)
+        places = Places(lambda phase: marks.append((phase, self._now())))
+        with apart(), places.followed():
+            start = time.perf_counter()
+            for _ in range(steps):
+                places.enter("data")
+                self.workload.run(1)
+                places.mark("end")
+            seconds = time.perf_counter() - start
+        found: dict[str, float] = defaultdict(float)
+        for (phase, begin), (_, end) in pairwise(marks):
+            if phase != "end":
+                found[phase] += self._seconds(begin, end)
+        return Phases(steps, seconds, dict(found))
+
+    def trace(self, steps: int) -> Trace:
+        """See `tracing.Watched`."""
+        gpu = self.device.type == "cuda"
+        self.workload.ready(steps)
+        places = Places(lambda phase: None)
+        calls = Calls(places)
+        activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if gpu else [])]
+        with apart(), places.followed(), profile(activities=activities, acc_events=True) as profiler, calls:
+            start = time.perf_counter()
+            for _ in range(steps):
+                places.enter("data")
+                self.workload.run(1)
+            whole = time.perf_counter() - start
+        seconds = [0.0] * len(calls.noted)
+        for event in profiler.events() or []:
+            if event.name.startswith(REGION):
+                inner = event.cpu_children
+                spent = (each.device_time_total if gpu else each.cpu_time_total for each in inner)
+                seconds[int(event.name.removeprefix(REGION))] += sum(spent) / 1e6
+        parameters = {
+            name: sum(each.numel() for each in module.parameters(recurse=False))
+            for module, name in places.names.items()
+        }
+        found = [
+            Call(name, shapes, phase, layer, seconds[index], flops, moved)
+            for index, (name, shapes, phase, layer, flops, moved) in enumerate(calls.noted)
+        ]
+        return Trace(steps, whole, found, parameters)
+
+    def _now(self) -> Any:
+        if self.device.type != "cuda":
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        event.record()
+        return event
+
+    def _seconds(self, begin: Any, end: Any) -> float:
+        if self.device.type != "cuda":
+            return float(end - begin)
+        end.synchronize()
+        return float(begin.elapsed_time(end)) / 1e3
+
+
+def watch(build: Callable[[], Workload], device: Device) -> Watched:
+    """See `Instruments.watch`."""
+    return Watched(build, device)

@@ -1,0 +1,53 @@
+"""Floating-point operations of matrix products and convolutions, by operator, as the framework counts them.
+
+A multiplication and an addition are two. Counted are those of a step, the mean of the first few.
+"""
+
+from __future__ import annotations
+
+from suite.probe import measuring
+from suite.probe.record import Cell, Figure, Row
+from suite.probe.subject import Subject
+from suite.probe.workload import Workload
+
+COUNTED_STEPS = 2
+
+
+class Measurement:
+    """See `levels.Measurement`. What is counted does not change: repeats measure what counting costs."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+        with subject.instruments.apart():
+            counted = subject.build()
+            counted.ready(COUNTED_STEPS)
+            found: list[dict[str, int]] = []
+            self.counting = measuring.timed(
+                lambda: found.append(subject.instruments.flops(lambda: counted.run(COUNTED_STEPS)))
+            )
+        (self.counts,) = found
+        self.workload: Workload = subject.build()
+        measuring.block(self.workload, COUNTED_STEPS)
+        self.plain: list[float] = []
+
+    def repeat(self) -> None:
+        """See `levels.Measurement`."""
+        self.plain.append(measuring.block(self.workload, COUNTED_STEPS))
+
+    def found(self) -> Cell:
+        """See `levels.Measurement`."""
+        whole = sum(self.counts.values())
+        rows = [
+            Row(name=name, values={"GFLOP": count / COUNTED_STEPS / 1e9, "share": 100 * count / whole})
+            for name, count in sorted(self.counts.items(), key=lambda item: -item[1])
+        ]
+        figures = {
+            "MFLOP/sample": Figure(value=whole / COUNTED_STEPS / self.workload.samples / 1e6, unit=""),
+            "GFLOP/step": Figure(value=whole / COUNTED_STEPS / 1e9, unit=""),
+            "overhead": measuring.mean([self.counting / plain for plain in self.plain], "x"),
+        }
+        columns = {"GFLOP": "a step", "share": "%"}
+        return Cell(conditions=self.subject.conditions, figures=figures, columns=columns, rows=rows)
+
+
+measurement = Measurement

@@ -1,0 +1,85 @@
+"""Forward and backward of each layer, its operations, parameters and intensity, memory- or compute-bound; their sum.
+
+Of each layer its own: what it calls another layer for is that one's. Bound by what: the layer's operations for each
+byte that its operators read and write, against those that a matrix product takes while a copy moves one.
+"""
+
+from __future__ import annotations
+
+from suite.probe import measuring
+from suite.probe.record import Cell, Figure, Row
+from suite.probe.subject import Subject
+from suite.probe.tracing import OUTSIDE, Call, Sum, Trace, sums
+from suite.probe.watching import Watching
+
+TIMES = ("forward", "backward", "other")
+COLUMNS = {
+    **dict.fromkeys(TIMES, "ms"),
+    "share": "%",
+    "GFLOP": "a step",
+    "MB": "a step",
+    "FLOP/B": "",
+    "parameters": "",
+    "bound": "by",
+}
+
+
+class Measurement:
+    """See `levels.Measurement`."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject, self.watching = subject, Watching(subject)
+        self.repeats: list[Trace] = []
+        instruments, device = subject.instruments, subject.device
+        self.balance = measuring.product_rate(instruments, device) / measuring.copy_rate(instruments, device)
+
+    def repeat(self) -> None:
+        """See `levels.Measurement`."""
+        self.repeats.append(self.watching.repeat(self.watching.watched.trace))
+
+    def found(self) -> Cell:
+        """See `levels.Measurement`."""
+        steps = sum(each.steps for each in self.repeats)
+        calls = [call for each in self.repeats for call in each.calls]
+        both = sums(calls, _layer)
+        columns = {name: sums((call for call in calls if _column(call) == name), _layer) for name in TIMES}
+        whole = sum(each.seconds for each in both.values())
+        parameters = self.repeats[-1].parameters
+        rows = []
+        for name, each in both.items():
+            values: dict[str, float | str | None] = {
+                **{time: 1e3 * of.get(name, Sum()).seconds / steps for time, of in columns.items()},
+                "share": 100 * each.seconds / whole,
+                "GFLOP": None if each.flops is None else each.flops / steps / 1e9,
+                "MB": None if each.bytes is None else each.bytes / steps / 1e6,
+                "FLOP/B": None if each.flops is None or not each.bytes else each.flops / each.bytes,
+                "parameters": parameters.get(str(name)),
+                "bound": self._bound(each),
+            }
+            rows.append(Row(name=str(name), values=values))
+        sum_ = [sum(call.seconds for call in each.calls) / each.steps for each in self.repeats]
+        shares = [100 * each / plain for each, plain in zip(sum_, self.watching.plain, strict=True)]
+        figures = {
+            **self.watching.figures(),
+            "sum": measuring.mean([1e3 * each for each in sum_], "ms"),
+            "sum of whole": measuring.mean(shares, "%"),
+            "layers": Figure(value=len(both) - (OUTSIDE in both), unit=""),
+            "balance": Figure(value=self.balance, unit="FLOP/B"),
+        }
+        return Cell(conditions=self.subject.conditions, figures=figures, columns=COLUMNS, rows=rows)
+
+    def _bound(self, each: Sum) -> str | None:
+        if each.flops is None or not each.bytes:
+            return None
+        return "compute" if each.flops / each.bytes >= self.balance else "memory"
+
+
+def _column(call: Call) -> str:
+    return call.phase if call.phase in TIMES else "other"
+
+
+def _layer(call: Call) -> str:
+    return call.layer or OUTSIDE
+
+
+measurement = Measurement

@@ -1,0 +1,55 @@
+"""Time, calls, operations and bytes of each operator and its shapes; what is left of a step between them.
+
+Operators are those that PyTorch's dispatcher calls and those of TensorFlow's graphs, before XLA joins any.
+"""
+
+from __future__ import annotations
+
+from suite.probe import measuring
+from suite.probe.record import Cell, Row
+from suite.probe.subject import Subject
+from suite.probe.tracing import Trace, sums
+from suite.probe.watching import Watching
+
+COLUMNS = {"calls": "a step", "time": "ms a step", "share": "%", "GFLOP": "a step", "MB": "a step", "GFLOP/s": ""}
+
+
+class Measurement:
+    """See `levels.Measurement`."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject, self.watching = subject, Watching(subject)
+        self.repeats: list[Trace] = []
+
+    def repeat(self) -> None:
+        """See `levels.Measurement`."""
+        self.repeats.append(self.watching.repeat(self.watching.watched.trace))
+
+    def found(self) -> Cell:
+        """See `levels.Measurement`."""
+        steps = sum(each.steps for each in self.repeats)
+        calls = [call for each in self.repeats for call in each.calls]
+        whole = sum(call.seconds for call in calls)
+        rows = []
+        for name, each in sums(calls, lambda call: f"{call.operator} {call.shapes}".rstrip()).items():
+            values: dict[str, float | str | None] = {
+                "calls": each.calls / steps,
+                "time": 1e3 * each.seconds / steps,
+                "share": 100 * each.seconds / whole,
+                "GFLOP": None if not each.flops else each.flops / steps / 1e9,
+                "MB": None if each.bytes is None else each.bytes / steps / 1e6,
+                "GFLOP/s": None if not each.flops or not each.seconds else each.flops / each.seconds / 1e9,
+            }
+            rows.append(Row(name=str(name), values=values))
+        spent = [sum(call.seconds for call in each.calls) / each.steps for each in self.repeats]
+        gaps = [100 * (1 - each / plain) for each, plain in zip(spent, self.watching.plain, strict=True)]
+        figures = {
+            **self.watching.figures(),
+            "operators": measuring.mean([1e3 * each for each in spent], "ms"),
+            "host gaps": measuring.mean(gaps, "%"),
+            "calls/step": measuring.mean([len(each.calls) / each.steps for each in self.repeats], ""),
+        }
+        return Cell(conditions=self.subject.conditions, figures=figures, columns=COLUMNS, rows=rows)
+
+
+measurement = Measurement

@@ -1,0 +1,76 @@
+"""Samples a second, and how steady: jitter, percentiles, drift, end of the warm-up; share of the peak rate (MFU).
+
+Blocks of steps, of which the last alone is waited for, give the rate; steps that are each waited for give the
+percentiles, in `mode=infer` the latencies.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from suite.probe import measuring
+from suite.probe.record import Cell, Figure, one_line
+from suite.probe.subject import Subject
+from suite.probe.workload import Workload
+
+PERCENTILES = (50, 90, 99)
+COUNTED_STEPS = 2  # of which operations are counted
+
+
+class Throughput:
+    """See `levels.Measurement`."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+        self.notes: list[str] = []
+        self.flops = self._flops()  # before the workload is built: what is watched may be traced anew afterwards
+        self.workload: Workload = subject.build()
+        first = measuring.first_steps(self.workload, subject.seconds)
+        self.warm_up = measuring.end_of_warm_up(first)
+        self.steps = measuring.steps_for(subject.seconds / 2, first[self.warm_up :])
+        self.rates: list[float] = []
+        self.times: list[float] = []
+        self.peak = self._peak() if self.flops else None
+
+    def repeat(self) -> None:
+        """A block, then as many steps each waited for."""
+        self.rates.append(self.steps * self.workload.samples / measuring.block(self.workload, self.steps))
+        self.times += measuring.step_times(self.workload, self.steps)
+
+    def found(self) -> Cell:
+        """See `levels.Measurement`."""
+        samples, drift = self.workload.samples, measuring.drift(self.times)
+        rate = float(np.mean(self.rates)) / samples * self.flops if self.flops else None
+        figures = {
+            "samples/s": measuring.mean(self.rates, "1/s"),
+            "SE": Figure(value=measuring.standard_error(self.rates), unit="1/s"),
+            "jitter": Figure(value=measuring.jitter([samples / each for each in self.times]), unit="1/s"),
+            **{f"p{at}": Figure(value=float(np.percentile(self.times, at)) * 1e3, unit="ms") for at in PERCENTILES},
+            "drift": Figure(value=None if drift is None else drift * 100, unit="%"),
+            "warm-up": Figure(value=self.warm_up, unit="steps"),
+            "samples/step": Figure(value=samples, unit=""),
+            "GFLOP/s": Figure(value=None if rate is None else rate / 1e9, unit="1e9/s"),
+            "MFU": Figure(value=None if rate is None or self.peak is None else rate / self.peak * 100, unit="%"),
+        }
+        return Cell(conditions=self.subject.conditions, figures=figures, notes=self.notes)
+
+    def _flops(self) -> float | None:
+        """Of a step; None, and a note, where they cannot be counted."""
+        try:
+            return self.subject.flops(COUNTED_STEPS)
+        except Exception as error:
+            self.notes.append(f"operations not counted: {one_line(error)}")
+        return None
+
+    def _peak(self) -> float:
+        """FLOP/s: the system's, or those of a matrix product."""
+        system, precision = self.subject.system, self.subject.conditions.precision
+        if tflops := system.peak_tflops.get(precision):
+            self.notes.append(f"MFU of {tflops:g} TFLOP/s, the peak of {system.name} in {precision}")
+            return tflops * 1e12
+        peak = measuring.product_rate(self.subject.instruments, self.subject.device)
+        self.notes.append(f"MFU of {peak / 1e9:,.0f} GFLOP/s, a matrix product of {measuring.MATRIX} in {precision}")
+        return peak
+
+
+measurement = Throughput

@@ -1,0 +1,121 @@
+"""Times and what they say: where the warm-up ends, means with bootstrapped intervals, jitter and drift."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from functools import cache
+
+import numpy as np
+from scipy.stats import bootstrap, theilslopes
+
+from suite.harness.implementation import Device
+from suite.probe.instruments import Instruments
+from suite.probe.record import Figure
+from suite.probe.workload import Workload
+
+LEAST_VALUES = 3  # for an interval; fewer leave no spread to speak of
+RESAMPLES = 2000
+MOST_WARM_UP_STEPS = 50
+LEAST_WARM_UP_STEPS = 3
+MOST_STEPS = 1000  # of a repeat
+MATRIX = 2048  # rows of the product that stands for a peak that is not known
+COPIED = 256 << 20  # bytes, more than caches hold
+
+
+def timed(call: Callable[[], object]) -> float:
+    """Seconds that `call` takes."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def step_times(workload: Workload, steps: int) -> list[float]:
+    """Seconds of each of `steps` steps, each waited for."""
+    workload.ready(steps)
+    return [timed(lambda: workload.run(1)) for _ in range(steps)]
+
+
+def block(workload: Workload, steps: int) -> float:
+    """Seconds of `steps` steps, the last of which alone is waited for."""
+    workload.ready(steps)
+    return timed(lambda: workload.run(steps))
+
+
+def first_steps(workload: Workload, seconds: float) -> list[float]:
+    """The times of the first steps, for `seconds` or MOST_WARM_UP_STEPS of them."""
+    found: list[float] = []
+    while len(found) < LEAST_WARM_UP_STEPS or (sum(found) < seconds and len(found) < MOST_WARM_UP_STEPS):
+        found += step_times(workload, 1)
+    return found
+
+
+def end_of_warm_up(times: Sequence[float]) -> int:
+    """How many of the first steps to leave out, so that the mean of the others has the least standard error.
+
+    The marginal standard error rule (White 1997, Simulation 69); at most half are left out.
+    """
+    values = np.asarray(times)
+    errors = [values[first:].var() / (len(values) - first) for first in range(len(values) // 2 + 1)]
+    return int(np.argmin(errors))
+
+
+def steps_for(seconds: float, times: Sequence[float]) -> int:
+    """How many steps of a kind that took `times` last some `seconds`."""
+    return int(np.clip(round(seconds / float(np.median(times))), 1, MOST_STEPS))
+
+
+def interval(values: Sequence[float]) -> tuple[float, float] | tuple[None, None]:
+    """The 95 % interval of the mean, by the bootstrap (percentiles, fixed seed); None of fewer than LEAST_VALUES."""
+    if len(values) < LEAST_VALUES:
+        return None, None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of values that are all alike
+        found = bootstrap(
+            (values,), np.mean, n_resamples=RESAMPLES, method="percentile", rng=np.random.default_rng(0)
+        ).confidence_interval
+    return float(found.low), float(found.high)
+
+
+def mean(values: Sequence[float], unit: str) -> Figure:
+    """The mean of repeats, with its interval; not known where there are none."""
+    if not values:
+        return Figure(value=None, unit=unit)
+    low, high = interval(values)
+    return Figure(value=float(np.mean(values)), unit=unit, low=low, high=high)
+
+
+def standard_error(values: Sequence[float]) -> float | None:
+    """Of the mean; None for a single value."""
+    return float(np.std(values, ddof=1) / len(values) ** 0.5) if len(values) > 1 else None
+
+
+def jitter(values: Sequence[float]) -> float:
+    """1.4826 times the median absolute deviation, which outliers do not move (as tf_cnn_benchmarks has it)."""
+    return 1.4826 * float(np.median(np.abs(np.asarray(values) - np.median(values))))
+
+
+def drift(values: Sequence[float]) -> float | None:
+    """By what share of the median the values rise from first to last, by the Theil-Sen slope; None of fewer than 3."""
+    if len(values) < LEAST_VALUES:
+        return None
+    return float(theilslopes(values).slope * (len(values) - 1) / np.median(values))
+
+
+def fastest(call: Callable[[], None], repeats: int = 5) -> float:
+    """Seconds of the fastest of some calls, the first of which does not count."""
+    call()
+    return min(timed(call) for _ in range(repeats))
+
+
+@cache
+def product_rate(instruments: Instruments, device: Device) -> float:
+    """FLOP/s of a product of MATRIX x MATRIX matrices in the device's precision; measured once."""
+    return 2 * MATRIX**3 / fastest(instruments.matrix_product(MATRIX, device))
+
+
+@cache
+def copy_rate(instruments: Instruments, device: Device) -> float:
+    """Bytes/s of a copy in the device's memory, those read and those written; measured once."""
+    return 2 * COPIED / fastest(instruments.copy(COPIED, device))

@@ -1,0 +1,115 @@
+"""The options of a probe, and the cells of the sweep that they ask for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, cast, get_args
+
+from suite import config
+from suite.config.models import System
+from suite.errors import UserError, unknown
+from suite.measure import machine
+from suite.measure.machine import Machine
+from suite.probe import levels
+from suite.probe.record import MODES, Conditions, Precision, Probe
+from suite.probe.subject import Subject
+
+SWEPT = ("task", "scale", "model", "framework", "mode", "batch", "precision", "size")
+SINGLE = ("level", "hw", "repeats", "seconds", "out")
+MOST_CELLS = 1000
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a command asks for."""
+
+    level: str
+    subjects: list[Subject]
+    repeats: int
+
+
+def parse(given: Mapping[str, str], data_dir: str | None, found: Machine) -> Options:
+    """The options `given` by their names. Raises UserError that says what is allowed."""
+    if "level" not in given:
+        raise UserError(f"which level? Give level= one of: {', '.join(levels.names())} (--help explains them).")
+    levels.load(given["level"])
+    if ("task" in given) == ("model" in given):
+        tasks = ", ".join(config.names("task"))
+        raise UserError(f"what to probe? Give task= (one of {tasks}) or model= (a model's name), one of the two.")
+    if "model" in given and "scale" in given:
+        raise UserError("scale= is for task=; a model has size= and batch=")
+    config.load("hw", given.get("hw", machine.AUTO))
+    system = machine.resolve(config.system(given.get("hw", machine.AUTO)), found)
+    if why := machine.mismatch(system, found):
+        raise UserError(why)
+    seconds = _number("seconds", given.get("seconds", "1"))
+    lists = {name: _values(name, given[name]) for name in SWEPT if name in given}
+    subjects = [Subject(conditions, system, seconds, data_dir) for conditions in _conditions(lists, system, found)]
+    if len(subjects) > MOST_CELLS:
+        raise UserError(f"{len(subjects)} cells are asked for; {MOST_CELLS} are the most")
+    return Options(given["level"], subjects, _whole("repeats", given.get("repeats", "5")))
+
+
+def again(kept: Probe, data_dir: str | None, found: Machine) -> Options:
+    """The options with which a probe that was kept can be made again, on this machine."""
+    config.load("hw", kept.system)
+    system = machine.resolve(config.system(kept.system), found)
+    if why := machine.mismatch(system, found):
+        raise UserError(why)
+    levels.load(kept.level)
+    subjects = [Subject(cell.conditions, system, kept.seconds, data_dir) for cell in kept.cells]
+    return Options(kept.level, subjects, kept.repeats)
+
+
+def _values(name: str, text: str) -> list[str]:
+    values = [each.strip() for each in text.split(",")]
+    if not all(values):
+        raise UserError(f"{name}={text} has an empty value; write {name}=A,B")
+    return list(dict.fromkeys(values))
+
+
+def _conditions(lists: Mapping[str, list[str]], system: System, found: Machine) -> Iterator[Conditions]:
+    """One for each combination of the lists' values."""
+    for task in lists.get("task", ()):
+        config.load("task", task)
+    for framework in lists.get("framework", ()):
+        config.load("framework", framework)
+    for values in product(*lists.values()):
+        given: dict[str, Any] = dict(zip(lists, values, strict=True))
+        _one_of("mode", given.setdefault("mode", "train"), MODES)
+        given.setdefault("framework", "torch")
+        for name in ("batch", "size"):
+            if name in given:
+                given[name] = _whole(name, given[name])
+        if "task" in given:
+            given.setdefault("scale", system.default_scale)
+            own = config.benchmark(given["task"], given["scale"]).precision
+        else:
+            own = None
+        precision = given.setdefault("precision", own or machine.precision_of(system, found))
+        _one_of("precision", precision, cast(tuple[str, ...], get_args(Precision)))
+        yield Conditions(**given)
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise unknown(name, value, allowed)
+
+
+def _whole(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) > 0):
+        raise UserError(f"{name}={text} is not a whole number from 1")
+    return int(text)
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < 1e6:
+        raise UserError(f"{name}={text} is not a number of seconds")
+    return value

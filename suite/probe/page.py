@@ -1,0 +1,94 @@
+"""The page of a probe: one self-contained file that works offline, everything of it escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from suite.plots import templates
+from suite.probe import showing
+from suite.probe.record import Cell, Probe
+
+WIDTH = 640
+ROW = 22  # pixels of a bar
+LABEL = 260  # pixels of its name
+MOST_BARS = 25
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar in pixels, its name and what it stands for; `low` to `high` is the interval's line."""
+
+    name: str
+    text: str
+    y: float
+    width: float
+    low: float | None = None
+    high: float | None = None
+
+
+def html(probe: Probe) -> str:
+    """The page."""
+    return templates.page(
+        "probe.html",
+        ("suite.probe", "suite.plots"),
+        css=("page.css", "probe.css"),
+        js=("page.js",),
+        probe=probe,
+        names=list(dict.fromkeys(name for cell in probe.cells for name in cell.figures)),
+        text=showing.text,
+        number=showing.number,
+        whole=_of_cells(probe),
+        parts=_of_parts,
+        drawn_width=WIDTH,
+        row=ROW,
+        label=LABEL,
+    )
+
+
+def _of_cells(probe: Probe) -> list[Bar]:
+    """The first figure of each cell, where there are several cells that have it."""
+    first = next((next(iter(cell.figures)) for cell in probe.cells if cell.figures), None)
+    cells = [cell for cell in probe.cells if first in cell.figures and cell.figures[str(first)].value is not None]
+    if len(cells) < 2:
+        return []
+    figures = [cell.figures[str(first)] for cell in cells]
+    most = max(max(each.value or 0, each.high or 0) for each in figures) or 1
+    return [
+        Bar(
+            cell.conditions.described,
+            f"{first} {showing.text(each)}",
+            at * ROW,
+            _scaled(each.value, most) or 0,
+            _scaled(each.low, most),
+            _scaled(each.high, most),
+        )
+        for at, (cell, each) in enumerate(zip(cells, figures, strict=True))
+    ]
+
+
+def _of_parts(cell: Cell) -> list[Bar]:
+    """The shares of the cell's parts, largest first as the cell has them."""
+    shares: list[tuple[str, float, Mapping[str, float | str | None]]] = [
+        (row.name, share, row.values) for row in cell.rows if isinstance(share := row.values.get("share"), int | float)
+    ]
+    most = max((share for _, share, _ in shares), default=1) or 1
+    return [
+        Bar(
+            name,
+            f"{showing.number(share)} %",
+            at * ROW,
+            _scaled(max(share, 0), most) or 0,
+            _scaled(_plain(values.get("from")), most),
+            _scaled(_plain(values.get("to")), most),
+        )
+        for at, (name, share, values) in enumerate(shares[:MOST_BARS])
+    ]
+
+
+def _plain(value: float | str | None) -> float | None:
+    return value if isinstance(value, int | float) else None
+
+
+def _scaled(value: float | None, most: float) -> float | None:
+    return None if value is None else round(max(0.0, value) / most * (WIDTH - LABEL - 90), 2)

@@ -1,0 +1,154 @@
+"""What a probe found, as it is kept: one schema for all levels and frameworks, published as docs/probe.schema.json."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from suite import config
+from suite.config.models import Values
+from suite.errors import UserError
+from suite.store.disk import UnsafeFile, read_safely, reason, write_text
+
+FILE = "probe.json"
+MAX_BYTES = 64 << 20
+LONGEST_ERROR = 300  # characters
+OUT_OF_MEMORY = ("OutOfMemoryError", "ResourceExhaustedError", "MemoryError")  # torch, TensorFlow, Python
+
+Precision = Literal["fp32", "bf16", "fp16"]  # which both frameworks train in
+Mode = Literal["train", "infer"]
+MODES: tuple[Mode, ...] = ("train", "infer")
+
+
+class Conditions(Values):
+    """Under which a workload runs: a `task` at a `scale`, or a `model` by its name."""
+
+    task: str | None = None
+    """The task; None for a model by its name."""
+    scale: str | None = None
+    """Its scale."""
+    model: str | None = None
+    """The model, as its library names it; None for a task."""
+    framework: str
+    """The framework, as conf/framework/ names it."""
+    mode: Mode
+    """Training steps, or inference."""
+    batch: int | None = Field(default=None, ge=1)
+    """Samples a step; None where the workload has its own."""
+    precision: Precision
+    """Of forward and backward passes."""
+    size: int | None = Field(default=None, ge=1)
+    """Height and width of a model's synthetic pictures; None for the model's own."""
+
+    @property
+    def name(self) -> str:
+        """`task/scale`, or the model's name."""
+        return f"{self.task}/{self.scale}" if self.task else str(self.model)
+
+    @property
+    def described(self) -> str:
+        """All conditions in a line."""
+        rest = [self.framework, self.mode, self.precision]
+        rest += [f"{name} {value}" for name in ("batch", "size") if (value := getattr(self, name)) is not None]
+        return " ".join([self.name, *rest])
+
+
+class Figure(Values):
+    """A figure of a whole cell; `value` is None where it could not be known. `low` to `high` is its 95 % interval."""
+
+    value: float | None
+    unit: str
+    low: float | None = None
+    high: float | None = None
+
+
+class Row(Values):
+    """A part of the workload, such as a layer: its name, and its values by the names of the cell's columns."""
+
+    name: str
+    values: dict[str, float | str | None]
+
+
+class Cell(Values):
+    """One workload of a sweep: its conditions, and what was found; or why nothing was, in one line."""
+
+    conditions: Conditions
+    error: str | None = None
+    figures: dict[str, Figure] = Field(default_factory=dict)
+    columns: dict[str, str] = Field(default_factory=dict)
+    """The columns of `rows`, and the unit of each."""
+    rows: list[Row] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list)
+
+
+class Probe(Values):
+    """What one command found. `noisy` has why the machine disturbed it; empty on a quiet one."""
+
+    format: Literal["suite.probe"] = "suite.probe"
+    version: Literal[1] = 1
+    level: str
+    suite_version: str
+    date: str
+    """When it ended, in UTC."""
+    system: str
+    """As conf/hw/ names it."""
+    machine: dict[str, Any]
+    """What was detected: processors, memory, accelerators."""
+    software: dict[str, str]
+    """Versions of the installed packages."""
+    environment: dict[str, Any]
+    """Variables and limits that frameworks go by."""
+    repeats: int
+    """How often each cell was measured, the cells in a new random order each time."""
+    seconds: float
+    """How long a repeat of a cell was meant to last."""
+    noisy: list[str]
+    cells: list[Cell]
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of a probe."""
+    return Probe.model_json_schema()
+
+
+def one_line(error: Exception) -> str:
+    """An error, as a cell is marked with it."""
+    text, kind = " ".join(str(error).split()), type(error).__name__
+    if kind in OUT_OF_MEMORY or "can't allocate memory" in text:
+        text = f"out of memory: {text}"
+    elif not isinstance(error, UserError):
+        text = f"{kind}: {text}"
+    half = LONGEST_ERROR // 2
+    return text if len(text) <= LONGEST_ERROR else f"{text[:half]} ... {text[-half:]}"  # frameworks say why at the end
+
+
+def dumps(values: dict[str, Any]) -> str:
+    """JSON as this project writes it."""
+    return json.dumps(values, indent=1, ensure_ascii=False)
+
+
+def write(probe: Probe, folder: Path) -> Path:
+    """Write the probe into a folder. Raises UserError where it cannot be written."""
+    path = folder / FILE
+    write_text(path, probe.model_dump_json(indent=1) + "\n")
+    return path
+
+
+def holds(path: Path) -> bool:
+    """Whether a folder holds a probe, or a file is named as one."""
+    return path.name == FILE or (path / FILE).is_file()
+
+
+def read(path: Path) -> Probe:
+    """The probe of a file, or of a folder that holds one. Raises UserError for what is none."""
+    path = path / FILE if path.is_dir() else path
+    try:
+        values = json.loads(read_safely(path, MAX_BYTES))
+    except (OSError, UnsafeFile, ValueError, RecursionError) as error:
+        raise UserError(f"{path} is no probe: {reason(error)}") from error
+    if not isinstance(values, dict) or values.get("format") != "suite.probe":
+        raise UserError(f"{path} is no probe: it was not written by python -m suite.probe")
+    return config.checked(Probe, values, str(path))

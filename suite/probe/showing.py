@@ -1,0 +1,103 @@
+"""A probe in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from suite.errors import printable
+from suite.probe.comparing import Compared
+from suite.probe.record import Cell, Conditions, Figure, Probe
+from suite.record.summary import format_count
+
+MOST_ROWS = 15  # of a cell; all are in the JSON
+
+
+def show(console: Console, probe: Probe) -> None:
+    """Print what was found: a line for each cell, then the parts of each."""
+    varying = _varying(probe.cells)
+    first = probe.cells[0].conditions
+    same = [
+        f"{name}={value}" for name, value in first.model_dump().items() if value is not None and name not in varying
+    ]
+    repeats = format_count(probe.repeats, "repeat")
+    console.print(Text(f"{probe.level} of {' '.join(same)} on {probe.system}, {repeats}"), soft_wrap=True)
+    names = list(dict.fromkeys(name for cell in probe.cells for name in cell.figures))
+    table = Table(*varying, *names)
+    for cell in probe.cells:
+        values = [str(getattr(cell.conditions, name)) for name in varying]
+        if cell.error:
+            table.add_row(*values, Text("see below", "red"))
+        else:
+            table.add_row(*values, *(text(cell.figures[name]) if name in cell.figures else "" for name in names))
+    if names:
+        console.print(table)
+    for cell in probe.cells:
+        _show_parts(console, cell, of=len(probe.cells))
+    for why in probe.noisy:
+        console.print(Text(f"NOISY  {why}", "yellow"), soft_wrap=True)
+
+
+def text(figure: Figure) -> str:
+    """A figure with its interval and unit."""
+    if figure.value is None:
+        return "not known"
+    interval = "" if figure.low is None or figure.high is None else f" [{number(figure.low)}, {number(figure.high)}]"
+    unit = figure.unit if figure.unit not in ("", "1/s", "1e9/s") else ""
+    return f"{number(figure.value)}{interval} {unit}".rstrip()
+
+
+def number(value: float | str | None) -> str:
+    """Four digits that count, or a text as it is."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return printable(value)
+    return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.4g}"
+
+
+def _varying(cells: list[Cell]) -> list[str]:
+    """The conditions that differ between the cells."""
+    names = [*Conditions.model_fields]
+    return [name for name in names if len({getattr(cell.conditions, name) for cell in cells}) > 1]
+
+
+def _show_parts(console: Console, cell: Cell, of: int) -> None:
+    name = f"{cell.conditions.described}: " if of > 1 else ""
+    if cell.error:
+        console.print(Text(f"{name}{printable(cell.error)}", "red"), soft_wrap=True)
+    if cell.rows:
+        units = [f"{column}\n{unit}" if unit else column for column, unit in cell.columns.items()]
+        table = Table("", *units)
+        if of > 1:
+            console.print(Text(cell.conditions.described))
+        for row in cell.rows[:MOST_ROWS]:
+            table.add_row(Text(printable(row.name)), *(Text(number(row.values.get(each))) for each in cell.columns))
+        console.print(table)
+        if len(cell.rows) > MOST_ROWS:
+            rest = cell.rows[MOST_ROWS:]
+            shares = [share for row in rest if isinstance(share := row.values.get("share"), float)]
+            together = f", {sum(shares):.3g} % in all" if shares else ""
+            console.print(f"and {len(rest)} more{together}: --json lists all")
+    for note in cell.notes:
+        console.print(Text(f"{name}{printable(note)}"), soft_wrap=True)
+
+
+def show_compared(console: Console, found: Sequence[Compared], differing: Sequence[tuple[str, str, str]]) -> None:
+    """Print what two probes differ in: their figures, and what decided these."""
+    table = Table("workload", "figure", "A", "B", "B / A", "which says")
+    before = ""
+    for each in found:
+        name = each.cell if each.cell != before else ""
+        before = each.cell
+        ratio = "" if each.ratio is None else f"{each.ratio:.3g}"
+        table.add_row(Text(printable(name)), each.figure, text(each.a), text(each.b), ratio, each.says)
+    console.print(table)
+    if differing:
+        causes = Table("what decided them", "A", "B")
+        for row in differing:
+            causes.add_row(*(Text(printable(cell)) for cell in row))
+        console.print(causes)

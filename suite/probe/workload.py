@@ -1,0 +1,61 @@
+"""Steps that can be timed: of a benchmark's implementation behind the seam, or of anything else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+
+from suite.config.models import Benchmark
+from suite.harness import contract
+
+
+class Workload(Protocol):
+    """Steps of a kind. `samples` is how many each counts."""
+
+    samples: int
+
+    def ready(self, steps: int) -> None:
+        """Off the clock: see to it that `steps` more can be taken."""
+        ...
+
+    def run(self, steps: int) -> None:
+        """Take `steps` steps; return when the device has done them."""
+        ...
+
+
+class Training:
+    """The training steps of a benchmark's implementation; begins anew from the first where its budget ends."""
+
+    def __init__(self, made: contract.Checked, benchmark: Benchmark) -> None:
+        self.made, self.benchmark = made, benchmark
+        self.initial = made.state_dict()
+        self.seen = self.samples = made.train_until(1).samples
+
+    def ready(self, steps: int) -> None:
+        """See `Workload`."""
+        if self.seen + steps * self.samples > self.benchmark.budget_samples:
+            self.made.load_state_dict(self.initial)
+            self.seen = 0
+            self.run(1)
+
+    def run(self, steps: int) -> None:
+        """See `Workload`; what a run does between two evaluations."""
+        self.seen = self.made.train_until(self.seen + steps * self.samples).samples
+
+
+class Inference:
+    """Predictions of a benchmark's implementation, untrained; a step is an evaluation: the whole evaluation split."""
+
+    def __init__(self, made: contract.Checked, data: Mapping[str, np.ndarray]) -> None:
+        self.made, self.data = made, data
+        self.samples = len(made.predict(data))
+
+    def ready(self, steps: int) -> None:
+        """See `Workload`."""
+
+    def run(self, steps: int) -> None:
+        """See `Workload`."""
+        for _ in range(steps):
+            self.made.predict(self.data)

@@ -1,0 +1,52 @@
+"""`python -m suite.check task=TASK implementation=PATH`: what its user sees, and the file that a submission brings."""
+
+import json
+
+import pytest
+
+from suite.check.__main__ import main
+from suite.record.equivalence import FILE, Equivalence
+
+BUILD = """
+from reference_impls.parity import numpy as reference
+import numpy
+
+ACCELERATORS = 1
+
+
+def build(hyperparameters, data, seed, device):
+    rate = {factor} * hyperparameters["opt_base_learning_rate"]
+    return reference.build({{**hyperparameters, "opt_base_learning_rate": rate}}, data, seed, device)
+"""
+
+
+@pytest.fixture
+def written(parity, tmp_path):
+    def write(factor):
+        (tmp_path / "ours").mkdir()
+        (tmp_path / "ours" / "__init__.py").write_text(BUILD.format(factor=factor))
+        for run in ("run_1", "run_2"):
+            (tmp_path / "runs" / run).mkdir(parents=True)
+        return ["task=parity", f"implementation={tmp_path / 'ours'}", f"out={tmp_path / 'runs'}", "precision=fp32"]
+
+    return write
+
+
+def test_the_reference_by_another_name_is_its_equal(written, tmp_path, capsys):
+    assert main(written(1.0)) == 0, capsys.readouterr().out
+    made = [Equivalence.model_validate_json((tmp_path / "runs" / run / FILE).read_text()) for run in ("run_1", "run_2")]
+    assert made[0] == made[1]
+    assert made[0].name == "ours"
+    (comparison,) = made[0].comparisons
+    assert comparison.benchmark == "parity/mini"
+    assert comparison.equivalent
+    assert {trial.precision for trial in comparison.trials} == {"fp32"}
+
+
+def test_a_learning_rate_that_is_off_is_found(written, tmp_path, capsys):
+    assert main([*written(1.05), "--json"]) == 1
+    broken = [row for row in json.loads(capsys.readouterr().out) if row["status"] == "fail"]
+    (step,) = [row for row in broken if row["promise"] == "fp32: a step from the trained state"]
+    assert "0.05 of at most 0.01; weights" in step["found"]
+    made = Equivalence.model_validate_json((tmp_path / "runs" / "run_1" / FILE).read_text())
+    assert not made.comparisons[0].equivalent

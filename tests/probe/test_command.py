@@ -1,0 +1,148 @@
+"""`python -m suite.probe`, as a user calls it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import reference_impls
+import tasks
+from suite.config import folder as conf
+from suite.errors import UserError
+from suite.probe import record
+from suite.probe.__main__ import main
+from suite.probe.levels import names
+from tests.eighth_task import install
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+BRIEF = ("repeats=3", "seconds=0.02")
+SMALL = ("model=squeezenet1_1", "size=32", "batch=2")
+
+
+def probe(capsys, *words: str) -> record.Probe:
+    """What the command prints as JSON, which is a probe by its schema."""
+    assert main([*words, *BRIEF, "--json", "precision=fp32"]) == 0
+    return record.Probe.model_validate_json(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("framework", ["torch", pytest.param("tensorflow", marks=pytest.mark.slow)])
+def test_throughput_of_a_task(capsys, framework):
+    (cell,) = probe(
+        capsys, "level=throughput", "task=reinforcement_learning", f"framework={framework}", "scale=mini"
+    ).cells
+    rate, median = cell.figures["samples/s"], cell.figures["p50"]
+    assert rate.low <= rate.value <= rate.high
+    assert rate.value == pytest.approx(cell.figures["samples/step"].value / median.value * 1000, rel=0.8)
+    assert 0 < cell.figures["MFU"].value < 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["train", "infer"])
+def test_a_sweep_of_a_model(capsys, mode):
+    cells = probe(capsys, "level=throughput", "model=squeezenet1_1", "batch=1,2", "size=32,40", f"mode={mode}").cells
+    assert [(each.conditions.batch, each.conditions.size) for each in cells] == [(1, 32), (1, 40), (2, 32), (2, 40)]
+    assert all(each.error is None for each in cells)
+
+
+def test_inference_of_a_task_is_its_evaluation(capsys):
+    (cell,) = probe(capsys, "level=throughput", "task=image_classification", "scale=mini", "mode=infer").cells
+    assert cell.figures["samples/step"].value == 797
+
+
+def test_a_batch_of_its_own(capsys):
+    (cell,) = probe(capsys, "level=throughput", "task=image_classification", "scale=mini", "batch=10").cells
+    assert cell.figures["samples/step"].value == 10
+
+
+def test_a_size_that_the_model_refuses_marks_its_cell_alone(capsys):
+    cells = probe(capsys, "level=throughput", "model=squeezenet1_1", "batch=2", "size=4,32").cells
+    assert "squeezenet1_1 refuses size=4" in cells[0].error
+    assert cells[1].error is None
+
+
+def test_want_of_memory_marks_its_cell_alone(capsys, monkeypatch):
+    from suite.probe.subject import Subject
+
+    build = Subject.build
+
+    def greedy(subject):
+        if subject.conditions.batch == 3:
+            raise MemoryError("3 GiB")
+        return build(subject)
+
+    monkeypatch.setattr(Subject, "build", greedy)
+    cells = probe(capsys, "level=throughput", "model=squeezenet1_1", "batch=2,3", "size=32").cells
+    assert cells[0].error is None
+    assert cells[1].error == "out of memory: 3 GiB"
+    assert main(["level=throughput", *SMALL[:2], "batch=3", *BRIEF]) == 2
+    assert "no cell could be measured" in capsys.readouterr().err
+
+
+def test_an_eighth_task_in_a_framework_without_instruments(capsys, monkeypatch):
+    monkeypatch.setattr(conf, "CONF", conf.CONF)
+    for package in (tasks, reference_impls):
+        monkeypatch.setattr(package, "__path__", [*package.__path__])
+    install()
+    (cell,) = probe(capsys, "level=throughput", "task=parity", "framework=numpy", "scale=mini").cells
+    assert cell.figures["samples/s"].value > 0
+    assert cell.figures["MFU"].value is None
+    assert "framework numpy has no instruments here" in cell.notes[0]
+
+
+def test_what_was_found_is_kept_and_read_back(capsys, tmp_path):
+    out = tmp_path / "kept"
+    assert main(["level=throughput", *SMALL, *BRIEF, f"out={out}"]) == 0
+    shown = capsys.readouterr().out
+    assert "samples/s" in shown
+    kept = record.read(out)
+    assert kept.cells[0].conditions.name == "squeezenet1_1"
+    assert json.loads((out / record.FILE).read_text()) == kept.model_dump(mode="json")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": "suite.probe", "cells": 3}', "[" * 10**5])
+def test_what_is_no_probe_is_refused(tmp_path, text):
+    (tmp_path / record.FILE).write_text(text)
+    with pytest.raises(UserError):
+        record.read(tmp_path)
+
+
+def test_the_published_schema_is_the_records(capsys):
+    main(["--schema"])
+    assert (ROOT / "docs" / "probe.schema.json").read_text() == capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["level=troughput", *SMALL], "did you mean 'throughput'"),
+        (["level=throughput"], "Give task="),
+        ([*SMALL], "which level?"),
+        (["level=throughput", "task=translatoin"], "did you mean 'translation'"),
+        (["level=throughput", "task=translation", "scale=large"], "unknown scale of translation 'large'"),
+        (["level=throughput", "task=translation", "model=vgg11"], "one of the two"),
+        (["level=throughput", "model=resnet5"], "did you mean 'resnet50'"),
+        (["level=throughput", "model=resnet5", "framework=tensorflow"], "did you mean 'ResNet50'"),
+        (["level=throughput", *SMALL, "framework=pytorch"], "unknown framework 'pytorch'"),
+        (["level=throughput", *SMALL, "mode=test"], "unknown mode 'test'"),
+        (["level=throughput", *SMALL, "precision=fp8"], "unknown precision 'fp8'"),
+        (["level=throughput", "model=vgg11", "batch=0"], "batch=0 is not a whole number from 1"),
+        (["level=throughput", "model=vgg11", "batch=1,,2"], "has an empty value"),
+        (["level=throughput", *SMALL, "seconds=-1"], "seconds=-1 is not a number of seconds"),
+        (["level=throughput", *SMALL, "sise=3"], "did you mean 'size'"),
+        (["level=throughput", *SMALL, "hw=h100"], "hw=h100 asks for"),
+        (["throughput"], "is not of the form option=value"),
+        (["level=throughput", "task=image_classification", "mode=infer", "batch=3"], "in batches of its own"),
+        (["level=throughput", "task=image_classification", "size=3"], "size= is for model="),
+    ],
+)
+def test_a_mistake_is_one_line(words, said):
+    with pytest.raises(UserError) as error:
+        main(words)
+    assert said in str(error.value)
+
+
+def test_help_lists_the_levels_that_there_are(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in names())

@@ -1,0 +1,101 @@
+"""What the levels find, held to what is known of the workload."""
+
+import json
+
+import pytest
+
+from suite import config
+from suite.errors import UserError
+from suite.probe import record
+from suite.probe.__main__ import main
+
+FRAMEWORKS = ["torch", pytest.param("tensorflow", marks=pytest.mark.slow)]  # which takes seconds to trace
+MODELS = {"torch": "model=mobilenet_v2", "tensorflow": "model=MobileNetV2"}
+TASK = ("task=image_classification", "scale=mini")
+
+
+def look(capsys, level: str, *words: str) -> record.Cell:
+    """The only cell of a probe."""
+    assert main([f"level={level}", *words, "precision=fp32", "repeats=2", "seconds=0.02", "--json"]) == 0
+    (cell,) = record.Probe.model_validate_json(capsys.readouterr().out).cells
+    assert cell.error is None
+    return cell
+
+
+def column(cell: record.Cell, name: str) -> dict[str, float]:
+    return {row.name: row.values[name] for row in cell.rows}
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_phases_add_up_to_the_step(capsys, framework):
+    cell = look(capsys, "phases", *TASK, f"framework={framework}")
+    shares = column(cell, "share")
+    assert sum(shares.values()) + cell.figures["residual"].value == pytest.approx(100)
+    assert all(shares[name] > 0 for name in ("data", "forward", "loss", "backward", "update"))
+    assert shares["backward"] > shares["loss"]
+    assert cell.figures["overhead"].value > 0
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_layers_bear_the_models_names_parameters_and_operations(capsys, framework):
+    cell = look(capsys, "layers", *TASK, f"framework={framework}")
+    parameters, flops = column(cell, "parameters"), column(cell, "GFLOP")
+    (conv2,) = [name for name in parameters if name.replace("/", ".").endswith("blocks.1.conv2")]
+    assert parameters[conv2] == 128 * 128 * 9
+    # a 3x3 convolution of 128 channels on 1x1 pixels of 100 images; the gradients by input and by filters
+    assert flops[conv2] == pytest.approx(3 * 2 * 100 * 128 * 128 * 9 / 1e9)
+    assert column(cell, "forward")[conv2] > 0
+    assert column(cell, "backward")[conv2] > 0
+    assert sum(column(cell, "share").values()) == pytest.approx(100)
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_operators_tell_their_shapes_and_operations(capsys, framework):
+    cell = look(capsys, "operators", *TASK, f"framework={framework}")
+    kind = {"torch": "aten.mm 100x128 128x10", "tensorflow": "MatMul 100x128 128x10"}[framework]
+    (row,) = [row for row in cell.rows if row.name.startswith(kind)]
+    assert row.values["GFLOP"] == pytest.approx(2 * 100 * 128 * 10 / 1e9)
+    assert row.values["calls"] == 1
+    assert cell.figures["calls/step"].value > 100
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("level", ["operators", "layers"])
+def test_inference_of_a_model_is_looked_at_too(capsys, framework, level):
+    cell = look(capsys, level, MODELS[framework], f"framework={framework}", "size=32", "batch=2", "mode=infer")
+    assert len(cell.rows) > 10
+    if level == "layers":
+        assert column(cell, "backward") == dict.fromkeys(column(cell, "backward"), 0)
+
+
+def count(capsys, framework: str, mode: str) -> float:
+    """Millions of operations for a picture of 64 x 64 in MobileNet v2, whose convolutions are grouped."""
+    cell = look(capsys, "flops", MODELS[framework], f"framework={framework}", "size=64", "batch=1", f"mode={mode}")
+    return cell.figures["MFLOP/sample"].value
+
+
+@pytest.mark.slow
+def test_a_training_step_takes_three_times_the_operations_of_inference(capsys):
+    """But for the first convolution, which needs no gradient by its input."""
+    first = 2 * 32 * 32 * 32 * 27 / 1e6
+    assert count(capsys, "torch", "train") == pytest.approx(3 * count(capsys, "torch", "infer") - first)
+
+
+@pytest.mark.slow
+def test_both_frameworks_count_alike(capsys):
+    assert count(capsys, "torch", "infer") == count(capsys, "tensorflow", "infer")
+
+
+def test_phases_are_those_of_training():
+    with pytest.raises(UserError, match="looks at training steps"):
+        main(["level=phases", *TASK, "mode=infer"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("framework", ["torch", "tensorflow"])
+@pytest.mark.parametrize("task", config.names("task"))
+@pytest.mark.parametrize("level", ["throughput", "phases", "operators", "layers", "flops"])
+def test_every_task_can_be_looked_at(capsys, level, task, framework):
+    cell = look(capsys, level, f"task={task}", "scale=mini", f"framework={framework}")
+    assert cell.figures
+    json.dumps(cell.model_dump(), allow_nan=False)

@@ -1,0 +1,58 @@
+"""What times say."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from suite.probe import measuring
+
+TIMES = st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=60)
+
+
+def test_slow_first_steps_are_the_warm_up():
+    assert measuring.end_of_warm_up([9.0, 5.0, 2.0] + [1.0, 1.1, 0.9] * 8) == 3
+    assert measuring.end_of_warm_up([1.0, 1.1, 0.9] * 8) == 0
+
+
+@given(TIMES)
+def test_half_of_the_steps_remain(times):
+    assert 0 <= measuring.end_of_warm_up(times) <= len(times) // 2
+
+
+@given(TIMES)
+def test_an_interval_holds_the_mean_and_lies_within_the_values(times):
+    low, high = measuring.interval(times)
+    if len(times) < 3:
+        assert (low, high) == (None, None)
+    else:
+        mean = np.mean(times)
+        assert min(times) * (1 - 1e-9) <= low <= mean * (1 + 1e-9)
+        assert mean * (1 - 1e-9) <= high <= max(times) * (1 + 1e-9)
+
+
+def test_an_interval_covers_the_true_mean_about_as_often_as_it_says():
+    random = np.random.default_rng(0)
+    covered = 0
+    for _ in range(200):
+        low, high = measuring.interval(random.normal(10, 1, 30))
+        covered += low <= 10 <= high
+    assert 0.88 <= covered / 200 <= 0.99
+
+
+def test_one_outlier_does_not_move_jitter_or_drift():
+    steady = [1.0, 1.1, 0.9, 1.0, 1.1, 0.9, 1.0]
+    assert measuring.jitter([*steady, 50.0]) == pytest.approx(measuring.jitter(steady), rel=0.6)
+    assert abs(measuring.drift([*steady, 50.0])) < 0.2
+    assert measuring.jitter(list(np.random.default_rng(0).normal(0, 2, 9999))) == pytest.approx(2, rel=0.05)
+
+
+def test_drift_is_the_rise_from_first_to_last():
+    assert measuring.drift([10.0, 11.0, 12.0, 13.0, 14.0]) == pytest.approx(4 / 12)
+    assert measuring.drift([1.0, 2.0]) is None
+
+
+def test_steps_fill_the_time():
+    assert measuring.steps_for(1.0, [0.1, 0.1, 0.3]) == 10
+    assert measuring.steps_for(1.0, [5.0]) == 1
+    assert measuring.steps_for(1.0, [1e-9]) == measuring.MOST_STEPS

@@ -1,0 +1,98 @@
+"""What is made of a probe that was kept: a page, a comparison, the same again."""
+
+import json
+import re
+
+import pytest
+
+from suite.compare import main as compare
+from suite.errors import UserError
+from suite.probe import comparing, page, record
+from suite.probe.__main__ import main
+from suite.probe.record import Cell, Conditions, Figure, Probe, Row
+
+HOSTILE = "<script>alert(1)</script>\"'&\x1b[31m"
+
+
+def cell(mean: float, width: float = 1.0, **conditions) -> Cell:
+    return Cell(
+        conditions=Conditions(
+            **{"model": "vgg11", "framework": "torch", "mode": "train", "precision": "fp32"} | conditions
+        ),
+        figures={"samples/s": Figure(value=mean, unit="1/s", low=mean - width, high=mean + width)},
+        columns={"share": "%"},
+        rows=[Row(name="conv", values={"share": 60.0}), Row(name="rest", values={"share": None})],
+    )
+
+
+def probe(*cells: Cell, **changed) -> Probe:
+    values = {
+        "level": "throughput", "suite_version": "0", "date": "2026-01-01T00:00:00Z", "system": "cpu",
+        "machine": {"cpu_model": "a", "logical_cpus": 2}, "software": {"torch": "1"}, "environment": {}, "repeats": 5,
+        "seconds": 1.0, "noisy": [], "cells": list(cells),
+    }  # fmt: skip
+    return Probe(**values | changed)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "says"),
+    [(10, 20, "B is higher"), (20, 10, "B is lower"), (10, 11, "noise: the intervals overlap")],
+)
+def test_intervals_that_lie_apart_tell_a_difference(a, b, says):
+    (found,) = comparing.compare(probe(cell(a)), probe(cell(b)))
+    assert found.says == says
+    assert found.ratio == b / a
+
+
+def test_like_cells_are_compared_and_others_left_out():
+    found = comparing.compare(probe(cell(1, batch=1), cell(2, batch=2)), probe(cell(4, batch=2), cell(9, batch=3)))
+    assert [each.ratio for each in found] == [2]
+
+
+def test_what_cannot_be_compared_is_told():
+    with pytest.raises(UserError, match="no cell of A"):
+        comparing.compare(probe(cell(1, batch=1), cell(1, batch=2)), probe(cell(1, batch=3)))
+    with pytest.raises(UserError, match="at level phases"):
+        comparing.compare(probe(cell(1)), probe(cell(1), level="phases"))
+
+
+def test_what_decided_is_told():
+    found = comparing.differences(probe(cell(1)), probe(cell(1, framework="tensorflow"), software={"torch": "2"}))
+    assert ("software.torch", "1", "2") in found
+    assert ("framework", "torch", "tensorflow") in found
+
+
+def test_the_command_compares_what_was_kept(tmp_path, capsys):
+    for name, mean in (("a", 10), ("b", 20)):
+        record.write(probe(cell(mean)), tmp_path / name)
+    assert compare([str(tmp_path / "a"), str(tmp_path / "b")]) == 0
+    assert "B is higher" in capsys.readouterr().out
+    assert compare([str(tmp_path / "a"), str(tmp_path / "b"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["figures"][0]["ratio"] == 2
+
+
+def test_a_page_is_self_contained_and_everything_escaped():
+    made = cell(1).model_copy(update={"notes": [HOSTILE], "rows": [Row(name=HOSTILE, values={"share": 3.0})]})
+    failed = Cell(conditions=Conditions(**{**made.conditions.model_dump(), "model": HOSTILE}), error=HOSTILE)
+    text = page.html(
+        probe(made, failed, cell(2, batch=2), noisy=[HOSTILE], machine={"cpu_model": HOSTILE, "logical_cpus": 1})
+    )
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert" in text
+    assert not re.search(r"(src|href)=", text)
+    assert "60" in page.html(probe(cell(1)))
+
+
+def test_the_same_again_says_what_differs(tmp_path, capsys):
+    words = ["level=throughput", "model=squeezenet1_1", "size=32", "batch=2", "repeats=3", "seconds=0.02", "hw=cpu"]
+    assert main([*words, f"out={tmp_path / 'first'}"]) == 0
+    html = tmp_path / "page.html"
+    assert main([f"manifest={tmp_path / 'first'}", f"out={tmp_path / 'second'}", "--html", str(html)]) == 0
+    shown = capsys.readouterr().out
+    assert "which says" in shown
+    first, second = (record.read(tmp_path / name) for name in ("first", "second"))
+    assert [each.conditions for each in first.cells] == [each.conditions for each in second.cells]
+    assert (first.repeats, first.seconds, first.level) == (second.repeats, second.seconds, second.level)
+    assert "squeezenet1_1" in html.read_text()
+    with pytest.raises(UserError, match="leave out batch"):
+        main([f"manifest={tmp_path / 'first'}", "batch=3"])
