@@ -13,7 +13,7 @@ from suite import config
 from suite.config.models import Framework
 from suite.errors import UserError, unknown
 
-OURS = ("suite", "tasks", "reference_impls")
+OURS = ("suite", "tasks", "reference_impls", "__main__")
 _ALWAYS = "numpy"  # what every implementation speaks, so that it tells least
 
 

@@ -10,11 +10,14 @@ import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from suite.config.logkeys import IMPLEMENTATION
 from suite.record import evidence
+from suite.record.mllog import Line
 from suite.record.parsing import MalformedError, check_plain, json_object, yaml_mapping
 from suite.review.__main__ import main
+from suite.rules.reading import PACKAGE, RUN, Evidence
 from suite.rules.verdict import review
-from tests.rules.editor import Evidence
+from tests.rules import editor
 
 # Mutations restore what they changed, so one copy serves all examples.
 REUSED = settings(max_examples=60)
@@ -63,6 +66,30 @@ def test_no_bytes_raise(run, name, where, junk, cut, reseal):
 
     made = mutated(run, name, change, reseal and name not in (evidence.MANIFEST, evidence.LOG))
     assert made.verdict in ("pass", "fail", "error")
+
+
+TEXTS = st.sampled_from(["ours", "../x", "a" * 300, "__init__.py", "0" * 64, "\x00", "reference", "torch"]) | st.text()
+PLAIN = (
+    st.none() | st.booleans() | st.integers(-(2**62), 2**62) | st.floats(allow_nan=False, allow_infinity=False) | TEXTS
+)
+VALUES = st.recursive(PLAIN, lambda each: st.lists(each) | st.dictionaries(TEXTS, each), max_leaves=8)
+TOLD = st.fixed_dictionaries(
+    {}, optional=dict.fromkeys(("name", "entry", "files", "imports", "revision", "dirty", "more"), VALUES)
+)
+
+
+@REUSED
+@given(told=TOLD | VALUES, logged=TOLD | VALUES)
+def test_whatever_is_said_of_an_implementation_does_not_raise(told, logged):
+    """In the configuration, and otherwise in the log and the system description."""
+    line = Line(9, b"", IMPLEMENTATION, logged, metadata=logged if isinstance(logged, dict) else {})
+    run = Evidence(label="", config={"implementation": told}, system={"implementation": logged}, lines=[line])
+    run.digests = dict.fromkeys((evidence.CONFIG, evidence.SYSTEM), evidence.digest(b""))
+    run.code = {"__init__.py": "0" * 64}
+    for rule, check in RUN.by_rule.items():
+        if rule.startswith("implementation."):
+            list(check(run))
+    list(PACKAGE.by_rule["implementation.2"]([run]))
 
 
 ODD = (
@@ -116,7 +143,7 @@ def test_no_value_in_the_log_of_a_result_raises(sound_result, tmp_path_factory, 
     folder = tmp_path_factory.mktemp("hostile") / "result"
     for index in (1, 2, 3):
         shutil.copytree(sound_result / f"run_{index}", folder / f"run_{index}")
-    run = Evidence(folder / data.draw(st.sampled_from(["run_1", "run_2"])))
+    run = editor.Evidence(folder / data.draw(st.sampled_from(["run_1", "run_2"])))
     records = run.records()
     for _ in range(3):
         record = data.draw(st.sampled_from(records))

@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from suite.audit import auditing
 from suite.errors import UserError
 from suite.results.reading import Source, read
 from suite.review.difference import differences
@@ -56,6 +57,19 @@ def test_results_and_review_name_it(packed):
     assert (entry.implementation, entry.trained_by) == ("ours", "torch, ours")
     (made,) = differences(report(packed.folder), packed.folder)
     assert {file.name: file.problem for file in made.files} == dict.fromkeys(OWN_CODE, "")
+
+
+def test_an_audit_takes_the_code_of_the_package(packed):
+    (part,) = auditing.planned(packed.folder, auditing.Asked(blocks=1, entropy="0a"))
+    assert {name: part.code.files[f"{CODE}/{name}"] for name in OWN_CODE} == OWN_CODE
+    assert "reference_impls/image_classification/torch.py" in part.code.files
+    assert packed.code.parent.name in part.code.source
+
+
+def test_an_audit_takes_the_code_that_lies_with_the_evidence(own):
+    (part,) = auditing.planned(own, auditing.Asked(blocks=1, entropy="0a"))
+    assert {name: part.code.files[f"{CODE}/{name}"] for name in OWN_CODE} == OWN_CODE
+    assert part.code.source == f"ours, kept with the evidence, and git revision {head()[:12]}"
 
 
 def test_other_bytes_are_found_also_when_sealed_again(packed):
