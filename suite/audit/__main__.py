@@ -21,7 +21,7 @@ from suite.review.model import report
 from suite.review.progress import bar
 
 EXIT_CODES = {"pass": 0, "fail": 1, "error": 2}
-OPTIONS = ("blocks", "draw", "run_code", "isolated", "states", "framework", "precision")
+OPTIONS = ("blocks", "draw", "run_code", "isolated", "states", "framework", "precision", "equivalence")
 
 EPILOG = """\
 PATH is the evidence of a run, of a result, or a package with several; or one of these as .zip or .tar (.gz, .bz2, .xz).
@@ -38,6 +38,7 @@ and metric of that state, the loss, the time. The initial state of every run is 
                      without them training begins at the seed, and only the same bits will do
   framework=NAME     train in another framework than the run did
   precision=NAME     train in another precision than the run did
+  equivalence=true   hold an implementation that is not the reference to it again, as suite.check does
   data_dir=FOLDER    where datasets lie; default: $SUITE_DATA, else the user's cache folder
 
 Exit code: 0 trained again as claimed, 1 not, or the review fails, 2 it could not be told, or a mistake in the command.
@@ -55,6 +56,7 @@ def main(argv: list[str]) -> int:
         precision=_one_of("precision", options.get("precision"), list(formats())),
         states=Path(options["states"]) if "states" in options else None,
         isolated=_flag("isolated", options.get("isolated", "false")),
+        equivalence=_flag("equivalence", options.get("equivalence", "false")),
         data_dir=args.data_dir,
     )
     if asked.states is not None and not asked.states.is_dir():

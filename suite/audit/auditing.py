@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from suite.audit import comparing, drawing
 from suite.audit.code import Code, code
 from suite.audit.comparing import AUDIT, Compared
+from suite.audit.held import HELD, held
 from suite.audit.likeness import unlike
 from suite.audit.process import Failed
 from suite.audit.replaying import Means, NotLogged, initial_state, kept_initial, replay
@@ -26,6 +27,7 @@ from suite.record.evidence import LOG
 from suite.record.states import state_sha256
 from suite.record.system import ROOT, versions
 from suite.rules.finding import Finding, Verdict, verdict_of
+from suite.rules.implementation import contestant_of
 from suite.rules.reading import Evidence
 from suite.rules.submission import Result, Submission, survey
 from suite.store import files
@@ -46,6 +48,7 @@ class Asked:
     precision: str | None = None
     states: Path | None = None
     isolated: bool = False
+    equivalence: bool = False
     data_dir: str | None = None
 
 
@@ -124,6 +127,9 @@ def audit(root: Path, plan: Plan, asked: Asked, tell: Callable[[str], object]) -
                 kind = kind if machine.accelerators else "cpu"
                 means = Means(folder, task, data, kind, asked.framework, asked.precision, hidden)
                 _run(made, run, [claim for of, claim in part.drawn if of is run], means, machine, software, tell)
+                if asked.equivalence and run is part.runs[0] and contestant_of(run.evidence):
+                    tell(f"{run.label}: holding its implementation to the reference")
+                    made.findings += _held(run, means)
     return made
 
 
@@ -160,6 +166,15 @@ def _run(
             continue
         made.compared.append(compared)
         made.findings += AUDIT.findings(compared, run.label)
+
+
+def _held(run: Run, means: Means) -> Iterator[Finding]:
+    """Where the implementation of a run, held to the reference again, is not within the bounds."""
+    try:
+        yield from HELD.findings(held(run, means), run.label)
+    except Failed as error:
+        failure = replace(_failure(run, None, error), rule="audit.9", severity="error")
+        yield replace(failure, expected="trials that come to an end")
 
 
 def _labelled(run: Run, findings: Iterator[Finding]) -> Iterator[Finding]:

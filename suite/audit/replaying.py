@@ -89,8 +89,8 @@ class Replay:
 
 def initial_state(run: Run, means: Means) -> State:
     """The state that the run's seed begins with, built on this machine. Raises Failed."""
-    with _started(run, means) as (process, folder):
-        return _saved(process, folder)
+    with started(run, means) as (process, folder):
+        return saved(process, folder)
 
 
 def kept_initial(run: Run) -> State | None:
@@ -104,16 +104,16 @@ def replay(run: Run, claim: Claim, means: Means) -> Replay:
     made.kept_initial = kept_initial(run)
     before = made.kept_initial if claim.before == 0 else _kept(run, claim.before, claim.before_sha256)
     made.kept = _kept(run, claim.after, claim.after_sha256)
-    with _started(run, means) as (process, folder):
-        made.initial = _saved(process, folder)
+    with started(run, means) as (process, folder):
+        made.initial = saved(process, folder)
         made.begin = claim.before if before is not None else 0
         made.before = before if before is not None else made.initial
         passes: list[float] = []
         while True:
-            _load(process, folder, made.before)
+            load(process, folder, made.before)
             answer = process.ask("train", to=claim.after)
             passes.append(float(answer["seconds"]))
-            state = _saved(process, folder)
+            state = saved(process, folder)
             if len(passes) > 1:
                 made.repeats = made.repeats is not False and state_sha256(state) == state_sha256(made.after)
             made.after, made.samples, made.loss = state, int(answer["samples"]), answer["loss"]
@@ -121,28 +121,33 @@ def replay(run: Run, claim: Claim, means: Means) -> Replay:
             if len(passes) == 3 or enough or (passes[0] > REPEATED_S and state_sha256(state) == claim.after_sha256):
                 break
         made.seconds = min(passes)
-        data = _data(run, means)
-        _write(folder / EVALUATION, contract.evaluation_data(data))
+        data = data_of(run, means)
+        write_arrays(folder / EVALUATION, contract.evaluation_data(data))
         made.predicted = _predicted(process, folder, run, means.task, data)
         if made.kept is not None:
-            _load(process, folder, made.kept)
+            load(process, folder, made.kept)
             made.kept_predicted = _predicted(process, folder, run, means.task, data)
     return made
 
 
-class _started:  # noqa: N801 (a context manager)
-    """A process in a new folder that has built the implementation of a run, and that folder."""
+class started:  # noqa: N801 (a context manager)
+    """A process in a new folder that has built the implementation of a run, and that folder.
 
-    def __init__(self, run: Run, means: Means) -> None:
-        self.run, self.means = run, means
+    With other `hyperparameters`, and with the `reference` in its place, where these are given.
+    """
+
+    def __init__(
+        self, run: Run, means: Means, hyperparameters: Mapping[str, Any] | None = None, reference: bool = False
+    ) -> None:
+        self.run, self.means, self.hyperparameters, self.reference = run, means, hyperparameters, reference
 
     def __enter__(self) -> tuple[Process, Path]:
         run, means = self.run, self.means
         framework, _, precision, hyperparameters = run.configuration
-        own = means.framework is None and contestant_of(run.evidence) is not None
+        own = means.framework is None and not self.reference and contestant_of(run.evidence) is not None
         self.folder = tempfile.TemporaryDirectory(prefix="suite-audit-")
         at = Path(self.folder.name)
-        _write(at / TRAINING, contract.training_data(means.data))
+        write_arrays(at / TRAINING, contract.training_data(means.data))
         self.process = Process(means.code, at, means.limit_s, means.hidden)
         try:
             self.process.ask(
@@ -151,7 +156,7 @@ class _started:  # noqa: N801 (a context manager)
                 scale=run.benchmark.scale,
                 framework=means.framework or framework,
                 own=str(means.code / CODE) if own else None,
-                hyperparameters=hyperparameters,
+                hyperparameters=hyperparameters if self.hyperparameters is None else dict(self.hyperparameters),
                 seed=run.seed,
                 kind=means.kind,
                 precision=means.precision or precision,
@@ -166,7 +171,8 @@ class _started:  # noqa: N801 (a context manager)
         self.folder.cleanup()
 
 
-def _write(folder: Path, arrays: Mapping[str, np.ndarray]) -> None:
+def write_arrays(folder: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays for a worker."""
     folder.mkdir()
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array, allow_pickle=False)
@@ -186,12 +192,14 @@ def _kept(run: Run, samples: int, sha256: str | None) -> State | None:
     return state
 
 
-def _load(process: Process, folder: Path, state: State) -> None:
+def load(process: Process, folder: Path, state: State) -> None:
+    """Let the implementation of a process take over a state. Raises Failed."""
     states.write(folder / "given.npz", state, 0)
     process.ask("load", state="given.npz")
 
 
-def _saved(process: Process, folder: Path) -> State:
+def saved(process: Process, folder: Path) -> State:
+    """The state of the implementation of a process. Raises Failed, also for a file that is no state."""
     process.ask("save", state="made.npz")
     try:
         return states.read(folder / "made.npz", MAX_STATE)[0]
@@ -199,21 +207,29 @@ def _saved(process: Process, folder: Path) -> State:
         raise Failed(f"save: {error}") from error
 
 
-def _data(run: Run, means: Means) -> Arrays:
-    """All arrays of the run, those among them that are drawn for it alone."""
+def data_of(run: Run, means: Means) -> Arrays:
+    """All arrays of the run, those among them that are drawn for it alone. Raises Failed."""
     try:
         return for_run(run.benchmark, means.task, means.data, evaluation_seed(run.evidence.lines))
     except (BadPrediction, BrokenContract) as error:
         raise Failed(str(error)) from error
 
 
-def _predicted(process: Process, folder: Path, run: Run, task: Task, data: Arrays) -> Predicted:
-    """What the state predicts; the file is read as a stranger's."""
+def read_predictions(process: Process, folder: Path) -> tuple[bytes, list[Any]]:
+    """What the implementation of a process predicts, and the file that it wrote, read as a stranger's."""
     process.ask("predict", predictions=PREDICTIONS)
     try:
         content = read_safely(folder / PREDICTIONS, LIMITS[PREDICTIONS][0])
-        predictions: Sequence[Any] = [json_value(decoded(line)) for line in content.splitlines()]
+        return content, [json_value(decoded(line)) for line in content.splitlines()]
+    except (UnsafeFile, OSError, MalformedError) as error:
+        raise Failed(f"predict: {error}") from error
+
+
+def _predicted(process: Process, folder: Path, run: Run, task: Task, data: Arrays) -> Predicted:
+    """What the state predicts."""
+    content, predictions = read_predictions(process, folder)
+    try:
         metrics: dict[str, float] = score(run.benchmark, task, predictions, data)
-    except (UnsafeFile, OSError, MalformedError, BadPrediction, BrokenContract) as error:
+    except (BadPrediction, BrokenContract) as error:
         raise Failed(f"predict: {error}") from error
     return Predicted(hashlib.sha256(content).hexdigest(), predictions, metrics)

@@ -67,7 +67,7 @@ def one_at_a_time(runs: Sequence[Evidence]) -> Iterator[Finding]:
                 continue
             expected = f"a machine that {path_of(before, LOG)} has left, at {_date(ended.time_ms)}"
             mend = "run one after the other on a machine"
-            together = run.package and run.package == before.package
+            together = run.package is not None and run.package == before.package
             severity: Severity = "fail" if together else "note"
             yield Finding(path_of(run, LOG), first.number, expected, _date(first.time_ms), mend, severity)
             break

@@ -11,12 +11,15 @@ from typing import Any
 
 from cryptography import x509
 from mlperf_logging.mllog import constants as keys
+from pydantic import ValidationError
 
 from suite import config
 from suite.config.logkeys import CONFIG as LOGGED_CONFIG
 from suite.config.models import Benchmark
 from suite.measure.energy import MAX_BYTES, Sample, SamplesError, samples_of
 from suite.record import mllog
+from suite.record.equivalence import FILE as EQUIVALENCE
+from suite.record.equivalence import Equivalence
 from suite.record.evidence import (
     CONFIG,
     LOG,
@@ -47,6 +50,7 @@ LIMITS = {
     POWER: (MAX_BYTES, 1 << 20),
     PREDICTIONS: (32 << 20, 1 << 20),
     MANIFEST: (10 << 20, 1 << 10),
+    EQUIVALENCE: (256 << 10, 1 << 13),
     **dict.fromkeys(STAMPS.values(), (MAX_STAMP_BYTES, MAX_STAMP_BYTES)),
 }
 MAX_KEPT = 10_000  # states of a run
@@ -85,6 +89,7 @@ class Evidence:
     digests: dict[str, Digest] = field(default_factory=dict)
     log_head: str | None = None
     sealed: dict[str, Digest] | None = None
+    equivalence: Equivalence | None = None
 
     @classmethod
     def read(
@@ -114,6 +119,7 @@ class Evidence:
             (SYSTEM, made._parse_system),
             (MANIFEST, made._parse_manifest),
             (PREDICTIONS, made._parse_predictions),
+            (EQUIVALENCE, made._parse_equivalence),
         ):
             if name in made.contents:
                 try:
@@ -165,6 +171,12 @@ class Evidence:
 
     def _parse_system(self, content: bytes) -> None:
         self.system = json_object(content)
+
+    def _parse_equivalence(self, content: bytes) -> None:
+        try:
+            self.equivalence = Equivalence.model_validate(json_object(content))
+        except ValidationError as error:
+            raise MalformedError(f"no comparison with the reference: {error.errors()[0]['msg']}") from error
 
     def _parse_predictions(self, content: bytes) -> None:
         if PREDICTIONS in self.changed:  # nothing is held to them

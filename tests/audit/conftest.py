@@ -1,5 +1,6 @@
 """A result of two honest runs with their states, and editors that forge it; runs of altered implementations."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from suite.audit.__main__ import main
 from suite.record import states
 from suite.record.evidence import LOG
 from suite.record.states import STATES, state_sha256
@@ -98,3 +100,11 @@ def forge_states(folder, make):
             states.write(path, state, samples)
             record["metadata"]["state_sha256"] = state_sha256(state)
     run.write(records)
+
+
+def audited(capsys, *words):
+    """The exit code and the report of an audit, whose findings fail or cannot be told but for their rules."""
+    capsys.readouterr()
+    code = main([*map(str, words), "run_code=true", "--json"])
+    made = json.loads(capsys.readouterr().out)
+    return code, made, {each["rule"] for each in made["findings"] if each["severity"] == "fail"}

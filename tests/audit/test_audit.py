@@ -1,6 +1,5 @@
 """`suite audit` as an auditor types it: honest runs pass, and what no evidence shows is found."""
 
-import json
 import shutil
 
 import numpy as np
@@ -12,20 +11,12 @@ from suite.errors import UserError
 from suite.measure.load import Load, LoadMeter
 from suite.record import states
 from suite.record.states import STATES
-from tests.audit.conftest import altered, forge_states, killed_and_resumed, trained
+from tests.audit.conftest import altered, audited, forge_states, killed_and_resumed, trained
 from tests.rules.editor import Evidence
 from tests.rules.subject import right_predictions
 
 pytestmark = pytest.mark.slow  # each trains
 ALL = "blocks=1000"
-
-
-def audited(capsys, *words):
-    """The exit code and the report of an audit, whose findings fail or cannot be told but for their rules."""
-    capsys.readouterr()
-    code = main([*map(str, words), "run_code=true", "--json"])
-    made = json.loads(capsys.readouterr().out)
-    return code, made, {each["rule"] for each in made["findings"] if each["severity"] == "fail"}
 
 
 def test_honest_runs_pass_bit_for_bit(honest, capsys):

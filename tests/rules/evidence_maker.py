@@ -24,6 +24,7 @@ from suite.measure.cost import cost, price_per_hour
 from suite.measure.energy import HEADER, Sample, energy, format_row, read_samples
 from suite.measure.machine import Machine, power_ceiling
 from suite.record import evidence, mllog, system
+from suite.record.equivalence import FILE, Comparison, Equivalence, Trial
 from suite.rules import dates, reference, revision
 from suite.rules.reference import Point, Reference, ReferenceRun
 from suite.store import code
@@ -57,6 +58,15 @@ class SteppedClock:
 
     def now_ms(self) -> int:
         return self.ms
+
+
+def held_to_the_reference(precision: str, found: float = 0.001) -> Equivalence:
+    """What a check of OWN_CODE against the reference found, at most, of 0.01 that are allowed."""
+    trials = tuple(
+        Trial(trial="a step", precision=each, found=found, bound=0.01) for each in dict.fromkeys(("fp32", precision))
+    )
+    comparison = Comparison(benchmark=BENCHMARK.name, trials=trials)
+    return Equivalence(suite_version="0.1.0", name=CONTESTANT.name, sha256=CONTESTANT.sha256, comparisons=(comparison,))
 
 
 @cache
@@ -177,6 +187,7 @@ def write_run(
     log.event(logkeys.COST, cost(price, (clock.ms - start) / 1000), price_per_hour=price, **source)
     if own:
         code.write(OWN_CODE, folder / code.CODE)
+        (folder / FILE).write_text(held_to_the_reference(plan.precision).model_dump_json())
         log.event(logkeys.IMPLEMENTATION_AFTER, CONTESTANT.name, changed=[])
     if authority:
         log.event(logkeys.WITNESS, "stamps.example.org", **dict.fromkeys(evidence.STAMPS, True), problems=[])

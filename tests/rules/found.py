@@ -10,6 +10,7 @@ NOTES = MEASURED | {
     "log.8",
     "timing.7",
     "timing.9",
+    "equivalence.1",
     "system.7",
     "division.7",
 }

@@ -9,6 +9,7 @@ from mlperf_logging.mllog import constants as keys
 
 from suite import config
 from suite.audit.comparing import AUDIT
+from suite.audit.held import HELD
 from suite.config import logkeys
 from suite.config.formats import closed
 from suite.measure.machine import resolve
@@ -104,7 +105,7 @@ def test_each_check_has_a_mutant():
 def test_rules_md_and_the_checks_name_the_same_rules():
     rules = re.findall(r"^\*\*([a-z]+\.\d+)\*\* .*?`machine: (yes|no)`$", RULES_MD.read_text(), re.M | re.S)
     assert len(rules) == len({rule for rule, _ in rules}) == RULES_MD.read_text().count("\n**")
-    registries = (AUDIT, RUN, RESULT, PACKAGE, FOLDERS, SEALED, WAIVERS)
+    registries = (AUDIT, HELD, RUN, RESULT, PACKAGE, FOLDERS, SEALED, WAIVERS)
     assert {rule for rule, machine in rules if machine == "yes"} == {r for each in registries for r in each.by_rule}
 
 
@@ -182,7 +183,7 @@ def test_simultaneous_runs_break_a_rule_in_a_package(sound_result, tmp_path):
     folder = Path(shutil.copytree(sound_result, tmp_path / "result"))
     side_by_side(folder)
     runs = [reading.Evidence.read(path, str(path.relative_to(folder))) for path in sorted(folder.glob("*/run_*"))]
-    for package, severity in (("", "note"), ("a package", "fail")):
+    for package, severity in ((None, "note"), ("", "fail")):
         for run in runs:
             run.package = package
         found = [each for each in PACKAGE.findings(runs) if each.rule == "timing.9"]

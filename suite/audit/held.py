@@ -1,0 +1,90 @@
+"""An implementation of one's own held to the reference by the auditor, each of the two in a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from suite.audit.process import Failed, Process
+from suite.audit.replaying import Means, data_of, load, read_predictions, saved, started, write_arrays
+from suite.audit.subject import Run
+from suite.audit.worker import EVALUATION
+from suite.check.equivalence.trials import Builder, Subject, equivalence
+from suite.config.models import Benchmark
+from suite.harness import contract
+from suite.harness.implementation import Device, TrainStats
+from suite.measure import machine
+from suite.record.equivalence import FILE, Comparison
+from suite.record.parsing import number, whole
+from suite.record.states import State
+from suite.record.system import ROOT
+from suite.rules.finding import Checks, Finding
+
+
+@dataclass(frozen=True)
+class Remote:
+    """The implementation that a process in `folder` has built, as a trial trains it. Its answers are a stranger's."""
+
+    process: Process
+    folder: Path
+
+    def train_until(self, samples: int) -> TrainStats:
+        """Raises Failed for an answer without a count."""
+        told = self.process.ask("train", to=samples)
+        counted = whole(told.get("samples"))
+        if counted is None:
+            raise Failed("train: an answer without a count of samples")
+        return TrainStats(counted, number(told.get("loss")))
+
+    def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
+        """Raises Failed for predictions that cannot be read."""
+        if not (self.folder / EVALUATION).exists():
+            write_arrays(self.folder / EVALUATION, contract.evaluation_data(data))
+        return read_predictions(self.process, self.folder)[1]
+
+    def state_dict(self) -> State:
+        """Raises Failed for a state that cannot be read."""
+        return saved(self.process, self.folder)
+
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
+        """Raises Failed where the process does not take it."""
+        load(self.process, self.folder, dict(state))
+
+
+def held(run: Run, means: Means) -> Comparison:
+    """The trials of the implementation that trained a run, in fp32 and in the run's format. Raises Failed."""
+    _, _, precision, _ = run.configuration
+    claimed = run.evidence.equivalence
+    own_draws = any(each.own_draws for each in (claimed.comparisons if claimed else ()))
+    with ExitStack() as stack:
+        reference = _builder(stack, run, replace(means, code=ROOT), reference=True)
+        candidate = _builder(stack, run, means)
+        cpus = machine.detect().logical_cpus
+        subject = Subject(run.benchmark, reference, candidate, data_of(run, means), means.kind, cpus, own_draws)
+        return equivalence(subject, ("fp32", precision))
+
+
+def _builder(stack: ExitStack, run: Run, means: Means, reference: bool = False) -> Builder:
+    def build(benchmark: Benchmark, device: Device) -> Remote:
+        given = replace(means, precision=device.precision)
+        return Remote(*stack.enter_context(started(run, given, benchmark.hyperparameters, reference)))
+
+    return build
+
+
+HELD: Checks[Comparison] = Checks()
+
+
+@HELD.rule("audit.9")
+def holds(made: Comparison) -> Iterator[Finding]:
+    """Every trial is within its bound."""
+    for trial in made.trials:
+        if not trial.holds:
+            expected = f"{trial.trial}, in {trial.precision}: at most {trial.bound:.3g}"
+            found = f"{trial.found:.3g}" + (f" at {trial.where}" if trial.where else "")
+            yield Finding(FILE, None, expected, found, "docs/equivalence.md says what the trial sees")

@@ -1,0 +1,52 @@
+"""Checks of how near an implementation of one's own is to the reference, by the file that its submitter made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from suite.config.contestant import Contestant
+from suite.record.equivalence import FILE, Comparison
+from suite.rules.finding import Finding, Severity
+from suite.rules.implementation import contestant_of
+from suite.rules.reading import PACKAGE, Evidence
+from suite.rules.runs import path_of
+
+ALWAYS = "fp32"  # the numeric format that shows most
+
+
+@PACKAGE.rule("equivalence.1")
+def held_to_the_reference(runs: Sequence[Evidence]) -> Iterator[Finding]:
+    """An implementation of the closed division was held to the reference, as it ran, and is within all bounds."""
+    for run in runs:
+        told = contestant_of(run)
+        if told is None or run.in_open or run.benchmark is None:
+            continue
+        severity: Severity = "note" if run.package is None else "fail"
+        for expected, found in _problems(run, told, run.benchmark.name):
+            task, scale = run.benchmark.task, run.benchmark.scale
+            options = f"task={task} scale={scale} implementation={told.name} precision={run.configured('precision')}"
+            mend = f"python -m suite.check {options} out=FOLDER, and see docs/equivalence.md"
+            yield Finding(path_of(run, FILE), None, expected, found, mend, severity)
+
+
+def _problems(run: Evidence, told: Contestant, benchmark: str) -> Iterator[tuple[str, str]]:
+    made, precision = run.equivalence, str(run.configured("precision"))
+    if made is None:
+        yield f"what holds {told.name} to the reference", "none"
+        return
+    if made.sha256 != told.sha256:
+        yield f"of the files of sum {told.sha256}, which trained", f"of {made.sha256}"
+    comparisons = [each for each in made.comparisons if each.benchmark == benchmark]
+    if not comparisons:
+        yield f"a comparison of {benchmark}", ", ".join(each.benchmark for each in made.comparisons) or "none"
+    for each in comparisons:
+        yield from _within(each, {ALWAYS, precision})
+
+
+def _within(made: Comparison, precisions: set[str]) -> Iterator[tuple[str, str]]:
+    for precision in sorted(precisions - {trial.precision for trial in made.trials if trial.found is not None}):
+        yield f"trials in {precision}", "none"
+    for trial in made.trials:
+        if not trial.holds:
+            where = f" at {trial.where}" if trial.where else ""
+            yield f"{trial.trial}, in {trial.precision}: at most {trial.bound:.3g}", f"{trial.found:.3g}{where}"

@@ -1,0 +1,40 @@
+"""What holds an implementation of one's own to the reference is asked for where a package brings that."""
+
+from suite.record.equivalence import FILE
+from suite.rules.reading import PACKAGE, Evidence
+from suite.rules.verdict import review
+from tests.rules.evidence_maker import held_to_the_reference
+from tests.rules.found import ALWAYS, rules_of
+from tests.rules.mutants.benchmark import open_division
+from tests.rules.mutants.registry import rewrite
+
+
+def findings(run, package):
+    read = Evidence.read(run.folder)
+    read.package = package
+    return [each for each in PACKAGE.findings([read]) if each.rule == "equivalence.1"]
+
+
+def test_in_a_package_it_must_be_there(run):
+    own = rewrite(run, own=True)
+    assert findings(own, "") == []
+    (own.folder / FILE).write_text(held_to_the_reference("bf16", found=0.05).model_dump_json())
+    found = [(each.severity, each.expected, each.found) for each in findings(own, "")]
+    assert found == [("fail", f"a step, in {name}: at most 0.01", "0.05") for name in ("fp32", "bf16")]
+    (own.folder / FILE).unlink()
+    assert {each.severity for each in findings(own, "")} == {"fail"}
+    assert {each.severity for each in findings(own, None)} == {"note"}
+
+
+def test_the_open_division_asks_for_none(run):
+    own = rewrite(run, own=True)
+    (own.folder / FILE).unlink()
+    open_division(own)
+    assert findings(own, "") == []
+
+
+def test_a_file_that_is_no_comparison_is_malformed(run):
+    own = rewrite(run, own=True)
+    for content in ('{"name": 1}', "[]", "{", '{"suite_version": "1", "name": "x", "sha256": "y", "comparisons": [1]}'):
+        (own.folder / FILE).write_text(content)
+        assert rules_of(review(own.folder).findings, but=ALWAYS) == {"package.3", "equivalence.1"}
