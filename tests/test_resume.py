@@ -12,6 +12,7 @@ from filelock import FileLock
 from suite.harness import contract
 from suite.harness.folder import LOCK
 from suite.record import clock
+from suite.record.environment import STARTED
 from suite.record.evidence import OF_EACH_RUN
 from tests.command import ENVIRONMENT, eighth, start
 from tests.parity_runs import RUN, SLOW, keys, lines, wait_for
@@ -283,7 +284,7 @@ def test_a_round_goes_on_with_its_token(tmp_path):
 
 
 def test_a_run_that_goes_on_in_another_environment_says_so(cut, monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.setitem(STARTED, "OMP_NUM_THREADS", "7")
     done = eighth(cut.parent, "run", "resume=cut")
     assert done.returncode == 0, done.stderr
     (restart,) = (line for line in lines(cut / "run_2") if line.key == "suite_restart")

@@ -20,13 +20,14 @@ import psutil
 
 from suite.audit.isolation import can_isolate, isolated
 from suite.errors import UserError, shown
-from suite.record.environment import environment
+from suite.record.environment import STARTED, environment
 from suite.record.parsing import MalformedError, json_object
 from suite.record.system import ROOT
 
 MAX_ANSWER = 64 << 10
 MAX_FILE = 8 << 30  # bytes, of a file that the process writes: of a state
 MEMORY_SHARE = 0.8  # of the machine's
+GRACE_S = 5.0  # for a process that is told to end
 _POLL_S = 0.2
 
 
@@ -49,7 +50,7 @@ class Process:
             )
         self.scratch, self.limit_s = scratch, limit_s
         start = f"import sys; sys.path[:0] = {[str(code), str(ROOT)]!r}; from suite.audit.worker import main; main()"
-        known = {name: os.environ[name] for name in environment()["variables"]}
+        known = {name: STARTED[name] for name in environment()["variables"]}
         self._errors = (scratch / "stderr.txt").open("wb")
         self._process = subprocess.Popen(
             [*(() if hidden is None else isolated(hidden)), sys.executable, "-I", "-B", "-c", start],
@@ -71,10 +72,15 @@ class Process:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._process.stdin:
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(GRACE_S)  # one that ends by itself leaves its time among ours; see LoadMeter
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout, self._errors):
+        for pipe in (self._process.stdout, self._errors):
             if pipe:
                 with contextlib.suppress(BrokenPipeError):
                     pipe.close()

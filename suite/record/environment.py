@@ -12,12 +12,14 @@ from typing import Any
 from suite.measure import cgroup
 from suite.measure.machine import usable_indices
 
+STARTED = dict(os.environ)  # libraries set more of their own while a run goes on, which no other run has
+
 # What begins the name of a variable that decides how fast, or how, a framework computes.
 _PREFIXES = (
     *("CUDA_", "CUDNN", "CUBLAS", "CUTLASS", "NVIDIA_", "NCCL_", "NVTE_", "TRITON_"),
     *("ROCM_", "ROCR_", "HIP_", "HSA_", "MIOPEN_", "RCCL_", "GPU_"),
     *("OMP_", "GOMP_", "KMP_", "MKL_", "DNNL_", "ONEDNN_", "OPENBLAS_", "BLIS_", "VECLIB_", "NUMEXPR_"),
-    *("TORCH", "PYTORCH_", "TF_", "XLA_", "JAX_", "KERAS_", "MALLOC_", "JEMALLOC_", "TCMALLOC_"),
+    *("ATEN_", "TORCH", "PYTORCH_", "TF_", "XLA_", "JAX_", "KERAS_", "MALLOC_", "JEMALLOC_", "TCMALLOC_"),
 )
 _NAMES = ("LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONHASHSEED", "PYTHONOPTIMIZE", "PYTHONMALLOC")
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|PWD|AUTH|CRED|COOKIE|SIGNATURE", re.IGNORECASE)
@@ -26,11 +28,11 @@ _MAX_VALUE = 500  # characters
 
 
 def environment() -> dict[str, Any]:
-    """The variables by name, the CPUs that the process may use, and how many threads OpenMP begins with by default.
+    """The variables by name as this process began with them, its CPUs, and the threads that OpenMP begins with.
 
-    `cpu_quota` is in CPUs, None if there is none.
+    `cpus` are those that the process may use; `cpu_quota` is in CPUs, None if there is none.
     """
-    variables = {name: _plain(value) for name, value in sorted(os.environ.items()) if _decides(name)}
+    variables = {name: _plain(value) for name, value in sorted(STARTED.items()) if _decides(name)}
     cpus, asked = len(usable_indices()), variables.get("OMP_NUM_THREADS", "").partition(",")[0]
     return {
         "variables": variables,

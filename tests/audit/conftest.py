@@ -11,6 +11,7 @@ import pytest
 
 from suite.audit.__main__ import main
 from suite.record import states
+from suite.record.environment import STARTED
 from suite.record.evidence import LOG
 from suite.record.states import STATES, state_sha256
 from suite.record.system import ROOT
@@ -24,7 +25,7 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1"}  # so that busy cores do not make it wait
 @pytest.fixture(autouse=True)
 def one_thread(monkeypatch):
     for name, value in ONE_THREAD.items():
-        monkeypatch.setenv(name, value)
+        monkeypatch.setitem(STARTED, name, value)
 
 
 @pytest.fixture(scope="session")

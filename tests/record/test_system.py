@@ -12,6 +12,7 @@ import pytest
 
 from suite import config
 from suite.record import system
+from suite.record.environment import environment
 from tests.measure import fakes
 
 TORCH = config.framework("torch")
@@ -88,26 +89,32 @@ def test_git_tells_revision_and_changes(tmp_path: Path, monkeypatch: pytest.Monk
     assert system.git() == {"revision": None, "dirty": None}
 
 
+def test_what_a_library_sets_later_is_not_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As torch.compile does, which names its cache: the second run of a command is made with it, the first was not."""
+    before = environment()
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/tmp/torchinductor")
+    assert environment() == before
+
+
 def test_the_environment_tells_what_decides_a_run_and_neither_secret_nor_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith(("OMP_", "TF_", "NCCL_", "LD_", "TORCH", "XLA_"))]:
-        monkeypatch.delenv(name)
     monkeypatch.setattr(getpass, "getuser", lambda: "a.user")
-    for name, value in {
+    given = {
         "OMP_NUM_THREADS": "3,2",
         "NCCL_P2P_DISABLE": "1",
+        "ATEN_CPU_CAPABILITY": "avx2",
         "LD_LIBRARY_PATH": f"{Path.home()}/lib:/scratch/a.user/lib",
         "TORCH_LOGS": f"//{'x' * 9000}",
         "XLA_FLAGS": "--to=http://somebody:hidden@host/",
         "TF_API_KEY": "hidden",
         "NCCL_AUTH": "hidden",
         "UNRELATED": "hidden",
-    }.items():
-        monkeypatch.setenv(name, value)
+    }
+    monkeypatch.setattr("suite.record.environment.STARTED", given)
     found = system.describe(config.system("cpu"), fakes.machine(), TORCH, DECLARED)["environment"]
-    known = {name: value for name, value in found["variables"].items() if name in os.environ}
+    known = found["variables"]
     assert known["OMP_NUM_THREADS"] == "3,2"
     assert known["LD_LIBRARY_PATH"] == "~/lib:/scratch/~/lib"
-    assert known["NCCL_P2P_DISABLE"] == "1"
+    assert (known["NCCL_P2P_DISABLE"], known["ATEN_CPU_CAPABILITY"]) == ("1", "avx2")
     assert len(known["TORCH_LOGS"]) == 500
     assert found["threads"] == 3
     assert found["cpus"] == len(os.sched_getaffinity(0))
