@@ -6,5 +6,6 @@ not train as they say cannot know which block will be asked for. This is proof-o
 "Proof-of-Learning: Definitions and Practice"). Of its known weakness, that rounding differs between machines and leaves
 room for forged states, see Fang et al. 2023 (EuroS&P, "Proof-of-Learning is Currently More Broken Than You Think") and,
 for exact replication by logged rounding decisions, Srivastava et al. 2024 (NeurIPS, "Optimistic Verifiable Training by
-Controlling Hardware Nondeterminism"). Here like machines are held to the same bits, and others to a distance.
+Controlling Hardware Nondeterminism"). Here like machines are held to the same bits; on others a distance can pass a
+run, and condemns none.
 """

@@ -86,6 +86,12 @@ class Replay:
     predicted: Predicted | None = None
     kept_predicted: Predicted | None = None
 
+    @property
+    def claimed_seconds(self) -> float | None:
+        """What the run says that training from `begin` to the block's end took; None where it does not say so."""
+        parts = [each.seconds for each in self.run.claims if self.begin < each.after <= self.claim.after]
+        return None if None in parts else sum(each for each in parts if each is not None)
+
 
 def initial_state(run: Run, means: Means) -> State:
     """The state that the run's seed begins with, built on this machine. Raises Failed."""

@@ -79,7 +79,7 @@ def _block(each: Compared) -> Text:
     claimed = claim.metrics.get(metric)
     if quality is not None:
         parts.append(f"{metric} {quality:.4g} (claimed {shown(claimed):.12})")
-    time = "not known" if claim.seconds is None else f"{claim.seconds:.3g} s"
+    time = "not known" if made.claimed_seconds is None else f"{made.claimed_seconds:.3g} s"
     parts.append(f"{made.seconds:.3g} s (claimed {time})")
     if made.repeats is False:
         parts.append("this machine does not repeat itself")
@@ -117,7 +117,7 @@ def _json(each: Compared) -> dict[str, Any]:
         "unlike": list(each.unlike),
         "metrics": {name: _finite(value) for name, value in made.predicted.metrics.items()} if made.predicted else {},
         "seconds": made.seconds,
-        "claimed_seconds": made.claim.seconds,
+        "claimed_seconds": made.claimed_seconds,
         "repeats": made.repeats,
     }
 

@@ -104,7 +104,7 @@ def forge_states(folder, make):
 
 
 def audited(capsys, *words):
-    """The exit code and the report of an audit, whose findings fail or cannot be told but for their rules."""
+    """The exit code of an audit, its report, and the rules whose findings fail."""
     capsys.readouterr()
     code = main([*map(str, words), "run_code=true", "--json"])
     made = json.loads(capsys.readouterr().out)

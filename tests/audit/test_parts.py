@@ -2,6 +2,7 @@
 
 import json
 import os
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,8 +12,16 @@ from hypothesis import strategies as st
 from suite.audit import drawing
 from suite.audit.__main__ import main
 from suite.audit.code import Code, _packed
-from suite.audit.comparing import MAX_DISTANCE, MAX_STRETCH, Compared, takes_its_time, way
-from suite.audit.replaying import Replay
+from suite.audit.comparing import (
+    MAX_DISTANCE,
+    MAX_STRETCH,
+    Compared,
+    leads_to_its_state,
+    predicts_from_its_state,
+    takes_its_time,
+    way,
+)
+from suite.audit.replaying import Predicted, Replay
 from suite.audit.subject import Claim
 from suite.errors import UserError
 from suite.record.predictions import differing
@@ -79,12 +88,24 @@ def test_predictions_that_differ():
     assert differing([1], [1, 2]) == 1.0
 
 
+def claim(number, seconds):
+    return Claim(number, 4000 * (number - 1), 4000 * number, None, "0" * 64, 7, None, None, {}, None, seconds)
+
+
+def block(*claims, **made):
+    """The replay of the last of a run's claims."""
+    return Replay(SimpleNamespace(claims=claims), claims[-1], **made)
+
+
+THREADS = ("threads 2, here 1",)
+
+
 @pytest.mark.parametrize(
     ("claimed", "found", "unlike", "noise", "said"),
     [
         (2.0, 100.0, (), (), "fail"),
         (2.0, 100.0, (), ("other processes took 90% of the CPUs",), "note"),
-        (2.0, 100.0, ("processor a, here b",), (), None),
+        (2.0, 100.0, THREADS, (), None),
         (None, 100.0, (), (), None),
         (50.0, 100.0, (), (), "note"),
         (70.0, 100.0, (), (), None),
@@ -93,9 +114,28 @@ def test_predictions_that_differ():
     ],
 )
 def test_a_time_that_the_machine_cannot_keep(claimed, found, unlike, noise, said):
-    claim = Claim(1, 0, 4000, None, None, 7, None, None, {}, None, claimed)
-    compared = Compared(Replay(None, claim, seconds=found), unlike, noise)
+    compared = Compared(block(claim(1, claimed), seconds=found), unlike, noise)
     assert [each.severity for each in takes_its_time(compared)] == ([said] if said else [])
+
+
+@pytest.mark.parametrize(("first", "begin", "said"), [(90.0, 0, []), (90.0, 4000, ["fail"]), (None, 0, [])])
+def test_a_block_from_the_seed_is_held_to_the_time_of_all_blocks_before_it(first, begin, said):
+    compared = Compared(block(claim(1, first), claim(2, 10.0), begin=begin, seconds=100.0), ())
+    assert [each.severity for each in takes_its_time(compared)] == said
+
+
+@pytest.mark.parametrize(
+    ("unlike", "repeats", "severity"),
+    [((), True, "fail"), ((), None, "fail"), ((), False, "error"), (THREADS, True, "error")],
+)
+def test_only_a_machine_like_the_run_s_condemns(unlike, repeats, severity):
+    """State and metric are beyond the bounds: where honest training may end anywhere that leaves the question open."""
+    before, kept, trained = ({"a": np.array(values)} for values in ([0.0, 0.0], [1.0, 0.0], [0.0, 1.0]))
+    predicted = Predicted("1" * 64, [1, 2], {"accuracy": 0.5})
+    made = {"before": before, "kept": kept, "after": trained, "samples": 4000, "kept_predicted": predicted}
+    compared = Compared(block(claim(1, 1.0), repeats=repeats, **made), unlike)
+    for rule in (leads_to_its_state, predicts_from_its_state):
+        assert [each.severity for each in rule(compared)] == [severity]
 
 
 def test_old_evidence_cannot_be_audited(tmp_path, monkeypatch):
