@@ -26,7 +26,7 @@ from suite.audit.subject import Claim
 from suite.errors import UserError
 from suite.record.predictions import differing
 from suite.rules.seals import SEAL
-from tests.rules.evidence_maker import write_run
+from tests.rules.evidence_maker import isolate, write_run
 
 HEX = st.text("0123456789abcdef", min_size=1, max_size=32)
 
@@ -139,6 +139,7 @@ def test_only_a_machine_like_the_run_s_condemns(unlike, repeats, severity):
 
 
 def test_old_evidence_cannot_be_audited(tmp_path, monkeypatch):
+    isolate(monkeypatch, tmp_path)
     run = write_run(tmp_path / "run")
     records = [record for record in run.records() if record["key"] != "suite_state"]
     for record in records:
@@ -161,7 +162,8 @@ def test_old_evidence_cannot_be_audited(tmp_path, monkeypatch):
         (["draw=xyz"], "hexadecimal"),
     ],
 )
-def test_a_mistake_is_one_line(tmp_path, words, said):
+def test_a_mistake_is_one_line(tmp_path, monkeypatch, words, said):
+    isolate(monkeypatch, tmp_path)
     run = write_run(tmp_path / "run")
     with pytest.raises(UserError, match=said) as raised:
         main([str(run.folder), *words])
