@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from suite import config
-from suite.config.models import Dataset, Framework
+from suite.config.dataset import Dataset
+from suite.config.models import Framework
 from suite.errors import command, unknown
 from suite.harness.implementation import frameworks, written
 from suite.measure import machine

@@ -9,18 +9,9 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from suite.config.models import (
-    Benchmark,
-    Dataset,
-    Evaluation,
-    File,
-    Formula,
-    Mirror,
-    Range,
-    Remote,
-    TaskFile,
-    Values,
-)
+from suite.config.dataset import Dataset, File, Mirror, Remote
+from suite.config.models import Benchmark, Evaluation, Formula, Range, TaskFile
+from suite.config.values import Values
 
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "adding-a-task.md"
 BEGIN, END = "<!-- schema: made by python -m tests.schema -->\n", "<!-- end of schema -->"

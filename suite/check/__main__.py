@@ -53,14 +53,12 @@ def main(argv: list[str]) -> int:
     options = _options([word for word in argv if word != "--json"])
     task, data_dir = options["task"], options.get("data_dir")
     own = read(Path(options["implementation"]), options.get("framework")) if "implementation" in options else None
-    precision = options.get("precision") or machine.precision_of(config.system(machine.CPU), machine.detect())
     rows: list[Row] = []
     compared: list[Comparison] = []
-    for scale in [options["scale"]] if "scale" in options else config.scales(task):
+    precision, asked = options.get("precision"), "scale" in options
+    for scale in [options["scale"]] if asked else config.scales(task):
         ledger = Ledger(f"{task}/{scale}")
-        found = _check(
-            ledger, task, scale, options.get("framework"), own, precision, data_dir, asked="scale" in options
-        )
+        found = _check(ledger, task, scale, options.get("framework"), own, precision, data_dir, asked=asked)
         compared += [found] if found else []
         rows += ledger.rows
     if "--json" in argv:
@@ -105,7 +103,7 @@ def _check(
     scale: str,
     framework: str | None,
     own: OwnImplementation | None,
-    precision: str,
+    precision: str | None,
     data_dir: str | None,
     asked: bool,
 ) -> Comparison | None:
@@ -127,6 +125,7 @@ def _check(
         under, load_own = ledger.under(own.told.name), cache(lambda: own.load(name))
         if not _implementation(under, benchmark, task, load_own, data, asked=True):
             return None
+        precision = precision or machine.precision_of(config.system(machine.CPU), machine.detect())
         return held.against(under, benchmark, load_own(), own.framework.name, data, precision)
     found = frameworks(name)
     if not found:

@@ -11,7 +11,8 @@ import yaml
 from suite import config
 from suite.check.ledger import Broken, Ledger, Skip
 from suite.check.training import OTHER_SEED, SEED, differing
-from suite.config.models import Benchmark, Dataset
+from suite.config.dataset import Dataset
+from suite.config.models import Benchmark
 from suite.errors import UserError
 from suite.store import files
 from suite.store.arrays import array_sha256, prepared

@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from suite.config.folder import load, names
-from suite.config.models import Benchmark, Framework, System, TaskFile, Values, records_at
+from suite.config.models import Benchmark, Framework, System, TaskFile
+from suite.config.values import Values, records_at
 from suite.errors import UserError, unknown
 
 __all__ = ["benchmark", "checked", "framework", "load", "names", "scales", "system"]

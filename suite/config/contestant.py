@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 
-from suite.config.models import Values
+from suite.config.values import Values
 
 
 class Contestant(Values):

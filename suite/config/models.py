@@ -1,104 +1,21 @@
-"""What conf/ holds, as immutable values: datasets, benchmarks, systems, frameworks."""
+"""What conf/ holds, as immutable values: benchmarks, systems, frameworks."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from functools import cache
-from typing import Any, Literal, Self, get_args
-from urllib.parse import quote
+from typing import Any, Literal, Self
 
 from mlperf_logging.mllog.constants import GLOBAL_BATCH_SIZE
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from suite.config import folder, formats
+from suite.config import formats
+from suite.config.dataset import Dataset
 from suite.config.logkeys import HEAD
+from suite.config.values import Values
 from suite.errors import UserError
 
 Precision = str  # a name of conf/formats.yaml
 Rate = Literal["fp32", "tf32", "bf16", "fp16", "fp8"]
-
-
-class Values(BaseModel):
-    """An immutable record that refuses unknown fields."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
-
-
-class File(Values):
-    """One file of a dataset, relative to the data root, and where it can be downloaded by itself, if it can."""
-
-    path: str
-    """Where the file lies in the data folder."""
-    bytes: int
-    """Its size."""
-    sha256: str
-    """Of its content."""
-    url: str | None = None
-    """Where it can be downloaded by itself."""
-
-
-class Remote(File):
-    """A file that can be downloaded."""
-
-    url: str
-    """Where it can be downloaded."""
-
-
-class Mirror(Values):
-    """Where a dataset's files can be downloaded one by one: at `url` + the path without its beginning `below`."""
-
-    url: str
-    """What the addresses begin with."""
-    below: str
-    """The beginning of the paths that the mirror does not have."""
-
-
-class Dataset(Values):
-    """Where a benchmark's data comes from and what it must be.
-
-    `arrays` gives the sha256 of each prepared array (dtype, shape and bytes, see `suite.store.arrays`):
-    the content that counts, whatever the files around it look like. `files` is empty when the data is embedded; a
-    name stands for the many files of `conf/files/<name>.txt`. `archive` unpacks, in the data root, to the files.
-    """
-
-    name: str
-    """What the dataset is called."""
-    licence: str
-    """Its licence."""
-    citation: str
-    """Whom to cite."""
-    source: str
-    """Where it comes from: an address, a package, or the code that makes it."""
-    train_samples: int | None = None
-    """The examples of the training split, one epoch. Left out where training makes its data."""
-    eval_samples: int
-    """The examples of the evaluation split."""
-    files: tuple[File, ...] | str = ()
-    """The files, or NAME for the many of `conf/files/NAME.txt`. Left out where the data is embedded."""
-    archive: Remote | None = None
-    """What unpacks, in the data folder, to the files."""
-    mirror: Mirror | None = None
-    """Where the files can be downloaded one by one."""
-    arrays: dict[str, str]
-    """The sha256 of each array that `prepare` returns. `python -m suite.check task=TASK` prints them."""
-
-    @property
-    def members(self) -> tuple[File, ...]:
-        """The files, read from `conf/files/` where only a name is given."""
-        return listed(self.files) if isinstance(self.files, str) else self.files
-
-    def remote(self, file: File) -> Remote | None:
-        """Where one of the files can be downloaded: its own `url`, or its place on the mirror."""
-        url = file.url
-        if url is None and self.mirror:
-            url = self.mirror.url + quote(file.path.removeprefix(self.mirror.below))
-        return Remote(path=file.path, bytes=file.bytes, sha256=file.sha256, url=url) if url else None
-
-    @property
-    def bytes(self) -> int:
-        """The size of all files together."""
-        return sum(file.bytes for file in self.members)
 
 
 class Evaluation(Values):
@@ -293,29 +210,3 @@ class Framework(Values):
     title: str
     module: str
     extra: str | None = None
-
-
-@cache
-def listed(name: str) -> tuple[File, ...]:
-    """The files of `conf/files/<name>.txt`, which has a line `<sha256>  <bytes>  <path>` for each."""
-    lines = (folder.CONF / "files" / f"{name}.txt").read_text().splitlines()
-    return tuple(File(sha256=sha256, bytes=int(size), path=path) for sha256, size, path in map(str.split, lines))
-
-
-def records_at(record: type[Values], path: Sequence[int | str]) -> list[type[Values]]:
-    """The records that can stand at `path` (of names, indices, and pydantic's names of a union's members) in `record`.
-
-    Where none is found they are those of the nearest place above.
-    """
-    at: list[type[Values]] = [record]
-    for part in path:
-        fields = [each.model_fields[part] for each in at if part in each.model_fields] if isinstance(part, str) else []
-        inner = [each for field in fields for each in _records_in(field.annotation)]
-        at = inner or [each for each in at if each.__name__ == part] or at
-    return at
-
-
-def _records_in(annotation: Any) -> list[type[Values]]:
-    if isinstance(annotation, type) and issubclass(annotation, Values):
-        return [annotation]
-    return [each for argument in get_args(annotation) for each in _records_in(argument)]

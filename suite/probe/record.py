@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from suite import config
-from suite.config.models import Values
+from suite.config.values import Values
 from suite.errors import UserError
 from suite.store.disk import UnsafeFile, read_safely, reason, write_text
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from suite.config.models import Values
+from suite.config.values import Values
 
 FILE = "equivalence.json"
 

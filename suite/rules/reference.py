@@ -12,7 +12,8 @@ from pathlib import Path
 import yaml
 
 from suite.config import folder
-from suite.config.models import Benchmark, Values
+from suite.config.models import Benchmark
+from suite.config.values import Values
 
 Curve = tuple[tuple[int, float], ...]  # (samples, quality) of each evaluation
 

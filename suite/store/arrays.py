@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 from filelock import FileLock
 
-from suite.config.models import Benchmark, Dataset
+from suite.config.dataset import Dataset
+from suite.config.models import Benchmark
 from suite.errors import UserError
 from suite.store import files
 from suite.store.sums import cache_dir

@@ -13,7 +13,7 @@ import pooch
 import requests
 from tqdm import tqdm
 
-from suite.config.models import Remote
+from suite.config.dataset import Remote
 from suite.store.sums import sha256
 
 ATTEMPTS = 3  # in a row that bring nothing new

@@ -10,7 +10,7 @@ from typing import Literal
 
 from filelock import FileLock
 
-from suite.config.models import Dataset, File, Remote
+from suite.config.dataset import Dataset, File, Remote
 from suite.errors import UserError
 from suite.store.sums import RememberedSums, cache_dir, sha256
 from suite.store.unpack import unpack

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.config.models import Dataset, File, Remote
+from suite.config.dataset import Dataset, File, Remote
 from suite.store import download
 
 MEMBERS = {"set/a.bin": bytes(range(256)) * 40, "set/sub/b.bin": b"b" * 3000}

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from suite.config.models import Benchmark, Dataset, Evaluation
+from suite.config.dataset import Dataset
+from suite.config.models import Benchmark, Evaluation
 from suite.errors import UserError
 from suite.store import sums
 from suite.store.arrays import array_sha256, prepared

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from suite.config.models import Dataset
+from suite.config.dataset import Dataset
 from suite.errors import UserError
 from suite.store import files, sums
 from tests.store.conftest import MEMBERS, dataset, tar

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from suite.config import folder
-from suite.config.models import Dataset, Mirror
+from suite.config.dataset import Dataset, Mirror
 from suite.errors import UserError
 from suite.store import files
 from tests.store.conftest import MEMBERS, dataset

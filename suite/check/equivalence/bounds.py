@@ -8,7 +8,7 @@ import yaml
 
 from suite.config import folder
 from suite.config.formats import formats, known
-from suite.config.models import Values
+from suite.config.values import Values
 from suite.errors import UserError
 
 
