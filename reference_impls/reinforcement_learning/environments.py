@@ -167,7 +167,8 @@ class Environments:
         first = Episode(name)  # here, so that a package that is missing is told by the training process
         self.observation_size, self.action_count = first.observation_size, first.action_count
         self.groups = [range(start, min(start + _GROUP, count)) for start in range(0, count, _GROUP)]
-        command = [sys.executable, "-c", _PROGRAM, *sys.path]
+        # -O: Gymnasium asserts at each step that the action is one, a tenth of the time of LunarLander's
+        command = [sys.executable, "-O", "-c", _PROGRAM, *sys.path]
         self.processes = [
             # in a process group of its own: Ctrl-C is for the harness, which still asks for the state
             subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)

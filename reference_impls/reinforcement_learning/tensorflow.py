@@ -108,9 +108,10 @@ class TensorFlowAgent:
         variables = self.agent.trainable_variables
         self.optimizer.learning_rate.assign(rate)
         losses = tf.zeros(())
+        minibatches = self.minibatches(rows, *steps)
         for i in tf.range(self.hyper.updates):
             with tf.GradientTape() as tape:
-                loss = self.loss(*(tf.gather(whole, rows[i]) for whole in steps))
+                loss = self.loss(*(whole[i] for whole in minibatches))
             gradients, _ = tf.clip_by_global_norm(tape.gradient(loss, variables), self.hyper.max_grad_norm)
             self.optimizer.apply(gradients, variables)
             losses += loss
@@ -147,18 +148,26 @@ class TensorFlowAgent:
         advantage = tf.reshape(advantage, [-1])
         return flat, actions, before, advantage, advantage + values
 
+    def minibatches(self, rows: tf.Tensor, *steps: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """The steps `rows` [updates, M] of what `prepare` gives, each minibatch's advantages of mean 0, deviation 1."""
+        observations, actions, before, advantage, target = (tf.gather(each, rows) for each in steps)
+        mean, deviation = (f(advantage, 1, keepdims=True) for f in (tf.reduce_mean, tf.math.reduce_std))
+        return observations, actions, before, (advantage - mean) / (deviation + 1e-8), target
+
     def loss(
         self, observations: tf.Tensor, actions: tf.Tensor, before: tf.Tensor, advantage: tf.Tensor, target: tf.Tensor
     ) -> tf.Tensor:
-        """The clipped surrogate, the squared error of the value and the entropy, weighted (Schulman et al. 2017)."""
+        """The clipped surrogate, the squared error of the value and the entropy, weighted (Schulman et al. 2017).
+
+        Of a minibatch, for which see `minibatches`.
+        """
         hyper = self.hyper
         logs, values = self.agent(observations)
         ratio = tf.exp(tf.gather(logs, actions, batch_dims=1) - before)
-        advantage = (advantage - tf.reduce_mean(advantage)) / (tf.math.reduce_std(advantage) + 1e-8)
         clipped = tf.clip_by_value(ratio, 1 - hyper.clip_coef, 1 + hyper.clip_coef)
         surrogate = tf.reduce_mean(tf.minimum(ratio * advantage, clipped * advantage))
         error = tf.reduce_mean((values - target) ** 2)
-        entropy = -tf.reduce_mean(tf.reduce_sum(tf.exp(logs) * logs, 1))
+        entropy = -tf.reduce_mean(tf.reduce_sum(tf.exp(logs) * logs, 1)) if hyper.ent_coef else 0.0
         return hyper.vf_coef * error - surrogate - hyper.ent_coef * entropy
 
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:

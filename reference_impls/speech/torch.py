@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import nn
 
 from reference_impls.kept import Kept
 from reference_impls.memory import keep_freed_memory
@@ -19,6 +18,7 @@ from reference_impls.speech.torch_network import Recordings, SpeechNetwork, mask
 from reference_impls.torch_shared import (
     all_at_once,
     autocast,
+    clip_gradients,
     compiled,
     dtype,
     grad_scaler,
@@ -98,7 +98,7 @@ class TorchSpeech:
         self.optimizer.zero_grad()
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
         self.scaler.unscale_(self.optimizer)
-        nn.utils.clip_grad_norm_(self.model.parameters(), self.hyper.opt_gradient_clip_norm)
+        clip_gradients(self.model.parameters(), self.hyper.opt_gradient_clip_norm)
         set_learning_rate(self.optimizer, self.hyper.learning_rate(batch.epoch))
         self.scaler.step(self.optimizer)
         self.scaler.update()
