@@ -17,6 +17,7 @@ SPREAD = 25.0  # of the features' levels, roughly, once each recording's mean sp
 SUBSAMPLING = 8  # frames of features to one frame of output
 FRAME_RATE = 100  # frames of features a second
 LONGEST, COMPILED = 768, 256  # frames: `build` compiles for the multiples of the second up to the first
+NOT_COMPILED = 16  # frames: where any length will do, batches are padded to a multiple of it
 EVAL_BATCH = 26
 _INIT_STREAM = 1_000_001  # a random stream apart from those of the epochs
 _WARPS = 9  # frequency warps from 1 - frequency_warp to 1 + frequency_warp

@@ -43,7 +43,7 @@ class TensorFlowSpeech:
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
         self.device, on_gpu = device_name(device), device.kind == "gpu"
-        self.multiple = shared.COMPILED if on_gpu else 64  # frames
+        self.multiple = shared.COMPILED if on_gpu else shared.NOT_COMPILED
         self.units = bytes(data["units"]).decode("ascii").split("\n")
         shape = data["train_features"].shape
         self.labels = np.ones((len(data["train_frames"]), 1), np.int32)

@@ -40,7 +40,7 @@ class TorchSpeech:
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         self.hyper, self.data, self.seed = hyper, data, seed
         self.device, self.dtype = torch_device(device), dtype(device)
-        self.multiple = 64 if self.device.type == "cpu" else shared.COMPILED  # frames
+        self.multiple = shared.NOT_COMPILED if self.device.type == "cpu" else shared.COMPILED
         self.units = bytes(data["units"]).decode("ascii").split("\n")
         shape = data["train_features"].shape
         self.recordings = Recordings(shape, len(data["train_frames"])).to(self.device)

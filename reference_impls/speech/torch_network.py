@@ -98,7 +98,7 @@ class ResidualBlock(nn.Module):
         dilation, time = self.dilation, x.shape[1]
         y = F.pad(self.norm(x) * within, (0, 0, dilation, dilation))
         y = torch.cat([y[:, i * dilation : i * dilation + time] for i in range(3)], 2)
-        y = F.gelu(self.inner(y), approximate="tanh")
+        y = F.gelu(self.inner(y))
         step: torch.Tensor = self.outer(self.dropout(y.mT).mT)
         return x + step
 
@@ -124,8 +124,8 @@ class SpeechNetwork(nn.Module):
         """Logits float32 [B, T / 8, labels] of features [B, T, mels] whose outputs from `frames` [B] on are padding."""
         x = features[:, None]
         for i, conv in enumerate(self.convs):
-            x = F.relu(conv(x))
-            x = x * inside(frames * (SUBSAMPLING >> (i + 1)), x.shape[2])[:, None, :, None].to(x.dtype)
+            x = conv(x)
+            x = x.mul_(inside(frames * (SUBSAMPLING >> (i + 1)), x.shape[2])[:, None, :, None].to(x.dtype)).relu_()
         x = self.project(x.permute(0, 2, 3, 1).flatten(2))
         within = inside(frames, x.shape[1])[..., None].to(x.dtype)
         for block in self.blocks:
