@@ -20,6 +20,7 @@ OUT_OF_MEMORY = ("OutOfMemoryError", "ResourceExhaustedError", "MemoryError")  #
 
 Precision = Literal["fp32", "bf16", "fp16"]  # which both frameworks train in
 Mode = Literal["train", "infer"]
+DEFAULT_BATCH = 32  # of a model where nothing else is asked for
 MODES: tuple[Mode, ...] = ("train", "infer")
 
 

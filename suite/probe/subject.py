@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from suite import config
@@ -11,8 +11,8 @@ from suite.errors import UserError
 from suite.harness import contract
 from suite.harness.implementation import Device, load_implementation
 from suite.probe import instruments
-from suite.probe.record import Conditions
-from suite.probe.tracing import Watched
+from suite.probe.record import DEFAULT_BATCH, Conditions
+from suite.probe.tracing import Tracked, Watched
 from suite.probe.workload import Inference, Training, Workload
 from suite.store.arrays import prepared
 from suite.store.task import for_run, load_task
@@ -55,6 +55,21 @@ class Subject:
     def watched(self) -> Watched:
         """The workload, built to be watched."""
         return self.instruments.watch(self.build, self.device)
+
+    def memory(self) -> Tracked:
+        """The workload, built so that its memory can be told."""
+        return self.instruments.memory(self.build, self.device)
+
+    def batch(self) -> int | None:
+        """Samples a step, where they can be chosen."""
+        if self.conditions.model or self.conditions.batch:
+            return self.conditions.batch or DEFAULT_BATCH
+        own = self.benchmark().hyperparameters.get(BATCH)
+        return own if self.conditions.mode == "train" and isinstance(own, int) else None
+
+    def of_batch(self, batch: int) -> Subject:
+        """The same in another batch."""
+        return replace(self, conditions=self.conditions.model_copy(update={"batch": batch}))
 
     def flops(self, steps: int) -> float:
         """Floating-point operations of a step, the mean of the first `steps`, as its framework counts them.

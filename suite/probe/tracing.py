@@ -48,6 +48,36 @@ class Trace:
     parameters: Mapping[str, int]
 
 
+@dataclass(frozen=True)
+class Memory:
+    """Bytes that a step holds when it holds most, by what they are; tracked it took so many `seconds`.
+
+    `saved` are activations kept for the backward pass, `temporary` is all else that is made and freed meanwhile. Data
+    that a workload keeps outside its layers' buffers is not counted.
+    """
+
+    seconds: float
+    parameters: int
+    buffers: int
+    gradients: int
+    optimizer: int
+    saved: int
+    temporary: int
+
+    @property
+    def peak(self) -> int:
+        """All together."""
+        return self.parameters + self.buffers + self.gradients + self.optimizer + self.saved + self.temporary
+
+
+class Tracked(Protocol):
+    """A workload that was built so that its memory can be told."""
+
+    def step(self) -> Memory:
+        """What a step holds."""
+        ...
+
+
 class Watched(Protocol):
     """A workload that was built to be watched."""
 

@@ -12,7 +12,7 @@ from suite import config
 from suite.errors import UserError
 from suite.harness.implementation import Device
 from suite.probe.record import Conditions
-from suite.probe.tracing import Watched
+from suite.probe.tracing import Tracked, Watched
 from suite.probe.workload import Workload
 
 
@@ -40,6 +40,10 @@ class Instruments(Hashable, Protocol):
 
     def copy(self, size: int, device: Device) -> Callable[[], None]:
         """A copy of so many bytes from place to place in the device's memory, done when it returns."""
+        ...
+
+    def memory(self, build: Callable[[], Workload], device: Device) -> Tracked:
+        """What `build` makes, built so that what a step of it holds in memory can be told."""
         ...
 
     def watch(self, build: Callable[[], Workload], device: Device) -> Watched:

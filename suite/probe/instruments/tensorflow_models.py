@@ -11,10 +11,10 @@ import tensorflow as tf
 from suite.errors import UserError, unknown
 from suite.harness.implementation import Device
 from suite.probe.instruments.tensorflow_counting import device_name
-from suite.probe.record import Conditions
+from suite.probe.record import DEFAULT_BATCH, Conditions
 
 POLICIES = {"fp32": "float32", "bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
-BATCH, CLASSES = 32, 1000  # of a model where nothing else is asked for
+CLASSES = 1000
 MOMENTUM = 0.9
 
 
@@ -22,7 +22,7 @@ class Model:
     """A model of keras.applications, trained by SGD with momentum, or inferring; the twin of `torch.Model`."""
 
     def __init__(self, network: Any, conditions: Conditions, device: Device, seed: int) -> None:
-        self.training, self.samples = conditions.mode == "train", conditions.batch or BATCH
+        self.training, self.samples = conditions.mode == "train", conditions.batch or DEFAULT_BATCH
         self.network, self.device = network, device_name(device)
         random = np.random.default_rng(seed)
         _, height, width, channels = network.input_shape
@@ -31,7 +31,8 @@ class Model:
             self.images = tf.constant(random.standard_normal(shape, np.float32))
             self.labels = tf.constant(random.integers(0, CLASSES, self.samples))
             self.optimizer = keras.optimizers.SGD(1e-4, momentum=MOMENTUM)
-            self.optimizer.build(network.trainable_variables)
+            if self.training:
+                self.optimizer.build(network.trainable_variables)
         graph = tf.function(jit_compile=device.kind == "gpu")
         self.step = graph(self.train_step if self.training else self.infer)
 

@@ -28,12 +28,17 @@ from suite.probe.workload import Workload
 
 HOLDING = re.compile(r"While|If|Case|PartitionedCall|^_(Arg|Retval|Send|Recv)|Const$|NoOp|Placeholder")
 INLINED = re.compile(r".*/_\d+/")  # what a function that was put into another's place has before its names
+SAME = {"Identity", "IdentityN", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "PreventGradient"}
+WORKSPACE = ("FusedBatchNormV3", 5)  # the output that cuDNN's kernel sizes as it needs, and a CPU's leaves empty
 GRADIENT = "gradient_tape/"
 UNKNOWN = "unknown"  # the phase of what TensorFlow made of its own
 
 
 class Noted(NamedTuple):
-    """An operation of a traced function."""
+    """An operation of a traced function: `made` are the bytes of its tensors, `given` names those it reads.
+
+    One of SAME makes none: what reads from it is noted as reading what it was given.
+    """
 
     kind: str
     shapes: str
@@ -41,6 +46,17 @@ class Noted(NamedTuple):
     layer: str
     flops: int | None
     bytes: int | None
+    made: tuple[int, ...] | None
+    given: tuple[str, ...]
+
+
+class Event(NamedTuple):
+    """An operation that was executed, and when, in seconds of the profiler's clock."""
+
+    name: str
+    kind: str
+    start: float
+    seconds: float
 
 
 class Places:
@@ -50,6 +66,7 @@ class Places:
         self.noted: dict[str, Noted] = {}  # of the function that is being traced
         self.functions: dict[Any, dict[str, Noted]] = {}
         self.parameters: dict[str, dict[int, int]] = defaultdict(dict)
+        self.weights: dict[int, int] = {}  # bytes of the layers' variables
         self.phase = "data"
         self.stack: list[str] = []
 
@@ -68,6 +85,7 @@ class Places:
                 return call(layer, *args, **keywords)
             finally:
                 places.parameters[path] = {id(v): prod(v.shape) for v in layer.trainable_variables}
+                places.weights |= {id(v): prod(v.shape) * tf.as_dtype(v.dtype).size for v in layer.variables}
                 places.stack.pop()
                 places.phase = "forward" if places.stack else "loss"
 
@@ -109,7 +127,11 @@ class Places:
         if kind in PRODUCTS:
             given = [tuple(each.shape) for each in inputs]
             flops = 2 * PRODUCTS[kind](given, tuple(outputs[0].shape), plain(attributes)) if known else None
-        self.noted[name] = Noted(kind, shapes, self.phase, self._layer(name), flops, moved)
+        nothing = [kind in SAME or (kind, n) == WORKSPACE or it.dtype == tf.resource for n, it in enumerate(outputs)]
+        sizes = [0 if none else _size(each) for none, each in zip(nothing, outputs, strict=True)]
+        made = None if None in sizes else tuple(sizes)
+        sources = tuple(self._source(each.name) for each in inputs if isinstance(each, tf.Tensor))
+        self.noted[name] = Noted(kind, shapes, self.phase, self._layer(name), flops, moved, made, sources)
 
     def of(self, names: set[str]) -> dict[str, Noted]:
         """What was noted of these operations: functions share names, those that have most of them say what they are."""
@@ -117,6 +139,12 @@ class Places:
         for noted in sorted(self.functions.values(), key=lambda noted: len(noted.keys() & names)):
             found |= noted
         return found
+
+    def _source(self, tensor: str) -> str:
+        """The tensor that this one is, made by another operation."""
+        name, _, number = tensor.rpartition(":")
+        maker = self.noted.get(name)
+        return maker.given[int(number)] if maker and maker.kind in SAME else tensor
 
     def _layer(self, name: str) -> str:
         """The layer that is called now, or for a gradient's operation that of the operation it is of."""
@@ -128,6 +156,10 @@ class Places:
                 return self.noted[of].layer
             of = of.rpartition("/")[0]
         return ""
+
+
+def _size(tensor: tf.Tensor) -> Any:
+    return tensor.shape.num_elements() * tensor.dtype.size if tensor.shape.is_fully_defined() else None
 
 
 def _shape(tensor: tf.Tensor) -> str:
@@ -154,16 +186,8 @@ class Watched:
 
     def trace(self, steps: int) -> Trace:
         """See `tracing.Watched`."""
-        with apart(), self.places.followed(), tempfile.TemporaryDirectory() as folder:
-            self.workload.ready(steps)
-            self.workload.run(1)  # after others ran otherwise, what was traced is made ready anew
-            tf.profiler.experimental.start(folder)
-            start = time.perf_counter()
-            try:
-                self.workload.run(steps)
-                whole = time.perf_counter() - start
-            finally:
-                tf.profiler.experimental.stop()
+        with tempfile.TemporaryDirectory() as folder:
+            whole = self.profiled(steps, Path(folder))
             calls = list(self._calls(Path(folder)))
         parameters = {}
         for path, owned in self.places.parameters.items():
@@ -171,31 +195,49 @@ class Watched:
             parameters[path] = sum(size for variable, size in owned.items() if variable not in inner)
         return Trace(steps, whole, calls, parameters)
 
+    def profiled(self, steps: int, folder: Path) -> float:
+        """Seconds of `steps` steps, of which the profiler writes into a folder."""
+        with apart(), self.places.followed():
+            self.workload.ready(steps)
+            self.workload.run(1)  # after others ran otherwise, what was traced is made ready anew
+            tf.profiler.experimental.start(str(folder))
+            try:
+                start = time.perf_counter()
+                self.workload.run(steps)
+                return time.perf_counter() - start
+            finally:
+                tf.profiler.experimental.stop()
+
+    def events(self, folder: Path) -> Iterator[tuple[Event, Noted]]:
+        """The operations that the profiler saw, and what was noted of each."""
+        events = [event for file in folder.rglob("*.xplane.pb") for event in _events(file, self.gpu)]
+        noted = self.places.of({event.name for event in events})
+        for event in events:
+            yield event, noted.get(event.name) or Noted(event.kind, "", UNKNOWN, "", None, None, (), ())
+
     def _calls(self, folder: Path) -> Iterator[Call]:
         """The operations that the profiler saw."""
-        events = [event for file in folder.rglob("*.xplane.pb") for event in _events(file, self.gpu)]
-        noted = self.places.of({name for name, _, _ in events})
-        for name, kind, seconds in events:
-            kind, shapes, phase, layer, flops, moved = noted.get(name) or Noted(kind, "", UNKNOWN, "", None, None)
-            yield Call(kind, shapes, phase, layer, seconds, flops, moved)
+        for event, it in self.events(folder):
+            yield Call(it.kind, it.shapes, it.phase, it.layer, event.seconds, it.flops, it.bytes)
 
 
-def _events(file: Path, gpu: bool) -> Iterator[tuple[str, str, float]]:
-    """Name, kind and seconds of each operation in a profile."""
+def _events(file: Path, gpu: bool) -> Iterator[Event]:
+    """The operations in a profile."""
     space = xplane_pb2.XSpace()
     space.ParseFromString(file.read_bytes())
     for plane in space.planes:
         if not plane.name.startswith("/device:GPU" if gpu else "/host:CPU"):
             continue
         stats = {number: each.name for number, each in plane.stat_metadata.items()}
-        for event in (event for line in plane.lines for event in line.events):
+        for since, event in ((line.timestamp_ns, event) for line in plane.lines for event in line.events):
             full = plane.event_metadata[event.metadata_id].name
             if gpu:  # a kernel, which tells its operation
                 told = [each for each in event.stats if stats[each.metadata_id] == "tf_op"]
                 full = stats.get(told[0].ref_value, told[0].str_value) if told else ""
             name, colon, kind = full.rpartition(":")
             if colon and not name.endswith(":") and kind.isidentifier() and not HOLDING.search(kind):
-                yield INLINED.sub("", name), kind, event.duration_ps / 1e12
+                start = since / 1e9 + event.offset_ps / 1e12
+                yield Event(INLINED.sub("", name), kind, start, event.duration_ps / 1e12)
 
 
 def watch(build: Callable[[], Workload], device: Device) -> Watched:

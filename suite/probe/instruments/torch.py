@@ -1,7 +1,8 @@
 """PyTorch's instruments; see `Instruments`."""
 
 from suite.probe.instruments.torch_counting import apart, copy, flops, matrix_product
+from suite.probe.instruments.torch_memory import memory
 from suite.probe.instruments.torch_models import model
 from suite.probe.instruments.torch_watch import watch
 
-__all__ = ["apart", "copy", "flops", "matrix_product", "model", "watch"]
+__all__ = ["apart", "copy", "flops", "matrix_product", "memory", "model", "watch"]

@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from suite.errors import UserError, unknown
 from suite.harness.implementation import Device
 from suite.probe.instruments.torch_counting import DTYPES, torch_device
-from suite.probe.record import Conditions
+from suite.probe.record import DEFAULT_BATCH, Conditions
 
-BATCH, SIZE, CLASSES = 32, 224, 1000  # of a model where nothing else is asked for
+SIZE, CLASSES = 224, 1000
 MOMENTUM = 0.9
 
 
@@ -25,7 +25,7 @@ class Model:
     """
 
     def __init__(self, network: torch.nn.Module, conditions: Conditions, size: int, device: Device, seed: int) -> None:
-        self.training, self.samples = conditions.mode == "train", conditions.batch or BATCH
+        self.training, self.samples = conditions.mode == "train", conditions.batch or DEFAULT_BATCH
         self.device, self.dtype = torch_device(device), DTYPES[device.precision]
         self.network = network.to(self.device).train(self.training)
         random = torch.Generator().manual_seed(seed)

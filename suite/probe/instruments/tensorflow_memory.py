@@ -1,0 +1,95 @@
+"""What a step holds in memory in TensorFlow: the tensors of its graph, from their making to their last use.
+
+Shapes are those of the traced functions, times those of the profiler. A tensor that an operation writes over in place
+counts beside the one that it replaces, so that a peak may be told too high. What kernels need within is not seen, nor
+that a function or loop within the step reads a tensor that was made outside it.
+"""
+
+from __future__ import annotations
+
+import gc
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from suite.errors import UserError
+from suite.harness.implementation import Device
+from suite.probe.instruments.tensorflow_watch import Event, Noted, Watched
+from suite.probe.tracing import Memory
+from suite.probe.workload import Workload
+
+NOTHING = {"ReadVariableOp", "Const"}  # are a variable's, or the graph's, memory
+BEFORE = ("data", "forward", "loss")  # the backward pass
+
+
+class Tracked:
+    """See `Instruments.memory`."""
+
+    def __init__(self, build: Callable[[], Workload], device: Device) -> None:
+        before = _variables()
+        known = {id(each) for each in before}
+        self.watched = Watched(build, device)
+        made = [each for each in _variables() if id(each) not in known]
+        self.variables = sum(each.shape.num_elements() * each.dtype.size for each in made)
+
+    def step(self) -> Memory:
+        """What a step holds."""
+        with tempfile.TemporaryDirectory() as folder:
+            seconds = self.watched.profiled(1, Path(folder))
+            events = list(self.watched.events(Path(folder)))
+        peak, weights = held(events), self.watched.places.weights
+        trained = {variable for owned in self.watched.places.parameters.values() for variable in owned}
+        parameters = sum(size for variable, size in weights.items() if variable in trained)
+        buffers = sum(weights.values()) - parameters
+        return Memory(
+            seconds=seconds,
+            parameters=parameters,
+            buffers=buffers,
+            optimizer=max(0, self.variables - parameters - buffers),
+            gradients=peak["gradients"],
+            saved=peak["saved"],
+            temporary=peak["temporary"],
+        )
+
+
+def held(events: Sequence[tuple[Event, Noted]]) -> Counter[str]:
+    """Bytes by kind when the tensors that the operations make are most. Raises UserError where a shape is not known."""
+    if unknown := [noted.kind for _, noted in events if noted.made is None]:
+        raise UserError(f"what {unknown[0]} makes has no size before it runs: memory is told of fixed shapes")
+    uses: dict[str, list[tuple[float, str]]] = defaultdict(list)  # until when, and in which phase
+    for event, noted in events:
+        for name in noted.given:
+            uses[name].append((event.start + event.seconds, noted.phase))
+    changes: list[tuple[float, int, str]] = []
+    for event, noted in events:
+        if noted.kind in NOTHING:
+            continue
+        for number, size in enumerate(noted.made or ()):
+            used = uses[f"{event.name}:{number}"]
+            phases, kind = {phase for _, phase in used}, "temporary"
+            if noted.phase in BEFORE and "backward" in phases:
+                kind = "saved"
+            elif noted.phase == "backward" and "update" in phases:
+                kind = "gradients"
+            last = max([event.start + event.seconds, *(until for until, _ in used)])
+            changes += [(event.start, size, kind), (last, -size, kind)]
+    now: Counter[str] = Counter()
+    peak: Counter[str] = Counter()
+    for _, size, kind in sorted(changes):
+        now[kind] += size
+        if now.total() > peak.total():
+            peak = now.copy()
+    return peak
+
+
+def memory(build: Callable[[], Workload], device: Device) -> Tracked:
+    """See `Instruments.memory`."""
+    return Tracked(build, device)
+
+
+def _variables() -> list[Any]:
+    return [each for each in gc.get_objects() if isinstance(each, tf.Variable)]

@@ -1,0 +1,130 @@
+"""What a step holds in memory in PyTorch: every tensor that is made while it lasts, until its storage is freed."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch.autograd.graph import saved_tensors_hooks
+from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.weak import WeakIdKeyDictionary
+
+from suite.harness.implementation import Device
+from suite.probe.instruments.torch_counting import apart
+from suite.probe.instruments.torch_watch import Places
+from suite.probe.tracing import Memory
+from suite.probe.workload import Workload
+
+TEMPORARY, SAVED, GRADIENTS = "temporary", "saved", "gradients"
+
+
+class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Bytes by kind of the storages that it was told of or saw made and are not freed: `now`, and at their most."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.kinds: Any = WeakIdKeyDictionary()  # of a storage: its kind and bytes, shared with what is told of its end
+        self.now: Counter[str] = Counter()
+        self.peak: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        """Run one operator."""
+        result = func(*args, **(kwargs or {}))
+        given = {id(each.untyped_storage()) for each in _tensors((args, kwargs))}
+        for tensor in _tensors(result):
+            storage = tensor.untyped_storage()
+            if storage not in self.kinds and id(storage) not in given:
+                self.holds(tensor, TEMPORARY)
+        if self.now.total() > self.peak.total():
+            self.peak = self.now.copy()
+        return result
+
+    def holds(self, tensor: torch.Tensor, kind: str) -> None:
+        """The tensor's storage counts from now until it is freed."""
+        storage = tensor.untyped_storage()
+        entry = [kind, storage.nbytes()]
+        self.kinds[storage] = entry
+        self.now[kind] += storage.nbytes()
+        weakref.finalize(storage, self._freed, entry)
+
+    def is_now(self, tensor: torch.Tensor, kind: str) -> None:
+        """The tensor is of another kind now; nothing for one that was there before."""
+        if entry := self.kinds.get(tensor.untyped_storage()):
+            self.now[entry[0]] -= entry[1]
+            self.now[kind] += entry[1]
+            entry[0] = kind
+            if self.now.total() == self.peak.total():
+                self.peak = self.now.copy()
+
+    def saved(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A tensor is kept for the backward pass."""
+        self.is_now(tensor, SAVED)
+        return tensor.detach()
+
+    def _freed(self, entry: list[Any]) -> None:
+        self.now[entry[0]] -= entry[1]
+
+
+class Tracked:
+    """See `Instruments.memory`."""
+
+    def __init__(self, build: Callable[[], Workload], device: Device) -> None:
+        places, optimizers = Places(lambda phase: None), weakref.WeakSet[torch.optim.Optimizer]()
+        with apart(), places.followed(), ExitStack() as stack:
+            stack.callback(register_optimizer_step_post_hook(lambda it, *_: optimizers.add(it)).remove)
+            self.workload = build()
+            self.workload.ready(1)
+            self.workload.run(1)
+        self.modules, self.optimizers = list(places.names), list(optimizers)
+
+    def step(self) -> Memory:
+        """What a step holds."""
+        parameters = list({p for module in self.modules for p in module.parameters(recurse=False)})
+        buffers = [b for module in self.modules for b in module.buffers(recurse=False)]
+        state = [each for it in self.optimizers for each in _tensors(list(it.state.values()))]
+        self.workload.ready(1)
+        tracker = Tracker()
+        for each in parameters:
+            if each.grad is not None:  # of the step before
+                tracker.holds(each.grad, GRADIENTS)
+        with apart(), ExitStack() as stack:
+            for each in parameters:
+                if each.requires_grad:
+                    register: Any = each.register_post_accumulate_grad_hook
+                    stack.callback(register(lambda it: tracker.is_now(it.grad, GRADIENTS)).remove)
+            stack.enter_context(saved_tensors_hooks(tracker.saved, lambda tensor: tensor))
+            stack.enter_context(tracker)
+            start = time.perf_counter()
+            self.workload.run(1)
+            seconds = time.perf_counter() - start
+        return Memory(
+            seconds=seconds,
+            parameters=_bytes(parameters),
+            buffers=_bytes(buffers),
+            optimizer=_bytes(state),
+            gradients=tracker.peak[GRADIENTS],
+            saved=tracker.peak[SAVED],
+            temporary=tracker.peak[TEMPORARY],
+        )
+
+
+def memory(build: Callable[[], Workload], device: Device) -> Tracked:
+    """See `Instruments.memory`."""
+    return Tracked(build, device)
+
+
+def _tensors(values: Any) -> list[torch.Tensor]:
+    return [each for each in tree_leaves(values) if isinstance(each, torch.Tensor)]
+
+
+def _bytes(tensors: Iterable[torch.Tensor]) -> int:
+    """Of the storages, each counted once."""
+    storages = {id(storage): storage.nbytes() for each in tensors if (storage := each.untyped_storage())}
+    return sum(storages.values())
