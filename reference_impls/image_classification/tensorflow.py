@@ -22,7 +22,7 @@ from reference_impls.image_classification.shared import (
 )
 from reference_impls.kept import Kept
 from reference_impls.tensorflow_optimizers import SGD, GradScaler, Muon
-from reference_impls.tensorflow_shared import device_name, dtype, gelu, load_state_dict, policy, state_dict
+from reference_impls.tensorflow_shared import device_name, dtype, load_state_dict, policy, state_dict
 from suite.harness.implementation import Device, TrainStats
 
 ACCELERATORS = 1
@@ -75,8 +75,8 @@ class Block(keras.layers.Layer):
     def call(self, x: tf.Tensor, training: bool) -> tf.Tensor:
         """[B, S, S, inputs] to [B, S // 2, S // 2, width]."""
         x = tf.nn.max_pool2d(self.conv1(x), 2, 2, "VALID")
-        x = gelu(self.norm1(x, training=training))
-        return gelu(self.norm2(self.conv2(x), training=training))
+        x = tf.nn.gelu(self.norm1(x, training=training))
+        return tf.nn.gelu(self.norm2(self.conv2(x), training=training))
 
 
 class Network(keras.Model):
@@ -92,7 +92,7 @@ class Network(keras.Model):
 
     def call(self, images: tf.Tensor, training: bool) -> tf.Tensor:
         """Logits float32 [B, classes] of images [B, S, S, C]."""
-        x = gelu(self.whiten(images))
+        x = tf.nn.gelu(self.whiten(images))
         for block in self.blocks:
             x = block(x, training=training)
         x = tf.reduce_max(x, (1, 2))
