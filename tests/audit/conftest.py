@@ -1,7 +1,6 @@
 """A result of two honest runs with their states, and editors that forge it; runs of altered implementations."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -43,7 +42,7 @@ def trained(folder, project, *words):
     """The evidence of a run by the code in `project`, which claims to be that of this repository's revision."""
     out = folder / "evidence"
     call = [sys.executable, "-m", "suite.run", *RUN, *words, f"out={out}"]
-    environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": str(project)}
+    environment = {**STARTED, **ONE_THREAD, "PYTHONPATH": str(project)}
     done = subprocess.run(call, cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode in (0, 3), done.stderr
     return committed(out)
@@ -52,7 +51,7 @@ def trained(folder, project, *words):
 def killed_and_resumed(folder, seed):
     """The evidence of a run that was killed while it trained its first block, and gone on with."""
     out = folder / "evidence"
-    environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": str(ROOT)}
+    environment = {**STARTED, **ONE_THREAD, "PYTHONPATH": str(ROOT)}
     call = [sys.executable, "-m", "suite.run"]
     with subprocess.Popen([*call, *RUN, f"seed={seed}", f"out={out}"], cwd=folder, env=environment) as process:
         until(lambda: (out / LOG).exists() and "run_start" in (out / LOG).read_text())
