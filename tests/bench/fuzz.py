@@ -36,7 +36,7 @@ from tests.rules.evidence_maker import write_run
 MAX_S, MAX_MIB = 10.0, 1024
 KILLED_S = 120.0  # of the clock: other work may be on the machine
 EXAMPLES = Path(__file__).resolve().parents[2] / "submissions" / "example-org"
-RUN = EXAMPLES / "results" / "one_core_torch" / "detection-small" / "run_1"
+RUN = EXAMPLES / "results" / "one_core_torch" / "reinforcement_learning-small" / "run_1"
 
 
 @dataclass
@@ -181,7 +181,7 @@ def _result(draw: random.Random, at: Path) -> Input:
 
 def _package(draw: random.Random, at: Path) -> Input:
     """A package of one result, of which any file was changed: also the seal, or a description."""
-    for name in ("systems", "benchmarks/detection-small", RUN.parent.relative_to(EXAMPLES)):
+    for name in ("systems", "benchmarks/reinforcement_learning-small", RUN.parent.relative_to(EXAMPLES)):
         shutil.copytree(EXAMPLES / name, at / name)
     shutil.copy(EXAMPLES / "submission.json", at)
     others = [at / "submission.json", *(at / "systems").iterdir()]
