@@ -18,7 +18,7 @@ OPTIONS = (*options.SINGLE, *options.SWEPT)
 
 def epilog() -> str:
     """The levels and the options."""
-    shown = "\n".join(f"  {name:<12} {text}" for name, text in levels.names().items())
+    shown = "\n".join(f"  {name:<21} {text}" for name, text in levels.names().items())
     return f"""\
 Levels (level=):
 {shown}

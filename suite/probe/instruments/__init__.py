@@ -11,6 +11,7 @@ from typing import Protocol, cast
 from suite import config
 from suite.errors import UserError
 from suite.harness.implementation import Device
+from suite.probe.judging import Judged
 from suite.probe.record import Conditions
 from suite.probe.tracing import Tracked, Watched
 from suite.probe.workload import Workload
@@ -40,6 +41,10 @@ class Instruments(Hashable, Protocol):
 
     def copy(self, size: int, device: Device) -> Callable[[], None]:
         """A copy of so many bytes from place to place in the device's memory, done when it returns."""
+        ...
+
+    def judged(self, build: Callable[[], Workload], device: Device) -> list[Judged]:
+        """Each operator of a step of what `build` makes, as it is first called with its shapes, held to float64."""
         ...
 
     def memory(self, build: Callable[[], Workload], device: Device) -> Tracked:

@@ -1,8 +1,9 @@
 """TensorFlow's instruments; see `Instruments`."""
 
 from suite.probe.instruments.tensorflow_counting import apart, copy, flops, matrix_product
+from suite.probe.instruments.tensorflow_judging import judged
 from suite.probe.instruments.tensorflow_memory import memory
 from suite.probe.instruments.tensorflow_models import model
 from suite.probe.instruments.tensorflow_watch import watch
 
-__all__ = ["apart", "copy", "flops", "matrix_product", "memory", "model", "watch"]
+__all__ = ["apart", "copy", "flops", "judged", "matrix_product", "memory", "model", "watch"]

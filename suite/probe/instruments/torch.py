@@ -1,8 +1,9 @@
 """PyTorch's instruments; see `Instruments`."""
 
 from suite.probe.instruments.torch_counting import apart, copy, flops, matrix_product
+from suite.probe.instruments.torch_judging import judged
 from suite.probe.instruments.torch_memory import memory
 from suite.probe.instruments.torch_models import model
 from suite.probe.instruments.torch_watch import watch
 
-__all__ = ["apart", "copy", "flops", "matrix_product", "memory", "model", "watch"]
+__all__ = ["apart", "copy", "flops", "judged", "matrix_product", "memory", "model", "watch"]

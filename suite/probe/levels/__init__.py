@@ -32,13 +32,17 @@ class Level(Protocol):
 
 def names() -> dict[str, str]:
     """What each level shows, by its name."""
-    found = {each.name: importlib.import_module(f"{__name__}.{each.name}") for each in pkgutil.iter_modules(__path__)}
+    found = {name: importlib.import_module(module) for name, module in _modules().items()}
     return {name: str(module.__doc__).partition("\n")[0] for name, module in found.items()}
 
 
 def load(name: str) -> Level:
     """The level of this name. Raises UserError for an unknown one."""
-    if name not in (known := {each.name for each in pkgutil.iter_modules(__path__)}):
+    if name not in (known := _modules()):
         raise unknown("level", name, known)
-    module: Any = importlib.import_module(f"{__name__}.{name}")
+    module: Any = importlib.import_module(known[name])
     return cast(Level, module)
+
+
+def _modules() -> dict[str, str]:
+    return {each.name.replace("_", "-"): f"{__name__}.{each.name}" for each in pkgutil.iter_modules(__path__)}

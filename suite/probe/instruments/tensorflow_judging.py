@@ -1,0 +1,194 @@
+"""Operations of a step in TensorFlow, each executed again on what it was given: in float64, repeated, in other threads.
+
+The step runs eagerly. Operations are executed again in a thread of their own, where no tape of the step records; those
+on another number of threads in a process of its own, for TensorFlow's number is fixed once it has computed.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any, TypeGuard
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python import pywrap_tfe
+from tensorflow.python.eager import context, execute
+from tensorflow.python.framework import op_callbacks, op_def_registry, ops
+
+from suite.harness.implementation import Device
+from suite.measure.machine import usable_cpus
+from suite.probe.instruments.tensorflow_counting import apart, device_name
+from suite.probe.judging import (
+    MANTISSA,
+    RANDOM,
+    REFUSED,
+    REPEATS,
+    WHOLE,
+    Errors,
+    Judged,
+    Values,
+    errors,
+    unlike,
+)
+from suite.probe.workload import Workload
+
+SEED = 0  # of what gradients are taken against
+HANDLES = "of a variable or another resource"
+VIEWS = {"Identity", "IdentityN", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "PreventGradient", "Const"}
+THREADS = "TF_NUM_INTRAOP_THREADS"
+
+Arrays = list[np.ndarray]
+
+
+class Call:
+    """A call of an operation that can be made again, here or in another process."""
+
+    def __init__(self, kind: str, inputs: Sequence[Any], attributes: Sequence[Any], outputs: int) -> None:
+        self.kind, self.outputs = kind, outputs
+        named = zip(attributes[::2], attributes[1::2], strict=True)  # None stands for what the operation has by itself
+        self.attributes = tuple(part for name, value in named if value is not None for part in (name, value))
+        self.inputs = [each.numpy() for each in inputs]
+        definition: Any = op_def_registry.get(kind)
+        self.types = {each.name for each in definition.attr if each.type in ("type", "list(type)")}
+
+    def again(self, exact: bool = False, differentiated: bool = False) -> tuple[Arrays, list[np.ndarray | None]]:
+        """What it makes, in float64 if `exact`, and the gradients by its inputs of floating-point numbers."""
+        inputs = [_exact(tf.constant(each)) if exact else tf.constant(each) for each in self.inputs]
+        attributes = self._exact_attributes() if exact else self.attributes
+        given = [each for each in inputs if each.dtype.is_floating]
+        with tf.GradientTape() as tape:
+            if differentiated:
+                tape.watch(given)
+            made = execute.execute(self.kind.encode(), self.outputs, inputs, attributes, context.context())
+            if differentiated:
+                execute.record_gradient(self.kind, inputs, attributes, made)
+        gradients = []
+        if differentiated:
+            ends = [each for each in made if each.dtype.is_floating]
+            random = np.random.default_rng(SEED)
+            draws = [tf.cast(random.standard_normal(each.shape), tf.bfloat16) for each in ends]
+            against = [tf.cast(draw, each.dtype) for draw, each in zip(draws, ends, strict=True)]
+            gradients = [_values(each) for each in tape.gradient(ends, given, against)]
+        return [each.numpy() for each in made], gradients
+
+    def _exact_attributes(self) -> tuple[Any, ...]:
+        named = zip(self.attributes[::2], self.attributes[1::2], strict=True)
+        return tuple(part for name, value in named for part in (name, self._exact_attribute(name, value)))
+
+    def _exact_attribute(self, name: str, value: Any) -> Any:
+        if name not in self.types:
+            return value
+        if isinstance(value, list | tuple):
+            return [self._exact_attribute(name, each) for each in value]
+        return tf.float64.as_datatype_enum if tf.as_dtype(value).is_floating else value
+
+
+class Judge:
+    """Judges the first call of each operation with its shapes and types."""
+
+    def __init__(self, where: str, worker: ThreadPoolExecutor, elsewhere: ProcessPoolExecutor) -> None:
+        self.where, self.worker, self.elsewhere = where, worker, elsewhere
+        self.found: dict[tuple[str, ...], Judged] = {}
+
+    def __call__(
+        self, kind: Any, inputs: Sequence[Any], attributes: Sequence[Any], outputs: Sequence[Any], name: Any = None,
+        graph: Any = None,
+    ) -> None:  # fmt: skip
+        """Told of an operation that was executed."""
+        kind = kind.decode() if isinstance(kind, bytes) else kind
+        shapes = " ".join("x".join(map(str, each.shape)) or "1" for each in inputs)
+        key = (kind, shapes, *(each.dtype.name for each in inputs))
+        if graph is not None or kind in VIEWS or key in self.found:
+            return
+        if any(each.dtype in (tf.resource, tf.variant) for each in (*inputs, *outputs)):
+            self.found[key] = Judged(kind, shapes, HANDLES)
+            return
+        recorded = not pywrap_tfe.TFE_Py_TapeSetIsEmpty()
+        call = Call(kind, inputs, attributes, len(outputs))
+        self.found[key] = self.worker.submit(self.judged, shapes, call, recorded).result()
+
+    def judged(self, shapes: str, call: Call, recorded: bool) -> Judged:
+        """What is found of a call, whose gradient is taken where a tape had `recorded` it."""
+        if op_def_registry.get(call.kind).is_stateful or "Random" in call.kind:
+            return Judged(call.kind, shapes, RANDOM)
+        with tf.device(self.where):
+            made, _ = call.again()
+            kinds = {each.dtype.name for each in made if _judgeable(each)}
+            if not kinds:
+                return Judged(call.kind, shapes, WHOLE)
+            if other := kinds - MANTISSA.keys():
+                return Judged(call.kind, shapes, f"numbers of {' and '.join(other)}")
+            differentiated = recorded and _has_gradient(call.kind)
+            try:
+                exact, exact_gradients = call.again(True, differentiated)
+            except (tf.errors.OpError, TypeError, ValueError):
+                return Judged(call.kind, shapes, REFUSED)
+            gradients = call.again(False, True)[1] if differentiated else []
+            repeats = all(_same(made, call.again()[0]) for _ in range(REPEATS - 1))
+        threads = None
+        if self.where.startswith("/CPU"):
+            threads = _same(made, self.elsewhere.submit(call.again).result()[0])
+        kinds_ = " ".join(sorted(kinds))
+        return Judged(
+            call.kind, shapes, None, kinds_, _errors(made, exact), _errors(gradients, exact_gradients), repeats, threads
+        )
+
+
+def judged(build: Callable[[], Workload], device: Device) -> list[Judged]:
+    """See `Instruments.judged`."""
+    here = tf.config.threading.get_intra_op_parallelism_threads() or int(os.environ.get(THREADS, 0)) or usable_cpus()
+    with ExitStack() as stack:
+        stack.enter_context(apart())
+        worker = stack.enter_context(ThreadPoolExecutor(1))
+        spawn = multiprocessing.get_context("spawn")
+        elsewhere = stack.enter_context(
+            ProcessPoolExecutor(1, spawn, tf.config.threading.set_intra_op_parallelism_threads, (unlike(here),))
+        )
+        judge = Judge(device_name(device), worker, elsewhere)
+        workload = build()
+        workload.ready(1)
+        tf.config.run_functions_eagerly(True)
+        op_callbacks.add_op_callback(judge)
+        try:
+            workload.run(1)
+        finally:
+            op_callbacks.remove_op_callback(judge)
+            tf.config.run_functions_eagerly(False)
+    return list(judge.found.values())
+
+
+def _exact(tensor: tf.Tensor) -> tf.Tensor:
+    return tf.cast(tensor, tf.float64) if tensor.dtype.is_floating else tensor
+
+
+def _has_gradient(kind: str) -> bool:
+    try:
+        return ops.gradient_registry.lookup(kind) is not None
+    except LookupError:
+        return False
+
+
+def _values(gradient: Any) -> np.ndarray | None:
+    return None if gradient is None else tf.convert_to_tensor(gradient).numpy()
+
+
+def _errors(made: Sequence[np.ndarray | None], exact: Sequence[np.ndarray | None]) -> Errors | None:
+    pairs = zip(made, exact, strict=True)
+    values = [Values(_plain(a), _plain(b), a.dtype.name) for a, b in pairs if _judgeable(a) and b is not None]
+    return errors(values) if values else None
+
+
+def _judgeable(array: np.ndarray | None) -> TypeGuard[np.ndarray]:
+    return array is not None and array.size > 0 and tf.as_dtype(array.dtype).is_floating
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.float64).ravel()
+
+
+def _same(some: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> bool:
+    return all(np.array_equal(a, b, equal_nan=True) for a, b in zip(some, others, strict=True) if _judgeable(a))

@@ -1,0 +1,161 @@
+"""Operators of a step in PyTorch, each run again on copies of what it was given: in float64, repeated, other threads.
+
+They are run in a thread of their own, where neither the dispatcher's mode nor autocast of the step holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeGuard
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+from suite.harness.implementation import Device
+from suite.probe.instruments.torch_counting import apart
+from suite.probe.judging import (
+    MANTISSA,
+    RANDOM,
+    REFUSED,
+    REPEATS,
+    UNDEFINED,
+    WHOLE,
+    Errors,
+    Judged,
+    Values,
+    errors,
+    unlike,
+)
+from suite.probe.workload import Workload
+
+Made = Sequence[torch.Tensor | None]  # in its order, whether asked for or not
+SEED = 0  # of what gradients are taken against
+PROFILER = "profiler"  # the namespace of its regions, which are operators too
+UNSET = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted", "resize_"}
+
+
+class Call:
+    """A call of an operator that can be made again; `differentiated` where a gradient goes through it."""
+
+    def __init__(self, function: Any, given: Any, differentiated: bool) -> None:
+        self.function, self.given = function, given
+        self.writes = function._schema.is_mutable
+        self.differentiated = differentiated and not self.writes
+
+    def again(self, exact: bool = False) -> tuple[Made, Made]:
+        """What it makes, in float64 if `exact`, and the gradients by what it was given."""
+        args, kwargs = tree_map(lambda each: _copied(each, exact), self.given)
+        with torch.set_grad_enabled(self.differentiated):
+            result = self.function(*args, **kwargs)
+        written = [
+            each
+            for each, said in zip(args, self.function._schema.arguments, strict=False)
+            if said.alias_info and said.alias_info.is_write
+        ]
+        distinct = {id(each): each for each in _tensors((result, written))}
+        made = [each.detach() if isinstance(each, torch.Tensor) else each for each in tree_leaves((result, written))]
+        return made, self._gradients(list(distinct.values()), _tensors((args, kwargs)))
+
+    def _gradients(self, made: Sequence[torch.Tensor], given: Sequence[torch.Tensor]) -> Made:
+        ends, leaves = [each for each in made if each.requires_grad], [each for each in given if each.requires_grad]
+        if not ends or not leaves:
+            return []
+        random = torch.Generator().manual_seed(SEED)
+        against = [torch.randn(each.shape, generator=random).bfloat16().to(each) for each in ends]
+        return torch.autograd.grad(ends, leaves, against, allow_unused=True)
+
+
+class Judge(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Judges the first call of each operator with its shapes and types, and lets all calls be as they are."""
+
+    def __init__(self, worker: ThreadPoolExecutor) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.worker = worker
+        self.found: dict[tuple[str, ...], Judged] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        """Run one operator."""
+        kwargs = kwargs or {}
+        given = _tensors((args, kwargs))
+        name, shapes = str(func.overloadpacket), " ".join("x".join(map(str, each.shape)) or "1" for each in given)
+        key = (name, shapes, *(str(each.dtype) for each in given))
+        if func.namespace != PROFILER and not func.is_view and key not in self.found:
+            call = Call(func, (args, kwargs), torch.is_grad_enabled())
+            self.found[key] = self.worker.submit(_judged, name, shapes, call).result()
+        return func(*args, **kwargs)
+
+
+def judged(build: Callable[[], Workload], device: Device) -> list[Judged]:
+    """See `Instruments.judged`."""
+    with apart(), ThreadPoolExecutor(1) as worker:
+        workload = build()
+        workload.ready(1)
+        with (judge := Judge(worker)):
+            workload.run(1)
+    return list(judge.found.values())
+
+
+def _judged(name: str, shapes: str, call: Call) -> Judged:
+    if torch.Tag.nondeterministic_seeded in call.function.tags:
+        return Judged(name, shapes, RANDOM)
+    if name.removeprefix("aten.") in UNSET:
+        return Judged(name, shapes, UNDEFINED)
+    made, gradients = call.again()
+    kinds = {_kind(each) for each in made if _judgeable(each)}
+    if not kinds:
+        return Judged(name, shapes, WHOLE)
+    if other := kinds - MANTISSA.keys():
+        return Judged(name, shapes, f"numbers of {' and '.join(other)}")
+    try:
+        exact, exact_gradients = call.again(exact=True)
+    except RuntimeError:
+        return Judged(name, shapes, REFUSED)
+    repeats = all(_same(made, call.again()[0]) for _ in range(REPEATS - 1))
+    threads, elsewhere = torch.get_num_threads(), None
+    if not any(each.is_cuda for each in _tensors(made)):
+        torch.set_num_threads(unlike(threads))
+        elsewhere = _same(made, call.again()[0])
+        torch.set_num_threads(threads)
+    forward, gradient = _errors(made, exact), _errors(gradients, exact_gradients)
+    return Judged(name, shapes, None, " ".join(sorted(kinds)), forward, gradient, repeats, elsewhere)
+
+
+def _errors(made: Made, exact: Made) -> Errors | None:
+    pairs = zip(made, exact, strict=True)
+    values = [Values(_plain(a), _plain(b), _kind(a)) for a, b in pairs if _judgeable(a) and b is not None]
+    return errors(values) if values else None
+
+
+def _judgeable(tensor: Any) -> TypeGuard[torch.Tensor]:
+    return isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and tensor.numel() > 0
+
+
+def _kind(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _plain(tensor: torch.Tensor) -> np.ndarray:
+    return tensor.detach().double().cpu().numpy().ravel()
+
+
+def _same(some: Made, others: Made) -> bool:
+    pairs = [(a, b) for a, b in zip(some, others, strict=True) if _judgeable(a) and _judgeable(b)]
+    return all(bool(((a == b) | (a.isnan() & b.isnan())).all()) for a, b in pairs)
+
+
+def _copied(value: Any, exact: bool) -> Any:
+    if isinstance(value, torch.dtype) and exact and value.is_floating_point:
+        return torch.float64
+    if not isinstance(value, torch.Tensor):
+        return value
+    copy = value.detach().clone()
+    if exact and copy.is_floating_point():
+        copy = copy.double()
+    return copy.requires_grad_(value.requires_grad)
+
+
+def _tensors(values: Any) -> list[torch.Tensor]:
+    return [each for each in tree_leaves(values) if isinstance(each, torch.Tensor)]

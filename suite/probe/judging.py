@@ -1,0 +1,93 @@
+"""An operator held to itself in float64: how far its values are off, and whether they are always the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+MANTISSA = {"float32": 23, "bfloat16": 7, "float16": 10}  # bits, of the types that are judged
+LEAST_EXPONENT = {"float32": -126, "bfloat16": -126, "float16": -14}  # of a normal number
+REPEATS = 3
+RANDOM, WHOLE, UNDEFINED, REFUSED = "random", "whole numbers", "values not set yet", "has no float64"
+
+
+@dataclass(frozen=True)
+class Values:
+    """What an operator made of one tensor, [N] float64, in what `kind` of numbers, and the same made in float64."""
+
+    made: np.ndarray
+    exact: np.ndarray
+    kind: str
+
+
+@dataclass(frozen=True)
+class Errors:
+    """How far values are off, the worst of all tensors that an operator made.
+
+    `l2` is the error's Euclidean norm over that of the exact values, `linf` the largest error over the largest exact
+    value. `ulp` is an error in units in the last place of the exact value: the median, and what 99 in 100 are within.
+    `lost` is how many values are not finite though exactly they are, or the other way round; these are in nothing else.
+    """
+
+    l2: float
+    linf: float
+    ulp: float
+    ulp_99: float
+    lost: int
+
+
+@dataclass(frozen=True)
+class Judged:
+    """An operator as one call of a step had it; `why` says why it was not judged, None where it was.
+
+    `gradient` is None where no gradient went through it. `repeats` and `threads` say whether its values were the same
+    to the last bit in REPEATS calls, and on another number of threads; None where that cannot be tried.
+    """
+
+    operator: str
+    shapes: str
+    why: str | None = None
+    kind: str = ""
+    forward: Errors | None = None
+    gradient: Errors | None = None
+    repeats: bool | None = None
+    threads: bool | None = None
+
+
+def errors(tensors: Sequence[Values]) -> Errors:
+    """The worst over some tensors."""
+    found = [_errors(each) for each in tensors]
+    return Errors(
+        l2=max(each.l2 for each in found),
+        linf=max(each.linf for each in found),
+        ulp=max(each.ulp for each in found),
+        ulp_99=max(each.ulp_99 for each in found),
+        lost=sum(each.lost for each in found),
+    )
+
+
+def _errors(values: Values) -> Errors:
+    finite = np.isfinite(values.made)
+    lost = int((finite != np.isfinite(values.exact)).sum())
+    finite &= np.isfinite(values.exact)
+    exact = values.exact[finite]
+    off = np.abs(values.made[finite] - exact)
+    if not exact.size:
+        return Errors(0.0, 0.0, 0.0, 0.0, lost)
+    exponents = np.maximum(np.frexp(exact)[1] - 1, LEAST_EXPONENT[values.kind])
+    units = off / np.exp2(exponents - MANTISSA[values.kind])
+    norm, largest = float(np.linalg.norm(exact)), float(np.abs(exact).max())
+    return Errors(
+        l2=float(np.linalg.norm(off)) / (norm or 1.0),
+        linf=float(off.max()) / (largest or 1.0),
+        ulp=float(np.median(units)),
+        ulp_99=float(np.percentile(units, 99)),
+        lost=lost,
+    )
+
+
+def unlike(threads: int) -> int:
+    """Another number of threads than this: one, or of one two."""
+    return 1 if threads > 1 else 2

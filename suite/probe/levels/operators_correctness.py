@@ -1,0 +1,100 @@
+"""Each operator and its gradient against float64: error norms, units in the last place; the same in repeats, threads.
+
+Each is judged as a step first calls it with these shapes, on copies of what it is given there.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from suite.probe import measuring
+from suite.probe.judging import REPEATS, Errors, Judged
+from suite.probe.record import Cell, Figure, Row
+from suite.probe.subject import Subject
+from suite.probe.workload import Workload
+
+ERRORS = {"L2": "", "L-inf": "", "ulp": "median", "ulp 99 %": "", "gradient L2": "", "gradient ulp": "median"}
+COLUMNS = {"type": "", **ERRORS, "repeats": "", "threads": ""}
+MOST_NAMES = 8
+
+
+class Measurement:
+    """See `levels.Measurement`. What is judged does not change: repeats measure what judging costs."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+        found: list[list[Judged]] = []
+        self.judging = measuring.timed(lambda: found.append(subject.instruments.judged(subject.build, subject.device)))
+        (self.all,) = found
+        self.workload: Workload = subject.build()
+        measuring.block(self.workload, 1)
+        self.plain: list[float] = []
+
+    def repeat(self) -> None:
+        """See `levels.Measurement`."""
+        self.plain.append(measuring.block(self.workload, 1))
+
+    def found(self) -> Cell:
+        """See `levels.Measurement`."""
+        judged = sorted((each for each in self.all if each.forward), key=lambda each: -_of(each.forward).l2)
+        figures = {
+            "operators": Figure(value=len({each.operator for each in self.all}), unit=""),
+            "judged": Figure(value=len({each.operator for each in judged}), unit=""),
+            "worst L2": Figure(value=_of(judged[0].forward).l2 if judged else None, unit=""),
+            "differ in repeats": Figure(value=sum(each.repeats is False for each in judged), unit=""),
+            "differ by threads": Figure(value=sum(each.threads is False for each in judged), unit=""),
+            "overhead": measuring.mean([self.judging / plain for plain in self.plain], "x"),
+        }
+        return Cell(
+            conditions=self.subject.conditions,
+            figures=figures,
+            columns=COLUMNS,
+            rows=[_row(each) for each in judged],
+            notes=_notes(self.all),
+        )
+
+
+def _of(errors: Errors | None) -> Errors:
+    assert errors
+    return errors
+
+
+def _row(each: Judged) -> Row:
+    forward, gradient = _of(each.forward), each.gradient
+    values: dict[str, float | str | None] = {
+        "type": each.kind,
+        "L2": forward.l2,
+        "L-inf": forward.linf,
+        "ulp": forward.ulp,
+        "ulp 99 %": forward.ulp_99,
+        "gradient L2": gradient.l2 if gradient else None,
+        "gradient ulp": gradient.ulp if gradient else None,
+        "repeats": _same(each.repeats),
+        "threads": _same(each.threads),
+    }
+    return Row(name=f"{each.operator} {each.shapes}".rstrip(), values=values)
+
+
+def _same(value: bool | None) -> str | None:
+    return None if value is None else "same" if value else "differ"
+
+
+def _notes(found: list[Judged]) -> list[str]:
+    reasons: dict[str, dict[str, None]] = defaultdict(dict)
+    judged = {each.operator for each in found if each.forward}
+    for each in found:
+        if each.why and each.operator not in judged:
+            reasons[each.why][each.operator] = None
+    notes = [f"not judged, {why}: {_listed(list(names))}" for why, names in reasons.items()]
+    lost = {each.operator: None for each in found for it in (each.forward, each.gradient) if it and it.lost}
+    if lost:
+        notes.append(f"values not finite that are so in float64, or the other way round: {_listed(list(lost))}")
+    return [*notes, f"the same or not: to the last bit, in {REPEATS} calls, and on another number of threads"]
+
+
+def _listed(names: list[str]) -> str:
+    rest = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + rest
+
+
+measurement = Measurement

@@ -1,0 +1,100 @@
+"""Operators held to float64: what is off is told, what cannot be judged is named."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import torch
+
+from suite.harness.implementation import Device
+from suite.probe import instruments
+from suite.probe.judging import RANDOM, WHOLE, Values, errors
+from suite.probe.levels import operators_correctness
+from tests.probe.test_levels import TASK, look
+
+CPU = Device("cpu", "fp32")
+
+
+class Step:
+    """A workload of one function."""
+
+    samples = 1
+
+    def __init__(self, function) -> None:
+        self.function = function
+
+    def ready(self, steps: int) -> None: ...
+
+    def run(self, steps: int) -> None:
+        self.function()
+
+
+def judged(framework: str, function) -> dict[str, object]:
+    found = instruments.load(framework).judged(lambda: Step(function), CPU)
+    return {each.operator: each for each in found}
+
+
+def test_rounding_is_half_a_unit_at_most():
+    exact = np.random.default_rng(0).standard_normal(1000)
+    for kind in ("float32", "float16"):
+        found = errors([Values(exact.astype(kind).astype(np.float64), exact, kind)])
+        assert 0.2 < found.ulp < 0.3
+        assert 0.48 < found.ulp_99 <= 0.5
+        assert found.lost == 0
+
+
+def test_a_known_error_is_told():
+    found = errors([Values(np.array([3.0, 4.0, np.inf]), np.array([3.0, 4.5, 1.0]), "float32")])
+    assert found.l2 == pytest.approx(0.5 / np.hypot(3, 4.5))
+    assert found.linf == pytest.approx(0.5 / 4.5)
+    assert found.lost == 1
+
+
+def test_a_wrong_operator_is_found_in_pytorch():
+    @torch.library.custom_op("probe_test::thrice", mutates_args=())
+    def thrice(x: torch.Tensor) -> torch.Tensor:
+        return x * (3 if x.dtype == torch.float64 else 3.03)
+
+    weights = torch.randn(8, 8, requires_grad=True)
+
+    def step() -> None:
+        thrice(weights.detach())
+        (torch.sigmoid(weights @ weights).sum() + torch.rand(2).sum()).backward()
+        weights.detach().argmax()
+
+    found = judged("torch", step)
+    assert found["probe_test.thrice"].forward.l2 == pytest.approx(0.01, rel=1e-3)
+    assert found["aten.mm"].forward.l2 < 1e-6
+    assert found["aten.sigmoid"].gradient.l2 < 1e-6
+    assert found["aten.rand"].why == RANDOM
+    assert found["aten.argmax"].why == WHOLE
+
+
+@pytest.mark.slow
+def test_operations_are_judged_in_tensorflow():
+    weights = tf.Variable(tf.random.stateless_normal((4000,), (1, 2)))
+
+    def step() -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.sigmoid(weights * 1.1))
+        tape.gradient(loss, weights)
+        tf.reduce_sum(tf.cast(weights, tf.bfloat16) + 1)
+        tf.random.normal((2,))
+        tf.argmax(weights)
+
+    found = judged("tensorflow", tf.function(step))
+    assert found["Sigmoid"].forward.l2 < 1e-6
+    assert found["Sigmoid"].gradient.l2 < 1e-6
+    assert found["Sigmoid"].threads is True
+    assert 0.1 < found["Cast"].forward.ulp < 0.5
+    assert found["RandomStandardNormal"].why == RANDOM
+    assert found["ArgMax"].why == WHOLE
+
+
+def test_all_operators_of_a_task_are_judged_or_named(capsys):
+    cell = look(capsys, "operators-correctness", *TASK)
+    assert all(row.values["L2"] < 1e-3 for row in cell.rows)
+    assert {row.values["repeats"] for row in cell.rows} <= {"same", "differ"}
+    assert cell.figures["judged"].value == len({row.name.split()[0] for row in cell.rows}) > 20
+    assert any("aten.convolution" in row.name and row.values["gradient L2"] for row in cell.rows)
+    assert any(note.startswith(f"not judged, {WHOLE}: ") for note in cell.notes)
+    assert cell.columns == operators_correctness.COLUMNS
