@@ -1,6 +1,6 @@
 """Implementations of one's own in three frameworks: trained, reviewed, and trained again by the code that was kept.
 
-JAX's needs jax, which `pip install -e .[jax]` brings; numpy's is that of tests/test_implementation.py.
+JAX's needs jax, which the development packages bring; numpy's is that of tests/test_implementation.py.
 """
 
 import json

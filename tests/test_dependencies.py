@@ -76,4 +76,4 @@ def test_one_framework_and_one_task_are_enough(task, framework):
 def test_all_is_every_framework_and_every_task():
     named = {extra for each in EXTRAS["all"] for extra in Requirement(each).extras}
     assert named == {*FRAMEWORKS, *config.names("task")}
-    assert f"{PROJECT['name']}[all]" in EXTRAS["dev"]
+    assert f"{PROJECT['name']}[all,jax]" in EXTRAS["dev"]

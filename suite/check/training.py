@@ -132,6 +132,12 @@ def training(
                 whose = "another implementation" if number == 1 else "the same implementation"
                 raise Broken(f"{strays[0]!r} differs after {whose} has loaded a state and gone on from it")
 
+    def begins_anew() -> None:
+        made[0].load_state_dict(copied(initial))
+        made[0].train_until(counts[-1])
+        if strays := differing(end, made[0].state_dict()):
+            raise Broken(f"{strays[0]!r} differs after a trained implementation has loaded its initial state and trained")
+
     if not ledger.hold("build makes an implementation with a state of arrays", ImplementationModule.build, starts):
         return None
     ledger.hold("build reads no training data", ImplementationModule.build, unread)
@@ -141,4 +147,5 @@ def training(
     ledger.hold("another seed gives another trajectory", ImplementationModule.build, another)
     ledger.hold("a second implementation takes over the state, bit by bit", Implementation.load_state_dict, round_trip)
     ledger.hold("from a state, training goes on as if never stopped", Implementation.state_dict, goes_on)
+    ledger.hold("from its initial state, training begins anew", Implementation.load_state_dict, begins_anew)
     return Trained(made[0], initial, end, counts[-1], without_dropout)

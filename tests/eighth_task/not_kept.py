@@ -35,6 +35,18 @@ def stale(true):
     return load_state_dict
 
 
+def once(true):
+    """Prepares at the first call of its life, not whenever training begins."""
+
+    def train_until(self, samples):
+        if not hasattr(self, "prepared") and self.samples == 0:
+            self.weights = self.weights + 1
+        self.prepared = True
+        return true(self, samples)
+
+    return train_until
+
+
 def drifting(true):
     """Predicting moves the weights."""
 
@@ -149,6 +161,11 @@ NOT_KEPT = {
         method("load_state_dict", stale),
         "from a state, training goes on as if never stopped",
         "differs after",
+    ),
+    "it prepares once in its life": (
+        method("train_until", once),
+        "from its initial state, training begins anew",
+        "'weights' differs after a trained implementation has loaded its initial state",
     ),
     "tuples as predictions": (
         answering("predict", lambda sides: [(side,) for side in sides]),

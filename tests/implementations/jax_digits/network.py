@@ -58,12 +58,12 @@ def batch_norm(x: jax.Array, state: Arrays, name: str, momentum: float, training
 
 
 def whitening(images: np.ndarray) -> np.ndarray:
-    """The whitening layer's weights [8 C, C, 2, 2] from training images float32 [N, S, S, C], as the reference's."""
-    count, side, _, channels = images.shape
-    corners = [images[:, y : side - 1 + y, x : side - 1 + x] for y in (0, 1) for x in (0, 1)]
-    patches = np.stack(corners, -1).reshape(count, -1, 4 * channels)
-    products = (patches.transpose(0, 2, 1) @ patches).sum(0, dtype=np.float64)
-    values, vectors = np.linalg.eigh(products / (count * patches.shape[1]))
+    """The whitening layer's weights [8 C, C, 2, 2] from training images float32 [N, C, S, S], as the reference's."""
+    count, channels, side, _ = images.shape
+    corners = [images[:, :, y : side - 1 + y, x : side - 1 + x] for y in (0, 1) for x in (0, 1)]
+    patches = np.stack(corners, 2).reshape(count, 4 * channels, -1)
+    products = (patches @ patches.transpose(0, 2, 1)).sum(0, dtype=np.float64)
+    values, vectors = np.linalg.eigh(products / (count * patches.shape[2]))
     filters = (vectors / np.sqrt(values + WHITEN_EPSILON)).T
     filters *= np.sign(filters @ np.sqrt(np.arange(1, 4 * channels + 1)))[:, None]
     return np.concatenate([filters, -filters]).astype(np.float32).reshape(-1, channels, 2, 2)
