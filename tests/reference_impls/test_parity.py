@@ -236,6 +236,25 @@ def test_low_precision_follows_fp32_and_learns(builds, framework, precision):
 
 
 @slow
+@each([case for case in CASES if case.learned or case.id == "image_classification-small"])
+def test_bf16_predicts_like_fp32(builds):
+    """Of the same weights, also with CIFAR-10's network, whose predictions were once chance on one kind of CPU."""
+    case, data = builds.case, builds.case.data()
+    torch = builds.fresh("torch")
+    torch.train_until(case.until[-1])
+    state = torch.state_dict()
+    expected = case.outputs(torch, "torch", data)
+    for framework in FRAMEWORKS:
+        low = builds.fresh(framework, "bf16")
+        low.load_state_dict(state)
+        found = case.outputs(low, framework, data)
+        assert np.abs(expected[0] - found[0]).mean() < 0.1 * expected[0].std()
+        if case.same_predictions:
+            pairs = zip(torch.predict(evaluation_data(data)), low.predict(evaluation_data(data)), strict=True)
+            assert np.mean([one == other for one, other in pairs]) > 0.5
+
+
+@slow
 @low_precision
 @each_framework
 def test_goes_on_in_bf16_as_if_never_stopped(builds, framework):
