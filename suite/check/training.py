@@ -136,7 +136,7 @@ def training(
         made[0].load_state_dict(copied(initial))
         made[0].train_until(counts[-1])
         if strays := differing(end, made[0].state_dict()):
-            raise Broken(f"{strays[0]!r} differs once a trained implementation has loaded its initial state and trained")
+            raise Broken(f"{strays[0]!r} differs when a trained implementation begins anew from its initial state")
 
     if not ledger.hold("build makes an implementation with a state of arrays", ImplementationModule.build, starts):
         return None

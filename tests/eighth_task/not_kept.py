@@ -165,7 +165,7 @@ NOT_KEPT = {
     "it prepares once in its life": (
         method("train_until", once),
         "from its initial state, training begins anew",
-        "'weights' differs once a trained implementation has loaded its initial state",
+        "'weights' differs when a trained implementation begins anew",
     ),
     "tuples as predictions": (
         answering("predict", lambda sides: [(side,) for side in sides]),
