@@ -1,0 +1,68 @@
+"""What the machine counts of a step: CPU time, page faults, switches, energy; hardware counters, or why there are none.
+
+Those of the process are of all its threads, whatever they do; those of energy of the whole machine.
+"""
+
+from __future__ import annotations
+
+from suite.probe import counters, measuring
+from suite.probe.counters import Meter, Reading
+from suite.probe.record import Cell, Row
+from suite.probe.subject import Subject
+from suite.probe.workload import Workload
+
+COLUMNS = {"unit": "", "a step": "", "from": "", "to": "", "a sample": "", "why": ""}
+USER, SYSTEM = "CPU time, user", "CPU time, system"
+
+
+class Measurement:
+    """See `levels.Measurement`."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject, self.meter = subject, Meter(subject.device)
+        self.workload: Workload = subject.build()
+        first = measuring.first_steps(self.workload, subject.seconds / 2)
+        self.steps = measuring.steps_for(subject.seconds, first[measuring.end_of_warm_up(first) :])
+        self.readings: list[tuple[Reading, Reading]] = []
+        self.plain: list[float] = []
+
+    def repeat(self) -> None:
+        """Plain steps, then steps between two readings."""
+        self.plain.append(measuring.block(self.workload, self.steps))
+        self.workload.ready(self.steps)
+        before = self.meter.read()
+        self.workload.run(self.steps)
+        self.readings.append((before, self.meter.read()))
+
+    def found(self) -> Cell:
+        """See `levels.Measurement`."""
+        rows = []
+        for name, unit in self.meter.units.items():
+            counted = [counters.between(before, after, name) for before, after in self.readings]
+            mean = measuring.mean([each / self.steps for each in counted if each is not None], unit)
+            why = "" if mean.value is not None else f"unavailable: {self.meter.missing.get(name, 'it ran backwards')}"
+            sample = None if mean.value is None else mean.value / self.workload.samples
+            values: dict[str, float | str | None] = {
+                "unit": unit, "a step": mean.value, "from": mean.low, "to": mean.high, "a sample": sample, "why": why
+            }  # fmt: skip
+            rows.append(Row(name=name, values=values))
+        spent = [after.seconds - before.seconds for before, after in self.readings]
+        busy, system = zip(*map(_busy, self.readings), strict=True)
+        figures = {
+            "step": measuring.mean([1e3 * each / self.steps for each in spent], "ms"),
+            "busy CPUs": measuring.mean([each / whole for each, whole in zip(busy, spent, strict=True)], ""),
+            "in the kernel": measuring.mean(
+                [100 * of / whole for of, whole in zip(system, busy, strict=True) if whole], "%"
+            ),
+            "overhead": measuring.mean([a / b for a, b in zip(spent, self.plain, strict=True)], "x"),
+        }
+        return Cell(conditions=self.subject.conditions, figures=figures, columns=COLUMNS, rows=rows)
+
+
+def _busy(readings: tuple[Reading, Reading]) -> tuple[float, float]:
+    """Seconds of CPU time between two readings, and those of them in the operating system's kernel."""
+    user, system = (counters.between(*readings, name) or 0.0 for name in (USER, SYSTEM))
+    return user + system, system
+
+
+measurement = Measurement
