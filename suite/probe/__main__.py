@@ -29,11 +29,15 @@ What is looked at; lists such as batch=32,64 make a sweep of all combinations:
   framework=NAME         torch (the default) or tensorflow
   mode=train|infer       training steps (the default), or inference; a task's is its whole evaluation, untrained
   batch=N                samples a step; default: the task's own, 32 of a model
-  precision=NAME         fp32, bf16, fp16; default: the benchmark's or the system's
+  precision=NAME         fp32, tf32, bf16, fp16; default: the benchmark's or the system's, at level=precision all
+  data=real|synthetic    a task's own training data (the default), or noise in its place
+  samples=N              where models are trained: so many samples; default: to the target, or the budget's end
+  from=FOLDER            in place of training: the last state of a run that was made with checkpoints=keep
   hw=NAME                the system; default: what this machine is
 How:
   repeats=N seconds=X    each cell N times (5), each time some X seconds long (1), the cells in random order
   out=FOLDER             keep what was found, as {record.FILE}; data_dir=FOLDER is where datasets lie
+  trace=FILE             where level=trace writes, for ui.perfetto.dev or chrome://tracing; default: trace.json in out=
   manifest=FILE          in place of all these: measure again what FILE, or a folder of out=, holds; say what differs
 
 A cell that cannot be measured is marked, and the sweep goes on. Exit code: 0 measured, 2 a mistake in the command, or
@@ -58,10 +62,10 @@ def main(argv: list[str]) -> int:
     found = detect()
     manifest = given.pop("manifest", None)
     data_dir = given.pop("data_dir", None)
-    if manifest and given.keys() - {"out"}:
-        raise UserError(f"manifest={manifest} repeats what it holds: leave out {', '.join(given.keys() - {'out'})}")
+    if manifest and (others := sorted(given.keys() - {"out", "trace"})):
+        raise UserError(f"manifest={manifest} repeats what it holds: leave out {', '.join(others)}")
     kept = record.read(Path(manifest)) if manifest else None
-    wanted = options.again(kept, data_dir, found) if kept else options.parse(given, data_dir, found)
+    wanted = options.again(kept, given, data_dir, found) if kept else options.parse(given, data_dir, found)
     progress = Console(stderr=True)
     with progress.status("") as status:
         probe = sweep(wanted.level, wanted.subjects, wanted.repeats, found, status.update)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
+from pathlib import Path
 from typing import Any, cast, get_args
 
 from suite import config
@@ -14,11 +15,14 @@ from suite.errors import UserError, unknown
 from suite.measure import machine
 from suite.measure.machine import Machine
 from suite.probe import levels
-from suite.probe.record import MODES, Conditions, Precision, Probe
+from suite.probe.record import MODES, Conditions, Data, Precision, Probe
 from suite.probe.subject import Subject
 
-SWEPT = ("task", "scale", "model", "framework", "mode", "batch", "precision", "size")
-SINGLE = ("level", "hw", "repeats", "seconds", "out")
+SPECIAL = ("samples", "from", "trace")  # of some levels alone
+SWEPT = ("task", "scale", "model", "framework", "mode", "batch", "precision", "size", "data", "samples", "from")
+FIELDS = {"from": "state"}  # of the conditions, where their name is another
+SINGLE = ("level", "hw", "repeats", "seconds", "out", "trace")
+TRACE = "trace.json"
 MOST_CELLS = 1000
 
 
@@ -36,6 +40,9 @@ def parse(given: Mapping[str, str], data_dir: str | None, found: Machine) -> Opt
     if "level" not in given:
         raise UserError(f"which level? Give level= one of: {', '.join(levels.names())} (--help explains them).")
     levels.load(given["level"])
+    for name in SPECIAL:
+        if name in given and given["level"] not in (taking := levels.taking(name)):
+            raise UserError(f"{name}={given[name]}: level={given['level']} has no use for it; {', '.join(taking)} have")
     if ("task" in given) == ("model" in given):
         tasks = ", ".join(config.names("task"))
         raise UserError(f"what to probe? Give task= (one of {tasks}) or model= (a model's name), one of the two.")
@@ -47,21 +54,36 @@ def parse(given: Mapping[str, str], data_dir: str | None, found: Machine) -> Opt
         raise UserError(why)
     seconds = _number("seconds", given.get("seconds", "1"))
     lists = {name: _values(name, given[name]) for name in SWEPT if name in given}
+    for name, text in levels.defaults(given["level"]).items():
+        lists.setdefault(name, _values(name, text))
     subjects = [Subject(conditions, system, seconds, data_dir) for conditions in _conditions(lists, system, found)]
     if len(subjects) > MOST_CELLS:
         raise UserError(f"{len(subjects)} cells are asked for; {MOST_CELLS} are the most")
+    subjects = _traced(given["level"], subjects, given)
     return Options(given["level"], subjects, _whole("repeats", given.get("repeats", "5")))
 
 
-def again(kept: Probe, data_dir: str | None, found: Machine) -> Options:
-    """The options with which a probe that was kept can be made again, on this machine."""
+def again(kept: Probe, given: Mapping[str, str], data_dir: str | None, found: Machine) -> Options:
+    """The options with which a probe that was kept can be made again, on this machine, its files where is `given`."""
     config.load("hw", kept.system)
     system = machine.resolve(config.system(kept.system), found)
     if why := machine.mismatch(system, found):
         raise UserError(why)
     levels.load(kept.level)
     subjects = [Subject(cell.conditions, system, kept.seconds, data_dir) for cell in kept.cells]
-    return Options(kept.level, subjects, kept.repeats)
+    return Options(kept.level, _traced(kept.level, subjects, given), kept.repeats)
+
+
+def _traced(level: str, subjects: list[Subject], given: Mapping[str, str]) -> list[Subject]:
+    """The subjects, each with the file that its trace is to be written to, at a level that writes one."""
+    if level not in levels.taking("trace"):
+        return subjects
+    if "trace" not in given and "out" not in given:
+        raise UserError(f"level={level} writes a file: give trace=FILE, or out=FOLDER for {TRACE} in it")
+    path = Path(given["trace"]) if "trace" in given else Path(given["out"]) / TRACE
+    several = len(subjects) > 1
+    names = [path.with_stem(f"{path.stem}-{number}") if several else path for number in range(1, len(subjects) + 1)]
+    return [replace(subject, trace=name) for subject, name in zip(subjects, names, strict=True)]
 
 
 def _values(name: str, text: str) -> list[str]:
@@ -81,7 +103,7 @@ def _conditions(lists: Mapping[str, list[str]], system: System, found: Machine) 
         given: dict[str, Any] = dict(zip(lists, values, strict=True))
         _one_of("mode", given.setdefault("mode", "train"), MODES)
         given.setdefault("framework", "torch")
-        for name in ("batch", "size"):
+        for name in ("batch", "size", "samples"):
             if name in given:
                 given[name] = _whole(name, given[name])
         if "task" in given:
@@ -91,7 +113,9 @@ def _conditions(lists: Mapping[str, list[str]], system: System, found: Machine) 
             own = None
         precision = given.setdefault("precision", own or machine.precision_of(system, found))
         _one_of("precision", precision, cast(tuple[str, ...], get_args(Precision)))
-        yield Conditions(**given)
+        if "data" in given:
+            _one_of("data", given["data"], cast(tuple[str, ...], get_args(Data)))
+        yield Conditions(**{FIELDS.get(name, name): value for name, value in given.items()})
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:

@@ -18,7 +18,8 @@ MAX_BYTES = 64 << 20
 LONGEST_ERROR = 300  # characters
 OUT_OF_MEMORY = ("OutOfMemoryError", "ResourceExhaustedError", "MemoryError")  # torch, TensorFlow, Python
 
-Precision = Literal["fp32", "bf16", "fp16"]  # which both frameworks train in
+Precision = Literal["fp32", "tf32", "bf16", "fp16", "int8"]  # those of conf/formats.yaml that a probe may be asked for
+Data = Literal["real", "synthetic"]
 Mode = Literal["train", "infer"]
 DEFAULT_BATCH = 32  # of a model where nothing else is asked for
 MODES: tuple[Mode, ...] = ("train", "infer")
@@ -43,6 +44,12 @@ class Conditions(Values):
     """Of forward and backward passes."""
     size: int | None = Field(default=None, ge=1)
     """Height and width of a model's synthetic pictures; None for the model's own."""
+    data: Data | None = None
+    """A task's own data, or noise in its place; None where the level, or the workload, decides."""
+    samples: int | None = Field(default=None, ge=1)
+    """Training samples after which a model's quality is told; None for the target, or the end of the budget."""
+    state: str | None = None
+    """The run, a folder with kept states, whose last state is looked at; None for a model that is trained here."""
 
     @property
     def name(self) -> str:
@@ -53,7 +60,8 @@ class Conditions(Values):
     def described(self) -> str:
         """All conditions in a line."""
         rest = [self.framework, self.mode, self.precision]
-        rest += [f"{name} {value}" for name in ("batch", "size") if (value := getattr(self, name)) is not None]
+        told = ("batch", "size", "data", "samples", "state")
+        rest += [f"{name} {value}" for name in told if (value := getattr(self, name)) is not None]
         return " ".join([self.name, *rest])
 
 

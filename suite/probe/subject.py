@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from suite import config
 from suite.config.models import Benchmark, System
@@ -12,23 +13,38 @@ from suite.harness import contract
 from suite.harness.implementation import Device, load_implementation
 from suite.probe import instruments
 from suite.probe.record import DEFAULT_BATCH, Conditions
+from suite.probe.synthetic import synthetic
 from suite.probe.tracing import Tracked, Watched
 from suite.probe.workload import Inference, Training, Workload
 from suite.store.arrays import prepared
-from suite.store.task import for_run, load_task
+from suite.store.task import Arrays, Task, for_run, load_task
 
 SEED = 1  # of every workload, so that repeats do the same
 BATCH = "global_batch_size"
+MODEL_PRECISIONS = ("fp32", "bf16", "fp16")
+
+
+class Inside(NamedTuple):
+    """A task's implementation `made`, all arrays of the benchmark, and what says whether it learnt enough."""
+
+    made: contract.Checked
+    data: Arrays
+    benchmark: Benchmark
+    task: Task
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A workload that can be built, as often as a level needs. `seconds` is how long a repeat of it is to last."""
+    """A workload that can be built, as often as a level needs. `seconds` is how long a repeat of it is to last.
+
+    `trace` is the file that a level which writes a trace is to write.
+    """
 
     conditions: Conditions
     system: System
     seconds: float
     data_dir: str | None = None
+    trace: Path | None = None
 
     @property
     def device(self) -> Device:
@@ -44,13 +60,27 @@ class Subject:
         """The workload, warmed up as its `build` does. Raises UserError for conditions that it cannot have."""
         conditions = self.conditions
         if conditions.model:
+            if conditions.precision not in MODEL_PRECISIONS:
+                raise UserError(
+                    f"precision={conditions.precision}: model= is looked at in {', '.join(MODEL_PRECISIONS)}"
+                )
+            if conditions.data == "real":
+                raise UserError("data=real: a model= has synthetic pictures alone")
             return self.instruments.model(conditions, self.device, SEED)
-        benchmark, task = self.benchmark(), load_task(str(conditions.task))
-        framework = config.framework(conditions.framework)
-        module = load_implementation(str(conditions.task), framework)
-        data = for_run(benchmark, task, prepared(benchmark, task, self.data_dir), SEED)
-        trained = contract.build(module, benchmark, data, SEED, self.device)
-        return Training(trained, benchmark) if conditions.mode == "train" else Inference(trained, data)
+        inside = self.inside()
+        return Training(inside.made, inside.benchmark) if conditions.mode == "train" else Inference(*inside[:2])
+
+    def inside(self, seed: int = SEED) -> Inside:
+        """A task's implementation and what it is held to, built anew. Raises UserError for a model."""
+        conditions = self.conditions
+        if conditions.task is None:
+            raise UserError("model= has no data and no quality of its own: give task=")
+        benchmark, task = self.benchmark(), load_task(conditions.task)
+        module = load_implementation(conditions.task, config.framework(conditions.framework))
+        data = for_run(benchmark, task, prepared(benchmark, task, self.data_dir), seed)
+        if conditions.data == "synthetic":
+            data = synthetic(data, benchmark.name)
+        return Inside(contract.build(module, benchmark, data, seed, self.device), data, benchmark, task)
 
     def watched(self) -> Watched:
         """The workload, built to be watched."""
@@ -67,9 +97,13 @@ class Subject:
         own = self.benchmark().hyperparameters.get(BATCH)
         return own if self.conditions.mode == "train" and isinstance(own, int) else None
 
+    def changed(self, **conditions: Any) -> Subject:
+        """The same under other conditions."""
+        return replace(self, conditions=self.conditions.model_copy(update=conditions))
+
     def of_batch(self, batch: int) -> Subject:
         """The same in another batch."""
-        return replace(self, conditions=self.conditions.model_copy(update={"batch": batch}))
+        return self.changed(batch=batch)
 
     def flops(self, steps: int) -> float:
         """Floating-point operations of a step, the mean of the first `steps`, as its framework counts them.

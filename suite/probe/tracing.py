@@ -9,6 +9,7 @@ from typing import Protocol
 
 PHASES = ("data", "forward", "loss", "backward", "update")
 OUTSIDE = "(outside all layers)"
+RUN, STEP, PHASE, LAYER, OPERATOR = "run", "step", "phase", "layer", "operator"  # spans; their names begin with these
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,15 @@ class Trace:
     seconds: float
     calls: Sequence[Call]
     parameters: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """`steps` steps, which took `seconds` in all, and how many spans of each kind the file of their trace holds."""
+
+    steps: int
+    seconds: float
+    spans: Mapping[str, int]
 
 
 @dataclass(frozen=True)

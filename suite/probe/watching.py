@@ -10,10 +10,10 @@ import numpy as np
 from suite.probe import measuring
 from suite.probe.record import Figure
 from suite.probe.subject import Subject
-from suite.probe.tracing import Phases, Trace, Watched
+from suite.probe.tracing import Phases, Timeline, Trace, Watched
 from suite.probe.workload import Workload
 
-Found = TypeVar("Found", Phases, Trace)
+Found = TypeVar("Found", Phases, Timeline, Trace)
 
 
 class Watching:

@@ -52,6 +52,30 @@ class Drawing(Task, Protocol):
         ...
 
 
+class Altering(Protocol):
+    """A module that a task may have, `tasks.<task>.preprocessing`: its evaluation, prepared in other ways."""
+
+    def alterations(
+        self, scale: str, files: Path, data: Mapping[str, np.ndarray]
+    ) -> Mapping[str, Callable[[], Mapping[str, np.ndarray]]]:
+        """By the names of other or wrong ways, functions that make `test_*` arrays anew, from `files` or from `data`.
+
+        They may raise ImportError for a library that is not installed.
+        """
+        ...
+
+
+def load_alterations(task: str) -> Altering | None:
+    """What alters the task's evaluation; None where it has no such module. Raises BrokenContract for parts it lacks."""
+    name = f"tasks.{task}.preprocessing"
+    if find_spec(name) is None:
+        return None
+    module: Any = importlib.import_module(name)
+    callable_like(module, Altering.alterations)
+    found: Altering = module
+    return found
+
+
 def load_task(task: str) -> Task:
     """The definition of `task`. Raises UserError for packages that it lacks, BrokenContract for parts."""
     name = f"tasks.{task}"

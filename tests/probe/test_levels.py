@@ -86,6 +86,44 @@ def test_both_frameworks_count_alike(capsys):
     assert count(capsys, "torch", "infer") == count(capsys, "tensorflow", "infer")
 
 
+def test_counters_are_told_or_why_there_are_none(capsys):
+    cell = look(capsys, "counters", *TASK)
+    values, why = column(cell, "a step"), column(cell, "why")
+    assert values["CPU time, user"] > 0
+    assert values["instructions"] is None  # which nothing here reads
+    assert all((values[name] is None) == why[name].startswith("unavailable: ") for name in values)
+    assert cell.figures["busy CPUs"].value > 0
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_trace_nests_run_step_phase_layer_and_operator(capsys, framework, tmp_path):
+    cell = look(capsys, "trace", *TASK, f"framework={framework}", f"out={tmp_path}")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    spans = [each for each in events if each.get("ph") == "X" and "ts" in each]
+
+    def of(*names: str) -> list[tuple[float, float]]:
+        return [(it["ts"], it["ts"] + it["dur"]) for it in spans if it["name"].startswith(names)]
+
+    ((begin, end),) = of("run")
+    steps = of("step ")
+    assert len(steps) == cell.figures["steps"].value
+    product = of("aten::convolution", "Conv2D ")
+    nested = (steps, [(begin, end)]), (of("phase "), steps), (of("layer "), of("phase ")), (product, steps)
+    for inner, outer in nested:
+        assert inner
+        assert all(any(a <= first + 1 and last <= b + 1 for a, b in outer) for first, last in inner)  # microseconds
+    assert {f"phase {name}" for name in ("data", "forward", "loss", "backward", "update")} <= {
+        each["name"] for each in spans
+    }
+    assert any(each["name"].endswith("blocks.1.conv2") and each["name"].startswith("layer ") for each in spans)
+    assert column(cell, "spans")["operator"] > 100
+
+
+def test_a_trace_needs_a_file():
+    with pytest.raises(UserError, match="give trace=FILE, or out=FOLDER"):
+        main(["level=trace", *TASK])
+
+
 def test_phases_are_those_of_training():
     with pytest.raises(UserError, match="looks at training steps"):
         main(["level=phases", *TASK, "mode=infer"])

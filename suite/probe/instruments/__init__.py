@@ -6,14 +6,15 @@ import importlib
 from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager
 from importlib.util import find_spec
-from typing import Protocol, cast
+from pathlib import Path
+from typing import Any, Protocol, cast
 
 from suite import config
 from suite.errors import UserError
 from suite.harness.implementation import Device
 from suite.probe.judging import Judged
 from suite.probe.record import Conditions
-from suite.probe.tracing import Tracked, Watched
+from suite.probe.tracing import Timeline, Tracked, Watched
 from suite.probe.workload import Workload
 
 
@@ -49,6 +50,10 @@ class Instruments(Hashable, Protocol):
 
     def memory(self, build: Callable[[], Workload], device: Device) -> Tracked:
         """What `build` makes, built so that what a step of it holds in memory can be told."""
+        ...
+
+    def timeline(self, watched: Any, steps: int, path: Path) -> Timeline:
+        """Write a Chrome trace of steps of what `watch` made: RUN, STEP, PHASE, LAYER, and operators within them."""
         ...
 
     def watch(self, build: Callable[[], Workload], device: Device) -> Watched:

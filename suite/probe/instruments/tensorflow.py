@@ -4,6 +4,7 @@ from suite.probe.instruments.tensorflow_counting import apart, copy, flops, matr
 from suite.probe.instruments.tensorflow_judging import judged
 from suite.probe.instruments.tensorflow_memory import memory
 from suite.probe.instruments.tensorflow_models import model
+from suite.probe.instruments.tensorflow_timeline import timeline
 from suite.probe.instruments.tensorflow_watch import watch
 
-__all__ = ["apart", "copy", "flops", "judged", "matrix_product", "memory", "model", "watch"]
+__all__ = ["apart", "copy", "flops", "judged", "matrix_product", "memory", "model", "timeline", "watch"]

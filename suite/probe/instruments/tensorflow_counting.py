@@ -16,7 +16,7 @@ from tensorflow.python.framework import op_callbacks
 
 from suite.harness.implementation import Device
 
-DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
+DTYPES = {"fp32": tf.float32, "tf32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
 
 
 def device_name(device: Device) -> str:

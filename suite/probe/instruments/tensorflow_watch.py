@@ -195,15 +195,16 @@ class Watched:
             parameters[path] = sum(size for variable, size in owned.items() if variable not in inner)
         return Trace(steps, whole, calls, parameters)
 
-    def profiled(self, steps: int, folder: Path) -> float:
-        """Seconds of `steps` steps, of which the profiler writes into a folder."""
+    def profiled(self, steps: int, folder: Path, run: Callable[[int], None] | None = None) -> float:
+        """Seconds of `steps` steps, taken by `run` where it is given, of which the profiler writes into a folder."""
+        run = run or self.workload.run
         with apart(), self.places.followed():
             self.workload.ready(steps)
             self.workload.run(1)  # after others ran otherwise, what was traced is made ready anew
             tf.profiler.experimental.start(str(folder))
             try:
                 start = time.perf_counter()
-                self.workload.run(steps)
+                run(steps)
                 return time.perf_counter() - start
             finally:
                 tf.profiler.experimental.stop()

@@ -4,6 +4,7 @@ from suite.probe.instruments.torch_counting import apart, copy, flops, matrix_pr
 from suite.probe.instruments.torch_judging import judged
 from suite.probe.instruments.torch_memory import memory
 from suite.probe.instruments.torch_models import model
+from suite.probe.instruments.torch_timeline import timeline
 from suite.probe.instruments.torch_watch import watch
 
-__all__ = ["apart", "copy", "flops", "judged", "matrix_product", "memory", "model", "watch"]
+__all__ = ["apart", "copy", "flops", "judged", "matrix_product", "memory", "model", "timeline", "watch"]

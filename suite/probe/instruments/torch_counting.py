@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from suite.harness.implementation import Device
 
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def torch_device(device: Device) -> torch.device:

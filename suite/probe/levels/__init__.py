@@ -25,7 +25,10 @@ class Measurement(Protocol):
 
 
 class Level(Protocol):
-    """A module of this folder. `measurement(subject)` builds the workload and makes ready to measure it."""
+    """A module of this folder. `measurement(subject)` builds the workload and makes ready to measure it.
+
+    It may have TAKES, the names of options that other levels refuse, and DEFAULTS, what options are where not given.
+    """
 
     measurement: Callable[[Subject], Measurement]
 
@@ -42,6 +45,16 @@ def load(name: str) -> Level:
         raise unknown("level", name, known)
     module: Any = importlib.import_module(known[name])
     return cast(Level, module)
+
+
+def taking(option: str) -> list[str]:
+    """The levels that take an option which others refuse."""
+    return [name for name in _modules() if option in getattr(load(name), "TAKES", ())]
+
+
+def defaults(name: str) -> dict[str, str]:
+    """What options are at this level where they are not given."""
+    return dict(getattr(load(name), "DEFAULTS", {}))
 
 
 def _modules() -> dict[str, str]:

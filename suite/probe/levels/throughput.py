@@ -6,8 +6,11 @@ percentiles, in `mode=infer` the latencies.
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
+from suite.config.models import Rate
 from suite.probe import measuring
 from suite.probe.record import Cell, Figure, one_line
 from suite.probe.subject import Subject
@@ -65,7 +68,7 @@ class Throughput:
     def _peak(self) -> float:
         """FLOP/s: the system's, or those of a matrix product."""
         system, precision = self.subject.system, self.subject.conditions.precision
-        if tflops := system.peak_tflops.get(precision):
+        if tflops := system.peak_tflops.get(cast(Rate, precision)):
             self.notes.append(f"MFU of {tflops:g} TFLOP/s, the peak of {system.name} in {precision}")
             return tflops * 1e12
         peak = measuring.product_rate(self.subject.instruments, self.subject.device)

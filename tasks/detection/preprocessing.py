@@ -1,0 +1,69 @@
+"""Test photographs decoded and made smaller by other libraries than Pillow, or in other ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from tasks.detection.cells import REDUCTION
+
+Smaller = Callable[[Image.Image], Image.Image]
+
+
+def alterations(
+    scale: str, files: Path, data: Mapping[str, np.ndarray]
+) -> dict[str, Callable[[], dict[str, np.ndarray]]]:
+    """See `suite.store.task.Altering`; none of scenes that were drawn."""
+    if scale == "mini":
+        return {}
+    folder = files / "bccd" / "VOCdevkit" / "VOC2007"
+    names = (folder / "ImageSets" / "Main" / "test.txt").read_text().split()
+    photographs = [folder / "JPEGImages" / f"{name}.jpg" for name in names]
+
+    def of(
+        decode: Callable[[Path], Image.Image], reduce: Callable[[Image.Image], Image.Image]
+    ) -> dict[str, np.ndarray]:
+        return {"test_images": np.stack([np.asarray(reduce(decode(path))) for path in photographs])}
+
+    def resized(way: Image.Resampling) -> Smaller:
+        return lambda image: image.resize((image.width // REDUCTION, image.height // REDUCTION), way)
+
+    def mean(image: Image.Image) -> Image.Image:
+        return image.reduce(REDUCTION)
+
+    return {
+        "photographs decoded by torchvision": partial(of, _by_torchvision, mean),
+        "photographs decoded by TensorFlow": partial(of, _by_tensorflow, mean),
+        **{
+            f"photographs made smaller, {way.name.lower()}": partial(of, _by_pillow, resized(way))
+            for way in (Image.Resampling.NEAREST, Image.Resampling.BILINEAR, Image.Resampling.LANCZOS)
+        },
+        "photographs decoded at half size": partial(of, _drafted, lambda image: image),
+    }
+
+
+def _by_pillow(path: Path) -> Image.Image:
+    return Image.open(path).convert("RGB")
+
+
+def _drafted(path: Path) -> Image.Image:
+    """By libjpeg's own scaling."""
+    image = Image.open(path)
+    image.draft("RGB", (image.width // REDUCTION, image.height // REDUCTION))
+    return image.convert("RGB")
+
+
+def _by_torchvision(path: Path) -> Image.Image:
+    from torchvision.io import ImageReadMode, decode_image
+
+    return Image.fromarray(decode_image(str(path), ImageReadMode.RGB).permute(1, 2, 0).numpy())
+
+
+def _by_tensorflow(path: Path) -> Image.Image:
+    import tensorflow as tf
+
+    return Image.fromarray(tf.io.decode_jpeg(path.read_bytes(), 3).numpy())
