@@ -6,10 +6,10 @@ import tensorflow as tf
 import torch
 
 from suite.harness.implementation import Device
-from suite.probe import instruments
+from suite.probe import instruments, record
+from suite.probe.__main__ import main
 from suite.probe.judging import RANDOM, WHOLE, Values, errors
 from suite.probe.levels import operators_correctness
-from tests.probe.test_levels import TASK, look
 
 CPU = Device("cpu", "fp32")
 
@@ -91,7 +91,10 @@ def test_operations_are_judged_in_tensorflow():
 
 
 def test_all_operators_of_a_task_are_judged_or_named(capsys):
-    cell = look(capsys, "operators-correctness", *TASK)
+    words = ["level=operators-correctness", "task=image_classification", "scale=mini", "precision=fp32", "repeats=1"]
+    assert main([*words, "seconds=0.02", "--json"]) == 0
+    (cell,) = record.Probe.model_validate_json(capsys.readouterr().out).cells
+    assert cell.error is None
     assert all(row.values["L2"] < 1e-3 for row in cell.rows)
     assert {row.values["repeats"] for row in cell.rows} <= {"same", "differ"}
     assert cell.figures["judged"].value == len({row.name.split()[0] for row in cell.rows}) > 20
