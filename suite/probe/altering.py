@@ -5,9 +5,12 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
+from PIL import Image
+
+from suite import config
+from suite.probe import instruments
 
 QUALITY = 95  # of a JPEG
 SHRUNK = 7 / 8  # of the size; pictures are resized to it and back
@@ -18,12 +21,15 @@ Pictures = np.ndarray  # uint8 [N, H, W, C] from 0 to RANGE, C 1 or 3
 
 
 def alterations(data: Mapping[str, np.ndarray]) -> dict[str, Callable[[], dict[str, np.ndarray]]]:
-    """Ways to alter the evaluation's pictures, `test_*` uint8 [N, H, W, 1 or 3], by name; none where there are none."""
+    """Ways to alter the evaluation's pictures, `test_*` uint8 [N, H, W, 1 or 3], by name; none where there are none.
+
+    Those of a framework raise UserError where it is not installed.
+    """
     return {
         f"{name}{'' if len(found) == 1 else f', {key}'}": partial(_altered, key, array, alter)
         for found in [_pictures(data)]
         for key, array in found.items()
-        for name, alter in WAYS.items()
+        for name, alter in _ways().items()
         if array.shape[-1] == 3 or name not in COLOURED
     }
 
@@ -74,39 +80,21 @@ def _stretched(pictures: Pictures) -> np.ndarray:
     return np.asarray((pictures - low) * (RANGE / np.maximum(high - low, 1)))
 
 
-def _pil_resized(pictures: Pictures, way: str) -> Pictures:
-    from PIL import Image
-
-    resampling: Any = getattr(Image.Resampling, way)
+def _pillow_resized(pictures: Pictures, way: Image.Resampling) -> Pictures:
     height, width = _shrunk(pictures)
     return _each(
         pictures,
-        lambda image: np.asarray(
-            Image.fromarray(image).resize((width, height), resampling).resize(image.shape[1::-1], resampling)
-        ),
+        lambda image: np.asarray(Image.fromarray(image).resize((width, height), way).resize(image.shape[1::-1], way)),
     )
 
 
-def _torch_resized(pictures: Pictures, antialias: bool) -> np.ndarray:
-    import torch
-    from torchvision.transforms.v2 import functional
-
-    planes = torch.from_numpy(np.ascontiguousarray(pictures.transpose(0, 3, 1, 2)))
-    small = functional.resize(planes, list(_shrunk(pictures)), antialias=antialias)
-    back = functional.resize(small, list(pictures.shape[1:3]), antialias=antialias)
-    return np.asarray(back.numpy().transpose(0, 2, 3, 1))
+def _resized(pictures: Pictures, framework: str, antialias: bool) -> np.ndarray:
+    resize = instruments.load(framework).resized
+    return resize(resize(pictures, _shrunk(pictures), antialias), pictures.shape[1:3], antialias)
 
 
-def _tensorflow_resized(pictures: Pictures, antialias: bool) -> np.ndarray:
-    import tensorflow as tf
-
-    small = tf.image.resize(pictures, _shrunk(pictures), antialias=antialias)
-    return np.asarray(tf.image.resize(small, pictures.shape[1:3], antialias=antialias))
-
-
-def _decoded(pictures: Pictures, decode: Callable[[bytes, int], np.ndarray]) -> Pictures:
+def _through_jpeg(pictures: Pictures, decode: Callable[[bytes, int], np.ndarray]) -> Pictures:
     """Through a JPEG of QUALITY that Pillow wrote."""
-    from PIL import Image
 
     def through(image: np.ndarray) -> np.ndarray:
         file = io.BytesIO()
@@ -116,25 +104,12 @@ def _decoded(pictures: Pictures, decode: Callable[[bytes, int], np.ndarray]) -> 
     return _each(pictures, through)
 
 
-def _by_pil(jpeg: bytes, channels: int) -> np.ndarray:
-    from PIL import Image
+def _decoded(pictures: Pictures, framework: str) -> Pictures:
+    return _through_jpeg(pictures, instruments.load(framework).decoded)
 
+
+def _by_pillow(jpeg: bytes, channels: int) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(jpeg)))
-
-
-def _by_torchvision(jpeg: bytes, channels: int) -> np.ndarray:
-    import torch
-    from torchvision.io import ImageReadMode, decode_jpeg
-
-    mode = ImageReadMode.GRAY if channels == 1 else ImageReadMode.RGB
-    found = decode_jpeg(torch.frombuffer(bytearray(jpeg), dtype=torch.uint8), mode)
-    return np.asarray(found.permute(1, 2, 0).numpy())
-
-
-def _by_tensorflow(jpeg: bytes, channels: int) -> np.ndarray:
-    import tensorflow as tf
-
-    return np.asarray(tf.io.decode_jpeg(jpeg, channels))
 
 
 def _shrunk(pictures: Pictures) -> tuple[int, int]:
@@ -148,6 +123,7 @@ def _each(pictures: Pictures, alter: Callable[[np.ndarray], np.ndarray]) -> Pict
     return np.stack([alter(np.ascontiguousarray(each)) for each in plain]).reshape(pictures.shape)
 
 
+RESAMPLING = (Image.Resampling.NEAREST, Image.Resampling.BILINEAR, Image.Resampling.BICUBIC)
 COLOURED = ("colours in the order BGR", "grey in place of colours")
 WAYS: dict[str, Callable[[Pictures], np.ndarray]] = {
     "crop one pixel off": _shifted,
@@ -156,11 +132,21 @@ WAYS: dict[str, Callable[[Pictures], np.ndarray]] = {
     "range of video, 16 to 235": _narrow,
     "mean of one half, not the data's": _centred,
     "each picture to its full range": _stretched,
-    **{f"resized, Pillow {way.lower()}": partial(_pil_resized, way=way) for way in ("NEAREST", "BILINEAR", "BICUBIC")},
-    "resized, torchvision bilinear": partial(_torch_resized, antialias=True),
-    "resized, torchvision not antialiased": partial(_torch_resized, antialias=False),
-    "resized, TensorFlow not antialiased": partial(_tensorflow_resized, antialias=False),
-    "JPEG decoded by Pillow": partial(_decoded, decode=_by_pil),
-    "JPEG decoded by torchvision": partial(_decoded, decode=_by_torchvision),
-    "JPEG decoded by TensorFlow": partial(_decoded, decode=_by_tensorflow),
+    **{f"resized, Pillow {way.name.lower()}": partial(_pillow_resized, way=way) for way in RESAMPLING},
+    "JPEG decoded by Pillow": partial(_through_jpeg, decode=_by_pillow),
 }
+OF_A_FRAMEWORK: dict[str, Callable[..., np.ndarray]] = {
+    "resized, {} bilinear": partial(_resized, antialias=True),
+    "resized, {} not antialiased": partial(_resized, antialias=False),
+    "JPEG decoded by {}": _decoded,
+}
+
+
+def _ways() -> dict[str, Callable[[Pictures], np.ndarray]]:
+    """All by name, those of each framework that has instruments too, whether it is installed or not."""
+    theirs = {
+        name.format(config.framework(framework).title): partial(alter, framework=framework)
+        for framework in instruments.having()
+        for name, alter in OF_A_FRAMEWORK.items()
+    }
+    return {**WAYS, **theirs}

@@ -9,6 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+import numpy as np
+
 from suite import config
 from suite.errors import UserError
 from suite.harness.implementation import Device
@@ -52,6 +54,14 @@ class Instruments(Hashable, Protocol):
         """What `build` makes, built so that what a step of it holds in memory can be told."""
         ...
 
+    def resized(self, pictures: np.ndarray, size: tuple[int, ...], antialias: bool) -> np.ndarray:
+        """Pictures uint8 [N, H, W, C] made another height and width, bilinearly, by the framework's own library."""
+        ...
+
+    def decoded(self, jpeg: bytes, channels: int) -> np.ndarray:
+        """A picture uint8 [H, W, C] from a JPEG file."""
+        ...
+
     def timeline(self, watched: Any, steps: int, path: Path) -> Timeline:
         """Write a Chrome trace of steps of what `watch` made: RUN, STEP, PHASE, LAYER, and operators within them."""
         ...
@@ -61,12 +71,16 @@ class Instruments(Hashable, Protocol):
         ...
 
 
+def having() -> list[str]:
+    """The frameworks that have instruments, installed or not."""
+    return [each for each in config.names("framework") if find_spec(f"{__name__}.{each}")]
+
+
 def load(framework: str) -> Instruments:
     """The instruments of a framework. Raises UserError for one that has none, or is not installed."""
     name = f"{__name__}.{framework}"
-    if find_spec(name) is None:
-        having = [each for each in config.names("framework") if find_spec(f"{__name__}.{each}")]
-        raise UserError(f"framework {framework} has no instruments here; {' and '.join(having)} have")
+    if framework not in having():
+        raise UserError(f"framework {framework} has no instruments here; {' and '.join(having())} have")
     module = config.framework(framework).module
     if find_spec(module) is None:
         raise UserError(f"{module} is not installed: pip install -c constraints.txt -e '.[{framework}]'")

@@ -4,7 +4,20 @@ from suite.probe.instruments.tensorflow_counting import apart, copy, flops, matr
 from suite.probe.instruments.tensorflow_judging import judged
 from suite.probe.instruments.tensorflow_memory import memory
 from suite.probe.instruments.tensorflow_models import model
+from suite.probe.instruments.tensorflow_pictures import decoded, resized
 from suite.probe.instruments.tensorflow_timeline import timeline
 from suite.probe.instruments.tensorflow_watch import watch
 
-__all__ = ["apart", "copy", "flops", "judged", "matrix_product", "memory", "model", "timeline", "watch"]
+__all__ = [
+    "apart",
+    "copy",
+    "decoded",
+    "flops",
+    "judged",
+    "matrix_product",
+    "memory",
+    "model",
+    "resized",
+    "timeline",
+    "watch",
+]

@@ -4,7 +4,20 @@ from suite.probe.instruments.torch_counting import apart, copy, flops, matrix_pr
 from suite.probe.instruments.torch_judging import judged
 from suite.probe.instruments.torch_memory import memory
 from suite.probe.instruments.torch_models import model
+from suite.probe.instruments.torch_pictures import decoded, resized
 from suite.probe.instruments.torch_timeline import timeline
 from suite.probe.instruments.torch_watch import watch
 
-__all__ = ["apart", "copy", "flops", "judged", "matrix_product", "memory", "model", "timeline", "watch"]
+__all__ = [
+    "apart",
+    "copy",
+    "decoded",
+    "flops",
+    "judged",
+    "matrix_product",
+    "memory",
+    "model",
+    "resized",
+    "timeline",
+    "watch",
+]

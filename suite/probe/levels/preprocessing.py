@@ -36,8 +36,8 @@ class Measurement:
         for name, alter in self._ways().items():
             try:
                 self.altered[name] = {**self.inside.data, **alter()}
-            except ImportError as error:
-                self.missing[name] = f"{error.name or error} is not installed"
+            except (ImportError, UserError) as error:
+                self.missing[name] = str(error)
         if not self.altered:
             raise UserError(
                 f"level=preprocessing: {self.inside.benchmark.name} has no pictures, and no tasks/"
