@@ -1,22 +1,28 @@
-"""Lets tests run beside each other, and says why a test that needs something rare is skipped."""
+"""Lets tests run beside each other, gives them a project without tasks, and says why one is skipped."""
 
 import os
+import shutil
 from functools import cache
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+import reference_impls
+import tasks
 from suite import config
+from suite.config import folder
 from suite.measure.machine import detect
 from suite.store import files
 
-# For the tests and what they start: one thread each, and threads that wait leave their core to others.
+# For the tests and what they start: one thread each, threads that wait leave their core to others, and XLA spends no
+# more on a step than the few that are trained are worth.
 os.environ |= {
     "OMP_NUM_THREADS": "1",
     "OMP_WAIT_POLICY": "passive",
     "TF_NUM_INTRAOP_THREADS": "1",
     "TF_NUM_INTEROP_THREADS": "1",
     "TF_CPP_MIN_LOG_LEVEL": "3",
+    "XLA_FLAGS": "--xla_backend_optimization_level=0",
 }
 
 # A busy machine is no failure, and examples may share a test's folder; in CI they are the same every time.
@@ -27,6 +33,19 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("suite")
+
+
+@pytest.fixture
+def without_tasks(tmp_path, monkeypatch):
+    """A project in `tmp_path` that has the frameworks and no task, for the suite to take as its own."""
+    shutil.copytree(folder.CONF / "framework", tmp_path / "conf/framework")
+    for package in (tasks, reference_impls):
+        monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path / package.__name__)])
+    monkeypatch.setattr(folder, "CONF", tmp_path / "conf")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder.load.cache_clear()
+    yield tmp_path
+    folder.load.cache_clear()
 
 
 def pytest_collection_modifyitems(items):

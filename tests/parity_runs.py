@@ -1,8 +1,10 @@
-"""Runs of the eighth task: their options, and their logs."""
+"""Runs of the eighth task: their options, their logs, what refuses them and the rules that they break."""
 
+import json
 from pathlib import Path
 
 from suite.record import mllog
+from tests.command import eighth
 from tests.waiting import until
 
 RUN = ("task=parity", "framework=numpy", "hw=cpu", "mlflow=false")
@@ -19,3 +21,18 @@ def keys(folder: Path) -> list[str]:
 
 def wait_for(folder: Path, key: str, count: int = 1) -> None:
     until(lambda: (folder / "log.txt").exists() and keys(folder).count(key) >= count)
+
+
+def refused(folder: Path, *arguments: str) -> str:
+    """The one line that a run of these arguments ends with."""
+    done = eighth(folder, "run", *arguments)
+    assert done.returncode == 2, done.stdout
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    return done.stderr
+
+
+def rules_broken(folder: Path, name: str) -> set[str]:
+    """Those of which the review of `name` in `folder` finds a breach."""
+    review = json.loads(eighth(folder, "review", name, "--json").stdout)
+    return {finding["rule"] for finding in review["findings"] if finding["severity"] == "fail"}

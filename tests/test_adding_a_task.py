@@ -6,8 +6,6 @@ import re
 
 import yaml
 
-import reference_impls
-import tasks
 from suite.check.__main__ import main
 from suite.config import folder
 from tests.schema import BEGIN, DOCUMENT, END, written
@@ -20,31 +18,22 @@ def test_the_schema_is_that_of_the_models():
     assert text == written(text), "conf/task has changed: python -m tests.schema writes its schema into the document"
 
 
-def test_the_example_is_a_task_that_keeps_all_promises(tmp_path, monkeypatch, capsys):
+def test_the_example_is_a_task_that_keeps_all_promises(without_tasks, capsys):
     """The three files of the document, as a reader would paste them; the sums are those that the check prints."""
     blocks = re.findall(r"`([\w./]+)`:\n\n```\w+\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     files = dict(blocks)
     assert set(files) == {"conf/task/sides.yaml", "tasks/sides/__init__.py", "reference_impls/sides/torch.py"}
     for name, text in files.items():
-        path = tmp_path / name
+        path = without_tasks / name
         path.parent.mkdir(parents=True)
         path.write_text(text)
         if path.suffix == ".py":
             ast.parse(text)
-    (tmp_path / "conf/framework").mkdir()
-    for path in (folder.CONF / "framework").glob("*.yaml"):
-        (tmp_path / "conf/framework" / path.name).write_text(path.read_text())
-    for package in (tasks, reference_impls):
-        monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path / package.__name__)])
-    monkeypatch.setattr(folder, "CONF", tmp_path / "conf")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    folder.load.cache_clear()
-
     assert main(["task=sides", "--json"]) == 1
     (failed,) = (row for row in json.loads(capsys.readouterr().out) if row["status"] == "fail")
     declared = yaml.safe_load(files["conf/task/sides.yaml"])
     declared["scales"]["mini"]["dataset"] |= yaml.safe_load(failed["mend"])["scales"]["mini"]["dataset"]
-    (tmp_path / "conf/task/sides.yaml").write_text(yaml.safe_dump(declared))
+    (without_tasks / "conf/task/sides.yaml").write_text(yaml.safe_dump(declared))
     folder.load.cache_clear()
     assert main(["task=sides", "--json"]) == 0
     folder.load.cache_clear()

@@ -12,7 +12,7 @@ from suite.config.contestant import Contestant
 from suite.harness import contestant
 from suite.store import code
 from tests.command import eighth
-from tests.parity_runs import keys, lines
+from tests.parity_runs import keys, lines, refused, rules_broken
 
 RUN = ("task=parity", "hw=cpu", "mlflow=false", "seed=1")
 NUMPY = Path(__file__).parent / "eighth_task/reference_impls/parity/numpy.py"
@@ -32,19 +32,6 @@ def trained(folder, *words):
     return done
 
 
-def refused(folder, *words):
-    done = eighth(folder, "run", *RUN, *words)
-    assert done.returncode == 2, done.stdout
-    assert done.stderr.startswith("error: ")
-    assert done.stderr.count("\n") == 1
-    return done.stderr
-
-
-def broken(folder, name):
-    review = json.loads(eighth(folder, "review", name, "--json").stdout)
-    return {finding["rule"] for finding in review["findings"] if finding["severity"] == "fail"}
-
-
 def test_what_ran_stands_in_configuration_log_and_system_description(ours, tmp_path):
     done = trained(tmp_path, "implementation=ours", "out=evidence")
     assert "ours: 1 file of no git revision" in done.stdout
@@ -62,7 +49,7 @@ def test_what_ran_stands_in_configuration_log_and_system_description(ours, tmp_p
     assert logged["suite_implementation"].metadata["files"] == told.files
     assert logged["suite_implementation_after"].metadata["changed"] == []
     assert (folder / "implementation/__init__.py").read_bytes() == NUMPY.read_bytes()
-    assert broken(tmp_path, "evidence") == set()
+    assert rules_broken(tmp_path, "evidence") == set()
 
 
 def test_the_reference_says_nothing_of_it(tmp_path):
@@ -75,7 +62,7 @@ def test_the_reference_says_nothing_of_it(tmp_path):
 def test_runs_of_one_result_keep_their_code_each(ours, tmp_path):
     trained(tmp_path, "implementation=ours", "runs=3", "out=evidence")
     assert len({path.read_bytes() for path in (tmp_path / "evidence").glob("run_*/implementation/__init__.py")}) == 1
-    assert broken(tmp_path, "evidence") == set()
+    assert rules_broken(tmp_path, "evidence") == set()
 
 
 def test_files_import_each_other_in_either_way(ours, tmp_path):
@@ -138,7 +125,7 @@ def test_code_that_changes_while_it_runs_breaks_a_rule(ours, tmp_path):
     (ours / "__init__.py").write_text(text)
     done = trained(tmp_path, "implementation=ours", "out=evidence")
     assert "verdict   fail" in done.stdout
-    assert broken(tmp_path, "evidence") == {"implementation.3"}
+    assert rules_broken(tmp_path, "evidence") == {"implementation.3"}
     after = next(line for line in lines(tmp_path / "evidence") if line.key == "suite_implementation_after")
     assert after.metadata["changed"] == ["notes.txt"]
 
@@ -150,18 +137,20 @@ def test_a_run_goes_on_with_the_bytes_that_it_began_with(ours, tmp_path):
     path.write_bytes(b"".join(raw[: keys(tmp_path / "cut").index("eval_start") + 1]))
     (tmp_path / "cut/manifest.json").unlink()
 
-    assert "is a run of 'ours': name its code again, implementation=PATH" in refused(tmp_path, "resume=cut")
+    assert "is a run of 'ours': name its code again, implementation=PATH" in refused(tmp_path, *RUN, "resume=cut")
     (ours / "__init__.py").write_text(NUMPY.read_text() + "# another\n")
-    assert "resume=cut began with another __init__.py than" in refused(tmp_path, "resume=cut", "implementation=ours")
+    assert "resume=cut began with another __init__.py than" in refused(
+        tmp_path, *RUN, "resume=cut", "implementation=ours"
+    )
     shutil.copy(NUMPY, ours / "__init__.py")
     trained(tmp_path, "resume=cut", "implementation=ours")
     assert keys(tmp_path / "cut").count("suite_implementation") == 1
-    assert broken(tmp_path, "cut") == set()
+    assert rules_broken(tmp_path, "cut") == set()
 
 
 def test_a_run_of_the_reference_does_not_go_on_with_other_code(ours, tmp_path):
     trained(tmp_path, "framework=numpy", "out=evidence")
-    said = refused(tmp_path, "framework=numpy", "resume=evidence", "implementation=ours")
+    said = refused(tmp_path, *RUN, "framework=numpy", "resume=evidence", "implementation=ours")
     assert "contradicts resume=evidence, which is a run of the reference" in said
 
 
@@ -226,7 +215,7 @@ def test_a_mistake_is_one_line(case, ours, tmp_path):
     spoil, said = REFUSED[case]
     spoil(ours)
     path = next(path.name for path in tmp_path.iterdir())
-    assert said in refused(tmp_path, f"implementation={path}", "out=evidence")
+    assert said in refused(tmp_path, *RUN, f"implementation={path}", "out=evidence")
     assert not (tmp_path / "evidence").exists()
 
 
@@ -236,23 +225,25 @@ def test_code_from_elsewhere_is_refused(ours, tmp_path, monkeypatch):
     (tmp_path / "elsewhere/kernels.py").write_text("FAST = 1\n")
     monkeypatch.syspath_prepend(tmp_path / "elsewhere")
     entry("import kernels\n" + NUMPY.read_text())(ours)
-    assert "implementation=ours imports kernels, of no installed package (" in refused(tmp_path, "implementation=ours")
+    assert "implementation=ours imports kernels, of no installed package (" in refused(
+        tmp_path, *RUN, "implementation=ours"
+    )
 
 
 def test_a_path_that_is_none_names_what_makes_one(tmp_path):
-    said = refused(tmp_path, "implementation=ours")
+    said = refused(tmp_path, *RUN, "implementation=ours")
     assert "implementation=ours: no such folder or file; python -m suite.new implementation=ours task=TASK" in said
 
 
 def test_a_framework_that_the_code_does_not_import_is_refused(ours, tmp_path):
-    said = refused(tmp_path, "implementation=ours", "framework=torch")
+    said = refused(tmp_path, *RUN, "implementation=ours", "framework=torch")
     assert "implementation=ours does not import torch, as framework=torch says; it imports numpy" in said
 
 
 @pytest.mark.parametrize("inside", ["suite", "reference_impls/translation", "tasks/speech/__init__.py", "."])
 def test_the_suite_is_nobody_s_own(inside, tmp_path):
     assert "is the suite's own: framework= chooses a reference" in refused(
-        tmp_path, f"implementation={NUMPY.parents[4] / inside}"
+        tmp_path, *RUN, f"implementation={NUMPY.parents[4] / inside}"
     )
 
 

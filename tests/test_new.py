@@ -2,8 +2,6 @@
 
 import pytest
 
-import reference_impls
-import tasks
 from suite import config
 from suite.check.__main__ import main as check
 from suite.config import folder
@@ -66,16 +64,11 @@ def test_a_mistake_is_named_and_nothing_is_written(words, tmp_path, monkeypatch)
     assert not (folder.CONF.parent / "suite/ours").exists()
 
 
-def test_a_task_passes_its_check(tmp_path, monkeypatch, capsys):
-    (tmp_path / "conf/framework").mkdir(parents=True)
-    for path in (folder.CONF / "framework").glob("*.yaml"):
-        (tmp_path / "conf/framework" / path.name).write_text(path.read_text())
-    for package in (tasks, reference_impls):
-        monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path / package.__name__)])
-    monkeypatch.setattr(folder, "CONF", tmp_path / "conf")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def test_a_task_passes_its_check(without_tasks, capsys):
     assert main(["task=halves"]) == 0
-    files = (str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*") if "__pycache__" not in str(path))
+    files = (
+        str(path.relative_to(without_tasks)) for path in without_tasks.rglob("*.*") if "__pycache__" not in str(path)
+    )
     assert {name for name in files if "halves" in name} == {
         "conf/task/halves.yaml",
         "tasks/halves/__init__.py",

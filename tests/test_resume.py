@@ -3,21 +3,17 @@
 import json
 import os
 import shutil
-import signal
 import time
 
 import pytest
 from filelock import FileLock
 
-from suite.harness import contract
 from suite.harness.folder import LOCK
 from suite.record import clock
 from suite.record.environment import STARTED
-from suite.record.evidence import OF_EACH_RUN
 from tests.command import ENVIRONMENT, eighth, start
-from tests.parity_runs import RUN, SLOW, keys, lines, wait_for
+from tests.parity_runs import RUN, SLOW, keys, lines, refused, rules_broken, wait_for
 from tests.rules.editor import Evidence
-from tests.waiting import FOREVER_S
 
 
 @pytest.fixture(scope="module")
@@ -44,19 +40,6 @@ def ended(tmp_path_factory):
 def cut(begun, tmp_path):
     shutil.copytree(begun / "cut", tmp_path / "cut")
     return tmp_path / "cut"
-
-
-def refused(folder, *arguments):
-    done = eighth(folder, "run", *arguments)
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: ")
-    assert done.stderr.count("\n") == 1
-    return done.stderr
-
-
-def rules_broken(folder, name):
-    review = json.loads(eighth(folder, "review", name, "--json").stdout)
-    return {finding["rule"] for finding in review["findings"] if finding["severity"] == "fail"}
 
 
 def killed(folder, *arguments, blocks):
@@ -122,62 +105,6 @@ def test_goes_on_wherever_the_kill_struck(ended, tmp_path, last):
     assert ("1 aborted start" in review.stdout) == ("1 aborted start" in done.stdout) == aborted
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_seals_the_evidence_and_resume_goes_on_from_there(tmp_path, number, code):
-    eighth(tmp_path, "run", *SLOW, "out=whole")
-    process = start(tmp_path, "tests.eighth_task", "run", *SLOW, "out=cut")
-    wait_for(tmp_path / "cut", "eval_accuracy")
-    process.send_signal(number)
-    said, _ = process.communicate(timeout=FOREVER_S)
-    assert process.returncode == code
-    assert said.endswith("go on     python -m suite.run resume=cut\n")
-    stop = next(line for line in lines(tmp_path / "cut") if line.key == "run_stop")
-    assert (stop.metadata["status"], stop.metadata["reason"]) == ("aborted", "interrupt")
-    assert (tmp_path / "cut/manifest.json").exists()
-    assert rules_broken(tmp_path, "cut") == rules_broken(tmp_path, "whole")
-
-    done = eighth(tmp_path, "run", "resume=cut")
-    assert done.returncode == 0, done.stderr
-    log = lines(tmp_path / "cut")
-    restart = next(line for line in log if line.key == "suite_restart")
-    assert 0 < restart.metadata["samples_count"] <= stop.metadata["samples_count"]
-    assert [line.metadata["reason"] for line in log if line.key == "run_stop"] == ["interrupt", "target"]
-    assert rules_broken(tmp_path, "cut") == rules_broken(tmp_path, "whole")
-    assert (tmp_path / "cut/predictions.jsonl").read_bytes() == (tmp_path / "whole/predictions.jsonl").read_bytes()
-    assert {path.name for path in (tmp_path / "cut").iterdir()} == {*OF_EACH_RUN, "manifest.json"}
-
-
-def test_a_second_signal_ends_it_at_once(tmp_path):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(ENVIRONMENT, "PARITY_STALL_AT", "801")  # in the first step of the fourth block
-        process = start(tmp_path, "tests.eighth_task", "run", *SLOW, "out=cut")
-    wait_for(tmp_path / "cut", "block_start", 4)
-    process.send_signal(signal.SIGTERM)
-    time.sleep(1)  # two of a kind that wait together are one
-    assert process.poll() is None
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=FOREVER_S)
-    assert process.returncode == 143
-    assert not (tmp_path / "cut/manifest.json").exists()
-    assert eighth(tmp_path, "run", "resume=cut").returncode == 0
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_attempts_that_a_signal_ends_before_the_clock_runs_stay_in_the_log(tmp_path, number, code):
-    def build(*arguments):
-        signal.raise_signal(number)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contract, "build", build)
-        assert eighth(tmp_path, "run", *RUN, "seed=1", "out=cut").returncode == code
-        assert eighth(tmp_path, "run", "resume=cut").returncode == code
-    done = eighth(tmp_path, "run", "resume=cut")
-    assert done.returncode == 0, done.stderr
-    assert "run 1: 2 aborted starts" in done.stdout
-    assert "verdict   pass" in done.stdout
-    assert [keys(tmp_path / "cut").count(key) for key in ("init_start", "seed", "run_start")] == [1, 1, 1]
-
-
 @pytest.mark.slow
 def test_goes_on_after_many_kills(tmp_path):
     for blocks in range(1, 5):
@@ -209,7 +136,7 @@ def test_a_clock_set_back_before_a_restart_loses_no_time(cut, tmp_path, monkeypa
     true_ns, back_ns = time.time_ns, clocks.get("set_back_s", 0) * 10**9
     monkeypatch.setattr(time, "time_ns", lambda: true_ns() - back_ns)
     since_s = time.time() - written
-    done = eighth(cut.parent, "run", "resume=cut")
+    done = eighth(cut.parent, "run", "resume=cut", "mlflow=false")
     assert done.returncode == 0, done.stderr
     after = lines(cut / "run_2")
     restart = next(line for line in after if line.key == "suite_restart")
@@ -285,7 +212,7 @@ def test_a_round_goes_on_with_its_token(tmp_path):
 
 def test_a_run_that_goes_on_in_another_environment_says_so(cut, monkeypatch):
     monkeypatch.setitem(STARTED, "OMP_NUM_THREADS", "7")
-    done = eighth(cut.parent, "run", "resume=cut")
+    done = eighth(cut.parent, "run", "resume=cut", "mlflow=false")
     assert done.returncode == 0, done.stderr
     (restart,) = (line for line in lines(cut / "run_2") if line.key == "suite_restart")
     name = "environment.variables.OMP_NUM_THREADS"

@@ -15,6 +15,7 @@ from suite.store.arrays import prepared
 from suite.store.task import load_task
 from tasks.translation import LONGEST, metric, parallel
 from tests.command import run
+from tests.json_values import JSON
 
 TASK = load_task("translation")
 REFERENCES = ["Ein Mann schläft auf einer Bank.", "Zwei Hunde spielen im Schnee."]
@@ -112,13 +113,6 @@ def test_refuses_what_is_not_one_line_of_text(predictions, line):
     with pytest.raises(BadPrediction) as caught:
         TASK.score(predictions, DATA)
     assert caught.value.line == line
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=5,
-)
 
 
 @given(st.lists(JSON, max_size=3) | st.tuples(st.text(), st.text()))

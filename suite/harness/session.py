@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,18 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 from mlperf_logging.mllog import constants as keys
 from rich.console import Console
 
 from suite.config.logkeys import (
-    CONFIG,
     COST,
-    DATASET,
     ENERGY,
     ENVIRONMENT,
     HEAD,
-    IMPLEMENTATION,
     IMPLEMENTATION_AFTER,
     RESTART,
     STATE,
@@ -29,7 +24,7 @@ from suite.config.logkeys import (
 )
 from suite.config.plan import Plan
 from suite.errors import BrokenContract, UserError
-from suite.harness import checkpoint, contract
+from suite.harness import checkpoint, contract, head
 from suite.harness.cache import clear_cache
 from suite.harness.checkpoint import Checkpoints
 from suite.harness.contestant import OwnImplementation
@@ -50,8 +45,6 @@ from suite.record.summary import Summary, summarise
 from suite.record.terminal import Terminal
 from suite.record.tracking import Follower
 from suite.record.witness import Witness
-from suite.store import code
-from suite.store.disk import write_atomically
 from suite.store.task import Task, for_run, score
 
 _MLFLOW_WAIT_S = 20.0  # before the clock starts, and after it has stopped
@@ -238,45 +231,11 @@ class _Run:
 
     def head(self) -> None:
         """Log and write everything that is known before the implementation is built."""
-        plan, log = self.session.plan, self.log
-        benchmark, resolved = plan.benchmark, plan.resolved(self.index)
-        config = yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True).encode()
-        write_atomically(self.folder / evidence.CONFIG, config)  # first: from it a killed run goes on
-        if self.session.own:
-            code.write(self.session.own.files, self.folder / code.CODE)
-        description = self.description()
-        write_atomically(self.folder / evidence.SYSTEM, json.dumps(description, indent=1).encode())
-        log.event(keys.CACHE_CLEAR, clear_cache(self.session.data))
-        log.start(keys.INIT_START)
-        log.event(keys.SUBMISSION_BENCHMARK, benchmark.name)
-        log.event(keys.SUBMISSION_ORG, plan.submitter)
-        log.event(keys.SUBMISSION_DIVISION, plan.division)
-        log.event(keys.SUBMISSION_STATUS, plan.status)
-        log.event(keys.SUBMISSION_PLATFORM, plan.system.name)
-        identity = ("run_id", "result_id", "run_index", "runs", "task", "scale", "framework")
-        log.event(
-            CONFIG,
-            hashlib.sha256(config).hexdigest(),
-            **{name: resolved[name] for name in identity},
-            token=plan.token,
-            system=plan.system.name,
-            metric=benchmark.metric,
-            metric_signature=benchmark.metric_signature,
-            precision=plan.precision,
-            cadence={**benchmark.evaluation.model_dump(), "budget_samples": benchmark.budget_samples},
-            git_revision=description["git"]["revision"],
-            git_dirty=description["git"]["dirty"],
-            clock=log.clock.told(),
-        )
-        if plan.contestant:
-            told = plan.contestant.model_dump()
-            log.event(IMPLEMENTATION, told.pop("name"), **told)
-        log.event(keys.SEED, plan.seeds[self.index - 1])
-        for name, value in benchmark.hyperparameters.items():
-            log.event(name, value)
-        log.event(keys.TRAIN_SAMPLES, benchmark.dataset.train_samples)
-        log.event(keys.EVAL_SAMPLES, benchmark.dataset.eval_samples)
-        log.event(DATASET, benchmark.dataset.name, arrays=benchmark.dataset.arrays)
+        plan, own = self.session.plan, self.session.own
+        resolved, description = plan.resolved(self.index), self.description()
+        sha256 = head.write_files(self.folder, resolved, own.files if own else None, description)
+        self.log.event(keys.CACHE_CLEAR, clear_cache(self.session.data))
+        head.write_log(self.log, plan, self.index, resolved, sha256, description["git"])
 
     def environment(self, when: str, found: Environment) -> None:
         """Log a verdict of the environment gate."""

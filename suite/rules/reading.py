@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,13 +10,11 @@ from typing import Any
 
 from cryptography import x509
 from mlperf_logging.mllog import constants as keys
-from pydantic import ValidationError
 
 from suite import config
 from suite.config.logkeys import CONFIG as LOGGED_CONFIG
 from suite.config.models import Benchmark
 from suite.measure.energy import MAX_BYTES, Sample, SamplesError, samples_of
-from suite.record import mllog
 from suite.record.equivalence import FILE as EQUIVALENCE
 from suite.record.equivalence import Equivalence
 from suite.record.evidence import (
@@ -27,15 +24,15 @@ from suite.record.evidence import (
     MAX_STAMP_BYTES,
     POWER,
     PREDICTIONS,
-    SEALED,
     STAMPS,
     SYSTEM,
     Digest,
     digest,
 )
 from suite.record.mllog import Line
-from suite.record.parsing import KeyPath, MalformedError, check_count, decoded, json_object, json_value, yaml_mapping
+from suite.record.parsing import KeyPath, MalformedError, json_object, yaml_mapping
 from suite.record.states import is_kept
+from suite.rules import contents
 from suite.rules.cadence import evaluated_when
 from suite.rules.finding import MAX_FINDINGS, Checks, Finding
 from suite.rules.timeline import Timeline, timeline
@@ -54,10 +51,7 @@ LIMITS = {
     **dict.fromkeys(STAMPS.values(), (MAX_STAMP_BYTES, MAX_STAMP_BYTES)),
 }
 MAX_KEPT = 10_000  # states of a run
-MAX_PREDICTED = 1 << 21  # values; those of the longest text that is predicted word by word are half a million
 WAIVERS = "waivers.yaml"  # beside the evidence: what a submitter asks for, see `suite.rules.waivers`
-_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
-_HEX = re.compile(r"[0-9a-f]*\Z")
 _RESEND = "submit the file as the suite wrote it"
 
 
@@ -113,24 +107,12 @@ class Evidence:
                 if not (folder / name).is_symlink():  # which the survey has
                     made.unsafe.append(_unsafe(name, reason(error)))
         made.digests = {name: digest(content) for name, content in made.contents.items()}
-        for name, parse in (
-            (LOG, made._parse_log),
-            (CONFIG, made._parse_config),
-            (SYSTEM, made._parse_system),
-            (MANIFEST, made._parse_manifest),
-            (PREDICTIONS, made._parse_predictions),
-            (EQUIVALENCE, made._parse_equivalence),
-        ):
+        for name in (LOG, CONFIG, SYSTEM, MANIFEST, PREDICTIONS, EQUIVALENCE, POWER):
             if name in made.contents:
                 try:
-                    parse(made.contents[name])
+                    made._take(name)
                 except MalformedError as error:
-                    made._malformed(name, error)
-        if POWER in made.contents:
-            try:
-                made.samples = samples_of(made.contents[POWER])
-            except SamplesError as error:
-                made._malformed(POWER, MalformedError(str(error), error.line or None))
+                    made.malformed.append(Finding(name, error.line, "a well-formed file", str(error), _RESEND))
         return made
 
     def release(self) -> None:
@@ -155,62 +137,26 @@ class Evidence:
                 self.others.append(path)
         return coded
 
-    def _malformed(self, name: str, error: MalformedError) -> None:
-        self.malformed.append(Finding(name, error.line, "a well-formed file", str(error), _RESEND))
-
-    def _parse_log(self, content: bytes) -> None:
-        check_count(content)
-        parts = content.split(b"\n")
-        self.lines = [mllog.parse(at, raw) for at, raw in enumerate(parts[:-1], 1)]
-        if parts[-1]:
-            torn = Line(len(parts), parts[-1], problem="not ended by a newline")
-            self.lines.append(torn)
-
-    def _parse_config(self, content: bytes) -> None:
-        self.config, self.config_lines = yaml_mapping(content)
-
-    def _parse_system(self, content: bytes) -> None:
-        self.system = json_object(content)
-
-    def _parse_equivalence(self, content: bytes) -> None:
-        try:
-            self.equivalence = Equivalence.model_validate(json_object(content))
-        except ValidationError as error:
-            raise MalformedError(f"no comparison with the reference: {error.errors()[0]['msg']}") from error
-
-    def _parse_predictions(self, content: bytes) -> None:
-        if PREDICTIONS in self.changed:  # nothing is held to them
-            return
-        check_count(content, MAX_PREDICTED)
-        predictions = []
-        for at, raw in enumerate(content.removesuffix(b"\n").split(b"\n") if content else [], 1):
+    def _take(self, name: str) -> None:
+        """Take over what a file holds. Raises MalformedError."""
+        content = self.contents[name]
+        if name == LOG:
+            self.lines = contents.log_lines(content)
+        elif name == CONFIG:
+            self.config, self.config_lines = yaml_mapping(content)
+        elif name == SYSTEM:
+            self.system = json_object(content)
+        elif name == MANIFEST:
+            self.log_head, self.sealed = contents.manifest(content)
+        elif name == PREDICTIONS and name not in self.changed:  # to which nothing is held
+            self.predictions = contents.predictions(content)
+        elif name == EQUIVALENCE:
+            self.equivalence = contents.equivalence(content)
+        elif name == POWER:
             try:
-                if len(raw) > mllog.MAX_LINE_BYTES:
-                    raise MalformedError(f"longer than {mllog.MAX_LINE_BYTES} bytes")
-                predictions.append(json_value(decoded(raw)))
-            except MalformedError as error:
-                raise MalformedError(str(error), at) from error
-        self.predictions = predictions
-
-    def _parse_manifest(self, content: bytes) -> None:
-        manifest = json_object(content)
-        head, files = manifest.get("log_head"), manifest.get("files")
-        if manifest.get("version") != 1 or not isinstance(files, dict) or not _matches(_SHA256, head):
-            raise MalformedError("not a manifest of version 1 with a log_head and files", 1)
-        for name, entry in files.items():
-            line = self.json_line(MANIFEST, name)
-            if name not in SEALED:
-                raise MalformedError(f"seals {name!r:.100}, which is not one of {', '.join(SEALED)}", line)
-            if not (
-                isinstance(entry, dict)
-                and entry.keys() == {"sha256", "size", "lines"}
-                and _matches(_SHA256, entry["sha256"])
-                and isinstance(entry["size"], int)
-                and _matches(_HEX, entry["lines"])
-            ):
-                raise MalformedError(f"does not give sha256, size and lines of {name}", line)
-        self.log_head = head
-        self.sealed = {name: Digest(**entry) for name, entry in files.items()}
+                self.samples = samples_of(content)
+            except SamplesError as error:
+                raise MalformedError(str(error), error.line or None) from error
 
     def parsed(self, *names: str) -> bool:
         """Whether these files are there and well-formed."""
@@ -222,8 +168,7 @@ class Evidence:
 
     def json_line(self, name: str, key: str) -> int | None:
         """The first line of a JSON file that holds `key` in quotes."""
-        at = self.contents.get(name, b"").find(f'"{key}"'.encode(errors="replace"))
-        return None if at < 0 else self.contents[name].count(b"\n", 0, at) + 1
+        return contents.line_of(self.contents.get(name, b""), key)
 
     def config_line(self, *path: str | int) -> int | None:
         """The line of config.yaml that holds the value at `path`, or the nearest one above it that is there."""
@@ -311,10 +256,6 @@ PACKAGE: Checks[Sequence[Evidence]] = Checks()  # all runs that are reviewed tog
 def _unsafe(name: str, found: str) -> Finding:
     mend = "submit the folder as the suite wrote it"
     return Finding(name, None, "plain files of moderate size, no links", found, mend)
-
-
-def _matches(pattern: re.Pattern[str], value: Any) -> bool:
-    return isinstance(value, str) and pattern.match(value) is not None
 
 
 def _at(value: Any, path: tuple[str, ...]) -> Any:

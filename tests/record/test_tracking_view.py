@@ -17,13 +17,9 @@ from suite.config import logkeys
 from suite.measure import energy
 from suite.record import evidence, mllog
 from suite.record.view import POWER_POINTS, View
+from tests.json_values import JSON
 from tests.record.example_run import ExampleRun
 
-anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3),
-    max_leaves=8,
-)
 names = ["run_id", "result_id", "run_index", "runs", "samples_count", "metrics", "status", "reason", "source", "task"]
 records = st.fixed_dictionaries(
     {
@@ -43,8 +39,8 @@ records = st.fixed_dictionaries(
         ),
         "time_ms": st.integers(),
         "event_type": st.just(keys.POINT_IN_TIME),
-        "value": anything | st.fixed_dictionaries({"throughput": anything, "loss": anything}),
-        "metadata": st.dictionaries(st.sampled_from(names), anything),
+        "value": JSON | st.fixed_dictionaries({"throughput": JSON, "loss": JSON}),
+        "metadata": st.dictionaries(st.sampled_from(names), JSON),
     }
 )
 

@@ -4,7 +4,7 @@ import pytest
 
 from suite.record import evidence
 from suite.record.parsing import MalformedError, check_count, json_object
-from suite.rules import reading, submission
+from suite.rules import contents, reading, submission
 from suite.rules.verdict import review
 from tests.rules.mutants.registry import sum_of
 
@@ -21,13 +21,13 @@ def found(run, name):
 
 
 def test_predictions_of_too_many_values_are_not_parsed(run, monkeypatch):
-    monkeypatch.setattr(reading, "MAX_PREDICTED", 5000)
+    monkeypatch.setattr(contents, "MAX_PREDICTED", 5000)
     rewritten(run, (b"[" + b"[]," * 2000 + b"0]\n") * 2)
     assert found(run, evidence.PREDICTIONS) == {"more than 5000 values"}
 
 
 def test_predictions_that_are_not_those_that_were_sealed_are_not_parsed(run, monkeypatch):
-    monkeypatch.setattr(reading, "json_value", lambda text: pytest.fail("parsed"))
+    monkeypatch.setattr(contents, "json_value", lambda text: pytest.fail("parsed"))
     (run.folder / evidence.PREDICTIONS).write_text("[1]\n")
     assert {"package.4"} <= {f.rule for f in review(run.folder).findings}
 

@@ -1,0 +1,75 @@
+"""A run that Ctrl-C or SIGTERM ends: its evidence is sealed, and it can go on."""
+
+import signal
+import time
+
+import pytest
+
+from suite.harness import contract
+from suite.record.evidence import OF_EACH_RUN
+from tests.command import ENVIRONMENT, eighth, start
+from tests.parity_runs import RUN, SLOW, keys, lines, rules_broken, wait_for
+from tests.waiting import FOREVER_S
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run that nothing ended but its target."""
+    folder = tmp_path_factory.mktemp("interrupt")
+    eighth(folder, "run", *SLOW, "out=whole")
+    return folder / "whole"
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_seals_the_evidence_and_resume_goes_on_from_there(whole, tmp_path, number, code):
+    process = start(tmp_path, "tests.eighth_task", "run", *SLOW, "out=cut")
+    wait_for(tmp_path / "cut", "eval_accuracy")
+    process.send_signal(number)
+    said, _ = process.communicate(timeout=FOREVER_S)
+    assert process.returncode == code
+    assert said.endswith("go on     python -m suite.run resume=cut\n")
+    stop = next(line for line in lines(tmp_path / "cut") if line.key == "run_stop")
+    assert (stop.metadata["status"], stop.metadata["reason"]) == ("aborted", "interrupt")
+    assert (tmp_path / "cut/manifest.json").exists()
+    assert rules_broken(tmp_path, "cut") == rules_broken(whole.parent, "whole")
+
+    done = eighth(tmp_path, "run", "resume=cut", "mlflow=false")
+    assert done.returncode == 0, done.stderr
+    log = lines(tmp_path / "cut")
+    restart = next(line for line in log if line.key == "suite_restart")
+    assert 0 < restart.metadata["samples_count"] <= stop.metadata["samples_count"]
+    assert [line.metadata["reason"] for line in log if line.key == "run_stop"] == ["interrupt", "target"]
+    assert rules_broken(tmp_path, "cut") == rules_broken(whole.parent, "whole")
+    assert (tmp_path / "cut/predictions.jsonl").read_bytes() == (whole / "predictions.jsonl").read_bytes()
+    assert {path.name for path in (tmp_path / "cut").iterdir()} == {*OF_EACH_RUN, "manifest.json"}
+
+
+def test_a_second_signal_ends_it_at_once(tmp_path):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(ENVIRONMENT, "PARITY_STALL_AT", "801")  # in the first step of the fourth block
+        process = start(tmp_path, "tests.eighth_task", "run", *SLOW, "out=cut")
+    wait_for(tmp_path / "cut", "block_start", 4)
+    process.send_signal(signal.SIGTERM)
+    time.sleep(1)  # two of a kind that wait together are one
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=FOREVER_S)
+    assert process.returncode == 143
+    assert not (tmp_path / "cut/manifest.json").exists()
+    assert eighth(tmp_path, "run", "resume=cut", "mlflow=false").returncode == 0
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_attempts_that_a_signal_ends_before_the_clock_runs_stay_in_the_log(tmp_path, number, code):
+    def build(*arguments):
+        signal.raise_signal(number)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contract, "build", build)
+        assert eighth(tmp_path, "run", *RUN, "seed=1", "out=cut").returncode == code
+        assert eighth(tmp_path, "run", "resume=cut", "mlflow=false").returncode == code
+    done = eighth(tmp_path, "run", "resume=cut", "mlflow=false")
+    assert done.returncode == 0, done.stderr
+    assert "run 1: 2 aborted starts" in done.stdout
+    assert "verdict   pass" in done.stdout
+    assert [keys(tmp_path / "cut").count(key) for key in ("init_start", "seed", "run_start")] == [1, 1, 1]
