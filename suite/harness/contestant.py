@@ -136,19 +136,18 @@ def _entry(where: str, trees: Mapping[str, ast.Module]) -> str:
 
 def _binds(body: Sequence[ast.stmt], name: str) -> bool:
     """Whether statements of a module give it a `name`: by a definition, an assignment or an import."""
-    for node in body:
-        match node:
+    pending = [*body]
+    while pending:
+        names: list[str] = []
+        match pending.pop():
             case ast.FunctionDef(name=bound) | ast.ClassDef(name=bound) | ast.AnnAssign(target=ast.Name(bound)):
                 names = [bound]
             case ast.Assign(targets=targets):
                 names = [each.id for each in targets if isinstance(each, ast.Name)]
             case ast.ImportFrom(names=aliases):
                 names = [each.asname or each.name for each in aliases]
-            case ast.If() | ast.Try():
-                inner = [*node.body, *node.orelse]
-                names = [name] if _binds(inner, name) else []
-            case _:
-                names = []
+            case ast.If(body=inner, orelse=others) | ast.Try(body=inner, orelse=others):
+                pending += [*inner, *others]
         if name in names:
             return True
     return False
