@@ -11,32 +11,14 @@ from suite.errors import BadPrediction
 from suite.review.__main__ import main as review
 from suite.store.arrays import prepared
 from suite.store.task import load_task
-from tests.command import run
+from tests.minis import trained
 
 TASK = load_task("image_classification")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("framework", ["torch", "tensorflow"])
-def test_mini_reaches_its_target_and_passes_review(tmp_path, framework):
-    arguments = ("task=image_classification", "scale=mini", "hw=cpu", f"framework={framework}", "seed=1")
-    done = run(tmp_path, "suite.run", *arguments, "out=evidence", "mlflow=false")
-    assert done.returncode == 0, done.stdout + done.stderr
-    reviewed = run(tmp_path, "suite.review", "evidence", "--json")
-    verdict = json.loads(reviewed.stdout)
-    assert (reviewed.returncode, verdict["verdict"], verdict["converged"]) == (0, "pass", True)
-
-
-@pytest.fixture(scope="module")
-def evidence(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("run")
-    run(folder, "suite.run", "task=image_classification", "scale=mini", "hw=cpu", "seed=2", "out=it", "mlflow=false")
-    return folder / "it"
-
-
 @pytest.mark.parametrize("name", ["log.txt", "config.yaml", "predictions.jsonl", "system.json", "power.csv"])
-def test_review_names_the_file_and_line_of_one_changed_byte(tmp_path, evidence, name, capsys):
-    shutil.copytree(evidence, tmp_path / "evidence")
+def test_review_names_the_file_and_line_of_one_changed_byte(tmp_path, tmp_path_factory, name, capsys):
+    shutil.copytree(trained(tmp_path_factory, "image_classification") / "evidence", tmp_path / "evidence")
     path = tmp_path / "evidence" / name
     content = bytearray(path.read_bytes())
     at = len(content) // 2

@@ -1,6 +1,5 @@
 """Speech recognition: its data, its score, and `mini` from end to end through the commands."""
 
-import json
 import re
 
 import numpy as np
@@ -17,6 +16,7 @@ from tasks.speech import an4, digits
 from tasks.speech.espeak import Utterance, speak
 from tasks.speech.recording import HOP_S, MELS, STEP, WINDOW_S, Recording, log_mel, mel_energies
 from tests.command import run
+from tests.minis import trained
 
 TASK = load_task("speech")
 ANSWERS = {"answer_texts": TASK.lines_array(["ONE TWO THREE", "NINE"])}
@@ -28,15 +28,8 @@ def mini():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("framework", ["torch", "tensorflow"])
-def test_mini_reaches_its_target_and_passes_review(tmp_path, framework):
-    arguments = ("task=speech", "scale=mini", "hw=cpu", f"framework={framework}", "seed=1")
-    done = run(tmp_path, "suite.run", *arguments, "out=evidence", "mlflow=false")
-    assert done.returncode == 0, done.stdout + done.stderr
-    review = run(tmp_path, "suite.review", "evidence", "--json")
-    verdict = json.loads(review.stdout)
-    assert (review.returncode, verdict["verdict"], verdict["converged"]) == (0, "pass", True)
-    shown = run(tmp_path, "tasks.speech.transcripts", "evidence")
+def test_shows_the_transcripts_of_a_run(tmp_path_factory):
+    shown = run(trained(tmp_path_factory, "speech"), "tasks.speech.transcripts", "evidence")
     right = re.fullmatch(r"(\d+) of 200 transcripts are right", shown.stdout.splitlines()[-1])
     assert right, shown.stderr
     assert shown.stdout.count("REF: ") == shown.stdout.count("HYP: ") == 200 - int(right[1])

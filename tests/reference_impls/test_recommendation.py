@@ -1,5 +1,7 @@
 """What is peculiar to recommendation: histories, questions, rankings and the compiled step."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -100,6 +102,12 @@ def test_one_seed_gives_one_order_and_another_seed_another():
     assert not np.array_equal(first, other)
 
 
+@cache
+def plain(framework: str):
+    """The implementation of the case, built once, for XLA takes its time; each test loads the state that it needs."""
+    return build(CASE, framework)
+
+
 @pytest.mark.slow
 @each_framework
 def test_goes_on_with_dropout_as_if_never_stopped(framework):
@@ -111,7 +119,7 @@ def test_goes_on_with_dropout_as_if_never_stopped(framework):
     made.load_state_dict(state)
     assert made.train_until(80).loss == loss
     assert all(np.array_equal(array, whole[name]) for name, array in made.state_dict().items())
-    without = build(CASE, framework)
+    without = plain(framework)
     without.load_state_dict(state)
     assert without.train_until(80).loss != pytest.approx(loss, abs=1e-3)
 
@@ -169,7 +177,7 @@ def test_rankings_hold_the_best_ten_and_all_that_tie():
 @pytest.mark.slow
 @each_framework
 def test_what_is_not_a_number_is_ranked_last(framework):
-    made = build(CASE, framework)
+    made = plain(framework)
     state = made.state_dict()
     state["item_bias"][5] = np.nan
     made.load_state_dict(state)

@@ -13,25 +13,18 @@ from suite.record import evidence, mllog
 from suite.rules.verdict import review
 from suite.store.task import load_task
 from tasks.reinforcement_learning.episode import Episode
-from tests.command import run as command
+from tests.json_values import FINITE_JSON
+from tests.minis import trained
 from tests.rules.editor import Evidence
 
 TASK = load_task("reinforcement_learning")
 
 
-@pytest.fixture(scope="module")
-def cartpole(tmp_path_factory):
-    """Evidence of a real run, which the tests copy before they change it."""
-    folder = tmp_path_factory.mktemp("cartpole")
-    words = ("task=reinforcement_learning", "scale=mini", "hw=cpu", "framework=torch", "seed=1")
-    done = command(folder, "suite.run", *words, "mlflow=false", "out=run")
-    assert done.returncode == 0, done.stdout + done.stderr
-    return Evidence(folder / "run")
-
-
 @pytest.fixture
-def run(cartpole, tmp_path):
-    return cartpole.copy(tmp_path / "evidence")
+def run(tmp_path, tmp_path_factory):
+    """Evidence of a real run, of which each test changes a copy."""
+    real = Evidence(trained(tmp_path_factory, "reinforcement_learning") / "evidence")
+    return real.copy(tmp_path / "evidence")
 
 
 def found(run):
@@ -102,13 +95,7 @@ def test_without_a_token_the_whole_head_decides_with_one_the_token_does():
     assert len(others) == 4
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-)
-
-
-@given(JSON, JSON, st.permutations(range(3)), st.integers(0, 3))
+@given(FINITE_JSON, FINITE_JSON, st.permutations(range(3)), st.integers(0, 3))
 def test_a_head_may_hold_anything(token, seed, order, kept):
     lines = head(token, seed)
     made = evaluation_seed([lines[at] for at in order[:kept]])

@@ -1,0 +1,19 @@
+"""The minis from end to end, through the commands."""
+
+import json
+
+import pytest
+
+from tests.command import run
+from tests.minis import trained
+
+TASKS = ("image_classification", "language_modeling", "recommendation", "reinforcement_learning", "speech")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("framework", ["torch", "tensorflow"])
+@pytest.mark.parametrize("task", TASKS)
+def test_a_mini_reaches_its_target_and_passes_review(task, framework, tmp_path_factory):
+    review = run(trained(tmp_path_factory, task, framework), "suite.review", "evidence", "--json")
+    verdict = json.loads(review.stdout)
+    assert (review.returncode, verdict["verdict"], verdict["converged"]) == (0, "pass", True)
