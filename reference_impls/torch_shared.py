@@ -64,7 +64,7 @@ def on_device(values: np.ndarray, device: torch.device) -> torch.Tensor:
 class Dropout(torch.nn.Dropout):
     """On a CPU from random bytes, so of a multiple of 1/256; PyTorch draws one number after the other there.
 
-    For 128 x 18 x 256 values in bf16, forward and backward: 1.4 ms in place of 3.6 (one core of an AMD EPYC, Zen 4).
+    For 128 x 18 x 256 values in bf16, forward and backward: 1.4 ms in place of 3.6 (one core of an AMD EPYC).
     """
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -86,7 +86,7 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, *rates: float) -> None:
 def clip_gradients(parameters: Iterable[torch.nn.Parameter], norm: float) -> None:
     """Make the gradients as long as `norm` together where they are longer: torch.nn.utils.clip_grad_norm_.
 
-    On a CPU too all at once, which PyTorch leaves out: 57 us in place of 134 for 12 small parameters (AMD EPYC, Zen 4).
+    On a CPU too all at once, which PyTorch leaves out: 57 us in place of 134 for 12 small parameters (AMD EPYC).
     """
     parameters = list(parameters)
     at_once = True if parameters[0].device.type == "cpu" else None  # None: on a GPU; not on meta

@@ -50,7 +50,7 @@ class Block(nn.Module):
         queried = normed if asked is x else self.attention_norm(asked)
         q = self.query(queried).unflatten(2, (self.heads, -1)).transpose(1, 2)
         k, v = self.key_value(normed).unflatten(2, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        # F.scaled_dot_product_attention takes 10 ms in bf16 for [16, 2, 100, 32] on one core (AMD Zen 5), this 2
+        # F.scaled_dot_product_attention takes 10 ms in bf16 for [16, 2, 100, 32] on one core (AMD EPYC), this 2
         weights = torch.softmax(q / q.shape[3] ** 0.5 @ k.mT + mask.to(q.dtype), 3)
         asked = asked + self.dropout(self.out((weights @ v).transpose(1, 2).flatten(2)))
         result: torch.Tensor = asked + self.dropout(self.down(F.gelu(self.up(self.mlp_norm(asked)))))
@@ -86,7 +86,7 @@ class SASRec(nn.Module):
 class CrossEntropy(torch.autograd.Function):
     """F.cross_entropy with ignore_index=-1, which makes and fills two more arrays of the logits' size.
 
-    On one core (AMD Zen 5) a step of `small`'s size takes 0.94 of its time without them.
+    On one core (AMD EPYC) a step of `small`'s size takes 0.94 of its time without them.
     """
 
     @staticmethod
