@@ -62,7 +62,7 @@ def differences(report: Report, root: Path) -> list[Difference]:
 
 
 def _difference(result: ResultReview, contestant: Contestant, root: Path) -> Difference:
-    folder = _folder(result, root)
+    folder = _folder(result, contestant, root)
     framework = result.framework or ""
     files = (
         _file(folder / name, name, sha256, _counterpart(result, name == contestant.entry, name))
@@ -71,19 +71,22 @@ def _difference(result: ResultReview, contestant: Contestant, root: Path) -> Dif
     return Difference(result.path or ".", contestant, framework, tuple(files))
 
 
-def _folder(result: ResultReview, root: Path) -> Path:
-    """Where the code lies: with the evidence of the first run, else in the package."""
+def _folder(result: ResultReview, contestant: Contestant, root: Path) -> Path:
+    """Where the code lies: with the evidence of the first run, else where its package has sealed those files."""
     beside = root / PurePosixPath(result.runs[0].path).parent / CODE
     package = survey(root).package_of(result.path)
     if beside.is_dir() or package is None:
         return beside
     try:
-        entries = Seal.read(root / package).results
+        sealed = Seal.read(root / package).files
     except (MalformedError, UnsafeFile, OSError):
         return beside
-    here = PurePosixPath(result.path).relative_to(package).as_posix()
-    places = (each.get("implementation") for each in entries if each.get("path") == here)
-    return root / package / next((place for place in places if isinstance(place, str)), "") / CODE
+    held: dict[str, dict[str, str]] = {}
+    for path, sha256 in sealed.items():
+        place, inside, name = path.partition(f"/{CODE}/")
+        if inside:
+            held.setdefault(place, {})[name] = sha256
+    return next((root / package / place / CODE for place, files in held.items() if files == contestant.files), beside)
 
 
 def _counterpart(result: ResultReview, is_entry: bool, name: str) -> str | None:

@@ -154,4 +154,5 @@ def _sha256(path: Path) -> str:
 
 def _inside(path: str) -> bool:
     parts = PurePosixPath(path).parts
-    return bool(parts) and str(PurePosixPath(*parts)) == path and not path.startswith("/") and ".." not in parts
+    plain = bool(parts) and str(PurePosixPath(*parts)) == path and path.isprintable()
+    return plain and not path.startswith("/") and ".." not in parts

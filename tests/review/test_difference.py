@@ -3,11 +3,16 @@
 # ruff: noqa: F811 (the fixtures of tests/rules)
 
 import hashlib
+import json
+import shutil
+
+import pytest
 
 from suite.record.system import ROOT
 from suite.review import difference
 from suite.review.__main__ import main
 from suite.review.model import report
+from suite.rules.seals import SEAL
 from suite.store.code import CODE
 from tests.review.page import HOSTILE, page_of, sound
 from tests.rules.conftest import run, sound_run  # noqa: F401
@@ -76,6 +81,33 @@ def test_only_what_trained_is_shown(run, tmp_path):
     assert "__init__.py is not the file that trained" in page.text
     assert "model.py is not there" in page.text
     assert "secret\n" not in page.text
+
+
+def packed(run, package, place):
+    """The run in a package that names its code at `place`."""
+    result = package / "results/cpu/image_classification-mini"
+    code = package / "benchmarks/image_classification-mini/implementations/code" / CODE
+    shutil.copytree(run.folder, result / "run_1")
+    shutil.copytree(result / "run_1" / CODE, code)
+    shutil.rmtree(result / "run_1" / CODE)
+    files = {f"{place}/{CODE}/{path.name}": hashlib.sha256(path.read_bytes()).hexdigest() for path in code.iterdir()}
+    named = {"path": str(result.relative_to(package)), "implementation": place}
+    seal = {"version": 1, "org": "a", "division": "closed", "category": "cloud", "missing": []}
+    (package / SEAL).write_text(json.dumps(seal | {"results": [named], "files": files}))
+    return package
+
+
+def test_of_a_package_it_is_what_was_sealed(run, tmp_path):
+    trained_by(run, __init__="import torch\n")
+    package = packed(run, tmp_path / "package", "benchmarks/image_classification-mini/implementations/code")
+    (made,) = difference.differences(report(package), package)
+    assert [file.problem for file in made.files] == [""]
+
+
+@pytest.mark.parametrize("place", ["../../..", "/etc", "a\0b", "\ud800", "x" * 5000, ""])
+def test_no_path_of_a_package_is_followed(run, tmp_path, place):
+    trained_by(run, __init__="import torch\n")
+    sound(page_of(packed(run, tmp_path / "package", place), tmp_path))
 
 
 def test_the_terminal_names_it(tmp_path, capsys):
