@@ -43,6 +43,8 @@ def parse(given: Mapping[str, str], data_dir: str | None, found: Machine) -> Opt
     for name in SPECIAL:
         if name in given and given["level"] not in (taking := levels.taking(name)):
             raise UserError(f"{name}={given[name]}: level={given['level']} has no use for it; {', '.join(taking)} have")
+    if "from" in given and "samples" in given:
+        raise UserError("from= and samples= exclude each other: a kept state was trained before")
     if ("task" in given) == ("model" in given):
         tasks = ", ".join(config.names("task"))
         raise UserError(f"what to probe? Give task= (one of {tasks}) or model= (a model's name), one of the two.")

@@ -79,6 +79,8 @@ class Subject:
         module = load_implementation(conditions.task, config.framework(conditions.framework))
         data = for_run(benchmark, task, prepared(benchmark, task, self.data_dir), seed)
         if conditions.data == "synthetic":
+            if conditions.mode == "infer":
+                raise UserError("data=synthetic stands for training data: mode=infer predicts the evaluation split")
             data = synthetic(data, benchmark.name)
         return Inside(contract.build(module, benchmark, data, seed, self.device), data, benchmark, task)
 

@@ -36,6 +36,6 @@ def alterations(
         "blanks around punctuation": partial(of, lambda text: " ".join(_PUNCTUATION.sub(r" \1 ", text).split())),
         "without the last full stop": partial(of, lambda text: text.removesuffix(".")),
         "letters and accents apart (NFD)": partial(of, partial(unicodedata.normalize, "NFD")),
-        "a blank at the end": partial(of, lambda text: f"{text} ."),
+        "a full stop more": partial(of, lambda text: f"{text} ."),
         "letter by letter": partial(of, lambda text: text, enable_sampling=True, alpha=1.0),
     }

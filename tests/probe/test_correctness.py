@@ -52,7 +52,7 @@ def test_a_known_error_is_told():
 def test_a_wrong_operator_is_found_in_pytorch():
     @torch.library.custom_op("probe_test::thrice", mutates_args=())
     def thrice(x: torch.Tensor) -> torch.Tensor:
-        return x * (3 if x.dtype == torch.float64 else 3.03)
+        return x * (3 if x.dtype == torch.float64 else 3.3)
 
     weights = torch.randn(8, 8, requires_grad=True)
 
@@ -62,7 +62,9 @@ def test_a_wrong_operator_is_found_in_pytorch():
         weights.detach().argmax()
 
     found = judged("torch", step)
-    assert found["probe_test.thrice"].forward.l2 == pytest.approx(0.01, rel=1e-3)
+    first, *_ = operators_correctness.notes(list(found.values()))
+    assert first.endswith("more than rounding explains: probe_test.thrice")
+    assert found["probe_test.thrice"].forward.l2 == pytest.approx(0.1, rel=1e-3)
     assert found["aten.mm"].forward.l2 < 1e-6
     assert found["aten.sigmoid"].gradient.l2 < 1e-6
     assert found["aten.rand"].why == RANDOM

@@ -28,19 +28,25 @@ def probe(capsys, *words: str) -> list[record.Cell]:
     return record.Probe.model_validate_json(capsys.readouterr().out).cells
 
 
-@pytest.mark.parametrize("framework", ["torch", pytest.param("tensorflow", marks=pytest.mark.slow)])
-def test_each_precision_has_its_speed_error_and_quality(capsys, framework):
-    cells = probe(capsys, "level=precision", *TASK, "samples=1000", f"framework={framework}")
+def test_each_precision_has_its_speed_error_and_quality(capsys):
+    cells = probe(capsys, "level=precision", *TASK, "samples=500", "precision=fp32,tf32,bf16,int8")
     found = {each.conditions.precision: each for each in cells}
     assert "is arithmetic of GPUs" in found["tf32"].error
-    assert f"the reference in {framework} trains in" in found["int8"].error
-    errors = {name: found[name].figures["error, step 1"].value for name in ("fp32", "bf16", "fp16")}
+    assert "the reference in torch trains in" in found["int8"].error
+    errors = {name: found[name].figures["error, step 1"].value for name in ("fp32", "bf16")}
     assert errors["fp32"] is None
-    assert 0 < errors["fp16"] < errors["bf16"] < 1
+    assert 0 < errors["bf16"] < 1
     for name in errors:
         assert found[name].figures["samples/s"].value > 0
-        assert 0.5 < found[name].figures["accuracy"].value <= 1
-        assert found[name].figures["samples"].value == 1000
+        assert 0.3 < found[name].figures["accuracy"].value <= 1
+        assert found[name].figures["samples"].value == 500
+
+
+@pytest.mark.slow
+def test_a_precision_of_tensorflow(capsys):
+    (cell,) = probe(capsys, "level=precision", *TASK, "samples=500", "framework=tensorflow", "precision=bf16")
+    assert 0 < cell.figures["error, step 1"].value < cell.figures["error, step 10"].value < 1
+    assert 0.3 < cell.figures["accuracy"].value <= 1
 
 
 def test_a_model_is_trained_to_the_target(capsys):
@@ -73,15 +79,15 @@ def test_input_tells_both_kinds_of_data_and_the_loader(capsys):
 
 
 def test_a_kept_state_loses_what_alterations_take_from_it(capsys, tmp_path):
-    (cell,) = probe(capsys, "level=preprocessing", *TASK, "precision=fp32", "samples=3000")
-    subject = Subject(cell.conditions, config.system("cpu"), 0.02)
-    trained = training.train(subject, 1)
+    conditions = record.Conditions(
+        task="image_classification", scale="mini", framework="torch", mode="train", precision="fp32", samples=2000
+    )
+    trained = training.train(Subject(conditions, config.system("cpu"), 0.02), 1)
     path = states.path_of(tmp_path / "run_1", trained.samples)
     path.parent.mkdir(parents=True)
     states.write(path, trained.state, trained.samples)
-    (again,) = probe(capsys, "level=preprocessing", *TASK, "precision=fp32", f"from={tmp_path}")
-    assert again.figures["accuracy"].value == trained.quality == cell.figures["accuracy"].value
-    assert again.rows == cell.rows
+    (cell,) = probe(capsys, "level=preprocessing", *TASK, "precision=fp32", f"from={tmp_path}")
+    assert cell.figures["accuracy"].value == trained.quality
     lost = {row.name: row.values["lost"] for row in cell.rows}
     assert lost["JPEG decoded by Pillow"] < lost["crop one pixel off"] < lost["resized, Pillow bilinear"]
     path.write_bytes(b"no state")
@@ -149,6 +155,8 @@ def test_a_task_that_nothing_fits_is_told_so(monkeypatch):
         (["level=precision", *TASK, "precision=fp32", "from=here"], "preprocessing have"),
         (["level=precision", *TASK, "precision=fp32", "mode=infer"], "trains models"),
         (["level=precision", "model=resnet18", "precision=fp32"], "no quality of its own"),
+        (["level=preprocessing", *TASK, "from=a", "samples=3"], "exclude each other"),
+        (["level=throughput", *TASK, "data=synthetic", "mode=infer"], "stands for training data"),
         (["level=preprocessing", *TASK, "from=nowhere"], "holds no kept states"),
         (["level=input", *TASK, "data=real"], "leave out model=, mode=, data="),
         (["level=throughput", "task=recommendation", "scale=mini", "data=synthetic"], "no pictures or recordings"),

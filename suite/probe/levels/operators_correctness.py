@@ -16,6 +16,7 @@ from suite.probe.workload import Workload
 ERRORS = {"L2": "", "L-inf": "", "ulp": "median", "ulp 99 %": "", "gradient L2": "", "gradient ulp": "median"}
 COLUMNS = {"type": "", **ERRORS, "repeats": "", "threads": ""}
 MOST_NAMES = 8
+MOST_OFF = 0.01  # of L2, before it is noted: more than rounding does in any type
 
 
 class Measurement:
@@ -50,7 +51,7 @@ class Measurement:
             figures=figures,
             columns=COLUMNS,
             rows=[_row(each) for each in judged],
-            notes=_notes(self.all),
+            notes=notes(self.all),
         )
 
 
@@ -79,17 +80,21 @@ def _same(value: bool | None) -> str | None:
     return None if value is None else "same" if value else "differ"
 
 
-def _notes(found: list[Judged]) -> list[str]:
+def notes(found: list[Judged]) -> list[str]:
+    """What stands out, and which operators were not judged and why."""
     reasons: dict[str, dict[str, None]] = defaultdict(dict)
     judged = {each.operator for each in found if each.forward}
     for each in found:
         if each.why and each.operator not in judged:
             reasons[each.why][each.operator] = None
-    notes = [f"not judged, {why}: {_listed(list(names))}" for why, names in reasons.items()]
+    told = [f"not judged, {why}: {_listed(list(names))}" for why, names in reasons.items()]
     lost = {each.operator: None for each in found for it in (each.forward, each.gradient) if it and it.lost}
     if lost:
-        notes.append(f"values not finite that are so in float64, or the other way round: {_listed(list(lost))}")
-    return [*notes, f"the same or not: to the last bit, in {REPEATS} calls, and on another number of threads"]
+        told.append(f"values not finite that are so in float64, or the other way round: {_listed(list(lost))}")
+    off = {each.operator: None for each in found for it in (each.forward, each.gradient) if it and it.l2 > MOST_OFF}
+    if off:
+        told.insert(0, f"off by more than {100 * MOST_OFF:g} % (L2), more than rounding explains: {_listed(list(off))}")
+    return [*told, f"the same or not: to the last bit, in {REPEATS} calls, and on another number of threads"]
 
 
 def _listed(names: list[str]) -> str:
