@@ -10,6 +10,7 @@ import yaml
 
 from suite.config.contestant import Contestant
 from suite.harness import contestant
+from suite.record.view import View
 from suite.store import code
 from tests.command import eighth
 from tests.parity_runs import keys, lines, refused, rules_broken
@@ -32,6 +33,12 @@ def trained(folder, *words):
     return done
 
 
+def tagged(folder):
+    view = View(folder)
+    view.read()
+    return view.tags["implementation"]
+
+
 def test_what_ran_stands_in_configuration_log_and_system_description(ours, tmp_path):
     done = trained(tmp_path, "implementation=ours", "out=evidence")
     assert "ours: 1 file of no git revision" in done.stdout
@@ -48,6 +55,7 @@ def test_what_ran_stands_in_configuration_log_and_system_description(ours, tmp_p
     assert logged["suite_implementation"].value == "ours"
     assert logged["suite_implementation"].metadata["files"] == told.files
     assert logged["suite_implementation_after"].metadata["changed"] == []
+    assert tagged(folder) == "ours"
     assert (folder / "implementation/__init__.py").read_bytes() == NUMPY.read_bytes()
     assert rules_broken(tmp_path, "evidence") == set()
 
@@ -57,6 +65,7 @@ def test_the_reference_says_nothing_of_it(tmp_path):
     assert "implementation" not in done.stdout
     assert not (tmp_path / "evidence/implementation").exists()
     assert not {"suite_implementation", "suite_implementation_after"} & {*keys(tmp_path / "evidence")}
+    assert tagged(tmp_path / "evidence") == "reference"
 
 
 def test_runs_of_one_result_keep_their_code_each(ours, tmp_path):

@@ -19,6 +19,7 @@ from mlperf_logging.mllog import constants as keys
 from suite.config import logkeys
 from suite.measure.energy import Sample, SamplesError, read_samples
 from suite.record import evidence, mllog
+from suite.record.names import REFERENCE
 from suite.record.parsing import number
 from suite.store.disk import read_safely
 
@@ -144,6 +145,8 @@ class View:
                 self._tag("seed", line.value)
             case logkeys.CONFIG:
                 self._identify(metadata)
+            case logkeys.IMPLEMENTATION:
+                self._tag("implementation", line.value)
             case logkeys.ENVIRONMENT:
                 noisy = line.value == "noisy" or self.tags.get("noisy") == "true"
                 self._tag("noisy", noisy)
@@ -191,6 +194,7 @@ class View:
                 setattr(self, name, metadata[name])
         for name in ("task", "scale", "framework", "system", "git_revision", "git_dirty"):
             self._tag(name, metadata.get(name))
+        self.tags.setdefault("implementation", REFERENCE)
         config, self.params = _resolved(self.folder / evidence.CONFIG)
         benchmark = config.get("benchmark")
         if isinstance(benchmark, dict) and isinstance(benchmark.get("metric"), str):

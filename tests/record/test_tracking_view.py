@@ -31,6 +31,7 @@ records = st.fixed_dictionaries(
                     logkeys.ENERGY,
                     logkeys.COST,
                     logkeys.ENVIRONMENT,
+                    logkeys.IMPLEMENTATION,
                     logkeys.RESTART,
                     keys.SEED,
                 ),
