@@ -55,6 +55,31 @@ def policy(device: Device) -> keras.DTypePolicy:
     return keras.DTypePolicy(POLICIES[device.precision])
 
 
+def with_bias(x: tf.Tensor, bias: Any) -> tf.Tensor:
+    """`x` [..., C] plus `bias` [C], in the type of `x`.
+
+    Not tf.nn.bias_add, which Keras takes: on a CPU the gradient of its bias is summed in that type, and in bf16 a sum
+    of 4,096 terms loses half.
+    """
+    return x + tf.cast(bias, x.dtype)
+
+
+class Dense(keras.layers.Dense):
+    """Keras's, without activation, but for `with_bias`."""
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """[..., units] of [..., C]."""
+        return with_bias(keras.ops.matmul(inputs, self.kernel), self.bias)
+
+
+class Conv2D(keras.layers.Conv2D):
+    """Keras's, without activation, but for `with_bias`."""
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """[B, h, w, filters] of [B, H, W, C]."""
+        return with_bias(self.convolution_op(inputs, self.kernel), self.bias)
+
+
 def dropout_seed(seed: int, step: int) -> np.ndarray:
     """See `recipe.dropout_seed`, as TensorFlow's stateless draws take it: int32 [2].
 

@@ -14,7 +14,8 @@ from reference_impls.precision import written_in
 from suite.harness.implementation import Device
 
 DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-SCALER = {"scale": 2.0**10, "_growth_tracker": 0}  # of a GradScaler's state, what changes, and its first values
+# Of a GradScaler's state what changes, as it begins
+SCALER = {"scale": np.array(2.0**10, np.float32), "_growth_tracker": np.array(0, np.int32)}
 Step = TypeVar("Step", bound=Callable[..., Any])
 
 
@@ -40,7 +41,7 @@ def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager
 
 def grad_scaler(device: torch.device, dtype: torch.dtype) -> GradScaler:
     """Loss scaling for fp16 (Micikevicius et al. 2018): a step whose gradients overflow is skipped; none in others."""
-    return GradScaler(device.type, init_scale=SCALER["scale"], enabled=dtype == torch.float16)
+    return GradScaler(device.type, init_scale=SCALER["scale"].item(), enabled=dtype == torch.float16)
 
 
 def all_at_once(device: torch.device) -> dict[str, bool]:
@@ -124,7 +125,9 @@ def state_dict(
     if "updates" in state:
         state["updates"] = state["updates"].astype(np.int64)  # as Keras has it
     if scaler.is_enabled():
-        state |= {name: np.array(value) for name, value in scaler.state_dict().items() if name in SCALER}
+        state |= {
+            name: np.array(value, SCALER[name].dtype) for name, value in scaler.state_dict().items() if name in SCALER
+        }
     return state | {"step": np.array(step)}
 
 
@@ -145,7 +148,7 @@ def load_state_dict(
             if "step" in kept:
                 kept["step"].fill_(float(state.get("updates", 0)))
     if scaler.is_enabled():
-        values = {name: state[name].item() if name in state else first for name, first in SCALER.items()}
+        values = {name: state.get(name, first).item() for name, first in SCALER.items()}
         scaler.load_state_dict(scaler.state_dict() | values)
     return int(state["step"])
 

@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from reference_impls.detection.shared import EPSILON, Hyperparameters
+from reference_impls.tensorflow_shared import Conv2D
 
 
 class BatchNorm(keras.layers.Layer):
@@ -95,7 +96,7 @@ class Detector(keras.Model):
         self.lateral = [conv_norm(f"lateral.{level}", width, 1) for level, width in enumerate(widths[:-1])]
         self.up = [conv_norm(f"up.{level}", width, 3) for level, width in enumerate(widths[:-1])]
         self.head = conv_norm("head", hyper.head_width, 3)
-        self.output_layer = keras.layers.Conv2D(hyper.classes + 4, 1, name="output", dtype=dtype)
+        self.output_layer = Conv2D(hyper.classes + 4, 1, name="output", dtype=dtype)
 
     def call(self, cells: tf.Tensor, training: bool = False) -> tuple[tf.Tensor, tf.Tensor]:
         """See the class."""

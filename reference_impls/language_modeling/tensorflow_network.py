@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from reference_impls.language_modeling.shared import BLOCK, EPSILON, TINY, Hyperparameters
+from reference_impls.tensorflow_shared import Dense, with_bias
 
 Carry = Mapping[str, Any]  # see `shared.initial_carry`
 Rare = Sequence[tf.Tensor]  # see `shared.rare_words`; empty where no word is rare
@@ -26,7 +27,7 @@ def multiply(x: tf.Tensor, weight: Any, dtype: Any, bias: Any = None) -> tf.Tens
     """x [N, in] times weight [out, in], plus bias [out], in `dtype`; float32 [N, out]."""
     product = tf.matmul(tf.cast(x, dtype), tf.cast(weight, dtype), transpose_b=True)
     if bias is not None:
-        product = tf.nn.bias_add(product, tf.cast(bias, dtype))
+        product = with_bias(product, bias)
     return tf.cast(product, tf.float32)
 
 
@@ -201,7 +202,7 @@ class Pointer(keras.layers.Layer):
         super().__init__(name="pointer")
         self.window, self.low = hyper.segment_length, policy.compute_dtype
         self.query = keras.layers.Dense(hyper.width, use_bias=False, dtype=policy, name="query")
-        self.sentinel = keras.layers.Dense(1, dtype=policy, name="sentinel")
+        self.sentinel = Dense(1, dtype=policy, name="sentinel")
 
     def call(self, x: tf.Tensor, words: tf.Tensor, carry: Carry) -> Pointed:
         """For the outputs x [T, B, W] at words [T, B], T a multiple of L: the words [T, B, 2 L] around each,

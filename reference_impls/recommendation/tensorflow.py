@@ -21,7 +21,7 @@ from reference_impls.recommendation.shared import (
     rankings,
 )
 from reference_impls.tensorflow_optimizers import AdamW, GradScaler
-from reference_impls.tensorflow_shared import device_name, dropout_seed, policy
+from reference_impls.tensorflow_shared import Dense, device_name, dropout_seed, policy
 from suite.harness.implementation import Device, TrainStats
 
 ACCELERATORS = 1
@@ -47,7 +47,7 @@ class Block(keras.layers.Layer):
             for name in ("attention_norm", "mlp_norm")
         )
         self.query, self.key_value, self.out, self.up, self.down = (
-            keras.layers.Dense(size, dtype=policy, name=name)
+            Dense(size, dtype=policy, name=name)
             for size, name in ((d, "query"), (2 * d, "key_value"), (d, "out"), (4 * d, "up"), (d, "down"))
         )
 

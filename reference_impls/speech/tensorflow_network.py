@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from reference_impls.speech import shared
 from reference_impls.speech.shared import SPREAD, SUBSAMPLING, Hyperparameters
+from reference_impls.tensorflow_shared import Conv2D, Dense
 
 EPSILON = 1e-5  # of layer norm, PyTorch's
 
@@ -79,8 +80,8 @@ class ResidualBlock(keras.layers.Layer):
         super().__init__(**options)
         self.width, self.dilation, self.dropout, self.site = width, dilation, dropout, site
         self.norm = keras.layers.LayerNormalization(epsilon=EPSILON, name="norm", dtype=self.dtype_policy)
-        self.inner = keras.layers.Dense(2 * width, name="inner", dtype=self.dtype_policy)
-        self.outer = keras.layers.Dense(width, name="outer", dtype=self.dtype_policy)
+        self.inner = Dense(2 * width, name="inner", dtype=self.dtype_policy)
+        self.outer = Dense(width, name="outer", dtype=self.dtype_policy)
 
     def call(self, x: tf.Tensor, within: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
         """`x` [B, T, width], of which `within` [B, T, 1] is 1 inside of the recordings and 0 behind."""
@@ -102,16 +103,15 @@ class SpeechNetwork(keras.Model):
     def __init__(self, hyper: Hyperparameters, labels: int, dtype: keras.DTypePolicy) -> None:
         super().__init__(name="network", dtype=dtype)
         self.convs = [
-            keras.layers.Conv2D(channels, 3, strides=2, name=f"convs.{i}", dtype=dtype)
-            for i, channels in enumerate(hyper.channels)
+            Conv2D(channels, 3, strides=2, name=f"convs.{i}", dtype=dtype) for i, channels in enumerate(hyper.channels)
         ]
-        self.project = keras.layers.Dense(hyper.width, name="project", dtype=dtype)
+        self.project = Dense(hyper.width, name="project", dtype=dtype)
         self.blocks = [
             ResidualBlock(hyper.width, dilation, hyper.dropout, i, name=f"blocks.{i}", dtype=dtype)
             for i, dilation in enumerate(hyper.dilations)
         ]
         self.norm = keras.layers.LayerNormalization(epsilon=EPSILON, name="norm", dtype=dtype)
-        self.head = keras.layers.Dense(labels, name="head", dtype=dtype)
+        self.head = Dense(labels, name="head", dtype=dtype)
 
     def call(self, features: tf.Tensor, frames: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
         """Logits float32 [B, T / 8, labels] of features [B, T, mels], whose outputs from `frames` [B] on are padding.
