@@ -11,6 +11,8 @@ from suite.errors import UserError, command
 from suite.record import evidence
 from suite.review.__main__ import main
 from suite.rules.finding import Finding
+from suite.rules.verdict import review
+from suite.run import printing
 from tests.command import run as run_command
 from tests.rules.conftest import run, sound_result, sound_run
 from tests.rules.evidence_maker import reference_points
@@ -81,6 +83,16 @@ def test_names_the_factor_of_a_score_that_is_no_olympic_mean(sound_result, monke
     assert main([str(sound_result), "--json"]) == 0
     (score,) = json.loads(capsys.readouterr().out)["scores"]
     assert score["seconds"] / score["normalisation"] == pytest.approx(30.0)
+
+
+def test_a_result_that_is_held_to_no_points_says_so(sound_result, monkeypatch, tmp_path, capsys):
+    """In the review as in the last lines of a run."""
+    monkeypatch.setattr("suite.rules.reference.path", lambda benchmark: tmp_path / "none")
+    said = "not held to the reference, which has no points up to batch size 100"
+    assert main([str(sound_result)]) == 0
+    assert f"time to quality: 30.0 s (olympic mean of 5 runs; {said}); 5 converged" in capsys.readouterr().out
+    printing.verdict(printing.console(), review(sound_result))
+    assert capsys.readouterr().out.splitlines()[-1] == f"samples   {said}"
 
 
 def test_tells_not_converged_from_not_compliant(run, capsys):

@@ -23,7 +23,8 @@ class Entry:
 
     `implementation` is `reference`, or the name of the submitter's own. `source` is the folder that was read, `path`
     the result's folder in it. `seconds` is the score, the olympic mean of the times to quality multiplied by
-    `normalisation`; None where the ruleset gives none, or no usable factor.
+    `normalisation`; None where the ruleset gives none, or no usable factor. `unheld` tells of samples to quality that
+    were held to nothing, for the reference has no points.
     `own_price` tells of a price that is not the suite's: the cost does not compare with others.
     `seeds` is `drawn` where a round's token gave them, else `chosen`: nobody can tell from entropy what was picked.
     `clock` is `witnessed` where authorities that the reader trusts saw begin and end of each run, else `its own`.
@@ -54,6 +55,7 @@ class Entry:
     findings: int
     seconds: float | None
     normalisation: float | None
+    unheld: bool
     runs_needed: int | None
     own_price: bool
     seeds: str
@@ -189,6 +191,7 @@ def remarks(entry: Entry) -> list[str]:
     made = {"fail": ["NOT COMPLIANT"], "error": ["NOT CHECKED"], "pass": []}[entry.verdict]
     made += [f"{count - entry.reached} of {count} {entry.lost}"] if entry.reached < count else []
     made += ["NO SCORE"] if entry.seconds is None else []
+    made += ["NO REFERENCE POINTS"] if entry.unheld else []
     made += [f"{entry.noisy} of {count} NOISY"] if entry.noisy else []
     made += [f"{entry.partial} of {count} ENERGY IN PART"] if entry.partial else []
     made += ["OWN PRICE"] if entry.own_price else []

@@ -111,6 +111,8 @@ def score(result: ResultReview) -> str:
     factor = result.convergence.normalisation if result.convergence else 1.0
     if result.score_s is not None and factor != 1:
         mean += f", {format_seconds(result.score_s / factor)}, times {factor:.5g} for its few samples: convergence.2"
+    if result.convergence and result.convergence.unheld:
+        mean += f"; {result.convergence.unheld}"
     return f"{format_seconds(result.score_s)} ({mean})"
 
 

@@ -69,6 +69,13 @@ class Convergence:
     normalisation: float = 1.0
     curves: tuple[Curve, ...] = ()
 
+    @property
+    def unheld(self) -> str:
+        """Why it is held to nothing; empty where it is."""
+        if self.outcome != "missing":
+            return ""
+        return f"not held to the reference, which has no points up to batch size {self.batch_size}"
+
 
 def population(batch_size: int, samples: Sequence[float | None], resolution: float) -> Population:
     """The olympic mean and deviation of the reference's `samples` to the target (at least four numbers).

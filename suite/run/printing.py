@@ -99,10 +99,13 @@ def result(to: Console, made: Plan, summaries: Sequence[Summary], mlflow: bool) 
 
 
 def verdict(to: Console, reviewed: Review) -> None:
-    """Print what a review of the evidence says, in one line."""
+    """Print what a review of the evidence says, and what it was not held to."""
     severities = Counter(finding.severity for finding in reviewed.findings)
     listed = ", ".join(f"{severity}: {count}" for severity, count in severities.items())
     to.print(f"verdict   {reviewed.verdict}" + (f" ({listed})" if listed else ""), soft_wrap=True)
+    for result in reviewed.results:
+        if result.convergence and result.convergence.unheld:
+            to.print(f"samples   {result.convergence.unheld}", soft_wrap=True)
 
 
 def _implementation(contestant: Contestant) -> str:

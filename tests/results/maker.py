@@ -66,6 +66,7 @@ def entry(seconds: float | None = 10.0, **changes: Any) -> Entry:
         "findings": 0,
         "seconds": seconds,
         "normalisation": 1.0,
+        "unheld": False,
         "runs_needed": 3,
         "own_price": False,
         "seeds": "drawn",

@@ -96,6 +96,7 @@ def test_marks_stand_wherever_a_figure_does():
     assert page.text.count("1 of 4 NOT REACHED") == page.text.count("1 of 4 NOISY") == 3  # table, dot, heading
     assert page.text.count("NO SCORE") == 2 + 1  # without a score there is no dot; and what the mark means
     assert page.text.count("NOT COMPLIANT") == 3 + 1  # and what the mark means
+    assert page_of([entry(10.0, unheld=True)]).text.count("NO REFERENCE POINTS") == 3 + 1
     assert "others took 20 %" in page.text
     names = [value for name, value in page.attributes if name == "aria-label" and "box" in value]
     assert all("NOT REACHED" in name for name in names)
