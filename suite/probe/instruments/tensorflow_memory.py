@@ -1,8 +1,9 @@
 """What a step holds in memory in TensorFlow: the tensors of its graph, from their making to their last use.
 
-Shapes are those of the traced functions, times those of the profiler. A tensor that an operation writes over in place
-counts beside the one that it replaces, so that a peak may be told too high. What kernels need within is not seen, nor
-that a function or loop within the step reads a tensor that was made outside it.
+Shapes are those of the traced functions, which are traced for each shape that they are given, times those of the
+profiler. A tensor that an operation writes over in place counts beside the one that it replaces, so that a peak may be
+told too high. What kernels need within is not seen, nor that a function or loop within the step reads a tensor that was
+made outside it.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from __future__ import annotations
 import gc
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import tensorflow as tf
 
@@ -32,7 +35,8 @@ class Tracked:
     def __init__(self, build: Callable[[], Workload], device: Device) -> None:
         before = _variables()
         known = {id(each) for each in before}
-        self.watched = Watched(build, device)
+        with fixed():
+            self.watched = Watched(build, device)
         made = [each for each in _variables() if id(each) not in known]
         self.variables = sum(each.shape.num_elements() * each.dtype.size for each in made)
 
@@ -59,7 +63,10 @@ class Tracked:
 def held(events: Sequence[tuple[Event, Noted]]) -> Counter[str]:
     """Bytes by kind when the tensors that the operations make are most. Raises UserError where a shape is not known."""
     if unknown := [noted.kind for _, noted in events if noted.made is None]:
-        raise UserError(f"what {unknown[0]} makes has no size before it runs: memory is told of fixed shapes")
+        raise UserError(
+            f"how much {unknown[0]} makes depends on its values, and TensorFlow's graphs tell memory by shapes that "
+            "are known beforehand: pad it to a fixed shape, or look at the same with framework=torch"
+        )
     uses: dict[str, list[tuple[float, str]]] = defaultdict(list)  # until when, and in which phase
     for event, noted in events:
         for name in noted.given:
@@ -86,10 +93,24 @@ def held(events: Sequence[tuple[Event, Noted]]) -> Counter[str]:
     return peak
 
 
+@contextmanager
+def fixed() -> Iterator[None]:
+    """Functions that are made meanwhile take no signature: they are traced for the shapes that they are given."""
+    function = tf.function
+
+    def traced_for_each(func: Any = None, input_signature: Any = None, **keywords: Any) -> Any:
+        return function(func, **keywords)
+
+    with mock.patch.object(tf, "function", traced_for_each):
+        yield
+
+
 def memory(build: Callable[[], Workload], device: Device) -> Tracked:
     """See `Instruments.memory`."""
     return Tracked(build, device)
 
 
 def _variables() -> list[Any]:
-    return [each for each in gc.get_objects() if isinstance(each, tf.Variable)]
+    """Those that are alive. By type, for a weakly referenced object that is gone cannot be asked what it is."""
+    gc.collect()
+    return [each for each in gc.get_objects() if issubclass(type(each), tf.Variable)]

@@ -18,6 +18,7 @@ from unittest import mock
 
 import keras
 import tensorflow as tf
+from tensorflow.python.eager.polymorphic_function.concrete_function import ConcreteFunction
 from tensorflow.python.framework import op_callbacks
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
@@ -64,7 +65,7 @@ class Places:
 
     def __init__(self) -> None:
         self.noted: dict[str, Noted] = {}  # of the function that is being traced
-        self.functions: dict[Any, dict[str, Noted]] = {}
+        self.functions: dict[Any, dict[str, Noted]] = {}  # by their graphs, those that ran last at the end
         self.parameters: dict[str, dict[int, int]] = defaultdict(dict)
         self.weights: dict[int, int] = {}  # bytes of the layers' variables
         self.phase = "data"
@@ -74,6 +75,7 @@ class Places:
     def followed(self) -> Iterator[None]:
         """While functions are traced."""
         call, gradient, places = keras.layers.Layer.__call__, tf.GradientTape.gradient, self
+        run = ConcreteFunction._call_flat
 
         def followed_call(layer: Any, *args: Any, **keywords: Any) -> Any:
             if not tf.inside_function():
@@ -95,12 +97,18 @@ class Places:
             places.phase = "update"
             return result
 
+        def followed_run(function: Any, *args: Any, **keywords: Any) -> Any:
+            if function.graph in places.functions:
+                places.functions[function.graph] = places.functions.pop(function.graph)
+            return run(function, *args, **keywords)
+
         unconverted = tf.autograph.experimental.do_not_convert
         op_callbacks.add_op_callback(self._note)
         try:
             with (
                 mock.patch.object(keras.layers.Layer, "__call__", unconverted(followed_call)),
                 mock.patch.object(tf.GradientTape, "gradient", unconverted(followed_gradient)),
+                mock.patch.object(ConcreteFunction, "_call_flat", followed_run),
             ):
                 yield
         finally:
@@ -134,7 +142,10 @@ class Places:
         self.noted[name] = Noted(kind, shapes, self.phase, self._layer(name), flops, moved, made, sources)
 
     def of(self, names: set[str]) -> dict[str, Noted]:
-        """What was noted of these operations: functions share names, those that have most of them say what they are."""
+        """What was noted of these operations: functions share names, those that have most of them say what they are.
+
+        Of two that have as many, as one function traced for two shapes has, the one that ran last.
+        """
         found: dict[str, Noted] = {}
         for noted in sorted(self.functions.values(), key=lambda noted: len(noted.keys() & names)):
             found |= noted
