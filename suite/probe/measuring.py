@@ -103,19 +103,30 @@ def drift(values: Sequence[float]) -> float | None:
     return float(theilslopes(values).slope * (len(values) - 1) / np.median(values))
 
 
-def fastest(call: Callable[[], None], repeats: int = 5) -> float:
-    """Seconds of the fastest of some calls, the first of which does not count."""
-    call()
-    return min(timed(call) for _ in range(repeats))
+class Rate:
+    """Work that is done over and over beside what is held to it, so that the machine disturbs both alike."""
+
+    def __init__(self, call: Callable[[], None], work: float) -> None:
+        """`work` is how much a `call` does."""
+        self.call, self.work = call, work
+        call()
+
+    def now(self, seconds: float = 0) -> float:
+        """Work a second, of as many calls as take some `seconds`, one at least."""
+        start, calls, spent = time.perf_counter(), 0, 0.0
+        while not calls or spent < seconds:
+            self.call()
+            calls, spent = calls + 1, time.perf_counter() - start
+        return self.work * calls / spent
 
 
 @cache
-def product_rate(instruments: Instruments, device: Device) -> float:
-    """FLOP/s of a product of MATRIX x MATRIX matrices in the device's precision; measured once."""
-    return 2 * MATRIX**3 / fastest(instruments.matrix_product(MATRIX, device))
+def product(instruments: Instruments, device: Device) -> Rate:
+    """FLOP/s of a product of MATRIX x MATRIX matrices in the device's precision."""
+    return Rate(instruments.matrix_product(MATRIX, device), 2 * MATRIX**3)
 
 
 @cache
-def copy_rate(instruments: Instruments, device: Device) -> float:
-    """Bytes/s of a copy in the device's memory, those read and those written; measured once."""
-    return 2 * COPIED / fastest(instruments.copy(COPIED, device))
+def copy(instruments: Instruments, device: Device) -> Rate:
+    """Bytes/s of a copy in the device's memory, those read and those written."""
+    return Rate(instruments.copy(COPIED, device), 2 * COPIED)

@@ -1,7 +1,8 @@
 """Forward and backward of each layer, its operations, parameters and intensity, memory- or compute-bound; their sum.
 
 Of each layer its own: what it calls another layer for is that one's. Bound by what: the layer's operations for each
-byte that its operators read and write, against those that a matrix product takes while a copy moves one.
+byte that its operators read and write, against those that a matrix product takes while a copy moves one: the fastest
+of those that were timed in turn with the steps.
 """
 
 from __future__ import annotations
@@ -31,10 +32,13 @@ class Measurement:
         self.subject, self.watching = subject, Watching(subject)
         self.repeats: list[Trace] = []
         instruments, device = subject.instruments, subject.device
-        self.balance = measuring.product_rate(instruments, device) / measuring.copy_rate(instruments, device)
+        self.product, self.copy = measuring.product(instruments, device), measuring.copy(instruments, device)
+        self.flops, self.bytes = self.product.now(), self.copy.now()
 
     def repeat(self) -> None:
         """See `levels.Measurement`."""
+        self.flops = max(self.flops, self.product.now())
+        self.bytes = max(self.bytes, self.copy.now())
         self.repeats.append(self.watching.repeat(self.watching.watched.trace))
 
     def found(self) -> Cell:
@@ -64,14 +68,16 @@ class Measurement:
             "sum": measuring.mean([1e3 * each for each in sum_], "ms"),
             "sum of whole": measuring.mean(shares, "%"),
             "layers": Figure(value=len(both) - (OUTSIDE in both), unit=""),
-            "balance": Figure(value=self.balance, unit="FLOP/B"),
+            "product": Figure(value=self.flops / 1e9, unit="GFLOP/s"),
+            "copy": Figure(value=self.bytes / 1e9, unit="GB/s"),
+            "balance": Figure(value=self.flops / self.bytes, unit="FLOP/B"),
         }
         return Cell(conditions=self.subject.conditions, figures=figures, columns=COLUMNS, rows=rows)
 
     def _bound(self, each: Sum) -> str | None:
         if each.flops is None or not each.bytes:
             return None
-        return "compute" if each.flops / each.bytes >= self.balance else "memory"
+        return "compute" if each.flops / each.bytes >= self.flops / self.bytes else "memory"
 
 
 def _column(call: Call) -> str:

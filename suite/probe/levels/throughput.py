@@ -1,11 +1,13 @@
 """Samples a second, and how steady: jitter, percentiles, drift, end of the warm-up; share of the peak rate (MFU).
 
 Blocks of steps, of which the last alone is waited for, give the rate; steps that are each waited for give the
-percentiles, in `mode=infer` the latencies.
+percentiles, in `mode=infer` the latencies. Where the system's peak is not known, matrix products before and after each
+block stand for it: what else the machine does, and how many threads there are, is then the same for both.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 import numpy as np
@@ -17,6 +19,7 @@ from suite.probe.subject import Subject
 from suite.probe.workload import Workload
 
 PERCENTILES = (50, 90, 99)
+PRODUCTS = 8  # a part of a repeat's time, spent on matrix products at each look
 COUNTED_STEPS = 2  # of which operations are counted
 
 
@@ -33,11 +36,17 @@ class Throughput:
         self.steps = measuring.steps_for(subject.seconds / 2, first[self.warm_up :])
         self.rates: list[float] = []
         self.times: list[float] = []
+        self.shares: list[float] = []
         self.peak = self._peak() if self.flops else None
 
     def repeat(self) -> None:
-        """A block, then as many steps each waited for."""
-        self.rates.append(self.steps * self.workload.samples / measuring.block(self.workload, self.steps))
+        """A block, between two looks at the peak; then as many steps each waited for."""
+        before = self.peak() if self.peak else 0.0
+        rate = self.steps * self.workload.samples / measuring.block(self.workload, self.steps)
+        self.rates.append(rate)
+        if self.flops and self.peak:
+            peak = (before + self.peak()) / 2
+            self.shares.append(100 * rate / self.workload.samples * self.flops / peak)
         self.times += measuring.step_times(self.workload, self.steps)
 
     def found(self) -> Cell:
@@ -53,7 +62,7 @@ class Throughput:
             "warm-up": Figure(value=self.warm_up, unit="steps"),
             "samples/step": Figure(value=samples, unit=""),
             "GFLOP/s": Figure(value=None if rate is None else rate / 1e9, unit="1e9/s"),
-            "MFU": Figure(value=None if rate is None or self.peak is None else rate / self.peak * 100, unit="%"),
+            "MFU": measuring.mean(self.shares, "%"),
         }
         return Cell(conditions=self.subject.conditions, figures=figures, notes=self.notes)
 
@@ -65,15 +74,17 @@ class Throughput:
             self.notes.append(f"operations not counted: {one_line(error)}")
         return None
 
-    def _peak(self) -> float:
-        """FLOP/s: the system's, or those of a matrix product."""
+    def _peak(self) -> Callable[[], float]:
+        """FLOP/s: the system's, or those of a matrix product now."""
         system, precision = self.subject.system, self.subject.conditions.precision
         if tflops := system.peak_tflops.get(cast(Rate, precision)):
             self.notes.append(f"MFU of {tflops:g} TFLOP/s, the peak of {system.name} in {precision}")
-            return tflops * 1e12
-        peak = measuring.product_rate(self.subject.instruments, self.subject.device)
-        self.notes.append(f"MFU of {peak / 1e9:,.0f} GFLOP/s, a matrix product of {measuring.MATRIX} in {precision}")
-        return peak
+            return lambda: tflops * 1e12
+        product = measuring.product(self.subject.instruments, self.subject.device)
+        self.notes.append(
+            f"MFU of a matrix product of {measuring.MATRIX} in {precision}, timed before and after each block"
+        )
+        return lambda: product.now(self.subject.seconds / PRODUCTS)
 
 
 measurement = Throughput
