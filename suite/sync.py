@@ -8,9 +8,12 @@ import time
 from pathlib import Path
 
 from suite.errors import OneLineParser, UserError, command
+from suite.probe import record
+from suite.probe.tracking import track
 from suite.record import evidence
-from suite.record.mirror import BehindError, Mirror, tracking_uri, without_secrets
+from suite.record.mirror import Mirror
 from suite.record.tracking import FOLLOWING
+from suite.record.tracking_server import BehindError, tracking_uri, without_secrets
 
 BEHIND = 1
 _TICK_S = 1.0
@@ -22,15 +25,19 @@ def main(argv: list[str]) -> int:
     """Run the command line `argv`: 0 when MLflow has everything, 1 when it could not be reached."""
     parser = OneLineParser(
         "python -m suite.sync",
-        "Bring evidence into MLflow: at MLFLOW_TRACKING_URI, or else into mlflow.db in\n"
+        "Bring evidence, or a probe, into MLflow: at MLFLOW_TRACKING_URI, or else into mlflow.db in\n"
         "the working folder. Nothing is ever brought in twice.",
     )
-    parser.add_argument("folder", type=Path, help="an evidence folder, or a folder that holds run_1, run_2, ...")
+    parser.add_argument("folder", type=Path, help="an evidence folder, one that holds run_1, run_2, ..., or a probe's")
     parser.add_argument("--follow", action="store_true", help="keep up with a run until it has ended")
     options = parser.parse_args(argv)
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "5" if options.follow else "30")
     try:
-        follow(options.folder) if options.follow else sync(options.folder)
+        if record.holds(options.folder):
+            track(options.folder)
+            print(f"in MLflow at {without_secrets(tracking_uri())}: 1 probe")
+        else:
+            follow(options.folder) if options.follow else sync(options.folder)
     except BehindError as error:
         print(
             f"error: {error}. The evidence is whole; try again: python -m suite.sync {options.folder}", file=sys.stderr

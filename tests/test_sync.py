@@ -18,7 +18,8 @@ from mlflow import MlflowClient
 from suite import sync
 from suite.errors import UserError
 from suite.record import evidence
-from suite.record.mirror import BehindError, Mirror
+from suite.record.mirror import Mirror
+from suite.record.tracking_server import BehindError
 from tests.record.example_run import ExampleRun
 from tests.record.mlflow_content import content
 from tests.waiting import FOREVER_S, until

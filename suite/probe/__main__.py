@@ -9,8 +9,9 @@ from rich.console import Console
 
 from suite.errors import USER_ERROR, OneLineParser, UserError, command, split_options
 from suite.measure.machine import detect
-from suite.probe import comparing, levels, options, page, record, showing
+from suite.probe import comparing, levels, options, page, record, showing, tracking
 from suite.probe.sweeping import sweep
+from suite.record.tracking_server import BehindError
 from suite.store.disk import write_text
 
 OPTIONS = (*options.SINGLE, *options.SWEPT)
@@ -25,6 +26,7 @@ Levels (level=):
 
 What is looked at; lists such as batch=32,64 make a sweep of all combinations:
   task=NAME scale=NAME   a task of the suite, by its reference implementation: what python -m suite.run trains
+  implementation=PATH    code of your own for the task, a folder or a file that holds build(), in any framework
   model=NAME             a classifier of torchvision or keras.applications, on synthetic pictures; size=N of these
   framework=NAME         torch (the default) or tensorflow
   mode=train|infer       training steps (the default), or inference; a task's is its whole evaluation, untrained
@@ -36,8 +38,10 @@ What is looked at; lists such as batch=32,64 make a sweep of all combinations:
   hw=NAME                the system; default: what this machine is
 How:
   repeats=N seconds=X    each cell N times (5), each time some X seconds long (1), the cells in random order
-  out=FOLDER             keep what was found, as {record.FILE}; data_dir=FOLDER is where datasets lie
+  out=FOLDER             keep what was found, as {record.FILE}, and show it in MLflow
   trace=FILE             where level=trace writes, for ui.perfetto.dev or chrome://tracing; default: trace.json in out=
+  data_dir=FOLDER        where datasets lie
+  mlflow=false           do not feed MLflow; python -m suite.sync FOLDER does it later
   manifest=FILE          in place of all these: measure again what FILE, or a folder of out=, holds; say what differs
 
 A cell that cannot be measured is marked, and the sweep goes on. Exit code: 0 measured, 2 a mistake in the command, or
@@ -56,13 +60,13 @@ def main(argv: list[str]) -> int:
     if args.schema:
         print(record.dumps(record.schema()))
         return 0
-    given, others = split_options(args.words, (*OPTIONS, "data_dir", "manifest"))
+    given, others = split_options(args.words, (*OPTIONS, "data_dir", "manifest", "mlflow"))
     if others:
         raise UserError(f"{others[0]!r} is not of the form option=value; for example level=throughput")
     found = detect()
-    manifest = given.pop("manifest", None)
+    manifest, mlflow = given.pop("manifest", None), _true("mlflow", given.pop("mlflow", "true"))
     data_dir = given.pop("data_dir", None)
-    if manifest and (others := sorted(given.keys() - {"out", "trace"})):
+    if manifest and (others := sorted(given.keys() - {"out", "trace", "implementation"})):
         raise UserError(f"manifest={manifest} repeats what it holds: leave out {', '.join(others)}")
     kept = record.read(Path(manifest)) if manifest else None
     wanted = options.again(kept, given, data_dir, found) if kept else options.parse(given, data_dir, found)
@@ -84,10 +88,21 @@ def main(argv: list[str]) -> int:
             showing.show_compared(console, comparing.compare(kept, probe), comparing.differences(kept, probe))
         for place in filter(None, (out, args.html)):
             console.print(f"kept in {place}", soft_wrap=True)
+    if out and mlflow:
+        try:
+            tracking.track(Path(out))
+        except BehindError as error:
+            print(f"not in MLflow: {error}; bring it there with python -m suite.sync {out}", file=sys.stderr)
     if all(cell.error for cell in probe.cells):
         print("error: no cell could be measured", file=sys.stderr)
         return USER_ERROR
     return 0
+
+
+def _true(name: str, value: str) -> bool:
+    if value not in ("true", "false"):
+        raise UserError(f"{name}={value} is neither true nor false")
+    return value == "true"
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from typing import Any, cast, get_args
 from suite import config
 from suite.config.models import System
 from suite.errors import UserError, unknown
+from suite.harness.contestant import OwnImplementation, read
 from suite.measure import machine
 from suite.measure.machine import Machine
 from suite.probe import levels
@@ -21,7 +22,7 @@ from suite.probe.subject import Subject
 SPECIAL = ("samples", "from", "trace")  # of some levels alone
 SWEPT = ("task", "scale", "model", "framework", "mode", "batch", "precision", "size", "data", "samples", "from")
 FIELDS = {"from": "state"}  # of the conditions, where their name is another
-SINGLE = ("level", "hw", "repeats", "seconds", "out", "trace")
+SINGLE = ("level", "hw", "repeats", "seconds", "out", "trace", "implementation")
 TRACE = "trace.json"
 MOST_CELLS = 1000
 
@@ -50,6 +51,8 @@ def parse(given: Mapping[str, str], data_dir: str | None, found: Machine) -> Opt
         raise UserError(f"what to probe? Give task= (one of {tasks}) or model= (a model's name), one of the two.")
     if "model" in given and "scale" in given:
         raise UserError("scale= is for task=; a model has size= and batch=")
+    if "implementation" in given and "task" not in given:
+        raise UserError(f"implementation={given['implementation']}: code of one's own is of a task: give task= as well")
     config.load("hw", given.get("hw", machine.AUTO))
     system = machine.resolve(config.system(given.get("hw", machine.AUTO)), found)
     if why := machine.mismatch(system, found):
@@ -58,7 +61,10 @@ def parse(given: Mapping[str, str], data_dir: str | None, found: Machine) -> Opt
     lists = {name: _values(name, given[name]) for name in SWEPT if name in given}
     for name, text in levels.defaults(given["level"]).items():
         lists.setdefault(name, _values(name, text))
-    subjects = [Subject(conditions, system, seconds, data_dir) for conditions in _conditions(lists, system, found)]
+    own = _own(given)
+    if own:
+        lists |= {"framework": [own.framework.name], "implementation": [own.told.name]}
+    subjects = [Subject(conditions, system, seconds, data_dir, own) for conditions in _conditions(lists, system, found)]
     if len(subjects) > MOST_CELLS:
         raise UserError(f"{len(subjects)} cells are asked for; {MOST_CELLS} are the most")
     subjects = _traced(given["level"], subjects, given)
@@ -66,13 +72,25 @@ def parse(given: Mapping[str, str], data_dir: str | None, found: Machine) -> Opt
 
 
 def again(kept: Probe, given: Mapping[str, str], data_dir: str | None, found: Machine) -> Options:
-    """The options with which a probe that was kept can be made again, on this machine, its files where is `given`."""
+    """The options with which a probe that was kept can be made again, on this machine.
+
+    Its code, where it is not the suite's, is what `given` names: a probe may be a stranger's, and names none.
+    """
     config.load("hw", kept.system)
     system = machine.resolve(config.system(kept.system), found)
     if why := machine.mismatch(system, found):
         raise UserError(why)
     levels.load(kept.level)
-    subjects = [Subject(cell.conditions, system, kept.seconds, data_dir) for cell in kept.cells]
+    own = _own(given)
+    wanted = {(cell.conditions.implementation, cell.conditions.framework) for cell in kept.cells}
+    if own and wanted != {(own.told.name, own.framework.name)}:
+        looked = " and ".join(sorted(f"{name or 'the reference'} in {framework}" for name, framework in wanted))
+        raise UserError(f"implementation={own.path} is {own.told.name} in {own.framework.name}; measured was {looked}")
+    if not own and any(name for name, _ in wanted):
+        raise UserError(
+            f"what was measured is {kept.cells[0].conditions.name}: name its code again, implementation=PATH"
+        )
+    subjects = [Subject(cell.conditions, system, kept.seconds, data_dir, own) for cell in kept.cells]
     return Options(kept.level, _traced(kept.level, subjects, given), kept.repeats)
 
 
@@ -86,6 +104,11 @@ def _traced(level: str, subjects: list[Subject], given: Mapping[str, str]) -> li
     several = len(subjects) > 1
     names = [path.with_stem(f"{path.stem}-{number}") if several else path for number in range(1, len(subjects) + 1)]
     return [replace(subject, trace=name) for subject, name in zip(subjects, names, strict=True)]
+
+
+def _own(given: Mapping[str, str]) -> OwnImplementation | None:
+    path = given.get("implementation")
+    return None if path is None else read(Path(path), given.get("framework"))
 
 
 def _values(name: str, text: str) -> list[str]:

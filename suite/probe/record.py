@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from suite import config
+from suite.config.contestant import Contestant
 from suite.config.values import Values
 from suite.errors import UserError
 from suite.store.disk import UnsafeFile, read_safely, reason, write_text
@@ -32,6 +33,8 @@ class Conditions(Values):
     """The task; None for a model by its name."""
     scale: str | None = None
     """Its scale."""
+    implementation: str | None = None
+    """The name of the code that is looked at; None for the reference's, or a library's."""
     model: str | None = None
     """The model, as its library names it; None for a task."""
     framework: str
@@ -53,8 +56,9 @@ class Conditions(Values):
 
     @property
     def name(self) -> str:
-        """`task/scale`, or the model's name."""
-        return f"{self.task}/{self.scale}" if self.task else str(self.model)
+        """`task/scale`, by whose code if not the reference's; or the model's name."""
+        by = f" by {self.implementation}" if self.implementation else ""
+        return f"{self.task}/{self.scale}{by}" if self.task else str(self.model)
 
     @property
     def described(self) -> str:
@@ -115,6 +119,8 @@ class Probe(Values):
     seconds: float
     """How long a repeat of a cell was meant to last."""
     noisy: list[str]
+    implementation: Contestant | None = None
+    """The code that was looked at, where it is not the suite's: its files, by their sums, and what they import."""
     cells: list[Cell]
 
 

@@ -10,7 +10,8 @@ from suite import config
 from suite.config.models import Benchmark, System
 from suite.errors import UserError
 from suite.harness import contract
-from suite.harness.implementation import Device, load_implementation
+from suite.harness.contestant import OwnImplementation
+from suite.harness.implementation import Device, ImplementationModule, load_implementation
 from suite.probe import instruments
 from suite.probe.record import DEFAULT_BATCH, Conditions
 from suite.probe.synthetic import synthetic
@@ -37,13 +38,15 @@ class Inside(NamedTuple):
 class Subject:
     """A workload that can be built, as often as a level needs. `seconds` is how long a repeat of it is to last.
 
-    `trace` is the file that a level which writes a trace is to write.
+    `own` is the code of a task's workload, None for the reference's; `trace` is the file that a level which writes a
+    trace is to write.
     """
 
     conditions: Conditions
     system: System
     seconds: float
     data_dir: str | None = None
+    own: OwnImplementation | None = None
     trace: Path | None = None
 
     @property
@@ -76,13 +79,19 @@ class Subject:
         if conditions.task is None:
             raise UserError("model= has no data and no quality of its own: give task=")
         benchmark, task = self.benchmark(), load_task(conditions.task)
-        module = load_implementation(conditions.task, config.framework(conditions.framework))
+        module = self.module(conditions.task)
         data = for_run(benchmark, task, prepared(benchmark, task, self.data_dir), seed)
         if conditions.data == "synthetic":
             if conditions.mode == "infer":
                 raise UserError("data=synthetic stands for training data: mode=infer predicts the evaluation split")
             data = synthetic(data, benchmark.name)
         return Inside(contract.build(module, benchmark, data, seed, self.device), data, benchmark, task)
+
+    def module(self, task: str) -> ImplementationModule:
+        """The code of a task's workload. Raises UserError where it cannot be loaded."""
+        if self.own:
+            return self.own.load(task)
+        return load_implementation(task, config.framework(self.conditions.framework))
 
     def watched(self) -> Watched:
         """The workload, built to be watched."""

@@ -58,6 +58,7 @@ def sweep(level: str, subjects: Sequence[Subject], repeats: int, found: Machine,
             attempt(index, again)
     for index in list(running):
         attempt(index, end)
+    own = subjects[0].own
     meanwhile = noise.meanwhile(found, quiet, meter.read())
     return Probe(
         level=level,
@@ -70,5 +71,6 @@ def sweep(level: str, subjects: Sequence[Subject], repeats: int, found: Machine,
         repeats=repeats,
         seconds=subjects[0].seconds,
         noisy=[*quiet.reasons, *meanwhile.reasons],
+        implementation=own.told if own else None,
         cells=[cells[index] for index in range(len(subjects))],
     )

@@ -7,21 +7,21 @@ one thing that a server could do twice, creating a run, is found by tag afterwar
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import logging
-import os
-import re
-import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from suite.errors import UserError
 from suite.record.scoring import olympic_mean
+from suite.record.tracking_server import (
+    METRICS_PER_REQUEST,
+    PATIENCE_S,
+    BehindError,
+    connect,
+    experiment,
+    locked,
+    only,
+    reached,
+)
 from suite.record.view import Point, View
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ RUN_TAG = "suite.run_id"
 RESULT_TAG = "suite.result_id"
 PARENT_TAG = "mlflow.parentRunId"
 ARTIFACTS = "evidence"
-SQLITE = "sqlite:///"
-DEFAULT_URI = f"{SQLITE}mlflow.db"
 OF_A_RUN = (
     "seed",
     "status",
@@ -43,33 +41,7 @@ OF_A_RUN = (
     "energy_source",
 )  # tags that the runs of a result differ in
 
-_SETTINGS = {
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "DO_NOT_TRACK": "true",
-    "MLFLOW_ENABLE_ASYNC_LOGGING": "false",
-    "MLFLOW_CONFIGURE_LOGGING": "false",
-    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
-    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-}
 _PARAMS_PER_REQUEST = 100  # MLflow's limit
-_PATIENCE_S = 60.0  # for another process that is making the same experiment or result, which takes it a moment
-_METRICS_PER_REQUEST = 900  # MLflow's limit is 1000, tags included
-
-
-class BehindError(Exception):
-    """MLflow does not have everything; the text is one line that says why. Another attempt may succeed."""
-
-
-def tracking_uri() -> str:
-    """`MLFLOW_TRACKING_URI`, or the SQLite file in the working folder; a SQLite file with its full path."""
-    uri = os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_URI
-    sqlite, file = uri[: len(SQLITE)], uri[len(SQLITE) :]
-    return f"{SQLITE}{os.path.abspath(file)}" if sqlite == SQLITE else uri
-
-
-def without_secrets(text: str) -> str:
-    """`text` without the user and password of the addresses in it."""
-    return re.sub(r"//[^/@\s]*@", "//***@", text)
 
 
 class Mirror:
@@ -90,8 +62,8 @@ class Mirror:
 
     def contact(self) -> None:
         """Import MLflow and ask for one experiment. Raises BehindError when there is no answer."""
-        with _reached():
-            self._client = self._client or _connect()
+        with reached():
+            self._client = self._client or connect()
             self._client.search_experiments(max_results=1)
 
     def update(self) -> None:
@@ -100,8 +72,8 @@ class Mirror:
         if self.view.run_id is None or self.view.started_ms is None:
             return
         try:
-            with _reached():
-                self._client = self._client or _connect()
+            with reached():
+                self._client = self._client or connect()
                 if self._run is None:
                     self._open(self._client)
                 self._send(self._client)
@@ -120,13 +92,13 @@ class Mirror:
         view = self.view
         assert view.run_id is not None
         assert view.started_ms is not None
-        self._lock = self._lock or _locked(view.run_id, self._patience_s)
-        self._experiment = _experiment(client, view.tags.get("benchmark", "unknown"))
+        self._lock = self._lock or locked(view.run_id, self._patience_s)
+        self._experiment = experiment(client, view.tags.get("benchmark", "unknown"))
         tags = {**view.tags, RUN_TAG: view.run_id}
         title = " ".join(view.tags.get(name, "") for name in ("benchmark", "framework", "system"))
         if view.runs > 1 and view.result_id:
-            with _locked(view.result_id, _PATIENCE_S):
-                parent = _only(client, self._experiment, RESULT_TAG, view.result_id) or client.create_run(
+            with locked(view.result_id, PATIENCE_S):
+                parent = only(client, self._experiment, RESULT_TAG, view.result_id) or client.create_run(
                     self._experiment,
                     view.started_ms,
                     {k: v for k, v in view.tags.items() if k not in OF_A_RUN} | {RESULT_TAG: view.result_id},
@@ -137,7 +109,7 @@ class Mirror:
                 client.log_param(self._parent, "runs", view.runs)
             tags[PARENT_TAG] = self._parent
             title += f", run {view.run_index}"
-        run = _only(client, self._experiment, RUN_TAG, view.run_id)
+        run = only(client, self._experiment, RUN_TAG, view.run_id)
         run = run or client.create_run(self._experiment, view.started_ms, tags, title)
         if run.info.status != view.status == "RUNNING":
             client.update_run(run.info.run_id, view.status)
@@ -164,8 +136,8 @@ class Mirror:
         tags = [RunTag(k, v) for k, v in self.view.tags.items() if self._tags.get(k) != v]
         fresh = {(p.key, p.time_ms, p.step): p for p in self._points}
         missing = [point for identity, point in fresh.items() if identity not in self._present]
-        for at in range(0, max(len(missing), bool(tags)), _METRICS_PER_REQUEST):
-            batch = missing[at : at + _METRICS_PER_REQUEST]
+        for at in range(0, max(len(missing), bool(tags)), METRICS_PER_REQUEST):
+            batch = missing[at : at + METRICS_PER_REQUEST]
             metrics = [Metric(p.key, p.value, p.time_ms, p.step) for p in batch]
             client.log_batch(self._run.info.run_id, metrics=metrics, tags=tags if at == 0 else [])
             self.sent += len(batch)
@@ -187,9 +159,9 @@ class Mirror:
                 client.log_artifact(run_id, str(path), ARTIFACTS)
         if self._run.info.status != view.status:
             client.set_terminated(run_id, view.status, view.ended_ms)
-        _only(client, self._experiment, RUN_TAG, view.run_id)
+        only(client, self._experiment, RUN_TAG, view.run_id)
         if self._parent is not None and view.result_id is not None:
-            with _locked(view.result_id, _PATIENCE_S):
+            with locked(view.result_id, PATIENCE_S):
                 self._finish_result(client, self._parent)
 
     def _finish_result(self, client: MlflowClient, parent_id: str) -> None:
@@ -204,68 +176,3 @@ class Mirror:
             client.log_metric(parent_id, "time_to_quality_s", mean, max(ends), 0)
         if parent.info.end_time != max(ends):
             client.set_terminated(parent_id, "FINISHED", max(ends))
-
-
-def _connect() -> MlflowClient:
-    """MLflow's client, with MLflow's own output and telemetry off."""
-    os.environ |= _SETTINGS
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")  # an attempt that failed is repeated as a whole
-    for name in ("mlflow", "alembic", "urllib3"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-    from mlflow import MlflowClient  # slow to import
-
-    return MlflowClient(tracking_uri())
-
-
-@contextmanager
-def _reached() -> Iterator[None]:
-    """Whatever goes wrong between here and the server's disk, as BehindError."""
-    try:
-        yield
-    except (UserError, BehindError):
-        raise
-    except Exception as error:  # MLflow, SQLAlchemy, requests, drivers and sockets raise errors of their own families
-        reason = (str(error).splitlines() or [""])[0] or type(error).__name__
-        raise BehindError(without_secrets(f"MLflow at {tracking_uri()}: {reason[:300]}")) from error
-
-
-def _locked(name: str, patience_s: float) -> FileIO:
-    """An open file that holds the lock on `name` at this tracking server until it is closed. Raises BehindError."""
-    folder = Path(tempfile.gettempdir()) / f"suite-sync-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    path = folder / hashlib.sha256(f"{name} {tracking_uri()}".encode()).hexdigest()[:32]
-    file = FileIO(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "r+")
-    deadline = time.monotonic() + patience_s
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return file
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                file.close()
-                raise BehindError(f"another process is bringing {name} into MLflow") from None
-        time.sleep(0.1)
-
-
-def _experiment(client: MlflowClient, benchmark: str) -> str:
-    """The id of `MLFLOW_EXPERIMENT_NAME`, or of the benchmark's own experiment, made if need be."""
-    name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or benchmark
-    found = client.get_experiment_by_name(name)
-    if found is None:
-        with _locked(f"experiment {name}", _PATIENCE_S):
-            found = client.get_experiment_by_name(name)
-            return str(found.experiment_id if found else client.create_experiment(name))
-    if found.lifecycle_stage != "active":
-        raise UserError(f"MLflow's experiment {name!r} is deleted: restore it, or set MLFLOW_EXPERIMENT_NAME.")
-    return str(found.experiment_id)
-
-
-def _only(client: MlflowClient, experiment: str, tag: str, value: str) -> Run | None:
-    """The run with a tag. A second one, left by a request that timed out and was carried out later, is deleted."""
-    found = client.search_runs([experiment], f"tags.`{tag}` = '{value}'")
-    if not found:
-        return None
-    best, *spare = sorted(found, key=lambda run: (-len(run.data.params) - len(run.data.metrics), run.info.run_id))
-    for run in spare:
-        client.delete_run(run.info.run_id)
-    return best

@@ -167,8 +167,8 @@ class View:
                     yield Point(f"{self._metric}_by_seconds", value, line.time_ms, self._seconds(line.time_ms))
                 metrics = metadata.get("metrics")
                 for name, other in islice(metrics.items() if isinstance(metrics, dict) else (), MAX_METRICS):
-                    if _plain(name) != self._metric:
-                        yield from at_samples(_plain(name), number(other))
+                    if plain_key(name) != self._metric:
+                        yield from at_samples(plain_key(name), number(other))
             case keys.RUN_STOP if self.started_ms is not None and self.ended_ms is None:
                 self.ended_ms = line.time_ms
                 self._tag("status", metadata.get(keys.STATUS))
@@ -198,7 +198,7 @@ class View:
         config, self.params = _resolved(self.folder / evidence.CONFIG)
         benchmark = config.get("benchmark")
         if isinstance(benchmark, dict) and isinstance(benchmark.get("metric"), str):
-            self._metric = _plain(benchmark["metric"])
+            self._metric = plain_key(benchmark["metric"])
 
     def _tag(self, name: str, value: Any) -> None:
         if isinstance(value, bool):
@@ -211,7 +211,7 @@ class View:
         return round((time_ms - self.started_ms) / 1000)
 
 
-def _plain(name: str) -> str:
+def plain_key(name: str) -> str:
     """A key that every MLflow store takes."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:100] or "_"
 
@@ -235,7 +235,7 @@ def _leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]
         yield ".".join(path), "..."
     elif isinstance(value, dict):
         for name, inner in value.items():
-            yield from _leaves(inner, (*path, _plain(str(name))))
+            yield from _leaves(inner, (*path, plain_key(str(name))))
     elif all(isinstance(item, int | float) for item in value):
         yield ".".join(path), list(value[:MAX_TEXT])
     else:

@@ -14,9 +14,9 @@ from suite.config.contestant import Contestant
 from suite.config.models import Benchmark
 from suite.config.plan import Plan
 from suite.measure.machine import Machine, mismatch, power_ceiling
-from suite.record.mirror import tracking_uri, without_secrets
 from suite.record.scoring import mean_of, olympic_mean
 from suite.record.summary import Summary, format_cost, format_count, format_energy, format_restarts, format_seconds
+from suite.record.tracking_server import tracking_uri, without_secrets
 from suite.rules.verdict import Review
 
 

@@ -84,10 +84,21 @@ def test_a_page_is_self_contained_and_everything_escaped():
 
 
 def test_the_same_again_says_what_differs(tmp_path, capsys):
-    words = ["level=throughput", "model=squeezenet1_1", "size=32", "batch=2", "repeats=3", "seconds=0.02", "hw=cpu"]
+    words = [
+        "level=throughput",
+        "model=squeezenet1_1",
+        "size=32",
+        "batch=2",
+        "repeats=3",
+        "seconds=0.02",
+        "hw=cpu",
+        "mlflow=false",
+    ]
     assert main([*words, f"out={tmp_path / 'first'}"]) == 0
     html = tmp_path / "page.html"
-    assert main([f"manifest={tmp_path / 'first'}", f"out={tmp_path / 'second'}", "--html", str(html)]) == 0
+    assert (
+        main([f"manifest={tmp_path / 'first'}", f"out={tmp_path / 'second'}", "mlflow=false", "--html", str(html)]) == 0
+    )
     shown = capsys.readouterr().out
     assert "which says" in shown
     first, second = (record.read(tmp_path / name) for name in ("first", "second"))

@@ -1,0 +1,117 @@
+"""MLflow's server: how it is found and asked, and what goes wrong there in one line."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import logging
+import os
+import re
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import FileIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from suite.errors import UserError
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+SQLITE = "sqlite:///"
+DEFAULT_URI = f"{SQLITE}mlflow.db"
+METRICS_PER_REQUEST = 900  # MLflow's limit is 1000, tags included
+PATIENCE_S = 60.0  # for another process that is making the same experiment or result, which takes it a moment
+
+_SETTINGS = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "true",
+    "MLFLOW_ENABLE_ASYNC_LOGGING": "false",
+    "MLFLOW_CONFIGURE_LOGGING": "false",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+}
+
+
+class BehindError(Exception):
+    """MLflow does not have everything; the text is one line that says why. Another attempt may succeed."""
+
+
+def tracking_uri() -> str:
+    """`MLFLOW_TRACKING_URI`, or the SQLite file in the working folder; a SQLite file with its full path."""
+    uri = os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_URI
+    sqlite, file = uri[: len(SQLITE)], uri[len(SQLITE) :]
+    return f"{SQLITE}{os.path.abspath(file)}" if sqlite == SQLITE else uri
+
+
+def without_secrets(text: str) -> str:
+    """`text` without the user and password of the addresses in it."""
+    return re.sub(r"//[^/@\s]*@", "//***@", text)
+
+
+def connect() -> MlflowClient:
+    """MLflow's client, with MLflow's own output and telemetry off."""
+    os.environ |= _SETTINGS
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")  # an attempt that failed is repeated as a whole
+    for name in ("mlflow", "alembic", "urllib3"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    from mlflow import MlflowClient  # slow to import
+
+    return MlflowClient(tracking_uri())
+
+
+@contextmanager
+def reached() -> Iterator[None]:
+    """Whatever goes wrong between here and the server's disk, as BehindError."""
+    try:
+        yield
+    except (UserError, BehindError):
+        raise
+    except Exception as error:  # MLflow, SQLAlchemy, requests, drivers and sockets raise errors of their own families
+        reason = (str(error).splitlines() or [""])[0] or type(error).__name__
+        raise BehindError(without_secrets(f"MLflow at {tracking_uri()}: {reason[:300]}")) from error
+
+
+def locked(name: str, patience_s: float) -> FileIO:
+    """An open file that holds the lock on `name` at this tracking server until it is closed. Raises BehindError."""
+    folder = Path(tempfile.gettempdir()) / f"suite-sync-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    path = folder / hashlib.sha256(f"{name} {tracking_uri()}".encode()).hexdigest()[:32]
+    file = FileIO(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "r+")
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return file
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                file.close()
+                raise BehindError(f"another process is bringing {name} into MLflow") from None
+        time.sleep(0.1)
+
+
+def experiment(client: MlflowClient, benchmark: str) -> str:
+    """The id of `MLFLOW_EXPERIMENT_NAME`, or of the benchmark's own experiment, made if need be."""
+    name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or benchmark
+    found = client.get_experiment_by_name(name)
+    if found is None:
+        with locked(f"experiment {name}", PATIENCE_S):
+            found = client.get_experiment_by_name(name)
+            return str(found.experiment_id if found else client.create_experiment(name))
+    if found.lifecycle_stage != "active":
+        raise UserError(f"MLflow's experiment {name!r} is deleted: restore it, or set MLFLOW_EXPERIMENT_NAME.")
+    return str(found.experiment_id)
+
+
+def only(client: MlflowClient, experiment: str, tag: str, value: str) -> Run | None:
+    """The run with a tag. A second one, left by a request that timed out and was carried out later, is deleted."""
+    found = client.search_runs([experiment], f"tags.`{tag}` = '{value}'")
+    if not found:
+        return None
+    best, *spare = sorted(found, key=lambda run: (-len(run.data.params) - len(run.data.metrics), run.info.run_id))
+    for run in spare:
+        client.delete_run(run.info.run_id)
+    return best
