@@ -54,12 +54,12 @@ class Curve:
 
 @dataclass(frozen=True)
 class Chart:
-    """Quality over `axis`, one curve for each run; `target` is the height of the target's line in pixels.
+    """A figure over `axis`, a curve for each run or the like; `target` is the height of the target's line in pixels.
 
     `band` is a polygon: between which qualities the reference's runs lie, over samples.
     """
 
-    axis: Axis
+    axis: str
     metric: str
     x_ticks: list[Tick]
     y_ticks: list[Tick]
@@ -88,14 +88,14 @@ def chart(group: Group, axis: Axis) -> Chart | None:
     ends = [x for _, places in runs for x, _ in places] + [samples for samples, *_ in reference]
     heights = [y for _, places in runs for _, y in places] + [y for _, low, _, high in reference for y in (low, high)]
     heights += [] if group.target is None else [group.target]
-    across = _Scale(0, max(ends), LEFT, WIDTH - RIGHT)
-    up = _Scale(min(heights), max(heights), HEIGHT - BOTTOM, TOP)
+    across = Scale(0, max(ends), LEFT, WIDTH - RIGHT)
+    up = Scale(min(heights), max(heights), HEIGHT - BOTTOM, TOP)
     return Chart(
         axis=axis,
         metric=group.metric,
         x_ticks=across.ticks(),
         y_ticks=up.ticks(),
-        curves=[_curve(name, kind, places, across, up) for kind, (name, places) in enumerate(runs)],
+        curves=[curve(name, kind, places, across, up) for kind, (name, places) in enumerate(runs)],
         band=" ".join(
             [f"{across.at(samples)},{up.at(low)}" for samples, low, _, _ in reference]
             + [f"{across.at(samples)},{up.at(high)}" for samples, _, _, high in reversed(reference)]
@@ -111,11 +111,11 @@ def bars(group: Group) -> list[tuple[str, History, list[Bar]]]:
     intervals = [interval for _, history in runs for interval in history.intervals]
     if not intervals:
         return []
-    scale = _Scale(min(i.start_s for i in intervals), max(i.stop_s for i in intervals), 0, WIDTH, margin=0)
+    scale = Scale(min(i.start_s for i in intervals), max(i.stop_s for i in intervals), 0, WIDTH, margin=0)
     return [(name, history, [_bar(each, scale) for each in history.intervals]) for name, history in runs]
 
 
-def _bar(interval: Interval, scale: _Scale) -> Bar:
+def _bar(interval: Interval, scale: Scale) -> Bar:
     width = max(0.5, round(scale.at(interval.stop_s) - scale.at(interval.start_s), 2))
     title = f"{interval.name} {interval.start_s:.1f} to {interval.stop_s:.1f} s"
     return Bar(interval.name, scale.at(interval.start_s), width, title)
@@ -126,7 +126,8 @@ def _places(history: History, axis: Axis) -> list[tuple[float, float]]:
     return [(x, y) for x, y in found if x is not None]
 
 
-def _curve(name: str, kind: int, places: list[tuple[float, float]], across: _Scale, up: _Scale) -> Curve:
+def curve(name: str, kind: int, places: Sequence[tuple[float, float]], across: Scale, up: Scale) -> Curve:
+    """The curve through these places, left to right."""
     drawn = [(across.at(x), up.at(y)) for x, y in places]
     return Curve(" ".join(f"{x},{y}" for x, y in drawn), drawn[-1], kind % KINDS, name)
 
@@ -145,7 +146,7 @@ def band(curves: Sequence[Evaluations]) -> list[tuple[int, float, float, float]]
     return made
 
 
-class _Scale:
+class Scale:
     """Values from `low` to `high`, with a margin, to pixels; a range of no extent is widened."""
 
     def __init__(self, low: float, high: float, first: float, last: float, margin: float = 0.05) -> None:
@@ -154,6 +155,7 @@ class _Scale:
         self._first, self._last = first, last
 
     def at(self, value: float) -> float:
+        """The pixel of a value; of one beyond the ends that of the end."""
         share = (value - self.low) / (self.high - self.low)
         return round(self._first + min(1.0, max(0.0, share)) * (self._last - self._first), 2)
 

@@ -83,8 +83,8 @@ def scatter(benchmark: str, axis: str, marks: Sequence[Mark], left_out: int, rem
     """The drawing of these marks; without any it has no dots."""
     if not marks:
         return Scatter(benchmark, axis, [], [], [], "", left_out, remark)
-    across = _LogScale([mark.seconds for mark in marks], LEFT, WIDTH - RIGHT)
-    up = _LogScale([mark.y for mark in marks], HEIGHT - BOTTOM, TOP)
+    across = LogScale([mark.seconds for mark in marks], LEFT, WIDTH - RIGHT)
+    up = LogScale([mark.y for mark in marks], HEIGHT - BOTTOM, TOP)
     front = pareto((mark.seconds, mark.y) for mark in marks if mark.contends)
     on_front = {mark.number for mark in marks if mark.contends and (mark.seconds, mark.y) in front}
     first = sorted(marks, key=lambda mark: mark.number not in on_front)
@@ -109,7 +109,7 @@ def scatter(benchmark: str, axis: str, marks: Sequence[Mark], left_out: int, rem
         benchmark=benchmark,
         axis=axis,
         x_ticks=across.ticks(_time, _TIMES, _FINE),
-        y_ticks=up.ticks(_figure),
+        y_ticks=up.ticks(figure),
         dots=dots,
         front=" ".join(f"{across.at(x)},{up.at(y)}" for x, y in _stairs(front)),
         left_out=left_out,
@@ -126,7 +126,8 @@ def _apart(places: Iterable[tuple[int, float, float]]) -> set[int]:
     return {number for number, _, _ in kept}
 
 
-def _figure(value: float) -> str:
+def figure(value: float) -> str:
+    """A tick's label."""
     return f"{value:.7f}".rstrip("0") if 1e-6 <= value < 1e-4 else f"{value:,.10g}"
 
 
@@ -137,7 +138,7 @@ def _time(seconds: float) -> str:
     return f"{seconds:.3g} s"
 
 
-class _LogScale:
+class LogScale:
     """Positive values to pixels, with a margin; from end to end at least a factor of three, so that there are ticks."""
 
     def __init__(self, values: Sequence[float], first: float, last: float) -> None:
@@ -146,6 +147,7 @@ class _LogScale:
         self._low, self._high, self._first, self._last = low - margin, high + margin, first, last
 
     def at(self, value: float) -> float:
+        """The pixel of a value."""
         share = (math.log10(value) - self._low) / (self._high - self._low)
         return round(self._first + share * (self._last - self._first), 2)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from suite.plots import templates
-from suite.probe import showing
+from suite.plots import scatter, templates
+from suite.probe import pictures, showing
+from suite.probe.pictures import ROW
 from suite.probe.record import Cell, Probe
 
 WIDTH = 640
-ROW = 22  # pixels of a bar
-LABEL = 260  # pixels of its name
+LABEL = 330  # pixels of its name
 MOST_BARS = 25
 
 
@@ -29,6 +29,7 @@ class Bar:
 
 def html(probe: Probe) -> str:
     """The page."""
+    parted, unit, stacks = pictures.stacks(probe)
     return templates.page(
         "probe.html",
         ("suite.probe", "suite.plots"),
@@ -40,6 +41,14 @@ def html(probe: Probe) -> str:
         number=showing.number,
         whole=_of_cells(probe),
         parts=_of_parts,
+        parted=parted,
+        unit=unit,
+        stacks=stacks,
+        against_inference=pictures.against_inference(probe),
+        over=list(pictures.over(probe)),
+        roofline=pictures.roofline,
+        areas=pictures.areas,
+        above=scatter.TOP,
         drawn_width=WIDTH,
         row=ROW,
         label=LABEL,
@@ -91,4 +100,4 @@ def _plain(value: float | str | None) -> float | None:
 
 
 def _scaled(value: float | None, most: float) -> float | None:
-    return None if value is None else round(max(0.0, value) / most * (WIDTH - LABEL - 90), 2)
+    return None if value is None else round(max(0.0, value) / most * (WIDTH - LABEL - 20), 2)

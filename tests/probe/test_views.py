@@ -4,10 +4,13 @@ import json
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from suite.compare import main as compare
 from suite.errors import UserError
-from suite.probe import comparing, page, record
+from suite.plots import treemap
+from suite.probe import comparing, page, pictures, record
 from suite.probe.__main__ import main
 from suite.probe.record import Cell, Conditions, Figure, Probe, Row
 
@@ -81,6 +84,56 @@ def test_a_page_is_self_contained_and_everything_escaped():
     assert "&lt;script&gt;alert" in text
     assert not re.search(r"(src|href)=", text)
     assert "60" in page.html(probe(cell(1)))
+
+
+def layers(**conditions) -> Cell:
+    """A cell of level=layers, of layers with hostile names."""
+    rows = [
+        Row(name=f"{name}{HOSTILE}", values={"forward": 1.0, "backward": 2.0, "other": 0.0, "share": share,
+            "GFLOP": 3.0, "MB": 10.0, "FLOP/B": 300.0, "bound": bound})
+        for name, share, bound in (("head", 70.0, "compute"), ("norm", 30.0, HOSTILE))
+    ]  # fmt: skip
+    columns = dict.fromkeys(rows[0].values, "")
+    roof = {"product": Figure(value=2000.0, unit="GFLOP/s"), "copy": Figure(value=20.0, unit="GB/s")}
+    made = cell(1, **conditions)
+    return made.model_copy(update={"rows": rows, "columns": columns, "figures": {**made.figures, **roof}})
+
+
+def test_pictures_are_drawn_to_scale_and_escaped():
+    drawn = pictures.roofline(layers())
+    assert [dot.text.rpartition(": ")[2] for dot in drawn.dots] == [
+        "1,000 GFLOP/s at 300 FLOP/B, 70 % of the time",
+        "1,000 GFLOP/s at 300 FLOP/B, 30 % of the time",
+    ]
+    tops = [float(point.partition(",")[2]) for point in drawn.roof.split()]
+    assert tops[1] == tops[2] < drawn.dots[0].y  # half of what the product reaches lies below the flat part
+    head, norm = (area.tile.width * area.tile.height for area in pictures.areas(layers()))
+    assert head / norm == pytest.approx(70 / 30)
+    text = page.html(probe(layers(), layers(mode="infer"), layers(batch=2), layers(batch=4)))
+    for aria in ("Roofline", "Treemap", "Parts of each cell", "samples/s, 1/s over batch"):
+        assert f'aria-label="{aria}' in text
+    assert "training 1 times inference" in text
+    assert "<script>alert" not in text
+    assert not re.search(r"(src|href)=", text)
+
+
+def test_parts_stand_beside_each_other_by_their_size():
+    parts = [Row(name=name, values={"MB": size}) for name, size in (("weights", 1.0), ("saved", 3.0))]
+    one = cell(1).model_copy(update={"rows": parts, "columns": {"MB": ""}})
+    other = cell(1, mode="infer").model_copy(update={"rows": parts[:1], "columns": {"MB": ""}})
+    names, unit, (first, second) = pictures.stacks(probe(one, other))
+    assert (names, unit) == (["weights", "saved"], "MB")
+    assert [piece.width for piece in first.pieces] == [160, 480]
+    assert [piece.width for piece in second.pieces] == [160]
+
+
+@given(st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=40))
+def test_a_treemap_fills_its_frame_by_the_shares(values):
+    made = treemap.tiles(sorted(values, reverse=True), 640, 260)
+    for value, tile in zip(sorted(values, reverse=True), made, strict=True):
+        assert tile.width * tile.height == pytest.approx(value / sum(values) * 640 * 260, abs=0.01)
+        assert tile.x + tile.width <= 640.001
+        assert tile.y + tile.height <= 260.001
 
 
 def test_the_same_again_says_what_differs(tmp_path, capsys):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from suite.probe import measuring
 from suite.probe.record import Cell, Figure, Row
+from suite.probe.roof import Roof
 from suite.probe.subject import Subject
 from suite.probe.tracing import OUTSIDE, Call, Sum, Trace, sums
 from suite.probe.watching import Watching
@@ -31,14 +32,11 @@ class Measurement:
     def __init__(self, subject: Subject) -> None:
         self.subject, self.watching = subject, Watching(subject)
         self.repeats: list[Trace] = []
-        instruments, device = subject.instruments, subject.device
-        self.product, self.copy = measuring.product(instruments, device), measuring.copy(instruments, device)
-        self.flops, self.bytes = self.product.now(), self.copy.now()
+        self.roof = Roof(subject)
 
     def repeat(self) -> None:
         """See `levels.Measurement`."""
-        self.flops = max(self.flops, self.product.now())
-        self.bytes = max(self.bytes, self.copy.now())
+        self.roof.look()
         self.repeats.append(self.watching.repeat(self.watching.watched.trace))
 
     def found(self) -> Cell:
@@ -68,16 +66,14 @@ class Measurement:
             "sum": measuring.mean([1e3 * each for each in sum_], "ms"),
             "sum of whole": measuring.mean(shares, "%"),
             "layers": Figure(value=len(both) - (OUTSIDE in both), unit=""),
-            "product": Figure(value=self.flops / 1e9, unit="GFLOP/s"),
-            "copy": Figure(value=self.bytes / 1e9, unit="GB/s"),
-            "balance": Figure(value=self.flops / self.bytes, unit="FLOP/B"),
+            **self.roof.figures(),
         }
         return Cell(conditions=self.subject.conditions, figures=figures, columns=COLUMNS, rows=rows)
 
     def _bound(self, each: Sum) -> str | None:
         if each.flops is None or not each.bytes:
             return None
-        return "compute" if each.flops / each.bytes >= self.flops / self.bytes else "memory"
+        return "compute" if each.flops / each.bytes >= self.roof.balance else "memory"
 
 
 def _column(call: Call) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from suite.probe import measuring
 from suite.probe.record import Cell, Row
+from suite.probe.roof import Roof
 from suite.probe.subject import Subject
 from suite.probe.tracing import Trace, sums
 from suite.probe.watching import Watching
@@ -19,10 +20,12 @@ class Measurement:
 
     def __init__(self, subject: Subject) -> None:
         self.subject, self.watching = subject, Watching(subject)
+        self.roof = Roof(subject)
         self.repeats: list[Trace] = []
 
     def repeat(self) -> None:
         """See `levels.Measurement`."""
+        self.roof.look()
         self.repeats.append(self.watching.repeat(self.watching.watched.trace))
 
     def found(self) -> Cell:
@@ -48,6 +51,7 @@ class Measurement:
             "operators": measuring.mean([1e3 * each for each in spent], "ms"),
             "host gaps": measuring.mean(gaps, "%"),
             "calls/step": measuring.mean([len(each.calls) / each.steps for each in self.repeats], ""),
+            **self.roof.figures(),
         }
         return Cell(conditions=self.subject.conditions, figures=figures, columns=COLUMNS, rows=rows)
 
