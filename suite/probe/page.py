@@ -88,15 +88,11 @@ def _of_parts(cell: Cell) -> list[Bar]:
             f"{showing.number(share)} %",
             at * ROW,
             _scaled(max(share, 0), most) or 0,
-            _scaled(_plain(values.get("from")), most),
-            _scaled(_plain(values.get("to")), most),
+            _scaled(pictures.plain(values.get("from")), most),
+            _scaled(pictures.plain(values.get("to")), most),
         )
         for at, (name, share, values) in enumerate(shares[:MOST_BARS])
     ]
-
-
-def _plain(value: float | str | None) -> float | None:
-    return value if isinstance(value, int | float) else None
 
 
 def _scaled(value: float | None, most: float) -> float | None:

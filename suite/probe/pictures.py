@@ -19,7 +19,7 @@ from suite.probe.roof import COPY, PRODUCT
 
 MOST_DOTS = 40  # of a roofline, those that take longest
 LABELLED = 6  # of them, and only where their names do not touch
-LONGEST = 24  # letters of such a name
+LONGEST = 16  # letters of such a name
 LETTER = 7  # pixels of one
 MOST_PARTS = KINDS  # that stand beside each other in a bar
 OVER = ("batch", "size")
@@ -120,7 +120,7 @@ def areas(cell: Cell) -> list[Area]:
     """The layers as a treemap of their times; nothing of a cell that has none."""
     if "bound" not in cell.columns:
         return []
-    rows = [(row, share) for row in cell.rows if (share := _plain(row.values.get("share"))) and share > 0]
+    rows = [(row, share) for row in cell.rows if (share := plain(row.values.get("share"))) and share > 0]
     if len(rows) < 2:
         return []
     places = treemap.tiles([share for _, share in rows], WIDTH, HEIGHT)
@@ -142,7 +142,7 @@ def stacks(probe: Probe) -> tuple[list[str], str, list[Stack]]:
     unit = "MB" if all("MB" in cell.columns for cell in cells) else "share"
     if len(cells) < 2 or len(names) > MOST_PARTS or any(unit not in cell.columns for cell in cells):
         return [], "", []
-    sizes = [[max(0.0, _plain(row.values.get(unit)) or 0.0) for row in cell.rows] for cell in cells]
+    sizes = [[max(0.0, plain(row.values.get(unit)) or 0.0) for row in cell.rows] for cell in cells]
     most = max(map(sum, sizes)) or 1
     made = []
     for at, (cell, values) in enumerate(zip(cells, sizes, strict=True)):
@@ -210,8 +210,8 @@ def over(probe: Probe) -> Iterator[Chart]:
 def _performances(cell: Cell) -> Iterator[tuple[str, float, float, float]]:
     """Of each part that takes operations: its name, operations a byte, 1e9 operations a second, and share in %."""
     for row in cell.rows:
-        flops, moved, share = (_plain(row.values.get(name)) for name in ("GFLOP", "MB", "share"))
-        times = [_plain(row.values.get(name)) for name in (*TIMES, "time")]
+        flops, moved, share = (plain(row.values.get(name)) for name in ("GFLOP", "MB", "share"))
+        times = [plain(row.values.get(name)) for name in (*TIMES, "time")]
         milliseconds = sum(each for each in times if each is not None)
         if flops and moved and share and milliseconds:
             yield row.name, 1e3 * flops / moved, 1e3 * flops / milliseconds, share
@@ -225,5 +225,6 @@ def _within(name: str, room: int) -> str:
     return ".".join(parts)
 
 
-def _plain(value: float | str | None) -> float | None:
+def plain(value: float | str | None) -> float | None:
+    """A number; None of all else."""
     return value if isinstance(value, int | float) and math.isfinite(value) else None
