@@ -5,7 +5,7 @@ import lzma
 
 import pytest
 
-from tests.bench import kills, mlperf, overhead
+from tests.bench import kills, mlperf, overhead, probe
 from tests.mlperf import maker, official
 
 
@@ -77,3 +77,12 @@ def test_a_killed_run_is_held_to_an_undisturbed_one_and_the_same_command_goes_on
     log = next(tmp_path.glob("*/cut_1/log.txt"))
     log.write_text(log.read_text().replace('"loss": ', '"loss": 1', 1))
     assert kills.differences(log.parent, log.parent.parent / "whole")
+
+
+@pytest.mark.slow
+def test_the_probe_s_own_cost_is_told_of_each_level(capsys):
+    asked = ["levels", "--tasks", "image_classification", "--seconds", "0.02", "--repeats", "1", "--json"]
+    assert probe.main(asked) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["level"] for row in rows] == [*probe.LEVELS]
+    assert all(row["overhead"].endswith(" x") for row in rows)
