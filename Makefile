@@ -25,6 +25,7 @@ lint: $(VENV)/dev
 bench: $(VENV)/dev
 	$(BIN)/python -m tests.bench.overhead
 	$(BIN)/python -m tests.bench.mlperf
+	$(BIN)/python -m tests.bench.probe
 
 clean:
 	rm -rf $(VENV)
