@@ -16,7 +16,9 @@ TASK = ("task=image_classification", "scale=mini")
 
 def look(capsys, level: str, *words: str) -> record.Cell:
     """The only cell of a probe."""
-    assert main([f"level={level}", *words, "precision=fp32", "repeats=2", "seconds=0.02", "--json"]) == 0
+    assert (
+        main([f"level={level}", *words, "precision=fp32", "repeats=2", "seconds=0.02", "mlflow=false", "--json"]) == 0
+    )
     (cell,) = record.Probe.model_validate_json(capsys.readouterr().out).cells
     assert cell.error is None
     return cell
