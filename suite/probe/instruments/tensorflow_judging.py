@@ -49,11 +49,13 @@ class Call:
 
     def __init__(self, kind: str, inputs: Sequence[Any], attributes: Sequence[Any], outputs: int) -> None:
         self.kind, self.outputs = kind, outputs
-        named = zip(attributes[::2], attributes[1::2], strict=True)  # None stands for what the operation has by itself
-        self.attributes = tuple(part for name, value in named if value is not None for part in (name, value))
         self.inputs = [each.numpy() for each in inputs]
         definition: Any = op_def_registry.get(kind)
         self.types = {each.name for each in definition.attr if each.type in ("type", "list(type)")}
+        named = zip(attributes[::2], attributes[1::2], strict=True)
+        given = {name: value for name, value in named if value is not None}
+        usual = {each.name: _default(each) for each in definition.attr if each.HasField("default_value")}
+        self.attributes = tuple(part for name, value in (usual | given).items() for part in (name, value))
 
     def again(self, exact: bool = False, differentiated: bool = False) -> tuple[Arrays, list[np.ndarray | None]]:
         """What it makes, in float64 if `exact`, and the gradients by its inputs of floating-point numbers."""
@@ -159,6 +161,17 @@ def judged(build: Callable[[], Workload], device: Device) -> list[Judged]:
             op_callbacks.remove_op_callback(judge)
             tf.config.run_functions_eagerly(False)
     return list(judge.found.values())
+
+
+def _default(attribute: Any) -> Any:
+    """What an operation's attribute is where it was not given; gradients ask for it."""
+    kind = attribute.default_value.WhichOneof("value")
+    value = getattr(attribute.default_value, kind)
+    return (
+        [each for field in (value.i, value.s, value.f, value.b, value.type) for each in field]
+        if kind == "list"
+        else value
+    )
 
 
 def _exact(tensor: tf.Tensor) -> tf.Tensor:
