@@ -7,6 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from suite.errors import UserError
+
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)  # coefficients of Muon's iteration (Jordan et al. 2024)
 _DROPOUT_STREAM = 1_000_002  # of a run's random numbers; the tasks draw theirs from others
 
@@ -16,7 +18,10 @@ class Recipe:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        """From the plain values of the configuration, lists made tuples."""
+        """From the plain values of the configuration, lists made tuples. Raises UserError for a rate that is none."""
+        for name, value in values.items():
+            if name.endswith("dropout") and not 0 <= value < 1:
+                raise UserError(f"hyperparameters.{name}={value}: a share that is dropped is from 0 to less than 1")
         return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
 
 

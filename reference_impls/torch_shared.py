@@ -72,7 +72,7 @@ class Dropout(torch.nn.Dropout):
         """`x`, in training with some elements zero and the others larger."""
         if x.device.type != "cpu" or not self.training or self.p == 0:
             return super().forward(x)
-        dropped = round(256 * self.p)
+        dropped = min(round(256 * self.p), 255)
         words = torch.empty(-(-x.numel() // 8), dtype=torch.int64).random_(-(2**63), None)
         kept = words.view(torch.uint8)[: x.numel()].view(x.shape) >= dropped
         return x * (kept.to(x.dtype) * (256 / (256 - dropped)))

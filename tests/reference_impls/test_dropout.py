@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from reference_impls.recipe import dropout_seed
+from reference_impls.recipe import Recipe, dropout_seed
+from suite.errors import UserError
 
 SEEDS = [(seed, step) for seed in (0, 1, 2**62) for step in range(20)]
 
@@ -79,3 +80,9 @@ def test_drops_its_share_and_scales_the_rest_as_seed_and_step_say(make, shape, r
     assert np.array_equal(first, dropped(1, 3))
     assert not np.array_equal(first, dropped(1, 4))
     assert not np.array_equal(first, dropped(2, 3))
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1, 2.0])
+def test_a_rate_that_is_none_is_a_user_s_mistake(rate):
+    with pytest.raises(UserError, match=f"hyperparameters.embedding_dropout={rate}: a share"):
+        Recipe.of({"embedding_dropout": rate})
