@@ -62,3 +62,16 @@ def test_tasks_of_both_frameworks_are_looked_at_in_one_sweep(capsys):
         assert held["gradients"] <= held["parameters"] * 1.001
     for one, other in (cells[:2], cells[2:]):
         assert megabytes(one)["parameters"] == pytest.approx(megabytes(other)["parameters"], rel=0.01)
+
+
+@pytest.mark.slow  # imports TensorFlow
+def test_what_a_function_makes_in_one_run_is_not_kept_for_the_next():
+    from suite.probe.instruments.tensorflow_memory import held
+    from suite.probe.instruments.tensorflow_watch import Event, Noted
+
+    def executed(name: str, start: float, made: int, *given: str) -> tuple[Event, Noted]:
+        return Event(name, "Mul", start, 0.5), Noted("Mul", "", "forward", "", 0, 0, (made,), given)
+
+    once = [executed("a", 0, 100), executed("b", 1, 10, "a:0")]
+    again = [executed("a", 5, 100), executed("b", 6, 10, "a:0")]
+    assert held(once).total() == held(once + again).total() == 110

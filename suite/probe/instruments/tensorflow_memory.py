@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import tempfile
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -67,16 +68,23 @@ def held(events: Sequence[tuple[Event, Noted]]) -> Counter[str]:
             f"how much {unknown[0]} makes depends on its values, and TensorFlow's graphs tell memory by shapes that "
             "are known beforehand: pad it to a fixed shape, or look at the same with framework=torch"
         )
-    uses: dict[str, list[tuple[float, str]]] = defaultdict(list)  # until when, and in which phase
+    runs: dict[str, list[float]] = defaultdict(list)  # when each operation began: a step may run a function often
+    for event, _ in sorted(events, key=lambda each: each[0].start):
+        runs[event.name].append(event.start)
+
+    def run(name: str, at: float) -> tuple[str, int]:
+        return name, bisect_right(runs[name.rpartition(":")[0]], at)
+
+    uses: dict[tuple[str, int], list[tuple[float, str]]] = defaultdict(list)  # until when, and in which phase
     for event, noted in events:
         for name in noted.given:
-            uses[name].append((event.start + event.seconds, noted.phase))
+            uses[run(name, event.start)].append((event.start + event.seconds, noted.phase))
     changes: list[tuple[float, int, str]] = []
     for event, noted in events:
         if noted.kind in NOTHING:
             continue
         for number, size in enumerate(noted.made or ()):
-            used = uses[f"{event.name}:{number}"]
+            used = uses[run(f"{event.name}:{number}", event.start)]
             phases, kind = {phase for _, phase in used}, "temporary"
             if noted.phase in BEFORE and "backward" in phases:
                 kind = "saved"

@@ -66,6 +66,11 @@ class Measurement:
         except UserError as error:
             self.notes.append(f"not predicted: {error}")
             return None
+        if second < first:
+            self.notes.append(
+                f"not predicted: batch {small} held more than {large}: steps differ in more than their batch"
+            )
+            return None
         return second + (second - first) / (large - small) * (batch - large)
 
 
