@@ -16,6 +16,7 @@ import gc
 import json
 import random
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -34,6 +35,9 @@ LEVELS = {
     "memory": ("overhead",),
     "flops": ("overhead",),
     "counters": ("overhead",),
+    "input": ("overhead", "data phase"),
+    "operators-correctness": ("overhead",),
+    "trace": ("overhead",),
 }
 PREDICTED = {
     "torch": ("resnet18", "mobilenet_v2", "squeezenet1_1"),
@@ -65,7 +69,9 @@ def levels(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """A row for each workload and level."""
     for task in given.tasks:
         for level, names in LEVELS.items():
-            (cell,) = looked_at(level, given, task=task, scale="mini", precision="fp32")
+            with tempfile.TemporaryDirectory() as folder:
+                written = {"trace": f"{folder}/trace.json"} if level == "trace" else {}
+                (cell,) = looked_at(level, given, task=task, scale="mini", precision="fp32", **written)
             yield {"task": task, "level": level, **{name: said(cell, name) for name in names}}
 
 

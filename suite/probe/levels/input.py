@@ -47,13 +47,14 @@ class Measurement:
         shares = [100 * each.spent.get(DATA, 0.0) / each.seconds for each in self.phases]
         spent = [each.spent.get(DATA, 0.0) / each.steps for each in self.phases]
         bound = [100 * (1 - noise / real) for noise, real in zip(self.noisy, plain, strict=False)]
+        touch = self.first - self.watching.step
         figures = {
             "samples/s": measuring.mean([samples / each for each in plain], "1/s"),
             "synthetic": measuring.mean([samples / each for each in self.noisy], "1/s"),
             "input-bound": measuring.mean(bound, "%"),
             "data phase": measuring.mean(shares, "%"),
             "loader alone": measuring.mean([samples / each for each in spent if each], "1/s"),
-            "first touch": Figure(value=1e3 * max(0.0, self.first - self.watching.step), unit="ms"),
+            "first touch": Figure(value=1e3 * touch if touch > 0 else None, unit="ms"),
             "overhead": self.watching.figures()["overhead"],
         }
         rows = []
