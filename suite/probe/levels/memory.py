@@ -28,8 +28,6 @@ class Measurement:
 
     def repeat(self) -> None:
         """See `levels.Measurement`."""
-        self.workload.ready(1)
-        self.workload.run(1)  # after the tracked one ran otherwise, TensorFlow makes this ready anew
         self.plain.append(measuring.block(self.workload, 1))
         self.repeats.append(self.tracked.step())
 
