@@ -15,6 +15,7 @@ from suite.audit.replaying import Means, data_of, load, read_predictions, saved,
 from suite.audit.subject import Run
 from suite.audit.worker import EVALUATION
 from suite.check.equivalence.trials import Builder, Subject, equivalence
+from suite.config.bounds import bounds
 from suite.config.models import Benchmark
 from suite.harness import contract
 from suite.harness.implementation import Device, TrainStats
@@ -23,6 +24,7 @@ from suite.record.equivalence import FILE, Comparison
 from suite.record.parsing import number, whole
 from suite.record.states import State
 from suite.record.system import ROOT
+from suite.rules.equivalence import cannot_tell
 from suite.rules.finding import Checks, Finding
 
 
@@ -83,6 +85,9 @@ HELD: Checks[Comparison] = Checks()
 @HELD.rule("audit.9")
 def holds(made: Comparison) -> Iterator[Finding]:
     """Every trial is within its bound."""
+    for precision in dict.fromkeys(trial.precision for trial in made.trials):
+        if bounds(precision) is None:
+            yield cannot_tell(FILE, precision)
     for trial in made.trials:
         if not trial.holds:
             expected = f"{trial.trial}, in {trial.precision}: at most {trial.bound:.3g}"

@@ -10,12 +10,12 @@ from pathlib import Path
 from suite import config
 from suite.check.declared import arrays_of, benchmark_of, task_of
 from suite.check.equivalence import held
-from suite.check.equivalence.bounds import bounds
 from suite.check.frameworks import together
 from suite.check.ledger import Ledger, Row, Skip
 from suite.check.scoring import scoring
 from suite.check.showing import as_json, show
 from suite.check.training import Trained, training
+from suite.config.formats import known
 from suite.config.models import Benchmark
 from suite.errors import BrokenContract, UserError, command, unknown
 from suite.harness.contestant import OwnImplementation, read
@@ -35,7 +35,8 @@ samples, what build reads, and the frameworks against each other. Nothing is rec
 
 Without scale= every scale whose data is here is tried, without framework= every framework that the task is written in
 and that is installed; with implementation= your own alone, at PATH, a folder or a file. Your own is then held to the
-reference, from one state to the next, in fp32 and in precision= (left out: what this machine's processors train in);
+reference, from one state to the next, in fp32 and in precision= (left out: what this machine's processors train in),
+which is skipped where conf/equivalence.yaml has no bounds for it;
 out= writes what was found, as equivalence.json, beside the evidence of each run in FOLDER.
 --json prints a list with one object for each promise.
 docs/adding-a-task.md explains the contracts, docs/equivalence.md how an implementation is held to the reference.
@@ -91,7 +92,7 @@ def _options(words: list[str]) -> Mapping[str, str]:
         if reference and name in options:
             raise UserError(f"{name}= is for an implementation that is held to the reference: add implementation=PATH")
     if "precision" in options:
-        bounds(options["precision"])
+        known(options["precision"])
     if reference and "framework" in options and options["framework"] not in frameworks(options["task"]):
         raise unknown(f"framework for {options['task']}", options["framework"], frameworks(options["task"]))
     return options

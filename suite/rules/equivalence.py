@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from suite.config.bounds import bounds, unmeasured
 from suite.config.contestant import Contestant
 from suite.record.equivalence import FILE, Comparison
 from suite.rules.finding import Finding, Severity
@@ -27,6 +28,15 @@ def held_to_the_reference(runs: Sequence[Evidence]) -> Iterator[Finding]:
             options = f"task={task} scale={scale} implementation={told.name} precision={run.configured('precision')}"
             mend = f"python -m suite.check {options} out=FOLDER, and see docs/equivalence.md"
             yield Finding(path_of(run, FILE), None, expected, found, mend, severity)
+        precision = str(run.configured("precision"))
+        if bounds(precision) is None:
+            yield cannot_tell(path_of(run, FILE), precision, "note" if run.package is None else "error")
+
+
+def cannot_tell(file: str, precision: str, severity: Severity = "error") -> Finding:
+    """What is said where a run trained in a format in which nothing can be held to the reference."""
+    mend = "read the code, or measure the bounds: docs/equivalence.md"
+    return Finding(file, None, f"trials in {precision}", unmeasured(precision), mend, severity)
 
 
 def _problems(run: Evidence, told: Contestant, benchmark: str) -> Iterator[tuple[str, str]]:
@@ -44,7 +54,8 @@ def _problems(run: Evidence, told: Contestant, benchmark: str) -> Iterator[tuple
 
 
 def _within(made: Comparison, precisions: set[str]) -> Iterator[tuple[str, str]]:
-    for precision in sorted(precisions - {trial.precision for trial in made.trials if trial.found is not None}):
+    tried = {trial.precision for trial in made.trials if trial.found is not None}
+    for precision in sorted(each for each in precisions - tried if bounds(each)):
         yield f"trials in {precision}", "none"
     for trial in made.trials:
         if not trial.holds:

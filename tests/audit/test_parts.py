@@ -21,9 +21,11 @@ from suite.audit.comparing import (
     takes_its_time,
     way,
 )
+from suite.audit.held import HELD
 from suite.audit.replaying import Predicted, Replay
 from suite.audit.subject import Claim
 from suite.errors import UserError
+from suite.record.equivalence import Comparison, Trial
 from suite.record.predictions import differing
 from suite.rules.seals import SEAL
 from tests.rules.evidence_maker import isolate, write_run
@@ -136,6 +138,13 @@ def test_only_a_machine_like_the_run_s_condemns(unlike, repeats, severity):
     compared = Compared(block(claim(1, 1.0), repeats=repeats, **made), unlike)
     for rule in (leads_to_its_state, predicts_from_its_state):
         assert [each.severity for each in rule(compared)] == [severity]
+
+
+def test_trials_in_a_format_whose_bounds_nobody_measured_tell_nothing():
+    held = Trial(trial="a step", precision="fp32", found=0.001, bound=0.01)
+    trials = (held, held.model_copy(update={"precision": "tf32"}))
+    found = HELD.findings(Comparison(benchmark="speech/mini", trials=trials))
+    assert [(each.severity, each.found) for each in found] == [("error", "bounds not measured for tf32")]
 
 
 def test_old_evidence_cannot_be_audited(tmp_path, monkeypatch):

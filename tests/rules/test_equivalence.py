@@ -26,6 +26,17 @@ def test_in_a_package_it_must_be_there(run):
     assert {each.severity for each in findings(own, None)} == {"note"}
 
 
+def test_a_format_whose_bounds_nobody_measured_leaves_the_question_open(run):
+    own = rewrite(run, own=True)
+    own.edit_config(lambda values: values.update(precision="fp8_rowwise"))
+    (own.folder / FILE).write_text(held_to_the_reference("fp32").model_dump_json())
+    for package, severity in (("", "error"), (None, "note")):
+        (found,) = findings(own, package)
+        assert (found.severity, found.found) == (severity, "bounds not measured for fp8_rowwise")
+    (own.folder / FILE).write_text(held_to_the_reference("fp32", found=0.05).model_dump_json())
+    assert [each.severity for each in findings(own, "")] == ["fail", "error"]
+
+
 def test_the_open_division_asks_for_none(run):
     own = rewrite(run, own=True)
     (own.folder / FILE).unlink()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -17,14 +17,14 @@ def is_float(array: np.ndarray) -> bool:
     return array.dtype.kind == "f" and array.size > 0
 
 
-def nudged(state: Mapping[str, np.ndarray], by: float) -> State:
-    """The state with every floating-point number off by a relative error of deviation `by`."""
-    return _multiplied(state, 1, lambda draw, shape: 1 + by * draw.standard_normal(shape))
+def nudged(state: Mapping[str, np.ndarray], by: float, number: int = 0) -> State:
+    """The state with every floating-point number off by a relative error of deviation `by`, the draw of a `number`."""
+    return _multiplied(state, (1, number), lambda draw, shape: 1 + by * draw.standard_normal(shape))
 
 
 def shaken(state: Mapping[str, np.ndarray]) -> State:
     """The state with every floating-point number multiplied by one of its own, drawn around 1 and above 0."""
-    return _multiplied(state, 2, lambda draw, shape: np.exp(SHAKE * draw.standard_normal(shape)))
+    return _multiplied(state, (2,), lambda draw, shape: np.exp(SHAKE * draw.standard_normal(shape)))
 
 
 def at_later_steps(state: Mapping[str, np.ndarray], following: Mapping[str, np.ndarray], count: int) -> list[State]:
@@ -57,7 +57,7 @@ def without_dropout(hyperparameters: Mapping[str, object]) -> dict[str, object]:
 
 def _multiplied(
     state: Mapping[str, np.ndarray],
-    seed: int,
+    seed: Sequence[int],
     factors: Callable[[np.random.Generator, tuple[int, ...]], np.ndarray],
 ) -> State:
     draw = np.random.default_rng(seed)

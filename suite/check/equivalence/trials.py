@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from suite.check.equivalence import draws
-from suite.check.equivalence.bounds import Bounds, bounds
 from suite.check.equivalence.states import amplified, at_later_steps, is_float, nudged, shaken, without_dropout
 from suite.check.equivalence.trainee import Trained, Trainee, found, train
 from suite.check.equivalence.ways import distances, ways, worst
 from suite.check.training import SEED, State, copied
+from suite.config.bounds import Bounds, bounds, unmeasured
 from suite.config.models import Benchmark
 from suite.harness import contract
 from suite.harness.implementation import Device, ImplementationModule
@@ -23,6 +23,7 @@ from suite.rules.plausible import CPU_PEAK, SAVED
 
 TRAINED = 6  # steps of the reference to the state that most trials begin from
 STEPS = 3
+NUDGES = 4  # of the state, for its steps: a unit that rounding may switch on or off is switched by some of them
 
 Builder = Callable[[Benchmark, Device], Trainee]  # of a benchmark whose hyperparameters may be others
 
@@ -57,8 +58,11 @@ def here(module: ImplementationModule, data: Mapping[str, np.ndarray]) -> Builde
 
 
 def equivalence(subject: Subject, precisions: Sequence[str]) -> Comparison:
-    """What every trial found, in each of the numeric formats."""
-    trials = [trial for each in dict.fromkeys(precisions) for trial in _in(subject, each, bounds(each))]
+    """What every trial found, in each of the numeric formats; nothing is tried in one whose bounds nobody measured."""
+    trials: list[Trial] = []
+    for each in dict.fromkeys(precisions):
+        within = bounds(each)
+        trials += _in(subject, each, within) if within else [found("all", each, None, None, remark=unmeasured(each))]
     return Comparison(benchmark=subject.benchmark.name, own_draws=subject.own_draws, trials=tuple(trials))
 
 
@@ -127,34 +131,42 @@ def _predictions(
     state: State,
     data: Mapping[str, np.ndarray],
 ) -> Trial:
-    predicted = []
-    for made in (ours, theirs):
-        made.load_state_dict(copied(state))
-        predicted.append(made.predict(data))
-    others = differing(predicted[0], predicted[1], within.close)
-    return found(
-        trial, precision, others, within.predictions, "", f"of {len(predicted[0]):,}, {len(predicted[1]):,} given"
-    )
+    """Both's predictions, of which as many may differ as a nudge of the state changes."""
+
+    def predicted(made: Trainee, of: State) -> Sequence[Any]:
+        made.load_state_dict(copied(of))
+        return made.predict(data)
+
+    one, other, rounded = predicted(ours, state), predicted(theirs, state), predicted(ours, nudged(state, within.nudge))
+    spread = differing(one, rounded, within.close) if len(one) == len(other) else 0.0
+    bound = max(within.predictions, spread)
+    if bound > within.hopeless:
+        return found(trial, precision, None, None, remark=f"a nudge changes {spread:.0%} of them")
+    remark = f"of {len(one):,}, {len(other):,} given"
+    return found(trial, precision, differing(one, other, within.close), bound, "", remark)
 
 
 def _steps(
     trial: str, precision: str, within: Bounds, ours: Trainee, theirs: Trainee, state: State, steps: int
 ) -> Iterator[Trial]:
     """How far both part on the way of some steps from a state, in counters, loss and numbers."""
-    moved = nudged(state, within.nudge)
-    one, other, rounded = train(ours, state, steps), train(theirs, state, steps), train(ours, moved, steps)
+    one, other = train(ours, state, steps), train(theirs, state, steps)
+    moved = [nudged(state, within.nudge, number) for number in range(NUDGES)]
+    rounded = [train(ours, each, steps) for each in moved]
     counters = [n for n, a in one.state.items() if not is_float(a) and not np.array_equal(a, other.state[n])]
     miscounted = len(counters) + (one.samples != other.samples)
     if miscounted:
         remark = f"{other.samples:,} samples, {one.samples:,} in the reference"
         yield found(f"{trial}: counters", precision, miscounted, 0, ", ".join(counters), remark)
-    if one.loss is not None and other.loss is not None and rounded.loss is not None:
+    if one.loss is not None and other.loss is not None:
         size = max(abs(one.loss), 1e-12)
-        bound = max(within.loss, within.slack * abs(rounded.loss - one.loss) / size)
+        spreads = [abs(each.loss - one.loss) / size for each in rounded if each.loss is not None]
+        bound = max([within.loss, *(within.slack * each for each in spreads)])
         yield found(f"{trial}: loss", precision, abs(other.loss - one.loss) / size, bound)
     way = ways(state, one.state)
     apart = distances(state, way, ways(state, other.state))
-    spread = distances(state, way, ways(moved, rounded.state))
+    by_nudge = [distances(state, way, ways(before, each.state)) for before, each in zip(moved, rounded, strict=True)]
+    spread = {name: max(each[name] for each in by_nudge) for name in apart}
     farthest = worst(apart, spread, within.distance, within.slack, within.hopeless)
     remark = f"{len(apart) - len(farthest.unjudged)} of {len(apart)} arrays judged"
     yield found(trial, precision, farthest.distance, farthest.bound, farthest.name, remark)

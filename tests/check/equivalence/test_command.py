@@ -43,6 +43,14 @@ def test_the_reference_by_another_name_is_its_equal(written, tmp_path, capsys):
     assert {trial.precision for trial in comparison.trials} == {"fp32"}
 
 
+def test_nothing_is_tried_in_a_format_whose_bounds_nobody_measured(written, tmp_path, capsys):
+    assert main([*written(1.0)[:-1], "precision=mxfp8", "--json"]) == 0
+    (row,) = [row for row in json.loads(capsys.readouterr().out) if row["promise"].startswith("mxfp8")]
+    assert (row["status"], row["found"]) == ("skipped", "bounds not measured for mxfp8")
+    made = Equivalence.model_validate_json((tmp_path / "runs" / "run_1" / FILE).read_text())
+    assert [trial.found for trial in made.comparisons[0].trials if trial.precision == "mxfp8"] == [None]
+
+
 def test_a_learning_rate_that_is_off_is_found(written, tmp_path, capsys):
     assert main([*written(1.05), "--json"]) == 1
     broken = [row for row in json.loads(capsys.readouterr().out) if row["status"] == "fail"]

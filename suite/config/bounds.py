@@ -1,4 +1,4 @@
-"""The bounds of conf/equivalence.yaml."""
+"""How far two implementations may be apart, as `conf/equivalence.yaml` has it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from functools import cache
 import yaml
 
 from suite.config import folder
-from suite.config.formats import formats, known
+from suite.config.formats import formats
 from suite.config.values import Values
-from suite.errors import UserError
 
 
 class Bounds(Values):
@@ -24,14 +23,15 @@ class Bounds(Values):
     loss: float
 
 
-def bounds(precision: str) -> Bounds:
-    """The bounds of a numeric format. Raises UserError where it has none: nothing else was measured."""
-    rate = formats()[known(precision)].rate
-    if rate not in _all():
-        raise UserError(
-            f"precision={precision}: conf/equivalence.yaml has no bounds for it; take one of {', '.join(_all())}"
-        )
-    return _all()[rate]
+def bounds(precision: str) -> Bounds | None:
+    """The bounds of a numeric format; None where they were not measured, as of a format that is not known."""
+    found = formats().get(precision)
+    return _all().get(found.rate or "") if found else None
+
+
+def unmeasured(precision: str) -> str:
+    """What is said of a format without bounds."""
+    return f"bounds not measured for {precision}"
 
 
 @cache
