@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import keras
@@ -56,12 +56,24 @@ def policy(device: Device) -> keras.DTypePolicy:
 
 
 def with_bias(x: tf.Tensor, bias: Any) -> tf.Tensor:
-    """`x` [..., C] plus `bias` [C], in the type of `x`.
+    """`x` [..., C] plus `bias` [C], in the type of `x`; the gradient of the bias is summed in float32.
 
-    Not tf.nn.bias_add, which Keras takes: on a CPU the gradient of its bias is summed in that type, and in bf16 a sum
-    of 4,096 terms loses half.
+    That of tf.nn.bias_add, which Keras takes, is summed in the type of `x` on a CPU: in bf16 a sum of 4,096 terms loses
+    half. So is the sum of other operators in fp16.
     """
-    return x + tf.cast(bias, x.dtype)
+    made: tf.Tensor = _biased(x, tf.cast(bias, x.dtype))
+    return made
+
+
+def _biased_and_gradient(x: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
+    def backward(gradient: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        summed = tf.reduce_sum(tf.cast(gradient, tf.float32), list(range(gradient.shape.rank - 1)))
+        return gradient, tf.cast(summed, bias.dtype)
+
+    return x + bias, backward
+
+
+_biased: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] = tf.custom_gradient(_biased_and_gradient)
 
 
 class Dense(keras.layers.Dense):

@@ -11,7 +11,7 @@ from torch import nn
 
 from reference_impls.speech import shared
 from reference_impls.speech.shared import SPREAD, SUBSAMPLING, Hyperparameters
-from reference_impls.torch_shared import on_device
+from reference_impls.torch_shared import LayerNorm, on_device
 
 
 class Recordings(nn.Module):
@@ -88,7 +88,7 @@ class ResidualBlock(nn.Module):
     def __init__(self, width: int, dilation: int, dropout: float) -> None:
         super().__init__()
         self.dilation = dilation
-        self.norm = nn.LayerNorm(width)
+        self.norm = LayerNorm(width)
         self.inner = nn.Linear(3 * width, 2 * width)
         self.dropout = nn.Dropout1d(dropout)  # of a channel in a whole recording
         self.outer = nn.Linear(2 * width, width)
@@ -116,7 +116,7 @@ class SpeechNetwork(nn.Module):
         self.convs = nn.ModuleList(nn.Conv2d(i, o, 3, stride=2, padding=1) for i, o in pairs)
         self.project = nn.Linear(mels // SUBSAMPLING * hyper.channels[-1], hyper.width)
         self.blocks = nn.ModuleList(ResidualBlock(hyper.width, d, hyper.dropout) for d in hyper.dilations)
-        self.norm = nn.LayerNorm(hyper.width)
+        self.norm = LayerNorm(hyper.width)
         self.head = nn.Linear(hyper.width, labels)
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 

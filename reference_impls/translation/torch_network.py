@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from reference_impls.torch_shared import Dropout
+from reference_impls.torch_shared import Dropout, LayerNorm
 from reference_impls.translation.shared import MASKED, POSITIONS, Hyperparameters, positions
 from tasks.translation import PAD
 
@@ -77,7 +77,7 @@ class EncoderLayer(nn.Module):
         self.self_attn = Attention(hyper)
         self.linear1 = nn.Linear(hyper.d_model, hyper.d_ff, bias=False)
         self.linear2 = nn.Linear(hyper.d_ff, hyper.d_model, bias=False)
-        self.norm1, self.norm2 = (nn.LayerNorm(hyper.d_model, bias=False) for _ in range(2))
+        self.norm1, self.norm2 = (LayerNorm(hyper.d_model, bias=False) for _ in range(2))
         self.dropout = Dropout(hyper.dropout)
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -96,7 +96,7 @@ class DecoderLayer(nn.Module):
         self.self_attn, self.cross_attn = Attention(hyper), Attention(hyper)
         self.linear1 = nn.Linear(hyper.d_model, hyper.d_ff, bias=False)
         self.linear2 = nn.Linear(hyper.d_ff, hyper.d_model, bias=False)
-        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(hyper.d_model, bias=False) for _ in range(3))
+        self.norm1, self.norm2, self.norm3 = (LayerNorm(hyper.d_model, bias=False) for _ in range(3))
         self.dropout = Dropout(hyper.dropout)
 
     def forward(
@@ -128,9 +128,9 @@ class Transformer(nn.Module):
         self.embedding = nn.Embedding(subwords, hyper.d_model)
         self.register_buffer("positions", torch.from_numpy(positions(POSITIONS, hyper.d_model)), persistent=False)
         self.encoder = nn.ModuleList(EncoderLayer(hyper) for _ in range(hyper.encoder_layers))
-        self.encoder_norm = nn.LayerNorm(hyper.d_model, bias=False)
+        self.encoder_norm = LayerNorm(hyper.d_model, bias=False)
         self.decoder = nn.ModuleList(DecoderLayer(hyper) for _ in range(hyper.decoder_layers))
-        self.decoder_norm = nn.LayerNorm(hyper.d_model, bias=False)
+        self.decoder_norm = LayerNorm(hyper.d_model, bias=False)
         self.dropout = Dropout(hyper.dropout)
 
     def embed(self, subwords: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
