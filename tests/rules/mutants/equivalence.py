@@ -32,13 +32,6 @@ def not_held_in_the_format_of_the_run(run):
 
 @breaks("equivalence.1")
 @own
-def a_format_whose_bounds_nobody_measured(run):
-    run.edit_config(lambda values: values.update(precision="tf32"))
-    compared(run, held_to_the_reference("tf32"))
-
-
-@breaks("equivalence.1")
-@own
 def other_files_held_to_the_reference(run):
     compared(run, held_to_the_reference("bf16").model_copy(update={"sha256": "0" * 64}))
 
