@@ -22,7 +22,7 @@ from reference_impls.image_classification.shared import (
 )
 from reference_impls.kept import Kept
 from reference_impls.tensorflow_optimizers import SGD, GradScaler, Muon
-from reference_impls.tensorflow_shared import device_name, dtype, load_state_dict, policy, state_dict
+from reference_impls.tensorflow_shared import Conv2D, device_name, dtype, load_state_dict, policy, state_dict
 from suite.harness.implementation import Device, TrainStats
 
 ACCELERATORS = 1
@@ -84,7 +84,7 @@ class Network(keras.Model):
 
     def __init__(self, channels: int, hyper: Hyperparameters, dtype: keras.DTypePolicy) -> None:
         super().__init__(name="network", dtype=dtype)
-        self.whiten = keras.layers.Conv2D(8 * channels, 2, name="whiten", dtype=dtype)
+        self.whiten = Conv2D(8 * channels, 2, name="whiten", dtype=dtype)
         self.blocks = [
             Block(width, hyper.norm_momentum, dtype, name=f"blocks.{i}") for i, width in enumerate(hyper.widths)
         ]
