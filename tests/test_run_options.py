@@ -158,6 +158,14 @@ def test_a_mistake_is_exit_code_2_and_no_traceback(tmp_path, arguments, said):
     assert not (tmp_path / "runs").exists()
 
 
+def test_hyperparameters_that_fit_no_network_are_a_mistake(here):
+    words = ("task=recommendation", "scale=mini", "hw=cpu", "division=open", "mlflow=false")
+    with pytest.raises(
+        UserError, match=r"^recommendation/mini cannot be built with hyperparameters\.heads=3: \w+Error: "
+    ):
+        main([*words, "hyperparameters.heads=3"])
+
+
 def test_refuses_a_machine_that_is_not_the_system(tmp_path):
     done = eighth(tmp_path, "run", "task=parity", "framework=numpy", "hw=toaster", "mlflow=false")
     assert done.returncode == 2

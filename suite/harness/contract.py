@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from suite import config
 from suite.config.models import Benchmark
-from suite.errors import BrokenContract
+from suite.errors import BrokenContract, UserError, shown
 from suite.harness.implementation import Device, Implementation, ImplementationModule, TrainStats
 from suite.record.states import LONGEST_NAME
 from suite.store.task import described, is_plain
@@ -100,9 +101,21 @@ class Checked:
 def build(
     module: ImplementationModule, benchmark: Benchmark, data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> Checked:
-    """The module's implementation of `benchmark`, held to the contract; it is given the `training_data` of `data`."""
+    """The module's implementation of `benchmark`, held to the contract; it is given the `training_data` of `data`.
+
+    Raises UserError where it cannot be built with hyperparameters that are not the benchmark's own.
+    """
     name = getattr(module, "__name__", type(module).__name__)
-    return Checked(module.build(benchmark.hyperparameters, training_data(data), seed, device), name)
+    try:
+        return Checked(module.build(benchmark.hyperparameters, training_data(data), seed, device), name)
+    except (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        usual = config.benchmark(benchmark.task, benchmark.scale).hyperparameters
+        given = benchmark.hyperparameters.items()
+        changed = [f"hyperparameters.{key}={value}" for key, value in given if usual.get(key) != value]
+        if not changed:
+            raise
+        why = shown(f"{type(error).__name__}: {error}")
+        raise UserError(f"{benchmark.name} cannot be built with {', '.join(changed)}: {why}") from error
 
 
 def check_json(predictions: Sequence[Any]) -> None:
