@@ -31,8 +31,8 @@ clean:
 	rm -rf $(VENV)
 
 $(BIN)/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	    { echo "error: $(PYTHON) is older than Python 3.11: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11, 4))' || \
+	    { echo "error: $(PYTHON) is older than Python 3.11.4: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/demo: pyproject.toml constraints.txt | $(BIN)/python
