@@ -23,6 +23,7 @@ from suite.errors import UserError, shown
 from suite.measure import noise
 from suite.measure.load import LoadMeter
 from suite.measure.machine import Machine, detect
+from suite.record.equivalence import Comparison
 from suite.record.evidence import LOG
 from suite.record.states import state_sha256
 from suite.record.system import ROOT, versions
@@ -72,11 +73,12 @@ Plan = Sequence[Part]
 
 @dataclass
 class Audited:
-    """What was found. `failed` are the blocks that could not be trained again."""
+    """What was found. `failed` are the blocks that could not be trained again, `held` what was held to references."""
 
     plan: Plan
     findings: list[Finding] = field(default_factory=list)
     compared: list[Compared] = field(default_factory=list)
+    held: list[tuple[Run, Comparison]] = field(default_factory=list)
     failed: int = 0
     initial: int = 0
 
@@ -129,7 +131,7 @@ def audit(root: Path, plan: Plan, asked: Asked, tell: Callable[[str], object]) -
                 _run(made, run, [claim for of, claim in part.drawn if of is run], means, machine, software, tell)
                 if asked.equivalence and run is part.runs[0] and contestant_of(run.evidence):
                     tell(f"{run.label}: holding its implementation to the reference")
-                    made.findings += _held(run, means)
+                    _hold(made, run, means)
     return made
 
 
@@ -168,13 +170,16 @@ def _run(
         made.findings += AUDIT.findings(compared, run.label)
 
 
-def _held(run: Run, means: Means) -> Iterator[Finding]:
-    """Where the implementation of a run, held to the reference again, is not within the bounds."""
+def _hold(made: Audited, run: Run, means: Means) -> None:
+    """Hold the implementation of a run to the reference again."""
     try:
-        yield from HELD.findings(held(run, means), run.label)
+        found = held(run, means)
     except Failed as error:
         failure = replace(_failure(run, None, error), rule="audit.9", severity="error")
-        yield replace(failure, expected="trials that come to an end")
+        made.findings.append(replace(failure, expected="trials that come to an end"))
+        return
+    made.held.append((run, found))
+    made.findings += HELD.findings(found, run.label)
 
 
 def _labelled(run: Run, findings: Iterator[Finding]) -> Iterator[Finding]:

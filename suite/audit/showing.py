@@ -12,9 +12,12 @@ from rich.text import Text
 
 from suite.audit.auditing import Asked, Audited, Plan
 from suite.audit.comparing import Compared
+from suite.audit.subject import Run
 from suite.errors import shown
+from suite.record.equivalence import Comparison
 from suite.record.summary import format_count
 from suite.review.terminal import STYLES
+from suite.rules.implementation import contestant_of
 
 
 def plan(console: Console, made: Plan, asked: Asked) -> None:
@@ -54,6 +57,10 @@ def show(console: Console, made: Audited, asked: Asked) -> None:
         console.print(table)
     for each in made.compared:
         console.print(_block(each), soft_wrap=True)
+    for run, comparison in made.held:
+        console.print(_held(run, comparison), soft_wrap=True)
+    if asked.equivalence and not any(contestant_of(run.evidence) for part in made.plan for run in part.runs):
+        console.print("the reference trained: there is no implementation to hold to it", soft_wrap=True)
     console.print(
         Text(f"{made.verdict.upper()}: {said(made)}; draw={asked.entropy}", STYLES[made.verdict]), soft_wrap=True
     )
@@ -86,6 +93,13 @@ def _block(each: Compared) -> Text:
     return Text(where + ", ".join(parts))
 
 
+def _held(run: Run, made: Comparison) -> Text:
+    tried = [trial for trial in made.trials if trial.found is not None]
+    within = f"{sum(trial.holds for trial in tried)} of {format_count(len(tried), 'trial')} within their bounds"
+    where = f"{shown(run.label)}  " if run.label else ""
+    return Text(f"{where}held to the reference: {within}, {len(made.trials) - len(tried)} not tried")
+
+
 def _state(each: Compared) -> str:
     if each.exact:
         return "the same bits"
@@ -102,6 +116,10 @@ def as_json(made: Audited, asked: Asked) -> dict[str, Any]:
         "blocks_of": sum(part.blocks for part in made.plan),
         "findings": [asdict(finding) for finding in made.findings],
         "blocks": [_json(each) for each in made.compared],
+        "equivalence": [
+            {"run": shown(run.label), "trials": [trial.model_dump() for trial in comparison.trials]}
+            for run, comparison in made.held
+        ],
     }
 
 

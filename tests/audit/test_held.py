@@ -29,3 +29,7 @@ def test_an_auditor_holds_it_to_the_reference_again(factor, found, tmp_path, cap
     assert code == (1 if found else 0)
     told = [each["found"] for each in report["findings"] if each["rule"] == "audit.9"]
     assert any("head.weight" in each for each in told) == bool(found)
+    ((_, trials),) = [each.values() for each in report["equivalence"]]
+    beyond = [trial for trial in trials if trial["found"] is not None and trial["found"] > trial["bound"]]
+    assert len(trials) > 20
+    assert len(beyond) == len(told)
