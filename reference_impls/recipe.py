@@ -25,6 +25,10 @@ class Recipe:
         return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
 
 
-def dropout_seed(seed: int, step: int) -> int:
-    """What seeds the dropout of a step of the run of `seed`, so that a checkpoint needs no random state: 63 bits."""
-    return int(np.random.SeedSequence([seed, _DROPOUT_STREAM, step]).generate_state(1, np.uint64)[0] >> 1)
+def dropout_seed(seed: int, step: int, rank: int = 0) -> int:
+    """What seeds a worker's dropout of a step of the run of `seed`, so that a checkpoint needs no random state.
+
+    63 bits.
+    """
+    entropy = [seed, _DROPOUT_STREAM, step, *([rank] if rank else [])]
+    return int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1)

@@ -92,12 +92,12 @@ class Conv2D(keras.layers.Conv2D):
         return with_bias(self.convolution_op(inputs, self.kernel), self.bias)
 
 
-def dropout_seed(seed: int, step: int) -> np.ndarray:
+def dropout_seed(seed: int, step: int, rank: int = 0) -> np.ndarray:
     """See `recipe.dropout_seed`, as TensorFlow's stateless draws take it: int32 [2].
 
     A place in the network folds its number in, so that each draws others.
     """
-    return np.array([recipe.dropout_seed(seed, step)]).view(np.int32)
+    return np.array([recipe.dropout_seed(seed, step, rank)]).view(np.int32)
 
 
 def torch_name(path: str) -> str:

@@ -30,8 +30,11 @@ def dtype(device: Device) -> torch.dtype:
 
 
 def torch_device(device: Device) -> torch.device:
-    """PyTorch's name of the device."""
-    return torch.device("cuda" if device.kind == "gpu" else "cpu")
+    """PyTorch's name of the device, which becomes the current one."""
+    if device.kind == "cpu":
+        return torch.device("cpu")
+    torch.cuda.set_device(device.local_rank)
+    return torch.device("cuda")
 
 
 def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager[Any]:
@@ -50,10 +53,14 @@ def all_at_once(device: torch.device) -> dict[str, bool]:
 
 
 def compiled(function: Step, device: torch.device) -> Step:
-    """`function` as few kernels, replayed from CUDA graphs, on a GPU; as it is on a CPU, where eager is faster."""
+    """`function` as few kernels, replayed from CUDA graphs, on a GPU; as it is on a CPU, where eager is faster.
+
+    Not from CUDA graphs where there are several workers: what they send each other is not captured.
+    """
     if device.type != "cuda":
         return function
-    return cast(Step, torch.compile(function, mode="reduce-overhead", dynamic=False))
+    mode = "default" if torch.distributed.is_initialized() else "reduce-overhead"
+    return cast(Step, torch.compile(function, mode=mode, dynamic=False))
 
 
 def on_device(values: np.ndarray, device: torch.device) -> torch.Tensor:

@@ -15,7 +15,8 @@ from suite.config.contestant import Contestant
 from suite.config.models import Framework
 from suite.errors import BrokenContract, UserError, shown
 from suite.harness import loading
-from suite.harness.implementation import ImplementationModule, declared_accelerators, held_to_contract
+from suite.harness.declared import Declared, declared
+from suite.harness.implementation import ImplementationModule, held_to_contract
 from suite.harness.imported import framework_of, imports, refuse_strays
 from suite.harness.loading import INIT
 from suite.record.names import REFERENCE, is_implementation
@@ -34,7 +35,7 @@ class OwnImplementation:
     files: Mapping[str, bytes]
     told: Contestant
     framework: Framework
-    accelerators: int
+    declared: Declared
 
     @property
     def folder(self) -> Path:
@@ -90,9 +91,8 @@ def read(path: Path, framework: str | None = None) -> OwnImplementation:
     refuse_strays(found, where)
     revision, dirty = _revision(at if at.is_dir() else at.parent, files)
     told = Contestant(name=name, entry=entry, files=code.sums(files), imports=found, revision=revision, dirty=dirty)
-    return OwnImplementation(
-        at, files, told, framework_of(found, framework, where), declared_accelerators(trees[entry], f"{where}: {entry}")
-    )
+    said = declared(trees[entry], f"{where}: {entry}")
+    return OwnImplementation(at, files, told, framework_of(found, framework, where), said)
 
 
 def check_place(path: Path) -> str:

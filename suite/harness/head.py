@@ -32,9 +32,13 @@ def write_files(
 
 
 def write_log(
-    log: Log, plan: Plan, index: int, resolved: Mapping[str, Any], config_sha256: str, git: Mapping[str, Any]
-) -> None:
-    """Log the submission, the configuration, whose code trains, seed, hyperparameters and data of run `index`."""
+    log: Log, plan: Plan, index: int, resolved: Mapping[str, Any], config_sha256: str, git: Mapping[str, Any],
+    data_sums: Mapping[str, str],
+) -> None:  # fmt: skip
+    """Log the submission, the configuration, whose code trains, seed, hyperparameters and data of run `index`.
+
+    `data_sums` is the sha256 of each array.
+    """
     benchmark = plan.benchmark
     log.start(keys.INIT_START)
     log.event(keys.SUBMISSION_BENCHMARK, benchmark.name)
@@ -65,4 +69,4 @@ def write_log(
         log.event(name, value)
     log.event(keys.TRAIN_SAMPLES, benchmark.dataset.train_samples)
     log.event(keys.EVAL_SAMPLES, benchmark.dataset.eval_samples)
-    log.event(DATASET, benchmark.dataset.name, arrays=benchmark.dataset.arrays)
+    log.event(DATASET, benchmark.dataset.name, arrays=dict(data_sums))

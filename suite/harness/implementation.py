@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,10 +20,31 @@ from suite.store.task import callable_like
 
 @dataclass(frozen=True)
 class Device:
-    """What to train on: `kind` is `cpu` or `gpu`; `precision` is that of the forward and backward passes."""
+    """What to train on: `kind` is `cpu` or `gpu`; `precision` is that of the forward and backward passes.
+
+    Of several workers this is the one of `rank`, and of `local_rank` on its node, whose accelerator it takes;
+    `addresses` is `HOST:PORT` of each by rank, for what their framework sends, and empty where there is only one.
+    """
 
     kind: str
     precision: Precision
+    rank: int = 0
+    local_rank: int = 0
+    addresses: tuple[str, ...] = ()
+
+    @property
+    def world_size(self) -> int:
+        """How many workers there are."""
+        return max(len(self.addresses), 1)
+
+
+def untrained(who: str, device: Device, precisions: Iterable[str] | None) -> str | None:
+    """Why `who`, which trains in `precisions` (None: not known), does not do so on the device; None where it does."""
+    if precisions is not None and device.precision not in precisions:
+        return f"precision={device.precision}: {who} trains in {', '.join(precisions)}"
+    if device.precision == "tf32" and device.kind != "gpu":
+        return "precision=tf32 is arithmetic of GPUs: on processors take fp32"
+    return None
 
 
 @dataclass(frozen=True)
@@ -43,6 +63,9 @@ class Implementation(Protocol):
 
     `build` is untimed, so it reads, normalises, moves and caches no array of a split. `train_until` and `predict` do so
     at their first call, and keep on the device what they made.
+
+    Of several workers each has one, and all are called alike. A step is of the same samples as with one worker, shared
+    out; then all have the same state, which `state_dict` gives whole.
     """
 
     def train_until(self, samples: int) -> TrainStats:
@@ -50,7 +73,10 @@ class Implementation(Protocol):
         ...
 
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
-        """One JSON value for each example of the `test_*` arrays, which `data` holds and nothing else, in order."""
+        """One JSON value for each example of the `test_*` arrays, which `data` holds and nothing else, in order.
+
+        Of several workers each predicts a share; the shares follow one another by rank.
+        """
         ...
 
     def state_dict(self) -> dict[str, np.ndarray]:
@@ -65,7 +91,10 @@ class Implementation(Protocol):
 class ImplementationModule(Protocol):
     """A module `reference_impls.<task>.<framework>`, or one of your own, `implementation=PATH`.
 
-    `ACCELERATORS`: how many it can train on together, at most; a plain number, for it is read without an import.
+    `ACCELERATORS`: how many workers can train together, at most, one for each accelerator. `PRECISIONS`, which may be
+    left out: the numeric formats of conf/formats.yaml that it trains in. `OWN_DRAWS`, False where left out: whether
+    order and augmentation are drawn by random numbers of its own. A plain number, a tuple of plain texts, and True or
+    False, for they are read without an import.
     """
 
     ACCELERATORS: int
@@ -81,28 +110,15 @@ class ImplementationModule(Protocol):
         ...
 
 
-def accelerators(task: str, framework: Framework) -> int:
-    """How many accelerators the reference implementation of `task` trains on, read from its file.
+def source(task: str, framework: Framework) -> Path:
+    """The file of the reference implementation of `task`.
 
-    Importing it would import its framework. Raises UserError that names the frameworks in which the task is written,
-    BrokenContract where the file does not say it as a plain number.
+    Raises UserError that names the frameworks in which the task is written.
     """
     spec = find_spec(_module(task, framework))
     assert spec
     assert spec.origin
-    return declared_accelerators(ast.parse(Path(spec.origin).read_text()), spec.name)
-
-
-def declared_accelerators(tree: ast.Module, name: str) -> int:
-    """The ACCELERATORS of the module `name`. Raises BrokenContract where it does not say them as a plain number."""
-    for node in tree.body:
-        match node:
-            case (
-                ast.Assign(targets=[ast.Name("ACCELERATORS")], value=ast.Constant(int(number)))
-                | ast.AnnAssign(target=ast.Name("ACCELERATORS"), value=ast.Constant(int(number)))
-            ):
-                return number
-    raise BrokenContract(f"{name} has no ACCELERATORS, or none that is a plain number", ImplementationModule)
+    return Path(spec.origin)
 
 
 def load_implementation(task: str, framework: Framework) -> ImplementationModule:

@@ -17,7 +17,8 @@ from suite.config.logkeys import TRACKED
 from suite.config.models import Benchmark
 from suite.errors import BadPrediction, shown
 from suite.harness.checkpoint import Checkpoints
-from suite.harness.contract import Checked, check_json
+from suite.harness.contract import check_json
+from suite.harness.implementation import Implementation
 from suite.record.evidence import PREDICTIONS, NotFinite, keep_predictions, write_predictions
 from suite.record.mllog import Log
 
@@ -35,7 +36,7 @@ class Loop:
     """
 
     benchmark: Benchmark
-    implementation: Checked
+    implementation: Implementation
     data: Mapping[str, np.ndarray]
     score: Callable[[Sequence[Any]], dict[str, float]]
     log: Log

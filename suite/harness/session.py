@@ -9,42 +9,44 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 from mlperf_logging.mllog import constants as keys
 from rich.console import Console
 
 from suite.config.logkeys import (
-    COST,
-    ENERGY,
     ENVIRONMENT,
     HEAD,
-    IMPLEMENTATION_AFTER,
     RESTART,
     STATE,
-    WITNESS,
 )
 from suite.config.plan import Plan
-from suite.errors import BrokenContract, UserError
-from suite.harness import checkpoint, contract, head
+from suite.errors import BrokenContract, UserError, WorkerLost
+from suite.harness import checkpoint, contract, head, tail
 from suite.harness.cache import clear_cache
 from suite.harness.checkpoint import Checkpoints
 from suite.harness.contestant import OwnImplementation
+from suite.harness.contract import Checked
 from suite.harness.implementation import Device, ImplementationModule
 from suite.harness.interrupt import Interrupted, interruptible
 from suite.harness.loop import Loop
 from suite.harness.seeds import evaluation_seed
+from suite.harness.workers import watching
+from suite.harness.workers.leading import Followers
+from suite.harness.workers.led import Led
 from suite.measure import noise
-from suite.measure.cost import cost, price_per_hour
-from suite.measure.energy import energy, read_samples
+from suite.measure.cost import price_per_hour
+from suite.measure.energy import read_samples
 from suite.measure.machine import Machine, power_ceiling
 from suite.measure.noise import Environment
 from suite.measure.sampler import Sampler
 from suite.record import evidence, system
-from suite.record.mllog import Line, Log, is_interrupt, run_stop, since_restart
+from suite.record.mllog import Log, is_interrupt, run_stop, since_restart
 from suite.record.parsing import differences
 from suite.record.summary import Summary, summarise
 from suite.record.terminal import Terminal
 from suite.record.tracking import Follower
 from suite.record.witness import Witness
+from suite.store.arrays import sums
 from suite.store.task import Task, for_run, score
 
 _MLFLOW_WAIT_S = 20.0  # before the clock starts, and after it has stopped
@@ -54,7 +56,7 @@ _MLFLOW_WAIT_S = 20.0  # before the clock starts, and after it has stopped
 class Session:
     """What the runs of one plan have in common. `data` holds all arrays of the benchmark, the answers among them.
 
-    `module` is of the implementation `own`, None for the reference.
+    `module` is of the implementation `own`, None for the reference. `followers` are the other workers, if any.
 
     `stopped_by` is the signal that ended the last run, or came as it ended, for the command to end as well.
     """
@@ -67,6 +69,7 @@ class Session:
     console: Console
     mlflow: bool
     own: OwnImplementation | None = None
+    followers: Followers | None = None
     _ended_ms: int = field(default=0, init=False)  # the last line of the run before, however the clock was set since
     stopped_by: int | None = field(default=None, init=False)
 
@@ -83,10 +86,10 @@ class Session:
                 self._ended_ms = log.lines[-1].time_ms
                 return summarise(log.lines)
             (folder / evidence.MANIFEST).unlink()
-        follower = Follower(folder) if self.mlflow else None
-        self.stopped_by = _Run(self, index, folder, log, follower).finish()
+        tracker = Follower(folder) if self.mlflow else None
+        self.stopped_by = _Run(self, index, folder, log, tracker).finish()
         self._ended_ms = log.lines[-1].time_ms
-        if follower and not follower.finish(_MLFLOW_WAIT_S):
+        if tracker and not tracker.finish(_MLFLOW_WAIT_S):
             self.console.print(f"MLflow is behind; fill it in with: python -m suite.sync {folder}", soft_wrap=True)
         return summarise(log.lines)
 
@@ -111,20 +114,29 @@ class _Run:
     index: int
     folder: Path
     log: Log
-    follower: Follower | None
+    tracker: Follower | None
     sampler: Sampler = field(init=False)
     terminal: Terminal = field(init=False)
     witness: Witness | None = field(init=False)
 
     def __post_init__(self) -> None:
         plan, machine = self.session.plan, self.session.machine
-        self.ceiling, self.price = power_ceiling(plan.system, machine), price_per_hour(plan.system, machine)
-        self.sampler = Sampler(self.folder / evidence.POWER, self.log.now_ms, self.ceiling, plan.system.device_kind)
+        self.advice = f"; go on with resume={plan.out}"
+        self.workers = self.session.followers.processes(0) if self.session.followers else []
+        self.sampler = Sampler(
+            self.folder / evidence.POWER,
+            self.log.now_ms,
+            power_ceiling(plan.system, machine),
+            plan.system.device_kind,
+            self.workers,
+            plan.system.nodes,
+        )
         runs = len(plan.seeds)
         what = plan.contestant.name if plan.contestant else plan.framework.name
         title = f"{plan.benchmark.name} {what}" + (f" run {self.index}/{runs}" if runs > 1 else "")
+        price = price_per_hour(plan.system, machine)
         currency = plan.system.price.currency if plan.system.price else None
-        self.terminal = Terminal(self.session.console, title, plan.benchmark, self.price, currency, self.sampler.so_far)
+        self.terminal = Terminal(self.session.console, title, plan.benchmark, price, currency, self.sampler.so_far)
         for line in self.log.lines:
             self.terminal.recall(line)
         self.log.listeners.append(self.terminal.line)
@@ -142,11 +154,14 @@ class _Run:
                 since = since_restart(self.log.lines)
                 if not any(line.key == ENVIRONMENT and line.metadata["when"] == "during" for line in since):
                     self.environment("during", noise.judge(read_samples(self.folder / evidence.POWER), {}, 1.0))
-                stop = self.measure()
+                power, system = self.folder / evidence.POWER, self.session.plan.system
+                stop = tail.write_log(self.log, system, self.session.machine, power, self.session.own, self.witness)
                 self.log.close()
                 if not is_interrupt(stop):
                     (self.folder / evidence.CHECKPOINT).unlink(missing_ok=True)
                 evidence.seal(self.folder, self.log.head)
+            except WorkerLost as error:
+                raise WorkerLost(f"{error}{self.advice}") from error
             except BrokenContract as error:
                 raise UserError(f"{error} Mend that, then go on with resume={self.session.plan.out}") from error
             except OSError as error:
@@ -160,20 +175,21 @@ class _Run:
         saved = self.restart() if log.lines else None
         if not log.lines:
             self.head()
-        if self.follower:
-            self.follower.start()
-        seed = plan.seeds[self.index - 1]
+        if self.tracker:
+            self.tracker.start()
         data = for_run(plan.benchmark, self.session.task, self.session.data, evaluation_seed(log.lines))
-        device = Device(plan.system.device_kind, plan.precision)
-        implementation = contract.build(self.session.module, plan.benchmark, data, seed, device)
+        implementation = self.build(data)
         self.initial(implementation.state_dict())
         if saved:
             implementation.load_state_dict(saved[0])
-        if self.follower:
-            self.follower.wait_ready(_MLFLOW_WAIT_S)
-        before = noise.before(self.session.machine)
-        self.environment("before", before)
+        if self.tracker:
+            self.tracker.wait_ready(_MLFLOW_WAIT_S)
+        before = noise.before(self.session.machine, self.workers)
+        followers = self.session.followers
+        self.environment("before", noise.together(before, watching.before(followers) if followers else {}))
         self.sampler.start()
+        if followers:
+            watching.start(followers, plan.system.device_kind, log.now_ms, self.sampler.add)
         loop = Loop(
             benchmark=plan.benchmark,
             implementation=implementation,
@@ -191,10 +207,26 @@ class _Run:
         interrupted.armed = True
         try:
             loop.run(saved[1] if saved else 0)
+            elsewhere = watching.stop(followers) if followers else {}
         finally:
             self.sampler.stop()
-        samples = read_samples(folder / evidence.POWER)
-        self.environment("during", noise.during(self.session.machine, before, samples))
+        during = noise.during(self.session.machine, before, read_samples(folder / evidence.POWER))
+        self.environment("during", noise.together(during, elsewhere))
+
+    def build(self, data: Mapping[str, np.ndarray]) -> Checked | Led:
+        """The implementation; where others follow, theirs as well."""
+        plan, followers = self.session.plan, self.session.followers
+        seed, kind, precision = plan.seeds[self.index - 1], plan.system.device_kind, plan.precision
+        device = Device(kind, precision, addresses=followers.addresses if followers else ())
+
+        def own() -> Checked:
+            return contract.build(self.session.module, plan.benchmark, data, seed, device)
+
+        if followers is None:
+            return own()
+        followers.advice = self.advice
+        drawn_from = evaluation_seed(self.log.lines)
+        return Led.build(own, followers, seed=seed, evaluation_seed=drawn_from, device=kind, precision=precision)
 
     def initial(self, state: Mapping[str, np.ndarray]) -> None:
         """Log the sum of the state that each attempt begins from; make sure that there is room for states."""
@@ -213,6 +245,8 @@ class _Run:
         saved = checkpoint.load(self.folder)
         began = json.loads((self.folder / evidence.SYSTEM).read_bytes())
         now = json.loads(json.dumps(self.description()))
+        system = yaml.safe_load((self.folder / evidence.CONFIG).read_bytes())["system"]
+        workers = [] if system.get("workers") == self.session.plan.system.workers else ["workers"]
         self.log.event(
             RESTART,
             sum(line.key == RESTART for line in self.log.lines) + 1,
@@ -220,44 +254,28 @@ class _Run:
             lost_ms=self.log.now_ms() - self.log.lines[-1].time_ms,
             torn_bytes=self.log.torn_bytes,
             clock={**self.log.clock.told(), "source": self.log.clock.source, "passed_ms": self.log.clock.passed_ms},
-            changed=[".".join(map(str, path)) for path, _, _ in differences(began, now)],
+            changed=[".".join(map(str, path)) for path, _, _ in differences(began, now)] + workers,
+            workers=self.session.plan.system.world_size,
         )
         return saved
 
     def description(self) -> dict[str, Any]:
         """What system.json says of the machine, the software and the environment, as they are now."""
         plan = self.session.plan
-        return system.describe(plan.system, self.session.machine, plan.framework, plan.declared, plan.contestant)
+        described = system.describe(plan.system, self.session.machine, plan.framework, plan.declared, plan.contestant)
+        others = self.session.followers.machines() if self.session.followers else []
+        return {**described, **({"other_nodes": others} if others else {})}
 
     def head(self) -> None:
         """Log and write everything that is known before the implementation is built."""
         plan, own = self.session.plan, self.session.own
         resolved, description = plan.resolved(self.index), self.description()
         sha256 = head.write_files(self.folder, resolved, own.files if own else None, description)
+        data_sums = sums(plan.benchmark.dataset, self.session.data)  # which may read them
         self.log.event(keys.CACHE_CLEAR, clear_cache(self.session.data))
-        head.write_log(self.log, plan, self.index, resolved, sha256, description["git"])
+        head.write_log(self.log, plan, self.index, resolved, sha256, description["git"], data_sums)
 
     def environment(self, when: str, found: Environment) -> None:
         """Log a verdict of the environment gate."""
         value = "noisy" if found.noisy else "quiet"
         self.log.event(ENVIRONMENT, value, when=when, reasons=list(found.reasons), **found.figures)
-
-    def measure(self) -> Line:
-        """Log energy and cost between run_start and run_stop, what became of the code, and who saw it; the latter."""
-        log, price = self.log, self.session.plan.system.price
-        start, stop = next(line for line in log.lines if line.key == keys.RUN_START), run_stop(log.lines)
-        assert stop
-        logged = {line.key for line in since_restart(log.lines)}
-        if ENERGY not in logged:
-            used = energy(read_samples(self.folder / evidence.POWER), start.time_ms, stop.time_ms, self.ceiling)
-            log.event(ENERGY, used.joules, **{k: v for k, v in vars(used).items() if k != "joules"})
-        if COST not in logged:
-            source: dict[str, Any] = price.model_dump() if price else {"currency": None}
-            seconds = (stop.time_ms - start.time_ms) / 1000
-            log.event(COST, cost(self.price, seconds), price_per_hour=self.price, **source)
-        if self.session.own and IMPLEMENTATION_AFTER not in logged:
-            log.event(IMPLEMENTATION_AFTER, self.session.own.told.name, changed=self.session.own.changed())
-        if self.witness and WITNESS not in logged:
-            had = self.witness.finish()
-            log.event(WITNESS, self.witness.host, **had, problems=self.witness.problems)
-        return stop

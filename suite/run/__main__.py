@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
@@ -14,14 +15,19 @@ from suite.harness import session
 from suite.harness.contestant import OwnImplementation, read
 from suite.harness.folder import locked, refuse_used
 from suite.harness.implementation import load_implementation
+from suite.harness.workers import place as places
+from suite.harness.workers import starting
+from suite.harness.workers.following import follow
+from suite.harness.workers.leading import Followers, dismiss, dismissed_on_mistake, followed
+from suite.harness.workers.place import Place
 from suite.measure.machine import Machine, detect
 from suite.record.summary import Summary
 from suite.rules.verdict import review
-from suite.run import obstacles, printing
+from suite.run import obstacles, printing, slurm
 from suite.run.help import help_text
 from suite.run.options import Options, parse
 from suite.run.planning import from_options
-from suite.run.resuming import from_evidence
+from suite.run.resuming import from_evidence, has_run
 from suite.store.arrays import prepared
 from suite.store.task import check_metric, load_task
 
@@ -33,17 +39,31 @@ def main(argv: list[str]) -> int:
 
     130 is Ctrl-C, 143 SIGTERM. Of several commands (`-m`) the code is that of the first that is not 0; a signal ends
     them all. Raises UserError for a mistake in the only command, and for one that can be seen before the first begins.
+    Where this process is one of several workers and not the first, it takes its orders from that one.
     """
+    place = places.find()
+    if place.follows:
+        starting.take_share(place)
+        follow(place)
     if {"-h", "--help"} & set(argv):
         print(help_text(argv))
+        dismiss(place)
         return 0
-    if not argv:
-        raise UserError(f"which task? Give task= one of: {', '.join(config.names('task'))} (--help explains them).")
-    commands = parse(argv)
+    with dismissed_on_mistake(place):
+        if not argv:
+            raise UserError(f"which task? Give task= one of: {', '.join(config.names('task'))} (--help explains them).")
+        slurm_options, argv = slurm.split(argv)
+        commands = parse(argv)
+        if place.launcher and len(commands) > 1:
+            raise UserError(
+                f"-m makes {len(commands)} commands, and {place.launcher} starts the workers of one: give it one"
+            )
+    if slurm_options is not None:
+        return _launched(commands, argv, slurm_options)
     codes: list[int] = []
     for options in commands:
         try:
-            codes.append(_run(options))
+            codes.append(_run(options, place))
         except (UserError, OSError) as error:
             if len(commands) == 1:
                 raise
@@ -54,22 +74,39 @@ def main(argv: list[str]) -> int:
     return next((code for code in codes if code), 0)
 
 
-def _run(options: Options) -> int:
-    found = detect()
+def _launched(commands: Sequence[Options], words: Sequence[str], slurm_options: Mapping[str, str]) -> int:
+    """Give the only command to SLURM, with the out= folder that it would choose itself."""
+    (options,) = commands
+    made = _planned(options, detect(), _own(options), Path(options.resume) if options.resume else None)
+    named = [] if options.resume or options.out else [f"out={made.out}"]
+    return slurm.launch([*words, *named], made.system, slurm_options)
+
+
+def _own(options: Options) -> OwnImplementation | None:
     framework = options.framework if "framework" in options.given else None
-    own = read(Path(options.implementation), framework) if options.implementation else None
-    resumed = Path(options.resume) if options.resume else None
-    made = from_evidence(resumed, options.given, own) if resumed else from_options(options, found, own)
-    nowhere, here = obstacles.anywhere(made, own), obstacles.here(made, found)
+    return read(Path(options.implementation), framework) if options.implementation else None
+
+
+def _planned(options: Options, found: Machine, own: OwnImplementation | None, resumed: Path | None) -> Plan:
+    return from_evidence(resumed, options.given, own) if resumed else from_options(options, found, own)
+
+
+def _run(options: Options, place: Place) -> int:
     console = printing.console()
+    with dismissed_on_mistake(place):
+        found, own, resumed = detect(), _own(options), _resumed(options, place)
+        made = _planned(options, found, own, resumed)
+        nowhere, here = obstacles.anywhere(made, own), obstacles.here(made, found, place)
+        if not options.dry_run and (problem := next(iter(here), nowhere)):
+            raise UserError(problem)
+        if resumed is None and not options.dry_run:
+            refuse_used(made.out)
+    printing.plan(console, made, found, options.data_dir, _forecast(made, found) if options.dry_run else "")
     if options.dry_run:
-        printing.plan(console, made, found)
         printing.obstacles(console, nowhere, here)
+        dismiss(place)
         return 0
-    if problem := next(iter(here), nowhere):
-        raise UserError(problem)
-    printing.plan(console, made, found)
-    summaries, stopped_by = _trained(console, made, found, options, own)
+    summaries, stopped_by = _trained(console, made, found, options, own, place, resumed is None)
     printing.result(console, made, summaries, options.mlflow)
     printing.verdict(console, review(made.out, options.data_dir))
     if stopped_by:
@@ -78,27 +115,63 @@ def _run(options: Options) -> int:
     return 0 if all(summary.converged for summary in summaries) else BUDGET_ENDED
 
 
+def _forecast(made: Plan, found: Machine) -> str:
+    """What a run of the plan is expected to take, without a probe; empty for an implementation of one's own."""
+    from suite.forecast import roughly  # where it is asked for: it imports the probe
+
+    if made.contestant:
+        return ""
+    return roughly.line(made.benchmark, made.system, found, made.precision, made.framework.name)
+
+
 def _trained(
-    console: Console, made: Plan, found: Machine, options: Options, own: OwnImplementation | None
+    console: Console,
+    made: Plan,
+    found: Machine,
+    options: Options,
+    own: OwnImplementation | None,
+    place: Place,
+    new: bool,
 ) -> tuple[Sequence[Summary], int | None]:
     """What the runs took, and the signal that ended the last of them, if one did."""
-    if not options.resume:
-        refuse_used(made.out)
-    name = made.benchmark.task
-    module = own.load(name) if own else load_implementation(name, made.framework)
-    task = load_task(made.benchmark.task)
-    check_metric(made.benchmark, task)
-    data = prepared(made.benchmark, task, options.data_dir)
-    timed = session.Session(made, found, task, module, data, console, options.mlflow, own)
-    summaries: list[Summary] = []
-    with locked(made.out):
-        if not options.resume:
-            refuse_used(made.out)
-        for index in range(1, len(made.seeds) + 1):
-            summaries.append(timed.run(index))
-            if timed.stopped_by:
-                break
+    with _workers(made, place) as followers:
+        name = made.benchmark.task
+        module = own.load(name) if own else load_implementation(name, made.framework)
+        task = load_task(made.benchmark.task)
+        check_metric(made.benchmark, task)
+        data = prepared(made.benchmark, task, options.data_dir)
+        if followers:
+            followers.prepare(made, options.implementation, options.data_dir)
+        timed = session.Session(made, found, task, module, data, console, options.mlflow, own, followers)
+        summaries: list[Summary] = []
+        with locked(made.out):
+            if new:
+                refuse_used(made.out)
+            for index in range(1, len(made.seeds) + 1):
+                summaries.append(timed.run(index))
+                if timed.stopped_by:
+                    break
     return summaries, timed.stopped_by
+
+
+def _resumed(options: Options, place: Place) -> Path | None:
+    """The folder of the run to go on with: that of resume=, or of out= where the launcher has started it again."""
+    if options.resume:
+        return Path(options.resume)
+    if not place.restarts:
+        return None
+    if options.out is None:
+        raise UserError(f"{place.launcher} has started the workers again: out= would tell them what to go on with")
+    return Path(options.out) if has_run(Path(options.out)) else None
+
+
+@contextmanager
+def _workers(made: Plan, place: Place) -> Iterator[Followers | None]:
+    """The followers of this process, which the suite starts itself where no launcher has; None for a single worker."""
+    with starting.started(place, made.system.world_size) as (led, processes):
+        starting.take_share(led)
+        with followed(led, processes) as followers:
+            yield followers
 
 
 if __name__ == "__main__":

@@ -4,35 +4,67 @@ from __future__ import annotations
 
 import time
 
+from suite.config.models import System
 from suite.config.plan import Plan
 from suite.harness.contestant import OwnImplementation
-from suite.harness.implementation import accelerators
+from suite.harness.declared import by_reference
+from suite.harness.implementation import Device, untrained
+from suite.harness.workers.place import Place
 from suite.measure.machine import Machine, mismatch
 from suite.record.mllog import EARLIEST_MS
 from suite.store.packages import lacking
 
 
 def anywhere(made: Plan, own: OwnImplementation | None) -> str | None:
-    """Why no machine could run the plan: its system has more accelerators than the implementation trains on.
+    """Why no machine could run the plan: the implementation trains with fewer workers, or in other numeric formats.
 
     Raises UserError for a framework in which the task is not written.
     """
-    most = own.accelerators if own else accelerators(made.benchmark.task, made.framework)
-    asked = made.system.accelerators_per_node * made.system.nodes
-    if asked <= most:
-        return None
-    what = own.told.name if own else made.framework.title
-    return (
-        f"hw={made.system.name} has {asked} accelerators; {made.benchmark.task} in {what} "
-        f"trains on {most}: choose one with CUDA_VISIBLE_DEVICES=0 and hw=auto"
-    )
+    said = own.declared if own else by_reference(made.benchmark.task, made.framework)
+    asked = made.system.world_size
+    if asked > said.accelerators:
+        what = own.told.name if own else made.framework.title
+        return (
+            f"hw={made.system.name} trains with {asked} workers; {made.benchmark.task} in {what} with "
+            f"{said.accelerators} (its ACCELERATORS): choose fewer accelerators with CUDA_VISIBLE_DEVICES=0 and hw=auto"
+        )
+    who = own.told.name if own else f"the reference in {made.framework.name}"
+    return untrained(who, Device(made.system.device_kind, made.precision), said.precisions)
 
 
-def here(made: Plan, found: Machine) -> list[str]:
-    """Why this machine cannot run the plan; empty if it can."""
+def here(made: Plan, found: Machine, place: Place) -> list[str]:
+    """Why this machine, and the workers that were started on it, cannot run the plan; empty if they can."""
     framework = None if made.contestant else made.framework  # what an own one lacks is found when it is loaded
-    reasons = (mismatch(made.system, found), lacking(made.benchmark.task, framework), _unset_clock())
+    reasons = (
+        mismatch(made.system, found),
+        _world(made.system, place),
+        lacking(made.benchmark.task, framework),
+        _unset_clock(),
+    )
     return [why for why in reasons if why]
+
+
+def _world(system: System, place: Place) -> str | None:
+    """Why the workers that were started are not those of the system."""
+    nodes, each = system.nodes, system.workers_per_node
+    asked = f"hw={system.name} trains with {system.world_size} worker{'s' if system.world_size > 1 else ''}"
+    on_each = f"{nodes} node{'s' if nodes > 1 else ''} of {each}"
+    if place.launcher is None:
+        if nodes == 1:
+            return None
+        return (
+            f"{asked}, {on_each}: start them all, with torchrun --nnodes={nodes} --nproc-per-node={each} "
+            f"--rdzv-backend=c10d --rdzv-endpoint=HOST:PORT -m suite.run ... on each node, "
+            f"or with srun --nodes={nodes} --ntasks-per-node={each} python -m suite.run ..."
+        )
+    if (place.world_size, place.local_size) == (system.world_size, each):
+        return None
+    options = {"torchrun": ("--nnodes", "--nproc-per-node"), "srun": ("--nodes", "--ntasks-per-node")}[place.launcher]
+    return (
+        f"{asked}, {on_each}; {place.launcher} started {place.world_size}, {place.local_size} of them on this node: "
+        f"say {options[0]}={nodes} {options[1]}={each}, or hw.nodes= and "
+        f"{'hw=' if system.accelerator else 'hw.workers='} as they are"
+    )
 
 
 def _unset_clock() -> str | None:

@@ -49,6 +49,7 @@ class Options:
     benchmark: Mapping[str, Any]
     given: Mapping[str, Any]
     scale: str | None
+    subset: float | None
     seed: int | None
     token: str | None
     witness: str | None
@@ -158,6 +159,9 @@ def _composed(words: Sequence[str], texts: Mapping[str, str]) -> Options:
     for name in ("dry_run", "mlflow"):
         if not isinstance(values[name], bool):
             raise UserError(f"{name}={values[name]} is neither true nor false")
+    share = values["subset"]
+    if share is not None and type(share) not in (int, float):
+        raise UserError(f"subset={share} is no number: it is the share of the training data that a pilot takes")
     for name in TEXTS:
         values[name] = None if values[name] is None else str(values[name])
     return Options(**values, benchmark=benchmark, given=given)

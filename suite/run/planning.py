@@ -46,6 +46,8 @@ def from_options(options: Options, found: Machine, own: OwnImplementation | None
         )
     system = machine.resolve(config.system(options.hw, options.system), found)
     benchmark = overridden(config.benchmark(options.task, options.scale or system.default_scale), options.benchmark)
+    if options.subset is not None:
+        benchmark = benchmark.of_subset(options.subset)
     framework = own.framework if own else config.framework(options.framework)
     result_id = uuid.uuid4().hex
     stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{result_id[:4]}"  # commands of one second keep apart

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
+from mlperf_logging.mllog.constants import GLOBAL_BATCH_SIZE
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -18,6 +21,7 @@ from suite.record.scoring import mean_of, olympic_mean
 from suite.record.summary import Summary, format_cost, format_count, format_energy, format_restarts, format_seconds
 from suite.record.tracking_server import tracking_uri, without_secrets
 from suite.rules.verdict import Review
+from suite.store import files
 
 
 def console() -> Console:
@@ -28,8 +32,8 @@ def console() -> Console:
     return made
 
 
-def plan(to: Console, made: Plan, found: Machine) -> None:
-    """Print the plan; the machine that was `found` need not be its system."""
+def plan(to: Console, made: Plan, found: Machine, data_dir: str | None = None, forecast: str = "") -> None:
+    """Print the plan, and a forecast of it; the machine that was `found` need not be its system."""
     benchmark, system = made.benchmark, made.system
     table = Table.grid(padding=(0, 2))
     rows = {
@@ -37,7 +41,8 @@ def plan(to: Console, made: Plan, found: Machine) -> None:
         "target": f"{benchmark.metric} {'>=' if benchmark.direction == 'higher' else '<='} {benchmark.target:g}, "
         f"evaluated after {benchmark.evaluation.first:,} samples and then every {benchmark.evaluation.every:,}; "
         f"budget {benchmark.budget_samples:,}",
-        "data": f"{benchmark.dataset.name} ({benchmark.dataset.licence})",
+        **({"steps": steps} if (steps := _steps(made)) else {}),
+        "data": _data(benchmark, files.root(data_dir)),
         **({"implementation": _implementation(made.contestant)} if made.contestant else {}),
         "framework": f"{made.framework.title}, {_precision(made, found)} on {system.device_kind}",
         "system": f"{system.name}: {system.title}",
@@ -45,12 +50,36 @@ def plan(to: Console, made: Plan, found: Machine) -> None:
         "power": _power(made, found),
         **({"changed": changed} if (changed := _changed(benchmark)) else {}),
         "seeds": ", ".join(map(str, made.seeds)) + (f", drawn by token={made.token}" if made.token else ""),
+        **({"forecast": forecast} if forecast else {}),
         "evidence": str(made.out),
         **({"witness": made.witness} if made.witness else {}),
     }
     for name, text in rows.items():
         table.add_row(name, Text(text))
     to.print(table)
+
+
+def _steps(made: Plan) -> str | None:
+    """How many steps the budget has, of how many samples; None where the benchmark counts no batches."""
+    size = made.benchmark.hyperparameters.get(GLOBAL_BATCH_SIZE)
+    if size is None:
+        return None
+    workers = made.system.world_size
+    share = f", {size / workers:,.0f} for each of {workers} workers" if workers > 1 else ""
+    return f"at most {-(-made.benchmark.budget_samples // size):,} of {size:,} samples{share}"
+
+
+def _data(benchmark: Benchmark, root: Path) -> str:
+    """The dataset, how much of it is a pilot's, and what has to be brought to where."""
+    dataset = benchmark.dataset
+    part = f", {dataset.subset:g} of it, a pilot" if dataset.subset else ""
+    if not (missing := sum(each.expected.bytes for each in files.faults(dataset, root, "size"))):
+        return f"{dataset.name} ({dataset.licence}){part}"
+    free = shutil.disk_usage(next(each for each in (root, *root.parents) if each.exists())).free
+    return (
+        f"{dataset.name} ({dataset.licence}){part}; {missing / 1e9:,.2f} GB of {dataset.bytes / 1e9:,.2f} GB are to be "
+        f"brought to {root}, which has {free / 1e9:,.1f} GB free"
+    )
 
 
 def _changed(benchmark: Benchmark) -> str:

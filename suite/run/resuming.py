@@ -19,7 +19,13 @@ from suite.store.code import CODE, differing
 from suite.store.disk import read_safely
 
 _WITH_RESUME = ("resume", "data_dir", "mlflow", "dry_run", "implementation")
+_WORKERS = "hw.workers"  # may differ, on as many nodes: a step is of the same samples with any number of workers
 _STORED = {"task", "scale", "framework", "precision", "submitter", "result_id", "runs", "seeds", "system", "benchmark"}
+
+
+def has_run(out: Path) -> bool:
+    """Whether a run was begun in `out`."""
+    return any((out / folder / evidence.CONFIG).exists() for folder in ("", "run_1"))
 
 
 def stored(out: Path) -> dict[str, Any]:
@@ -39,7 +45,7 @@ def from_evidence(out: Path, given: Mapping[str, Any], own: OwnImplementation | 
     """The plan to go on with, from what an interrupted command left in `out`.
 
     `given` holds the options on the command line, `own` the implementation that they name. Raises UserError where one
-    contradicts the stored run, and where it would have to change it.
+    contradicts the stored run, and where it would have to change it. Only the number of workers on each node may.
     """
     lacking = {"division": DIVISIONS[0], "status": STATUSES["research"], "checkpoints": "last"}  # in older evidence
     values = lacking | stored(out)
@@ -48,6 +54,7 @@ def from_evidence(out: Path, given: Mapping[str, Any], own: OwnImplementation | 
         **{name: values[name] for name in ("task", "scale", "framework", "runs", "submitter", "division")},
         "checkpoints": values["checkpoints"],
         "category": next(category for category, status in STATUSES.items() if status == values["status"]),
+        "subset": values["benchmark"].get("dataset", {}).get("subset"),
         "hw": values["system"]["name"],
         "seed": values["seeds"][0],
         "token": values.get("token"),
@@ -58,11 +65,12 @@ def from_evidence(out: Path, given: Mapping[str, Any], own: OwnImplementation | 
             raise UserError(f"{name}={given[name]} contradicts resume={out}, which is a run of {name}={value}")
     for name, value in given.items():
         same = Path(str(value)) == out if name == "out" else value == _stored_at(values, name.split("."))
-        if name not in (*known, *_WITH_RESUME) and not same:
+        if name not in (*known, *_WITH_RESUME, _WORKERS) and not same:
             raise UserError(f"{name}={given[name]} comes too late: resume={out} goes on as it was begun. Leave it out.")
+    workers = given.get(_WORKERS, values["system"].get("workers"))
     return Plan(
         benchmark=config.checked(Benchmark, values["benchmark"], f"{out}: benchmark"),
-        system=config.checked(System, values["system"], f"{out}: system"),
+        system=config.checked(System, {**values["system"], "workers": workers}, f"{out}: system"),
         framework=config.framework(values["framework"]),
         precision=values["precision"],
         seeds=tuple(values["seeds"]),

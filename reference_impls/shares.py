@@ -1,0 +1,29 @@
+"""How a batch is shared out among workers: in parts of equal length, or of one more, in the order of the ranks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from suite.errors import UserError
+from suite.harness.implementation import Device
+
+
+def part(count: int, device: Device) -> slice:
+    """Which of so many the device's worker takes; all of them for a single worker."""
+    least, more = divmod(count, device.world_size)
+    first = device.rank * least + min(device.rank, more)
+    return slice(first, first + least + (device.rank < more))
+
+
+def share(array: Any, device: Device, axis: int = 0) -> Any:
+    """The part of `array` along `axis` that the device's worker takes; a view."""
+    return array[(slice(None),) * axis + (part(array.shape[axis], device),)]
+
+
+def require(device: Device, most: int, of: str) -> None:
+    """Raise UserError where there are more workers than the `most` parts that a step has."""
+    if device.world_size > most:
+        raise UserError(
+            f"{device.world_size} workers cannot share the {most} {of} of a step: "
+            f"take {most} workers at most, or a larger batch"
+        )

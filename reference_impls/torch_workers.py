@@ -1,0 +1,111 @@
+"""Several workers in PyTorch: torch.distributed, DistributedDataParallel, and batch norm over the whole batch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, cast
+
+import psutil
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.nn.functional import all_reduce
+from torch.nn.parallel import DistributedDataParallel
+
+from suite.harness.implementation import Device
+
+
+class Workers:
+    """The workers of a run, of which this is the one of `device`; the first made in a process joins the others."""
+
+    def __init__(self, device: Device) -> None:
+        self.device, self.size = device, device.world_size
+        if self.size > 1 and not dist.is_initialized():
+            _use_interface(device.addresses[device.rank].rpartition(":")[0])
+            dist.init_process_group(
+                "nccl" if device.kind == "gpu" else "gloo",
+                init_method=f"tcp://{device.addresses[0]}",
+                rank=device.rank,
+                world_size=self.size,
+            )
+
+    def parallel(self, model: nn.Module) -> nn.Module:
+        """`model`, whose gradients become their means over the workers in the backward pass.
+
+        Not those of the parameters that need none now. `model` itself normalises over the batch of all workers then.
+        """
+        if self.size == 1:
+            return model
+        for module in model.modules():
+            if isinstance(module, BatchNorm2d):
+                module.shared = True
+        places = [self.device.local_rank] if self.device.kind == "gpu" else None
+        return DistributedDataParallel(model, places, broadcast_buffers=False, gradient_as_bucket_view=True)
+
+    def mean(self, count: torch.Tensor) -> torch.Tensor:
+        """How many each worker has of what there are `count` here, in the mean; at least one in all.
+
+        A worker's sum over its samples divided by it has for gradient, once that is a mean over the workers, the one of
+        the mean over all samples.
+        """
+        if self.size > 1:
+            dist.all_reduce(count)
+        return count.clamp(min=1) / self.size
+
+    def average(self, gradient: torch.Tensor | None) -> None:
+        """Make a gradient that `parallel` leaves alone, if there is one, its mean over the workers."""
+        if self.size > 1 and gradient is not None:
+            dist.all_reduce(gradient)
+            gradient /= self.size
+
+    def gathered(self, part: torch.Tensor, axis: int = 0) -> torch.Tensor:
+        """The parts of all workers, which `shares.share` made, one after the other along `axis`."""
+        if self.size == 1:
+            return part
+        parts: list[Any] = [None] * self.size
+        dist.all_gather_object(parts, part.cpu())
+        return torch.cat(parts, axis).to(part.device)
+
+
+class BatchNorm2d(nn.BatchNorm2d):
+    """nn.BatchNorm2d whose statistics are those of the batch of all workers.
+
+    nn.SyncBatchNorm does so on GPUs alone. A single worker's is as it was.
+    """
+
+    shared = False  # set by Workers.parallel
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[B, C, H, W], each channel of mean 0 and variance 1 over the batch, then scaled and shifted."""
+        if not (self.training and self.shared):
+            return super().forward(x)
+        wide = x.float()
+        count = wide.new_full((1,), wide.numel() // wide.shape[1])
+        summed = _sum(torch.cat([wide.sum((0, 2, 3)), count]))
+        mean, samples = summed[:-1] / summed[-1], summed[-1].detach()
+        centred = wide - mean[:, None, None]
+        variance = _sum(centred.square().sum((0, 2, 3))) / samples
+        with torch.no_grad():
+            momentum = cast(float, self.momentum)
+            assert self.running_mean is not None
+            assert self.running_var is not None
+            self.running_mean.lerp_(mean, momentum)
+            self.running_var.lerp_(variance * samples / (samples - 1), momentum)
+        scaled = centred * (variance + self.eps).rsqrt()[:, None, None]
+        if self.weight is not None:
+            scaled = scaled * self.weight[:, None, None]
+        if self.bias is not None:
+            scaled = scaled + self.bias[:, None, None]
+        return scaled.to(x.dtype)
+
+
+_sum = cast(Callable[[torch.Tensor], torch.Tensor], all_reduce)
+
+
+def _use_interface(address: str) -> None:
+    """Let gloo and NCCL send through the interface of this address; they would take that of the host's name."""
+    for name, addresses in psutil.net_if_addrs().items():
+        if any(each.address == address for each in addresses):
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", name)
+            os.environ.setdefault("NCCL_SOCKET_IFNAME", name)

@@ -1,0 +1,119 @@
+"""Messages between the leader and a follower: JSON, and where a state travels its arrays; nothing is unpickled."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Mapping
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
+from queue import Queue
+from typing import Any
+
+import numpy as np
+
+ALIVE_S = 2.0  # a worker that has nothing to say says so
+SILENCE_S = 20.0  # without a word: long enough for a machine that swaps, or was stopped for a moment
+CONNECT_S = 45.0  # for the leader to be found, and for all to have found it
+ENDED = "its process has ended"
+OWN_CONNECT_S = 10.0  # for the leader that has started this worker: it listens by then, or has ended
+_AGAIN_S = 0.2
+
+
+class Channel:
+    """One end of a connection. `inbox` holds what came, in order; `on_lost` is called once with why no more will come.
+    Messages of the kinds in `at_once` are given to its functions instead, as they come.
+
+    Both ends tell each other that they live, so that a machine that is cut off is found out as well.
+    """
+
+    def __init__(self, connection: Connection, on_lost: Callable[[str], None]) -> None:
+        self.inbox: Queue[dict[str, Any]] = Queue()
+        self.at_once: dict[str, Callable[[dict[str, Any]], None]] = {"alive": lambda message: None}
+        self._connection, self._on_lost = connection, on_lost
+        self._sending, self._heard, self._closed = threading.Lock(), time.monotonic(), threading.Event()
+        for work in (self._read, self._live):
+            threading.Thread(target=work, name=f"channel {work.__name__}", daemon=True).start()
+
+    def send(self, kind: str, state: Mapping[str, np.ndarray] | None = None, **values: Any) -> None:
+        """Send a message of that kind, with plain values, and a state's arrays if there are any."""
+        parts = [json.dumps({"kind": kind, **values, "arrays": state is not None}).encode()]
+        if state is not None:
+            content = io.BytesIO()
+            np.savez(content, allow_pickle=False, **{f"state/{name}": array for name, array in state.items()})
+            parts.append(content.getvalue())
+        try:
+            with self._sending:
+                for part in parts:
+                    self._connection.send_bytes(part)
+        except (OSError, ValueError) as error:
+            self._lose(ENDED if isinstance(error, ConnectionError) else f"the connection to it broke ({error})")
+
+    def local_host(self) -> str:
+        """The address by which the other end knows this machine."""
+        with socket.socket(fileno=os.dup(self._connection.fileno())) as same:
+            return str(same.getsockname()[0])
+
+    def close(self) -> None:
+        """End the connection; nobody is told."""
+        self._closed.set()
+        self._connection.close()
+
+    def _read(self) -> None:
+        try:
+            while True:
+                message = json.loads(self._connection.recv_bytes())
+                if message.pop("arrays"):
+                    with np.load(io.BytesIO(self._connection.recv_bytes()), allow_pickle=False) as arrays:
+                        message["state"] = {name.removeprefix("state/"): arrays[name] for name in arrays.files}
+                self._heard = time.monotonic()
+                self.at_once.get(message["kind"], self.inbox.put)(message)
+        except (EOFError, OSError, ValueError, TypeError):
+            self._lose(ENDED)
+
+    def _live(self) -> None:
+        while not self._closed.wait(ALIVE_S):
+            self.send("alive")
+            if (silent := time.monotonic() - self._heard) > SILENCE_S:
+                self._lose(f"nothing was heard of it for {silent:.0f} s: it hangs, or its network is down")
+
+    def _lose(self, why: str) -> None:
+        if not self._closed.is_set():
+            self._closed.set()
+            self._on_lost(why)
+
+
+def connect(host: str, port: int, key: str, within_s: float) -> Connection:
+    """A connection to the leader, which may not listen yet. Raises OSError where it does not answer in that time."""
+    until = time.monotonic() + within_s
+    while True:
+        try:
+            return _connected(host, port, key.encode(), max(1.0, until - time.monotonic()))
+        except (OSError, EOFError, AuthenticationError):
+            if time.monotonic() > until:
+                raise
+            time.sleep(_AGAIN_S)
+
+
+def _connected(host: str, port: int, key: bytes, within_s: float) -> Connection:
+    """What multiprocessing's Client makes, which would wait for ever for what listens there and says nothing."""
+    with socket.create_connection((host, port), within_s) as made:
+        made.settimeout(None)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", int(within_s) + 1, 0))
+        connection = Connection(os.dup(made.fileno()))
+        answer_challenge(connection, key)
+        deliver_challenge(connection, key)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 0, 0))
+    return connection
+
+
+def free_port() -> int:
+    """A port of this machine that nothing listens at."""
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,144 @@
+"""A follower's side: do what the leader says, and end when it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Mapping
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from suite import config
+from suite.config.models import Benchmark
+from suite.errors import UserError, WorkerLost, complain, shown
+from suite.harness import contract
+from suite.harness.contestant import OwnImplementation, read
+from suite.harness.contract import Checked
+from suite.harness.implementation import Device, ImplementationModule, load_implementation
+from suite.harness.interrupt import SIGNALS
+from suite.harness.workers.channel import CONNECT_S, ENDED, OWN_CONNECT_S, Channel, connect, free_port
+from suite.harness.workers.place import Place
+from suite.harness.workers.sameness import told
+from suite.harness.workers.watching import NodeWatch
+from suite.measure.machine import detect
+from suite.record.states import state_sha256
+from suite.store.arrays import prepared
+from suite.store.code import differing
+from suite.store.task import Task, for_run, load_task
+
+LEFT = 1  # the exit code of a follower whose leader has gone
+
+
+def follow(place: Place) -> NoReturn:
+    """Follow the leader until it says stop, or has gone; the process ends then. Signals are the leader's to obey.
+
+    Raises UserError where there is no leader to be found.
+    """
+    within_s = OWN_CONNECT_S if place.launcher == "suite" else CONNECT_S
+    try:
+        connection = connect(place.host, place.port, place.key, within_s)
+    except Exception as error:
+        raise UserError(
+            f"rank {place.rank} on {socket.gethostname()} cannot reach the leader at {place.host}:{place.port} within "
+            f"{within_s:.0f} s ({error}): see what the leader says, and whether this machine reaches that address"
+        ) from error
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    worker = _Worker(place, connection)
+    while True:
+        worker.obey(worker.channel.inbox.get())
+
+
+class _Worker:
+    def __init__(self, place: Place, connection: Connection) -> None:
+        self.place, self.leader, self.advice = place, f"rank 0 at {place.host}", ""
+        self.benchmark: Benchmark
+        self.task: Task
+        self.module: ImplementationModule
+        self.arrays: Mapping[str, np.ndarray]
+        self.data: Mapping[str, np.ndarray]
+        self.implementation: Checked
+        self.channel = Channel(connection, self._left)
+        self.channel.at_once["stop"] = lambda message: _end(0)
+        address = f"{self.channel.local_host()}:{free_port()}"
+        self.channel.send("hello", rank=place.rank, node=place.node, address=address, **told())
+        self.watch = NodeWatch(place.node, detect(), self.channel)
+
+    def obey(self, message: Mapping[str, Any]) -> None:
+        """Do what a message says, and answer."""
+        given = {name: value for name, value in message.items() if name != "kind"}
+        try:
+            answer = getattr(self, f"_{message['kind']}")(**given) or {}
+        except Exception as error:
+            mistake = isinstance(error, UserError)
+            why = str(error) if mistake else f"{type(error).__name__}: {error}"
+            self.channel.send("failed", why=shown(why), traceback="" if mistake else traceback.format_exc())
+        else:
+            self.channel.send("done", **answer)
+
+    def _left(self, why: str) -> None:
+        """The leader has gone, or cannot be reached: whatever this process waits for will not come."""
+        if self.place.rank == 1 or why != ENDED:  # of those that see the leader's process end one says so
+            complain(WorkerLost(f"{self.leader}, which leads the workers: {why}{self.advice}"))
+        _end(LEFT)
+
+    def _prepare(
+        self, benchmark: dict[str, Any], framework: str, implementation: str | None, files: dict[str, str],
+        data_dir: str | None, leader: str,
+    ) -> None:  # fmt: skip
+        self.leader = leader
+        self.benchmark = config.checked(Benchmark, benchmark, "the leader's benchmark")
+        own = _own(implementation, framework, files) if implementation else None
+        name = self.benchmark.task
+        self.module = own.load(name) if own else load_implementation(name, config.framework(framework))
+        self.task = load_task(name)
+        self.arrays = prepared(self.benchmark, self.task, data_dir)
+
+    def _build(
+        self, seed: int, evaluation_seed: int | None, device: str, precision: str, addresses: list[str], advice: str
+    ) -> None:  # fmt: skip
+        self.advice = advice
+        self.data = for_run(self.benchmark, self.task, self.arrays, evaluation_seed)
+        place = Device(device, precision, self.place.rank, self.place.local_rank, tuple(addresses))
+        self.implementation = contract.build(self.module, self.benchmark, self.data, seed, place)
+
+    def _train_until(self, samples: int) -> dict[str, Any]:
+        stats = self.implementation.train_until(samples)
+        return {"samples": stats.samples, "loss": None if stats.loss is None else float(stats.loss)}
+
+    def _predict(self) -> dict[str, Any]:
+        return {"predictions": self.implementation.predict(self.data)}
+
+    def _state_dict(self) -> dict[str, Any]:
+        return {"sha256": state_sha256(self.implementation.state_dict())}
+
+    def _before(self, workers: list[int]) -> dict[str, Any]:
+        return {"reasons": self.watch.before(workers)}
+
+    def _watch(self, device: str, workers: list[int], clock_ms: int) -> None:
+        self.watch.start(device, workers, clock_ms)
+
+    def _watched(self) -> dict[str, Any]:
+        return {"reasons": self.watch.stop()}
+
+    def _load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
+        self.implementation.load_state_dict(state)
+
+
+def _own(path: str, framework: str, files: Mapping[str, str]) -> OwnImplementation:
+    own = read(Path(path), framework)
+    if others := differing(files, own.told.files):
+        raise UserError(f"implementation={path} has another {others[0]} than the leader's: bring the same code to all")
+    return own
+
+
+def _end(code: int) -> NoReturn:
+    """End the process, whatever its main thread waits for."""
+    sys.stderr.flush()
+    os._exit(code)

@@ -1,0 +1,281 @@
+"""The leader's side: who follows, and an implementation each of whose calls goes to the followers first."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Connection, Listener
+from queue import Empty
+from typing import Any, TypeVar
+
+import numpy as np
+
+from suite.config.plan import Plan
+from suite.errors import LOST, Stopped, UserError, WorkerLost, complain
+from suite.harness.workers.channel import CONNECT_S, ENDED, Channel, free_port
+from suite.harness.workers.place import PORT, Place
+from suite.harness.workers.sameness import difference, told
+
+GRACE_S = 5.0  # for a leader that waits in a collective operation for a worker that is lost
+_SETTLE_S = 3.0  # where one worker ends, what the others raise comes as soon as the news of it
+Answer = TypeVar("Answer")
+
+
+class Follower:
+    """One of the followers. `hello` is what it said of itself as it joined."""
+
+    def __init__(self, connection: Connection, followers: Followers) -> None:
+        self.hello: dict[str, Any] = {}
+        self._followers = followers
+        self.channel = Channel(connection, self._lost)
+        self.channel.at_once["failed"] = self._failed
+
+    @property
+    def name(self) -> str:
+        """As a person finds it."""
+        return f"rank {self.hello.get('rank', '?')} on {self.hello.get('host', '?')}"
+
+    def answer(self) -> dict[str, Any]:
+        """Its next message, waited for. Raises WorkerLost where a worker is lost, or has failed."""
+        while True:
+            try:
+                return self.channel.inbox.get(timeout=0.2)
+            except Empty:
+                self._followers.raise_if_lost()
+
+    def _lost(self, why: str) -> None:
+        self._followers.lose(f"{self.name}: {why}")
+
+    def _failed(self, message: dict[str, Any]) -> None:
+        if not self._followers.wait_lost(_SETTLE_S):
+            sys.stderr.write(message["traceback"])
+            self._lost(message["why"])
+
+
+class Followers:
+    """The followers of the leader at `place`, in the order of their ranks.
+
+    Where one is lost and the leader does not come back from a collective operation in GRACE_S, the process ends.
+    Once they have joined, `addresses` is `HOST:PORT` of each worker by rank, the leader's too, for what their framework
+    sends. `advice` is what to do where one is lost.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.addresses: tuple[str, ...] = ()
+        self.advice = ""
+        self._fault: str | None = None
+        self._closing = threading.Event()
+        self._joined: dict[int, Follower] = {}
+        self._news = threading.Condition()
+        try:
+            self._listener = Listener((place.host, place.port), backlog=place.world_size, authkey=place.key.encode())
+        except OSError as error:
+            raise UserError(
+                f"the leader of the workers cannot listen at {place.host}:{place.port} ({error.strerror or error}): "
+                f"give another port, {PORT}=NUMBER, to all of them"
+            ) from error
+        threading.Thread(target=self._accept, name="workers join", daemon=True).start()
+
+    def join(self, processes: Sequence[subprocess.Popen[bytes]]) -> None:
+        """Wait for all of them, whose processes are known where the leader has started them.
+
+        Raises UserError that names the ranks that did not come, WorkerLost where one has ended.
+        """
+        missing = self.wait_joined(processes)
+        self.raise_if_lost()
+        if missing:
+            ranks = ", ".join(map(str, missing))
+            raise UserError(
+                f"of {self.place.world_size} workers rank {ranks} did not join the leader at "
+                f"{self.place.host}:{self.place.port} within {CONNECT_S:.0f} s: see what they say, and whether they "
+                "reach that address"
+            )
+        leader = told()
+        for each in self.each:
+            if problem := difference(leader, each.hello):
+                raise UserError(f"{each.name} has {problem}")
+        self.addresses = (f"{self.place.host}:{free_port()}", *(each.hello["address"] for each in self.each))
+
+    def wait_joined(self, processes: Sequence[subprocess.Popen[bytes]] = ()) -> list[int]:
+        """The ranks that have not joined when all have, one is lost, or CONNECT_S have passed."""
+        expected, until = set(range(1, self.place.world_size)), time.monotonic() + CONNECT_S
+        while time.monotonic() < until:
+            with self._news:
+                if self._news.wait_for(lambda: self._fault or self._joined.keys() == expected, 0.5):
+                    break
+            for rank, process in enumerate(processes, 1):
+                if process.poll() is not None:
+                    self.lose(f"rank {rank} on {socket.gethostname()}: {ENDED}")
+        return sorted(expected - self._joined.keys())
+
+    @property
+    def each(self) -> list[Follower]:
+        """The followers, by rank."""
+        return [self._joined[rank] for rank in sorted(self._joined)]
+
+    def processes(self, node: int) -> list[int]:
+        """The followers' processes on a node."""
+        return [each.hello["pid"] for each in self.each if each.hello["node"] == node]
+
+    def machines(self) -> list[dict[str, Any]]:
+        """What was detected on each node but the leader's."""
+        nodes = {each.hello["node"]: each.hello["machine"] for each in reversed(self.each)}
+        return [nodes[node] for node in sorted(nodes) if node]
+
+    def prepare(self, plan: Plan, implementation: str | None, data_dir: str | None) -> None:
+        """Let them load the plan's implementation, that in the folder `implementation` if any, and its data."""
+        self.tell(
+            "prepare",
+            benchmark=plan.benchmark.model_dump(mode="json"),
+            framework=plan.framework.name,
+            implementation=implementation,
+            files=dict(plan.contestant.files) if plan.contestant else {},
+            data_dir=data_dir,
+            leader=f"rank 0 on {socket.gethostname()}",
+        )
+        self.answers()
+
+    def tell(self, kind: str, state: Mapping[str, np.ndarray] | None = None, **values: Any) -> None:
+        """Send all of them a message."""
+        for each in self.each:
+            each.channel.send(kind, state, **values)
+
+    def answers(self) -> list[dict[str, Any]]:
+        """The next message of each."""
+        return [each.answer() for each in self.each]
+
+    def with_own(self, own: Callable[[], Answer]) -> tuple[Answer, list[dict[str, Any]]]:
+        """What the leader makes of a call that all have been told, and their answers.
+
+        Raises WorkerLost for what the leader's collective operations raise where a worker is lost.
+        """
+        try:
+            made = own()
+        except UserError:  # all make the same mistakes, but building may also fail as another's process ends
+            if self.wait_lost(_SETTLE_S) and ENDED in str(self._fault):
+                self.raise_if_lost()
+            raise
+        except Exception as error:
+            if self.wait_lost(2 * _SETTLE_S):
+                self.raise_if_lost()
+            raise error
+        return made, self.answers()
+
+    def lose(self, why: str) -> None:
+        """Remember the first worker that was lost, and end the process if its main thread does not."""
+        with self._news:
+            if self._fault is None and not self._closing.is_set():
+                self._fault = why
+                watch = threading.Timer(GRACE_S, self._abort)
+                watch.daemon = True
+                watch.start()
+            self._news.notify_all()
+
+    def wait_lost(self, seconds: float) -> bool:
+        """Whether a worker is lost, or becomes so within that time."""
+        with self._news:
+            return bool(self._news.wait_for(lambda: self._fault, seconds))
+
+    def raise_if_lost(self) -> None:
+        """Raise WorkerLost if a worker is lost."""
+        if self._fault:
+            raise WorkerLost(self._fault)
+
+    def close(self) -> None:
+        """Let them go."""
+        self._closing.set()
+        self.tell("stop")
+        for each in self.each:
+            each.channel.close()
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while not self._closing.is_set():
+            try:
+                follower = Follower(self._listener.accept(), self)
+            except AuthenticationError:  # another run's
+                continue
+            except (OSError, EOFError):
+                if self._closing.is_set():
+                    return
+                continue
+            threading.Thread(target=self._admit, args=(follower,), daemon=True).start()
+
+    def _admit(self, follower: Follower) -> None:
+        follower.hello = follower.channel.inbox.get()
+        with self._news:
+            self._joined[follower.hello["rank"]] = follower
+            self._news.notify_all()
+
+    def _abort(self) -> None:
+        if not self._closing.is_set():
+            if sys.stderr.isatty():
+                sys.stderr.write("\x1b[?25h\n")  # the cursor that the live line hides
+            complain(WorkerLost(f"{self._fault}{self.advice}"))
+            self._release()
+            os._exit(LOST)
+
+    def _release(self) -> None:
+        """Let those go that can still be told, and end those of the suite's own that cannot."""
+        letting = threading.Thread(target=self.tell, args=("stop",), daemon=True)
+        letting.start()
+        letting.join(1.0)  # one that is stopped, or cut off, may take nothing more
+        if self.place.launcher == "suite":
+            for process in self.processes(0):
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+
+
+@contextmanager
+def followed(place: Place, processes: Sequence[subprocess.Popen[bytes]]) -> Iterator[Followers | None]:
+    """The followers of the leader at `place`, all of them, who are let go with the block; None for a single worker.
+
+    `processes` are theirs where the leader has started them.
+
+    Raises UserError where one does not come, or differs from the leader in what a run's workers have alike.
+    """
+    if place.world_size == 1:
+        yield None
+        return
+    followers = Followers(place)
+    try:
+        followers.join(processes)
+        yield followers
+    except Stopped:  # torchrun and srun end the leader where they find that another worker has ended
+        if followers.wait_lost(_SETTLE_S):
+            followers.raise_if_lost()
+        raise
+    except UserError as error:
+        if isinstance(error.__cause__, OSError):
+            raise UserError(f"rank 0 on {socket.gethostname()}: {error}") from error
+        raise
+    finally:
+        followers.close()
+
+
+def dismiss(place: Place) -> None:
+    """Let the followers of a leader go that has nothing for them to do, and that they would look for in vain."""
+    if place.world_size > 1:
+        with suppress(UserError):
+            followers = Followers(place)
+            followers.wait_joined()
+            followers.close()
+
+
+@contextmanager
+def dismissed_on_mistake(place: Place) -> Iterator[None]:
+    """Where the block raises UserError the followers are let go first."""
+    try:
+        yield
+    except UserError:
+        dismiss(place)
+        raise

@@ -1,0 +1,117 @@
+"""Where this process stands among a run's workers, as whatever started it says: torchrun, srun, or the suite itself."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from suite.errors import UserError
+
+OWN = "SUITE_WORKER"  # of workers that the suite starts: rank, world size, port and key
+PORT = "SUITE_PORT"  # where the leader listens, if not at the launcher's port
+LOCALHOST = "127.0.0.1"
+_SLURM_PORTS = range(20_000, 60_000)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A worker's rank of `world_size`, and its `local_rank` of `local_size` on the node of that number.
+
+    The leader listens at `host` and `port`; `key` keeps others' workers apart from these. `launcher` is who started
+    them all, None for a process that nobody started as one of several; `restarts` how often it did so before.
+    """
+
+    rank: int = 0
+    world_size: int = 1
+    local_rank: int = 0
+    local_size: int = 1
+    node: int = 0
+    host: str = LOCALHOST
+    port: int = 0
+    key: str = ""
+    launcher: str | None = None
+    restarts: int = 0
+
+    @property
+    def follows(self) -> bool:
+        """Whether another process leads."""
+        return self.rank > 0
+
+    def own(self, rank: int) -> str:
+        """What tells the suite's own worker of that rank, beside this leader, where it stands."""
+        return f"{rank} {self.world_size} {self.port} {self.key}"
+
+
+def find(environ: Mapping[str, str] = os.environ) -> Place:
+    """The place that the environment tells. Raises UserError where a launcher tells only a part of it."""
+    try:
+        if OWN in environ:
+            rank, size, port, key = environ[OWN].split()
+            return Place(int(rank), int(size), int(rank), int(size), 0, LOCALHOST, int(port), key, "suite")
+        if "TORCHELASTIC_RUN_ID" in environ:
+            return _torchrun(environ)
+        if int(environ.get("SLURM_STEP_NUM_TASKS", 1)) > 1 and "SLURM_PROCID" in environ:
+            return _slurm(environ)
+    except (KeyError, ValueError, OSError, subprocess.SubprocessError) as error:
+        raise UserError(
+            f"the launcher of this worker does not tell its place ({error}): use torchrun or srun"
+        ) from None
+    return Place()
+
+
+def _torchrun(environ: Mapping[str, str]) -> Place:
+    """https://docs.pytorch.org/docs/stable/elastic/run.html, "Environment Variables"."""
+    return Place(
+        rank=int(environ["RANK"]),
+        world_size=int(environ["WORLD_SIZE"]),
+        local_rank=int(environ["LOCAL_RANK"]),
+        local_size=int(environ["LOCAL_WORLD_SIZE"]),
+        node=int(environ["GROUP_RANK"]),
+        host=environ["MASTER_ADDR"],
+        port=int(environ.get(PORT, int(environ["MASTER_PORT"]) + 1)),  # at the port itself torchrun listens
+        key=environ["TORCHELASTIC_RUN_ID"],
+        launcher="torchrun",
+        restarts=int(environ.get("TORCHELASTIC_RESTART_COUNT", 0)),
+    )
+
+
+def _slurm(environ: Mapping[str, str]) -> Place:
+    """https://slurm.schedmd.com/srun.html, "OUTPUT ENVIRONMENT VARIABLES"."""
+    shown = ["scontrol", "show", "hostnames", environ["SLURM_STEP_NODELIST"]]
+    first = subprocess.run(shown, capture_output=True, text=True, check=True, timeout=30).stdout.split()[0]
+    job, step, node = int(environ["SLURM_JOB_ID"]), int(environ["SLURM_STEP_ID"]), int(environ["SLURM_NODEID"])
+    return Place(
+        rank=int(environ["SLURM_PROCID"]),
+        world_size=int(environ["SLURM_STEP_NUM_TASKS"]),
+        local_rank=int(environ["SLURM_LOCALID"]),
+        local_size=_tasks_of_node(environ["SLURM_STEP_TASKS_PER_NODE"], node),
+        node=node,
+        host=_address_of_node(first),
+        port=int(environ.get(PORT, _SLURM_PORTS[(16 * job + step) % len(_SLURM_PORTS)])),
+        key=f"{job}.{step}",
+        launcher="srun",
+        restarts=int(environ.get("SLURM_RESTART_COUNT", 0)),
+    )
+
+
+def _address_of_node(name: str) -> str:
+    """The name of a node, or where it is the name of no host the address that SLURM has of it."""
+    with contextlib.suppress(OSError):
+        socket.getaddrinfo(name, None)
+        return name
+    shown = ["scontrol", "--oneliner", "show", "node", name]
+    told = subprocess.run(shown, capture_output=True, text=True, check=True, timeout=30).stdout
+    return dict(word.split("=", 1) for word in told.split() if "=" in word)["NodeAddr"]
+
+
+def _tasks_of_node(text: str, node: int) -> int:
+    """The tasks of a node, from SLURM's short form: `2(x3),1` is two on each of the first three, one on the fourth."""
+    counts: list[int] = []
+    for part in text.split(","):
+        tasks, _, times = part.partition("(x")
+        counts += [int(tasks)] * int(times.rstrip(")") or 1)
+    return counts[node]

@@ -1,0 +1,111 @@
+"""From a login node: `-m hydra/launcher=slurm` submits the run as a SLURM job, shows its state and follows its log."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from suite.config.models import System
+from suite.errors import BY_SIGNAL, LOST, UserError, unknown
+
+LAUNCHER = "hydra/launcher="
+_PREFIX = "slurm."
+_FOLDER = Path("runs/slurm")
+_WAITS = ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED")
+_EVERY_S = 1.0
+_SEAL_S = 60  # before the job's time is over the run is told to end
+_OURS = ("nodes", "ntasks_per_node", "additional_parameters", "setup", "teardown", "map_count", "srun_args")
+
+
+def split(argv: Sequence[str]) -> tuple[dict[str, str] | None, list[str]]:
+    """SLURM's options, None where the command is not for SLURM, and the words of the run.
+
+    Raises UserError for another launcher, and for SLURM's options without it.
+    """
+    launchers = {word.removeprefix(LAUNCHER) for word in argv if word.startswith(LAUNCHER)}
+    options = dict(word.removeprefix(_PREFIX).partition("=")[::2] for word in argv if word.startswith(_PREFIX))
+    words = [word for word in argv if not word.startswith((LAUNCHER, _PREFIX))]
+    if not launchers:
+        if options:
+            raise UserError(f"{_PREFIX}{next(iter(options))}= is of a SLURM job: add -m {LAUNCHER}slurm")
+        return None, words
+    if launchers != {"slurm"}:
+        raise unknown("launcher", ", ".join(sorted(launchers - {"slurm"})), ("slurm",))
+    return options, [word for word in words if word not in ("-m", "--multirun")]
+
+
+def launch(words: Sequence[str], system: System, options: Mapping[str, str]) -> int:
+    """Submit the run of `words` to SLURM, follow it to its end, and return its exit code.
+
+    Raises UserError where submitit or SLURM is missing, and for what sbatch does not take.
+    """
+    job, logs = _submitted(words, system, options)
+    print(f"job       {job}, {system.nodes} nodes of {system.workers_per_node}; its log: {logs}/{job}_0_log.out")
+    try:
+        return _followed(job, logs)
+    except KeyboardInterrupt:
+        print(f"\njob {job} goes on. To see it: tail -F {logs}/{job}_*_log.out; to end it: scancel {job}")
+        return BY_SIGNAL + 2
+
+
+def _submitted(words: Sequence[str], system: System, options: Mapping[str, str]) -> tuple[str, Path]:
+    try:
+        import submitit
+        from submitit.core.utils import FailedJobError
+    except ImportError as error:
+        raise UserError(f"{LAUNCHER}slurm needs submitit: pip install -c constraints.txt -e '.[slurm]'") from error
+    try:
+        executor = submitit.SlurmExecutor(_FOLDER.resolve())
+    except RuntimeError as error:
+        raise UserError(f"{LAUNCHER}slurm needs SLURM, which is not here ({error}): use a login node") from error
+    allowed = sorted(executor._valid_parameters() - {*_OURS})
+    for name in options:
+        if name not in allowed:
+            raise unknown("option of slurm", name, allowed)
+    gpus: dict[str, Any] = {"gpus_per_node": system.accelerators_per_node} if system.accelerators_per_node else {}
+    executor.update_parameters(
+        **{"job_name": "suite", **gpus, **options},
+        nodes=system.nodes,
+        ntasks_per_node=system.workers_per_node,
+        stderr_to_stdout=True,
+        additional_parameters={"signal": f"TERM@{_SEAL_S}"},
+    )
+    _FOLDER.mkdir(parents=True, exist_ok=True)
+    try:  # as a command: submitit's own wrapper would answer the signals, and pickle what the evidence tells
+        job = executor._submit_command(shlex.join([sys.executable, "-u", "-m", "suite.run", *words]))
+    except FailedJobError as error:
+        said = [line for line in str(error).splitlines() if "error:" in line] or [str(error)]
+        raise UserError(f"SLURM does not take the job: {said[-1].strip()}") from error
+    return str(job.job_id), _FOLDER
+
+
+def _followed(job: str, logs: Path) -> int:
+    """Show the job's state as it changes, and what its workers say; its exit code."""
+    shown, read, told = "", dict[Path, int](), {"JobState": "PENDING", "ExitCode": "0:0"}
+    while True:
+        told = _told(job) or {**told, "JobState": "COMPLETED"}  # SLURM forgets a job some minutes after its end
+        state = told["JobState"] + (f" ({told['Reason']})" if told.get("Reason", "None") != "None" else "")
+        if state != shown:
+            print(f"job {job}   {state}", flush=True)
+            shown = state
+        for path in sorted(logs.glob(f"{job}_*_log.out")):
+            with path.open(errors="replace") as file:
+                file.seek(read.get(path, 0))
+                print(file.read(), end="", flush=True)
+                read[path] = file.tell()
+        if told["JobState"] not in _WAITS:
+            code, number = map(int, told["ExitCode"].split(":"))
+            return (BY_SIGNAL + number if number else code) or (0 if told["JobState"] == "COMPLETED" else LOST)
+        time.sleep(_EVERY_S)
+
+
+def _told(job: str) -> dict[str, str]:
+    """What SLURM knows of a job, empty if nothing."""
+    asked = ["scontrol", "--oneliner", "show", "job", job]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    return dict(word.split("=", 1) for word in done.stdout.split() if "=" in word)

@@ -1,0 +1,124 @@
+"""On paper, of hardware that was not at hand: the time of a step on 1 to 1,024 accelerators, by the alpha-beta model.
+
+    python -m tests.bench.paper [--hw h100x8] [--scale small] [--floor-ms 2] [--svg FILE] [TASK ...]
+
+Of each benchmark a step is trained here, on the processor, to count its operations and the bytes of its gradients. The
+step of n accelerators is then taken to last as long as a 1/n of the operations at SUSTAINED of the peak that conf/hw
+has, but no less than a floor, in which the host launches it (assumed), and after it a ring all-reduce (Thakur et al.
+2005): 2 (n - 1) times ALPHA_S, and 2 (n - 1) / n of the bytes over the slowest link. Sending beside the backward pass,
+trees, batch norm's sums, input and evaluations are left out. The batch is the largest of the closed division. The
+drawing has the speed, in that of one accelerator.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+from matplotlib import pyplot
+from matplotlib.ticker import ScalarFormatter
+from rich.console import Console
+from rich.table import Table
+
+from suite import config
+from suite.config.models import Range
+from suite.harness.contract import training_data
+from suite.harness.implementation import Device, load_implementation
+from suite.store.arrays import prepared
+from suite.store.task import for_run, load_task
+from tests.reference_impls import flops
+
+COUNTS = (1, 8, 16, 32, 64, 128, 256, 512, 1024)
+SUSTAINED = 0.3  # of the peak: assumed
+ALPHA_S = 5e-6  # of each message: assumed
+NVLINK = {"v100x8": 150e9, "a100x8": 300e9, "h100x8": 450e9, "h200x8": 450e9}  # bytes a second one way: NVIDIA's sheets
+NETWORK = {"v100x8": 25e9 / 8, "a100x8": 400e9 / 8, "h100x8": 3200e9 / 8, "h200x8": 3200e9 / 8}  # of a node: AWS's
+
+
+class Step(NamedTuple):
+    """Of a step: the parts that workers can share out, its operations, and the bytes of its gradients, sent `times`."""
+
+    parts: int
+    operations: float
+    nbytes: int
+    times: int
+
+
+def counted(task: str, scale: str) -> Step:
+    """A step of the task at its own batch, scaled to the largest batch that the closed division allows."""
+    benchmark, module = config.benchmark(task, scale), load_task(task)
+    data = for_run(benchmark, module, prepared(benchmark, module), 1)
+    implementation, hyper = load_implementation(task, config.framework("torch")), benchmark.hyperparameters
+    made = implementation.build(hyper, training_data(data), 1, Device("cpu", "fp32"))
+    samples = made.train_until(1).samples
+    operations = flops.torch(lambda: made.train_until(samples + 1))
+    allowed = benchmark.free["global_batch_size"]
+    assert isinstance(allowed, Range)
+    largest = int(allowed.high / hyper["global_batch_size"])
+    parts, times = hyper["global_batch_size"], 1
+    if "segment_length" in hyper:
+        parts //= hyper["segment_length"]
+    if "num_envs" in hyper:
+        parts, times = hyper["num_envs"], hyper["update_epochs"] * parts // hyper["minibatch_size"]
+    modules = [each for each in vars(made).values() if isinstance(each, torch.nn.Module)]
+    nbytes = sum(4 * parameter.numel() for each in modules for parameter in each.parameters())
+    return Step(parts * largest, operations * largest, nbytes, times)
+
+
+def seconds(step: Step, hw: str, count: int, floor_s: float) -> tuple[float, float]:
+    """Of computing and of sending, in a step of so many accelerators."""
+    system = config.system(hw)
+    peak = system.peak_tflops[system.precision] * 1e12 * SUSTAINED
+    link = NVLINK[hw] if count <= system.accelerators_per_node else NETWORK[hw]
+    sending = 2 * (count - 1) * ALPHA_S + 2 * (count - 1) / count * step.nbytes / link
+    return max(step.operations / count / peak, step.times * floor_s), step.times * sending
+
+
+def limited(step: Step, hw: str, best: int, floor_s: float) -> str:
+    """What keeps more than `best` accelerators from being faster."""
+    if best * 2 > step.parts:
+        return "its batch"
+    return "launching" if sum(seconds(step, hw, 2 * best, 0.0)) < sum(seconds(step, hw, best, floor_s)) else "sending"
+
+
+def draw(found: Mapping[str, Mapping[int, float]], title: str, path: str) -> None:
+    """The speeds over the number of accelerators, as an SVG file."""
+    figure, axes = pyplot.subplots(figsize=(8, 4.5), layout="constrained")
+    for task, times in found.items():
+        axes.plot([*times], [times[1] / each for each in times.values()], marker="o", label=task)
+    axes.set(title=title, xlabel="accelerators", ylabel="speed of one", xscale="log", yscale="log", xticks=COUNTS)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(ScalarFormatter())
+    axes.minorticks_off()
+    axes.legend(loc="lower left", fontsize="small")
+    figure.savefig(path, metadata={"Date": None})
+
+
+def main() -> None:
+    """The table."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.paper", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("tasks", nargs="*", default=config.names("task"))
+    parser.add_argument("--hw", default="h100x8", choices=NVLINK)
+    parser.add_argument("--scale", default="small")
+    parser.add_argument("--floor-ms", type=float, default=2.0)
+    parser.add_argument("--svg", metavar="FILE")
+    args = parser.parse_args()
+    table = Table("task", "GFLOP a step", "MB sent", "parts", *(f"{n}, ms" for n in COUNTS), "fastest", "limited by")
+    found = {}
+    for task in args.tasks:
+        step = counted(task, args.scale)
+        times = {n: sum(seconds(step, args.hw, n, args.floor_ms / 1e3)) for n in COUNTS if n <= step.parts}
+        found[task] = times
+        best = min(times, key=lambda n: times[n])
+        shown = [f"{times[n] * 1e3:.2f}" if n in times else "" for n in COUNTS]
+        figures = f"{step.operations / 1e9:.1f}", f"{step.nbytes * step.times / 1e6:.1f}", str(step.parts)
+        table.add_row(task, *figures, *shown, str(best), limited(step, args.hw, best, args.floor_ms / 1e3))
+    Console(width=200).print(table)
+    if args.svg:
+        draw(found, f"On paper: {args.hw}, launching a step {args.floor_ms:g} ms", args.svg)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""On PYTHONPATH: every Python that starts has the eighth task, whoever starts it, a launcher or the suite."""
+
+from tests.eighth_task import install
+
+install()

@@ -1,0 +1,76 @@
+"""Two and three workers take the steps of one: same samples, same parameters, same predictions in order.
+
+PyTorch in float64, where rounding stays at 1e-14 through all steps. TensorFlow in fp32 for as few steps as keep it
+small: a difference in the last bit grows with each step, and where the sign of an activation, or of a gradient that
+Adam divides by its size, hangs on it, at once: in detection in the first. Dropout is off.
+"""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from reference_impls.shares import part, require, share
+from suite import config
+from suite.errors import UserError
+from suite.harness.implementation import Device
+from tests.workers import PILOTS, compare, start
+
+TASKS = config.names("task")
+STEPS = {
+    "torch": dict.fromkeys([*TASKS, *PILOTS], 20)
+    | {"reinforcement_learning": 2},  # iterations, of 80 gradient steps each
+    "tensorflow": dict.fromkeys(TASKS, 10) | {"reinforcement_learning": 2, "detection": 1},
+}
+PRECISION = {"torch": "fp64", "tensorflow": "fp32"}
+FURTHEST = {"torch": 1e-10, "tensorflow": 1e-4}
+BY_THREE = ["image_classification", "recommendation", "reinforcement_learning"]  # whose batches do not divide by three
+SHARED = [
+    *((framework, 2, task) for framework in STEPS for task in STEPS[framework]),
+    *((framework, 3, task) for framework in STEPS for task in [*BY_THREE, *PILOTS] if task in STEPS[framework]),
+]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder with what so many workers of a framework have of each task; all tasks in the same processes."""
+
+    @cache
+    def folder(framework: str, size: int):
+        out = tmp_path_factory.mktemp(f"{framework}-{size}")
+        steps = {
+            task: steps for task, steps in STEPS[framework].items() if (framework, size, task) in SHARED or size == 1
+        }
+        assert start(framework, PRECISION[framework], size, steps, out)
+        return out
+
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("framework", "size", "task"), SHARED)
+def test_several_workers_take_the_steps_of_one(trained, framework, size, task):
+    found = compare(task, trained(framework, 1), trained(framework, size), size)
+    assert found.alike
+    assert found.parameters <= FURTHEST[framework]
+    assert found.loss <= FURTHEST[framework]
+    if framework == "torch":
+        assert found.same_predictions == found.predictions
+
+
+def worker(rank: int, size: int) -> Device:
+    return Device("cpu", "fp32", rank, rank, ("127.0.0.1:1",) * size if size > 1 else ())
+
+
+@pytest.mark.parametrize(("count", "size"), [(1, 1), (7, 1), (7, 3), (3, 3), (2, 5), (0, 2)])
+def test_shares_follow_one_another_and_differ_by_one_at_most(count, size):
+    shares = [share(np.arange(count), worker(rank, size)) for rank in range(size)]
+    assert [number for each in shares for number in each] == list(range(count))
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+    assert [part(count, worker(rank, size)) for rank in range(size)][-1].stop == count
+
+
+def test_more_workers_than_parts_are_one_line():
+    require(worker(0, 4), 4, "streams")
+    with pytest.raises(UserError, match="5 workers cannot share the 4 streams of a step: take 4 workers at most"):
+        require(worker(0, 5), 4, "streams")

@@ -1,0 +1,110 @@
+"""Several workers under the harness: one of numpy that need not talk, so that what the leader does is what is seen."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.command import ENVIRONMENT, run
+
+ALIKE = Path(__file__).parent / "implementations/alike"
+DIGITS = ("task=image_classification", "scale=mini", "hw=cpu", "mlflow=false", "division=open", "seed=1", "out=made")
+CADENCE = ("evaluation.first=2000", "evaluation.every=2000", "budget_samples=6000")
+ENDED = 3  # the exit code at the end of the budget: nearest means do not reach the target
+
+
+@pytest.fixture
+def folder(tmp_path):
+    shutil.copytree(ALIKE, tmp_path / "alike")
+    return tmp_path
+
+
+def trained(folder, workers, *words, fault=None):
+    """A command's exit code and output; the folder `made` has its evidence."""
+    patched = {**ENVIRONMENT, **({"FAULT": fault} if fault else {})}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tests.command.ENVIRONMENT", patched)
+        asked = ("implementation=alike", f"hw.workers={workers}", *(words or (*DIGITS, *CADENCE)))
+        return run(folder, "suite.run", *asked)
+
+
+def logged(folder, key):
+    lines = [json.loads(line.partition(" ")[2]) for line in (folder / "made/log.txt").read_text().splitlines()]
+    return [line for line in lines if line["key"] == key]
+
+
+def nobody_is_left():
+    return not [each for each in psutil.process_iter(["environ"]) if "SUITE_WORKER" in (each.info["environ"] or {})]
+
+
+def test_several_workers_make_the_run_of_one(folder):
+    one = trained(folder, 1)
+    assert one.returncode == ENDED, one.stdout + one.stderr
+    alone = [line["metadata"] for line in logged(folder, "eval_accuracy")]
+    (folder / "made").rename(folder / "one")
+    done = trained(folder, 3)
+    assert done.returncode == ENDED, done.stdout + done.stderr
+    shared = [line["metadata"] for line in logged(folder, "eval_accuracy")]
+    for name in ("predictions_sha256", "state_sha256", "samples_count"):
+        assert [each[name] for each in shared] == [each[name] for each in alone]
+    losses = [line["value"]["loss"] for line in logged(folder, "tracked_stats")]
+    assert losses
+    assert set(losses) == {1.0}  # the mean of the ranks
+    review = json.loads(run(folder, "suite.review", "made", "--json").stdout)
+    assert [each for each in review["findings"] if each["severity"] == "fail"] == []
+    assert nobody_is_left()
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        ("1:another state", "rank 1 on .* has another state"),
+        ("2:miscounts", r"rank 2 on .* has seen 101 samples, the leader 100"),
+        ("1:raises", "rank 1 on .*: RuntimeError: out of memory"),
+        ("2:dies", "rank 2 on .*: its process has ended"),
+    ],
+)
+def test_a_worker_that_fails_ends_the_run_in_one_line_that_names_it(folder, fault, told):
+    done = trained(folder, 3 if fault.startswith("2") else 2, fault=fault)
+    assert done.returncode == 1, done.stdout + done.stderr
+    (line,) = [each for each in done.stderr.splitlines() if each.startswith("error: ")]
+    assert re.search(told, line)
+    assert line.endswith("go on with resume=made")
+    assert nobody_is_left()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """The sums of the states that a run of one worker had at its evaluations."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    shutil.copytree(ALIKE, folder / "alike")
+    assert trained(folder, 1).returncode == ENDED
+    return [line["metadata"]["state_sha256"] for line in logged(folder, "eval_accuracy")]
+
+
+@pytest.mark.parametrize(("began", "goes_on"), [(2, 1), (1, 2), (2, 3)])
+def test_a_run_that_lost_a_worker_goes_on_with_another_number_as_if_it_had_not(folder, undisturbed, began, goes_on):
+    assert trained(folder, began, fault=f"{began - 1}:dies").returncode in (1, 9)
+    again = trained(folder, goes_on, "resume=made", "mlflow=false")
+    assert again.returncode == ENDED, again.stdout + again.stderr
+    (restart,) = logged(folder, "suite_restart")
+    assert (restart["value"], restart["metadata"]["workers"]) == (1, goes_on)
+    assert [line["metadata"]["state_sha256"] for line in logged(folder, "eval_accuracy")] == undisturbed
+    review = json.loads(run(folder, "suite.review", "made", "--json").stdout)
+    assert [each for each in review["findings"] if each["severity"] == "fail"] == []
+
+
+def test_workers_that_a_system_cannot_have_are_one_line(folder):
+    for words, told in (
+        (("hw.workers=5",), "trains with 5 workers; image_classification in alike with 4"),
+        (("hw.workers=0",), "hw.workers"),
+        (("hw=v100x8", "hw.workers=2"), "hw=v100x8 has one worker for each accelerator"),
+        (("hw.nodes=2",), "torchrun --nnodes=2 --nproc-per-node=1"),
+    ):
+        done = run(folder, "suite.run", "implementation=alike", *DIGITS, *words)
+        assert (done.returncode, done.stdout) == (2, ""), words
+        assert told in done.stderr
+        assert done.stderr.count("\n") == 1
