@@ -10,7 +10,7 @@ from rich.table import Table
 from suite import config
 from suite.config.models import Benchmark
 from suite.errors import OneLineParser, UserError, command, unknown
-from suite.store import files
+from suite.store import files, shards
 
 HELP = """\
 commands:
@@ -22,6 +22,7 @@ commands:
 BENCHMARK is a task at a scale, in either form:
   python -m suite.data fetch TASK/SCALE
   python -m suite.data fetch task=TASK scale=SCALE
+subset=0.01 takes that share of the training data, at least one shard, of benchmarks whose data are shards: for a pilot.
 
 The data folder is data_dir=FOLDER (or --data-dir FOLDER), else the environment variable SUITE_DATA, else a folder in
 the user's cache folder. Files that are already there, also read-only, are used as they are.
@@ -38,7 +39,7 @@ def main(argv: list[str]) -> int:
     )
     parser.add_argument("command", help="ls, fetch, verify or path")
     parser.add_words("BENCHMARK", "what to act on", "*")
-    args = parser.parse_words(argv, ("task", "scale"))
+    args = parser.parse_words(argv, ("task", "scale", "subset"))
     if args.command not in COMMANDS:
         raise unknown("command", args.command, COMMANDS)
     names, scale = args.words, args.options.get("scale", "")
@@ -47,6 +48,8 @@ def main(argv: list[str]) -> int:
     if "scale" in args.options and not names:
         raise UserError("scale= needs a task: task=TASK scale=SCALE.")
     selected = [benchmark for name in names for benchmark in _benchmarks(name, scale)]
+    if "subset" in args.options:
+        selected = [benchmark.of_subset(_share(args.options["subset"])) for benchmark in selected]
     return COMMANDS[args.command](selected, args.data_dir)
 
 
@@ -55,6 +58,15 @@ def _benchmarks(name: str, scale: str = "") -> list[Benchmark]:
     task, _, own = name.partition("/")
     config.load("task", task)
     return [config.benchmark(task, each) for each in ([own or scale] if own or scale else config.scales(task))]
+
+
+def _share(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UserError(
+            f"subset={text} is no number: it is the share of the training data that a pilot takes"
+        ) from None
 
 
 def _all() -> list[Benchmark]:
@@ -93,7 +105,11 @@ def fetch(selected: list[Benchmark], data_dir: str | None) -> int:
     if not selected:
         raise UserError("fetch needs a benchmark or a task: python -m suite.data fetch TASK/SCALE; ls lists them.")
     for benchmark in selected:
-        folder = files.ensure(benchmark.dataset, files.root(data_dir))
+        dataset, root = benchmark.dataset, files.root(data_dir)
+        faults = files.faults(dataset, root, "size") and files.faults(dataset.source_files, root, "size")
+        if missing := sum(each.expected.bytes for each in faults):
+            print(f"{benchmark.name}: {dataset.name}, {missing / 1e6:,.1f} MB to bring; licence: {dataset.licence}")
+        folder = shards.ensure(benchmark, root)
         print(f"{benchmark.name}: {f'in {folder}' if benchmark.dataset.members else 'embedded, needs no files'}")
     return 0
 
@@ -110,7 +126,9 @@ def verify(selected: list[Benchmark], data_dir: str | None) -> int:
         elif not selected and [fault.state for fault in faults] == ["missing"] * expected:
             print(f"{benchmark.name}: not fetched")
         else:
-            print(f"{benchmark.name}: {expected - len(faults)} of {expected} files right")
+            unheld = sum(file.sha256 is None for file in benchmark.dataset.members)
+            but = f"; {unheld} of them by size alone, no sum is declared" if unheld else ""
+            print(f"{benchmark.name}: {expected - len(faults)} of {expected} files right{but}")
             for fault in faults:
                 print(f"  {fault.problem}")
             faulty = faulty or bool(faults)

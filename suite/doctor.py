@@ -4,31 +4,42 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
+from socket import AF_INET, AF_INET6
 
+import psutil
 from rich.console import Console
 from rich.table import Table
 
 from suite import config
 from suite.config.dataset import Dataset
 from suite.config.models import Framework
-from suite.errors import command, unknown
+from suite.errors import UserError, command, unknown
 from suite.harness.implementation import frameworks, written
+from suite.harness.workers import place as places
+from suite.harness.workers import starting
+from suite.harness.workers.place import Place
 from suite.measure import machine
 from suite.measure.machine import Machine
 from suite.measure.sampler import Counters
 from suite.store import files, packages
 
 HELP = """\
-usage: python -m suite.doctor [data_dir=FOLDER]
+usage: python -m suite.doctor [data_dir=FOLDER] [workers=N]
 
 What this machine has, what each benchmark needs, what is missing and the command that brings it.
 data_dir= is the data folder to look into; without it SUITE_DATA, else a folder in the user's cache folder.
+workers=N starts as many processes here and measures how fast they sum arrays over each other (all-reduce, PyTorch);
+started by torchrun or srun it does so with the workers that these started, on as many machines.
 """
 RAPL = Path("/sys/class/powercap/intel-rapl:0/energy_uj")
 
+OPTIONS = ("data_dir", "workers")
+MOST_WORKERS = 1024
+SUMS = ("bytes", "microseconds", "bus bandwidth, Gbit/s")
 Row = Sequence[str]
 
 
@@ -39,15 +50,31 @@ def main(argv: list[str]) -> int:
         return 0
     options = dict(word.partition("=")[::2] for word in argv)
     for name in options:
-        if name != "data_dir":
-            raise unknown("option", name, ["data_dir"])
+        if name not in OPTIONS:
+            raise unknown("option", name, OPTIONS)
+    place, workers = places.find(), options.get("workers", "1")
+    if not workers.isdecimal() or not 0 < int(workers) <= MOST_WORKERS:
+        raise UserError(f"workers={workers} is no whole number from 1 to {MOST_WORKERS}")
+    if (place.launcher or int(workers) > 1) and find_spec("torch") is None:
+        raise UserError(
+            "workers= sums with PyTorch, which is not installed: pip install -c constraints.txt -e '.[torch]'"
+        )
+    if place.follows:
+        deque(_all_reduces(place), maxlen=0)
+        return 0
     root = files.root(options.get("data_dir"))
     found, counters = machine.detect(), Counters("gpu").joules()
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console = Console(highlight=False, markup=False, width=1000)  # a line for each row, however long
-    _show(console, "This machine", ["part", "found"], list(_parts(found, counters, root)))
+    _show(console, "This machine", ["part", "found"], [*_parts(found, counters, root), *_network(place)])
+    if place.launcher or int(workers) > 1:
+        with starting.started(place, int(workers), "suite.doctor") as (led, _):
+            _show(console, f"All-reduce, {led.world_size} workers", SUMS, list(_all_reduces(led)))
+        if place.launcher:
+            return 0
     _show(console, "Benchmarks", ["benchmark", "what", "data", *written()], list(_benchmarks(root)))
+    _show(console, "A run to the target", ["benchmark", "forecast"], list(_forecasts(found)))
     missing = list(_missing(root, counters))
     _show(console, "Missing", ["what", "how to get it"], missing or [["nothing", ""]])
     return 0
@@ -71,12 +98,46 @@ def _parts(found: Machine, counters: Sequence[float | None], root: Path) -> Iter
     yield "system", f"hw={system.name}: {system.title}"
 
 
+def _network(place: Place) -> Iterator[Row]:
+    for name, state in psutil.net_if_stats().items():
+        addresses = [each.address for each in psutil.net_if_addrs()[name] if each.family in (AF_INET, AF_INET6)]
+        if state.isup and addresses:
+            speed = f", {state.speed} Mbit/s" if state.speed else ""
+            yield f"network {name}", f"{', '.join(addresses)}{speed}"
+    if place.launcher:
+        yield (
+            "started by",
+            f"{place.launcher}: rank {place.rank} of {place.world_size}, {place.local_size} on this node",
+        )
+
+
+def _all_reduces(place: Place) -> Iterator[Row]:
+    """What each size took."""
+    from suite.probe.instruments.torch_all_reduce import measured  # where it is asked for: it imports PyTorch
+
+    starting.take_share(place)
+    for found in measured(place, place.port, "gpu" if machine.detect().accelerators else "cpu"):
+        yield f"{found.nbytes:,}", f"{found.seconds * 1e6:,.0f}", f"{found.bandwidth * 8 / 1e9:.3g}"
+
+
 def _benchmarks(root: Path) -> Iterator[Row]:
     for task in config.names("task"):
         states = [_packages(task, framework) for framework in _frameworks()]
         for scale in config.scales(task):
             benchmark = config.benchmark(task, scale)
             yield benchmark.name, benchmark.title, _data(benchmark.dataset, root), *states
+
+
+def _forecasts(found: Machine) -> Iterator[Row]:
+    """What each benchmark is expected to take here, without a probe."""
+    from suite.forecast import roughly  # where it is asked for: it imports the probe
+
+    system = machine.resolve(config.system(machine.AUTO), found)
+    for task in config.names("task"):
+        for scale in config.scales(task):
+            benchmark = config.benchmark(task, scale)
+            precision = benchmark.precision or machine.precision_of(system, found)
+            yield benchmark.name, roughly.line(benchmark, system, found, precision, "")
 
 
 def _packages(task: str, framework: Framework) -> str:
@@ -96,7 +157,9 @@ def _missing(root: Path, counters: Sequence[float | None]) -> Iterator[Row]:
         for scale in config.scales(task):
             benchmark = config.benchmark(task, scale)
             if files.faults(benchmark.dataset, root, "size"):
-                yield f"data of {benchmark.name}", f"python -m suite.data fetch {benchmark.name}"
+                need = sum(each.expected.bytes for each in files.faults(benchmark.dataset, root, "size"))
+                room = "" if need <= _free(root) else f", with {need / 1e9:.1f} GB free on its disk: data_dir=FOLDER"
+                yield f"data of {benchmark.name}", f"python -m suite.data fetch {benchmark.name}{room}"
     if counters[1] is None and RAPL.exists() and not os.access(RAPL, os.R_OK):
         yield "leave to read the CPU's energy counters", "sudo chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj"
 

@@ -19,6 +19,7 @@ DECIMALS = 4  # of a predicted log-probability
 EPSILON = 1e-6  # of the normalisation
 TINY = 1e-30  # keeps the logarithm of a probability finite
 AUDITED = ("audited_outputs", "audited_places", "audited_chosen", "audited_left")
+STREAMS = {"layers": 2, "outputs": 1, "words": 1}  # which axis of a carry's arrays the streams are, see `initial_carry`
 BLOCK = 8  # places of a sequence that the recurrence steps through, in all blocks at once
 _INIT_STREAM = 1_000_001  # a random stream apart from those of the epochs
 

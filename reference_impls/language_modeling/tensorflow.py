@@ -12,6 +12,7 @@ from reference_impls.kept import Kept
 from reference_impls.language_modeling.shared import (
     AUDITED,
     EVAL_SEGMENT,
+    STREAMS,
     Batch,
     Batches,
     Hyperparameters,
@@ -26,7 +27,10 @@ from reference_impls.language_modeling.shared import (
     rooms,
     segments,
 )
+from reference_impls.language_modeling.tensorflow_gpt import TensorFlowGPT
+from reference_impls.language_modeling.tensorflow_gpt import build as build_gpt
 from reference_impls.language_modeling.tensorflow_network import Carry, LanguageModel, Rare
+from reference_impls.shares import require, share
 from reference_impls.tensorflow_optimizers import AdamW, GradScaler, Muon
 from reference_impls.tensorflow_shared import (
     device_name,
@@ -37,31 +41,36 @@ from reference_impls.tensorflow_shared import (
     state_dict,
     torch_name,
 )
+from reference_impls.tensorflow_workers import Workers
 from suite.harness.implementation import Device, TrainStats
 
-ACCELERATORS = 1
+ACCELERATORS = 1024
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 
 
 class TensorFlowLanguageModel:
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
-        self.hyper, self.data, self.seed = hyper, data, seed
+        require(device, hyper.streams, "streams")
+        self.hyper, self.data, self.seed, self.worker = hyper, data, seed, device
+        self.workers = Workers(device)
+        self.streams = len(share(np.arange(hyper.streams), device))
         self.device = device_name(device)
         vocabulary, length = len(data["vocabulary"]), len(data["train_tokens"])
         self.tails = hyper.tails(vocabulary)
         # of the rare words' places; on a CPU, where a graph is for any number, as many as there are
         gpu = device.kind == "gpu"
-        sizes = (hyper.global_batch_size, EVAL_SEGMENT)
+        sizes = (self.streams * hyper.segment_length, EVAL_SEGMENT)
         self.rooms = {n: rooms(hyper, vocabulary, n) if gpu else [] for n in sizes}
         with tf.device(self.device):
-            self.carry = self.variables(initial_carry(hyper, hyper.streams))
+            self.carry = self.variables(initial_carry(hyper, self.streams))
             audited = nothing_audited(hyper, len(data["audit_positions"]))
             self.test_carry = self.variables(initial_carry(hyper, 1) | audited)
             self.text = tf.Variable(tf.zeros(length, tf.int64), trainable=False)  # filled by the first step
-            self.places = tf.constant(places(length, hyper))
+            self.places = tf.constant(share(places(length, hyper), device, 1))
             self.model = LanguageModel(hyper, vocabulary, policy(device))
-            self.model(tf.zeros((hyper.segment_length, hyper.streams), tf.int64), self.no_rare(), self.carry)
+            self.model(tf.zeros((hyper.segment_length, self.streams), tf.int64), self.no_rare(), self.carry)
             trained = self.model.trainable_variables
             self.matrices = [v for v in trained if is_matrix(torch_name(v.path))]
             self.others = [v for v in trained if not is_matrix(torch_name(v.path))]
@@ -74,7 +83,8 @@ class TensorFlowLanguageModel:
         self.segments = Kept(self.made_segments)
         rare = tuple(tf.TensorSpec([None], tf.int32) for _ in self.no_rare())
         step = (tf.TensorSpec((), tf.int64), rare, rare, tf.TensorSpec((2,), tf.int32), tf.TensorSpec((), tf.float32))
-        self.graph_step = tf.function(self._graph_step, step, jit_compile=gpu)
+        compiled = gpu and self.workers.size == 1  # XLA cannot send to other workers
+        self.graph_step = tf.function(self._graph_step, step, jit_compile=compiled)
         words, audits = tf.TensorSpec((EVAL_SEGMENT, 1), tf.int64), (len(data["audit_positions"]),)
         segment = (words, words, rare, rare, tf.TensorSpec(audits, tf.int64), tf.TensorSpec(audits, tf.bool))
         self.evaluate = tf.function(self._evaluate, segment, jit_compile=gpu)
@@ -96,10 +106,10 @@ class TensorFlowLanguageModel:
         """One step; the mean loss over the batch, in nats per word."""
         if batch.fresh:
             self.begin_anew(self.carry)
-        factor, seed = self.hyper.learning_rate(self.step), dropout_seed(self.seed, self.step)
+        factor, seed = self.hyper.learning_rate(self.step), dropout_seed(self.seed, self.step, self.worker.rank)
         self.step += 1
         with tf.device(self.device):
-            rare = self.rare(batch.words), self.rare(batch.targets)
+            rare = tuple(self.rare(share(array, self.worker, 1)) for array in (batch.words, batch.targets))
             begin = tf.constant(batch.begin, tf.int64)
             return self.graph_step(begin, *rare, tf.constant(seed), tf.constant(factor, tf.float32))
 
@@ -107,10 +117,11 @@ class TensorFlowLanguageModel:
         self, begin: tf.Tensor, rare_words: Rare, rare_targets: Rare, seed: tf.Tensor, factor: tf.Tensor
     ) -> tf.Tensor:
         hyper, split = self.hyper, len(self.matrices)
+        weight = self.streams * self.workers.size / hyper.streams  # of the worker's mean in that over the batch
         read = tf.gather(self.text, (self.places + begin) % self.text.shape[0])
         with tf.GradientTape() as tape:
             x, pointed, after = self.model(read[:-1], rare_words, self.carry, seed)
-            loss = -tf.reduce_mean(self.model.log_probabilities(x, pointed, read[1:], rare_targets))
+            loss = -tf.reduce_mean(self.model.log_probabilities(x, pointed, read[1:], rare_targets)) * weight
             scaled = self.scaler.scale(loss)
 
         def apply(gradients: Sequence[tf.Tensor]) -> None:
@@ -119,12 +130,18 @@ class TensorFlowLanguageModel:
             self.adam.apply(gradients[split:], self.others)
 
         variables = [*self.matrices, *self.others]
-        self.scaler.step(tape.gradient(scaled, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO), apply)
+        gradients = tape.gradient(scaled, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        self.scaler.step(self.workers.averaged(gradients), apply)
         self.take_over(self.carry, after)
         return loss
 
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
-        """The log-probabilities of the test text, read as one stream, and the audited distributions."""
+        """The log-probabilities of the test text, read as one stream, and the audited distributions.
+
+        A stream is read by one worker, the first.
+        """
+        if self.worker.rank > 0:
+            return []
         log_probabilities, distributions = self.read_segments(self.segments.of(data))
         return predictions(log_probabilities, distributions, data["test_tokens"], self.data["audit_positions"])
 
@@ -178,7 +195,7 @@ class TensorFlowLanguageModel:
 
     def no_rare(self) -> Rare:
         """The same for a batch without such words."""
-        return self.rare(np.zeros(self.hyper.global_batch_size, np.int32))
+        return self.rare(np.zeros(self.streams * self.hyper.segment_length, np.int32))
 
     def variables(self, arrays: Mapping[str, np.ndarray]) -> Carry:
         """Variables on the device that start with the arrays."""
@@ -196,7 +213,9 @@ class TensorFlowLanguageModel:
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, moments, what the layers carry along the text, and the step."""
-        carry = {f"carry/{name}": value.numpy() for name, value in self.carry.items()}
+        carry = {
+            f"carry/{name}": self.workers.gathered(value.numpy(), STREAMS[name]) for name, value in self.carry.items()
+        }
         return state_dict(self.model, (self.muon, self.adam), self.scaler, self.step) | carry
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
@@ -205,7 +224,7 @@ class TensorFlowLanguageModel:
         self.begin_anew(self.carry)
         for name, value in self.carry.items():
             if f"carry/{name}" in state:
-                value.assign(state[f"carry/{name}"])
+                value.assign(share(state[f"carry/{name}"], self.worker, STREAMS[name]))
         self.batches = None
 
     def warm_up(self) -> None:
@@ -218,8 +237,10 @@ class TensorFlowLanguageModel:
 
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
-) -> TensorFlowLanguageModel:
-    """The implementation, traced and warmed up on made-up texts; its state is that of the seed."""
+) -> TensorFlowLanguageModel | TensorFlowGPT:
+    """The implementation, traced and warmed up on made-up texts; its state is that of the seed. See `torch.build`."""
+    if "heads" in hyperparameters:
+        return build_gpt(hyperparameters, data, seed, device)
     made = TensorFlowLanguageModel(Hyperparameters.of(hyperparameters), data, seed, device)
     initial = made.state_dict()
     made.warm_up()

@@ -1,4 +1,7 @@
-"""Language modelling in PyTorch: training step, evaluation. The network is in `torch_network.py`."""
+"""Language modelling in PyTorch: training step, evaluation. The network is in `torch_network.py`.
+
+`pilot` and `full` have another model: `torch_gpt.py`.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from reference_impls.kept import Kept
 from reference_impls.language_modeling.shared import (
     AUDITED,
     EVAL_SEGMENT,
+    STREAMS,
     Batch,
     Batches,
     Hyperparameters,
@@ -26,9 +30,12 @@ from reference_impls.language_modeling.shared import (
     rooms,
     segments,
 )
+from reference_impls.language_modeling.torch_gpt import TorchGPT
+from reference_impls.language_modeling.torch_gpt import build as build_gpt
 from reference_impls.language_modeling.torch_network import Carry, LanguageModel, Rare
 from reference_impls.memory import keep_freed_memory
 from reference_impls.recipe import dropout_seed
+from reference_impls.shares import require, share
 from reference_impls.torch_muon import Muon
 from reference_impls.torch_shared import (
     all_at_once,
@@ -43,23 +50,29 @@ from reference_impls.torch_shared import (
     state_dict,
     torch_device,
 )
+from reference_impls.torch_workers import Workers
 from suite.harness.implementation import Device, TrainStats
 
-ACCELERATORS = 1
+ACCELERATORS = 1024
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 
 
 class TorchLanguageModel:
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
-        self.hyper, self.data, self.seed = hyper, data, seed
+        require(device, hyper.streams, "streams")
+        self.hyper, self.data, self.seed, self.worker = hyper, data, seed, device
         self.device, self.dtype = torch_device(device), dtype(device)
         vocabulary, length = len(data["vocabulary"]), len(data["train_tokens"])
         self.tails = hyper.tails(vocabulary)
         # of the rare words' places; on a CPU, where no shape is compiled, as many as there are
-        sizes = (hyper.global_batch_size, EVAL_SEGMENT)
+        streams = len(share(np.arange(hyper.streams), device))
+        sizes = (streams * hyper.segment_length, EVAL_SEGMENT)
         self.rooms = {n: [] if self.device.type == "cpu" else rooms(hyper, vocabulary, n) for n in sizes}
+        self.workers = Workers(device)
         self.model = LanguageModel(hyper, vocabulary).to(self.device)
+        self.parallel = self.workers.parallel(self.model)
         named = dict(self.model.named_parameters())
         matrices, others = ([p for name, p in named.items() if is_matrix(name) == matrix] for matrix in (True, False))
         self.muon = Muon(matrices, lr=0.0, momentum=hyper.muon_momentum, ns_steps=hyper.muon_steps, dtype=self.dtype)
@@ -68,10 +81,10 @@ class TorchLanguageModel:
         self.adam = torch.optim.Adam(others, lr=0.0, betas=betas, eps=hyper.opt_adam_epsilon, **at_once)
         self.scaler = grad_scaler(self.device, self.dtype)
         prepare(self.optimizers)
-        self.carry = self.tensors(initial_carry(hyper, hyper.streams))
+        self.carry = self.tensors(initial_carry(hyper, streams))
         self.test_carry = self.tensors(initial_carry(hyper, 1) | nothing_audited(hyper, len(data["audit_positions"])))
         self.text = torch.zeros(length, dtype=torch.int32, device=self.device)  # filled by the first step
-        self.places = torch.from_numpy(places(length, hyper)).to(self.device)
+        self.places = torch.from_numpy(share(places(length, hyper), device, 1)).to(self.device)
         self.batches: Iterator[Batch] | None = None
         self.segments = Kept(self.made_segments)
         self.loss = compiled(self._loss, self.device)
@@ -106,8 +119,8 @@ class TorchLanguageModel:
         if batch.fresh:
             self.begin_anew(self.carry)
         read = self.text[(self.places + batch.begin) % len(self.text)].long()
-        rare_words, rare_targets = self.rare(batch.words), self.rare(batch.targets)
-        torch.manual_seed(dropout_seed(self.seed, self.step))
+        rare_words, rare_targets = (self.rare(share(array, self.worker, 1)) for array in (batch.words, batch.targets))
+        torch.manual_seed(dropout_seed(self.seed, self.step, self.worker.rank))
         self.model.train()
         loss, carry = self.loss(read[:-1], read[1:], rare_words, rare_targets, self.carry)
         factor = hyper.learning_rate(self.step)
@@ -126,13 +139,19 @@ class TorchLanguageModel:
     def _loss(
         self, words: torch.Tensor, targets: torch.Tensor, rare_words: Rare, rare_targets: Rare, carry: Carry
     ) -> tuple[torch.Tensor, Carry]:
-        """The mean loss over words [T, B], and what the next batch takes over."""
+        """The loss of words [T, B] per word of the batch, and what the next batch takes over."""
         with autocast(self.device, self.dtype):
-            x, pointed, after = self.model(words, rare_words, carry)
-            return -self.model.log_probabilities(x, pointed, targets, rare_targets).mean(), after
+            x, pointed, after = self.parallel(words, rare_words, carry)
+            summed = -self.model.log_probabilities(x, pointed, targets, rare_targets).sum()
+            return summed / (self.hyper.global_batch_size / self.workers.size), after
 
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
-        """The log-probabilities of the test text, read as one stream, and the audited distributions."""
+        """The log-probabilities of the test text, read as one stream, and the audited distributions.
+
+        A stream is read by one worker, the first.
+        """
+        if self.worker.rank > 0:
+            return []
         log_probabilities, distributions = self.read_segments(self.segments.of(data))
         return predictions(log_probabilities, distributions, data["test_tokens"], self.data["audit_positions"])
 
@@ -209,7 +228,10 @@ class TorchLanguageModel:
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, moments, what the layers carry along the text, and the step."""
-        carry = {f"carry/{name}": value.cpu().numpy().copy() for name, value in self.carry.items()}
+        carry = {
+            f"carry/{name}": self.workers.gathered(value, STREAMS[name]).cpu().numpy().copy()
+            for name, value in self.carry.items()
+        }
         return state_dict(self.model, self.optimizers, self.scaler, self.step) | carry
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
@@ -218,7 +240,7 @@ class TorchLanguageModel:
         self.begin_anew(self.carry)
         for name, value in self.carry.items():
             if f"carry/{name}" in state:
-                value.copy_(torch.from_numpy(np.asarray(state[f"carry/{name}"])))
+                value.copy_(torch.from_numpy(share(np.asarray(state[f"carry/{name}"]), self.worker, STREAMS[name])))
         self.batches = None
 
     def warm_up(self) -> None:
@@ -231,8 +253,10 @@ class TorchLanguageModel:
 
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
-) -> TorchLanguageModel:
-    """The implementation, warmed up on random words; its state is that of the seed."""
+) -> TorchLanguageModel | TorchGPT:
+    """The implementation, warmed up on random words; its state is that of the seed. A recipe with heads is a GPT's."""
+    if "heads" in hyperparameters:
+        return build_gpt(hyperparameters, data, seed, device)
     keep_freed_memory()
     hyper = Hyperparameters.of(hyperparameters)
     made = TorchLanguageModel(hyper, data, seed, device)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from functools import cache
 from urllib.parse import quote
 
+import numpy as np
+from pydantic import Field
+
 from suite.config import folder
 from suite.config.values import Values
+from suite.errors import UserError
 
 
 class File(Values):
@@ -16,8 +22,9 @@ class File(Values):
     """Where the file lies in the data folder."""
     bytes: int
     """Its size."""
-    sha256: str
-    """Of its content."""
+    sha256: str | None = None
+    """Of its content. Left out where it was never read here: then what the server says of it is taken, where it says
+    so, and the log of a run has the sum that was found."""
     url: str | None = None
     """Where it can be downloaded by itself."""
 
@@ -38,12 +45,31 @@ class Mirror(Values):
     """The beginning of the paths that the mirror does not have."""
 
 
+class Shards(Values):
+    """An array that is too large for one file, or for the memory: shards of one form, each mapped into the memory.
+
+    It is given as arrays of its name, `_` and a number of four digits from 0. Each element is a sample.
+    """
+
+    files: str
+    """What the paths of its files begin with; they follow one another by their paths."""
+    dtype: str
+    """numpy's name of the elements' type."""
+    offset: int = Field(default=0, ge=0)
+    """Bytes before the first element."""
+
+    def samples(self, file: File) -> int:
+        """How many elements a file holds."""
+        return (file.bytes - self.offset) // np.dtype(self.dtype).itemsize
+
+
 class Dataset(Values):
     """Where a benchmark's data comes from and what it must be.
 
     `arrays` gives the sha256 of each prepared array (dtype, shape and bytes, see `suite.store.arrays`):
     the content that counts, whatever the files around it look like. `files` is empty when the data is embedded; a
     name stands for the many files of `conf/files/<name>.txt`. `archive` unpacks, in the data root, to the files.
+    What `made` files hold is read in place of the others, from which `tasks.<task>.shards` makes them.
     """
 
     name: str
@@ -64,13 +90,57 @@ class Dataset(Values):
     """What unpacks, in the data folder, to the files."""
     mirror: Mirror | None = None
     """Where the files can be downloaded one by one."""
-    arrays: dict[str, str]
-    """The sha256 of each array that `prepare` returns. `python -m suite.check task=TASK` prints them."""
+    made: tuple[File, ...] | str | None = None
+    """The files, or NAME for those of `conf/files/NAME.txt`, that the task makes of the others, off the clock."""
+    shards: dict[str, Shards] | None = None
+    """The training arrays, by their names, that are files as they lie on the disk."""
+    subset: float | None = Field(default=None, gt=0, lt=1)
+    """Not to be given: which share of the shards a pilot takes, `subset=`."""
+    arrays: dict[str, str | None]
+    """The sha256 of each array that `prepare` returns, null where nobody has made it here. `python -m suite.check
+    task=TASK` prints them."""
 
     @property
     def members(self) -> tuple[File, ...]:
-        """The files, read from `conf/files/` where only a name is given."""
-        return listed(self.files) if isinstance(self.files, str) else self.files
+        """The files that a run reads, from `conf/files/` where only a name is given."""
+        files = self.files if self.made is None else self.made
+        return listed(files) if isinstance(files, str) else files
+
+    @property
+    def source_files(self) -> Dataset:
+        """The dataset of those files that come from elsewhere."""
+        return self.model_copy(update={"made": None})
+
+    @property
+    def evaluation(self) -> Dataset:
+        """The dataset without the training array's shards, enough to score predictions with."""
+        if not self.shards:
+            return self
+        prefixes = tuple(each.files for each in self.shards.values())
+        return self._of(file for file in self.members if not file.path.startswith(prefixes))
+
+    def shards_of(self, name: str) -> list[File]:
+        """The files of a sharded array, in order."""
+        return sorted(
+            (file for file in self.members if file.path.startswith((self.shards or {})[name].files)),
+            key=lambda file: file.path,
+        )
+
+    def part(self, share: float) -> Dataset:
+        """The dataset with the first `share` of each sharded array alone, at least one shard.
+
+        Raises UserError where it has none.
+        """
+        if not self.shards:
+            raise UserError(f"subset={share:g} takes a part of a dataset's shards, and {self.name} has none")
+        arrays = [self.shards_of(name) for name in self.shards]
+        left_out = {file.path for array in arrays for file in array[math.ceil(share * len(array)) :]}
+        kept = self._of(file for file in self.members if file.path not in left_out)
+        samples = sum(each.samples(file) for name, each in self.shards.items() for file in kept.shards_of(name))
+        return kept.model_copy(update={"subset": share, "train_samples": samples})
+
+    def _of(self, files: Iterable[File]) -> Dataset:
+        return self.model_copy(update={"files" if self.made is None else "made": tuple(files)})
 
     def remote(self, file: File) -> Remote | None:
         """Where one of the files can be downloaded: its own `url`, or its place on the mirror."""
@@ -87,6 +157,9 @@ class Dataset(Values):
 
 @cache
 def listed(name: str) -> tuple[File, ...]:
-    """The files of `conf/files/<name>.txt`, which has a line `<sha256>  <bytes>  <path>` for each."""
+    """The files of `conf/files/<name>.txt`, which has a line `<sha256>  <bytes>  <path>` for each; `-` for no sum."""
     lines = (folder.CONF / "files" / f"{name}.txt").read_text().splitlines()
-    return tuple(File(sha256=sha256, bytes=int(size), path=path) for sha256, size, path in map(str.split, lines))
+    return tuple(
+        File(sha256=None if sha256 == "-" else sha256, bytes=int(size), path=path)
+        for sha256, size, path in map(str.split, lines)
+    )

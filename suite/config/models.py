@@ -15,6 +15,7 @@ from suite.config.values import Values
 from suite.errors import UserError
 
 Precision = str  # a name of conf/formats.yaml
+FOR_TRYING = ("mini", "pilot")  # scales
 Rate = Literal["fp32", "tf32", "bf16", "fp16", "fp8"]
 
 
@@ -130,6 +131,17 @@ class Benchmark(Values):
         """`task/scale`."""
         return f"{self.task}/{self.scale}"
 
+    @property
+    def submittable(self) -> bool:
+        """Whether a result can be submitted: not one that is for trying, nor one of a part of the training data."""
+        return self.scale not in FOR_TRYING and self.dataset.subset is None
+
+    def of_subset(self, share: float) -> Benchmark:
+        """The benchmark with a share of the training data's shards. Raises UserError where it has none."""
+        if not 0 < share < 1:
+            raise UserError(f"subset={share:g}: a share of the training data is more than 0 and less than 1")
+        return self.model_copy(update={"dataset": self.dataset.part(share)})
+
     def reached(self, quality: float) -> bool:
         """Whether `quality` meets the target; a quality that is not a number never does."""
         return quality >= self.target if self.direction == "higher" else quality <= self.target
@@ -147,7 +159,8 @@ class TaskFile(Values):
     title: str
     """What is learned and how its quality is measured, in a line."""
     scales: dict[str, dict[str, Any]] = Field(min_length=1)
-    """The benchmarks by the name of their scale, smallest first: `mini` embedded, `small` public and real."""
+    """The benchmarks by the name of their scale, smallest first: `mini` embedded, `pilot` to try the path of `full`,
+    `small` public and real, `full` of the size that the field compares by. The first two cannot be submitted."""
 
 
 class Price(Values):
@@ -165,7 +178,10 @@ class System(Values):
     """The machine under test, as `conf/hw/<name>.yaml` describes it.
 
     `accelerator` is a regular expression searched for in each accelerator's name, or `None` for no accelerator.
-    Unknown figures are `None`. `*_per_cpu` figures are multiplied by the number of logical CPUs found.
+    Unknown figures are `None`. `*_per_cpu` figures are multiplied by the number of logical CPUs found. Price and
+    power ceiling are of one node. `workers` is how many processes train on each node of a system without accelerators;
+    on others it is one for each accelerator. `link_*` is what a worker sends to the next at most, and the least time of
+    a message; forecasts take them and no run does, so they do not stand in its configuration.
     """
 
     name: str
@@ -173,6 +189,7 @@ class System(Values):
     accelerator: str | None = None
     accelerators_per_node: int = Field(default=0, ge=0)
     nodes: int = Field(default=1, gt=0)
+    workers: int | None = Field(default=None, gt=0)
     memory_gb: float | None = None
     peak_tflops: dict[Rate, float] = Field(default_factory=dict)
     precision: Precision | None = None
@@ -181,12 +198,32 @@ class System(Values):
     price_per_hour: float | None = Field(default=None, ge=0)
     price_per_cpu_hour: float | None = Field(default=None, ge=0)
     price: Price | None = None
+    link_gb_per_s: float | None = Field(default=None, gt=0, exclude=True)
+    link_latency_us: float | None = Field(default=None, ge=0, exclude=True)
     default_scale: str
 
     @property
     def device_kind(self) -> str:
         """`gpu` or `cpu`: what an implementation is to train on."""
         return "gpu" if self.accelerator else "cpu"
+
+    @property
+    def workers_per_node(self) -> int:
+        """How many processes train on each node."""
+        return self.accelerators_per_node or self.workers or 1
+
+    @property
+    def world_size(self) -> int:
+        """How many processes train in all."""
+        return self.nodes * self.workers_per_node
+
+    @model_validator(mode="after")
+    def _one_for_each(self) -> Self:
+        if self.accelerator and self.workers is not None:
+            raise UserError(
+                f"hw.workers={self.workers}: hw={self.name} has one worker for each accelerator; leave it out"
+            )
+        return self
 
     @field_validator("precision")
     @classmethod

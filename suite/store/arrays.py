@@ -9,10 +9,13 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import os
 import shutil
 import sys
 import tempfile
-from contextlib import AbstractContextManager, nullcontext
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +24,11 @@ from filelock import FileLock
 from suite.config.dataset import Dataset
 from suite.config.models import Benchmark
 from suite.errors import UserError
-from suite.store import files
+from suite.store import files, shards
 from suite.store.sums import cache_dir
 from suite.store.task import Arrays, Task, check_sizes, prepare
+
+UNUSED_S = 7 * 24 * 3600  # after which arrays of other declarations or code are deleted, as new ones are stored
 
 
 def array_sha256(array: np.ndarray) -> str:
@@ -38,14 +43,40 @@ def array_sha256(array: np.ndarray) -> str:
 def prepared(benchmark: Benchmark, task: Task, data_dir: str | None = None) -> Arrays:
     """The benchmark's arrays, read-only, each with the sha256 and in all of the sizes that the dataset declares.
 
-    Brings the dataset's files first (`suite.store.files.ensure`); calls `task.prepare(scale, folder)` when the cache
+    Brings the dataset's files first (`suite.store.shards.ensure`); calls `task.prepare(scale, folder)` when the cache
     does not hold the right arrays. Raises UserError that names the array, its declared and its found sum, or the size.
     """
+    folder = shards.ensure(benchmark, files.root(data_dir))
+    arrays = {**_prepared(benchmark, task, folder), **shards.mapped(benchmark.dataset, folder)}
+    check_sizes(benchmark, task, arrays)
+    return arrays
+
+
+def prepared_to_score(benchmark: Benchmark, task: Task, data_dir: str | None = None) -> Arrays:
+    """The arrays that `task.score` needs: those of `prepared` but the shards. No file is brought.
+
+    Raises UserError for a file that is not there and right as well.
+    """
+    folder = files.root(data_dir)
+    if missing := files.faults(benchmark.dataset.evaluation, folder):
+        raise UserError(missing[0].problem)
+    return _prepared(benchmark, task, folder)
+
+
+def sums(dataset: Dataset, arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
+    """The sha256 of each array as declared; where it is not, as found, of a shard that of its file."""
+    made = {name: declared or array_sha256(arrays[name]) for name, declared in dataset.arrays.items()}
+    return {**made, **shards.undeclared(dataset, arrays)}
+
+
+def _prepared(benchmark: Benchmark, task: Task, folder: Path) -> Arrays:
+    """What the task prepares from the files in `folder`."""
     dataset = benchmark.dataset
-    folder = files.ensure(dataset, files.root(data_dir))
     cache = cache_dir() / "arrays" / f"{benchmark.task}-{benchmark.scale}" / _key(benchmark, task)
     with _alone(cache):
         arrays = _load(cache)
+        with suppress(OSError):
+            os.utime(cache)
         if not arrays or _fault(dataset, arrays):
             arrays = prepare(benchmark, task, folder)
             if fault := _fault(dataset, arrays):
@@ -57,13 +88,12 @@ def prepared(benchmark: Benchmark, task: Task, data_dir: str | None = None) -> A
             arrays = _store(cache, arrays)
             if fault := _fault(dataset, arrays):
                 raise UserError(f"{benchmark.name}: {fault} when read back from {cache}: check that disk.")
-    check_sizes(benchmark, task, arrays)
     return arrays
 
 
 def _key(benchmark: Benchmark, task: Task) -> str:
     """Names the cached arrays by what is declared of the dataset and by the source of the code that prepares it."""
-    declared = benchmark.dataset.model_dump(mode="json", include={"files", "arrays"})
+    declared = benchmark.dataset.model_dump(mode="json", include={"files", "made", "arrays"})
     folder = Path(inspect.getfile(sys.modules[task.prepare.__module__])).parent
     source = [path.read_text() for path in sorted(folder.glob("*.py"))]
     return hashlib.sha256(json.dumps([benchmark.name, declared, source], sort_keys=True).encode()).hexdigest()
@@ -101,9 +131,10 @@ def _store(cache: Path, arrays: Arrays) -> Arrays:
                 np.save(fresh / f"{name}.npy", array, allow_pickle=False)
             shutil.rmtree(cache, ignore_errors=True)
             fresh.rename(cache)
-        for other in cache.parent.glob("?" * len(cache.name)):  # of older declarations or code
-            if other != cache:
-                shutil.rmtree(other, ignore_errors=True)
+        for other in cache.parent.glob("?" * len(cache.name)):  # of other declarations or code, perhaps in use
+            with suppress(FileNotFoundError):
+                if time.time() - other.stat().st_mtime > UNUSED_S:
+                    shutil.rmtree(other, ignore_errors=True)
         return _load(cache)
     except OSError:
         for array in arrays.values():
@@ -116,6 +147,6 @@ def _fault(dataset: Dataset, arrays: Arrays) -> str:
     for name in sorted(dataset.arrays.keys() | arrays.keys()):
         expected = dataset.arrays.get(name, "none declared")
         found = array_sha256(arrays[name]) if name in arrays else "no such array"
-        if found != expected:
+        if found != expected and (expected is not None or name not in arrays):
             return f"prepared array {name!r} of {dataset.name}: expected sha256 {expected}, found {found}"
     return ""

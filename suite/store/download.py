@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -51,10 +52,13 @@ def download_all(remotes: Sequence[Remote], root: Path) -> None:
 def download(remote: Remote, target: Path, progress: bool = True) -> None:
     """Download `remote` to `target`, which appears only when its size and sha256 are right.
 
+    A sum that is not declared is the one that the server names, if it does (`_named_sum`).
     What has come so far lies in `target`.part and is gone on with by HTTP Range, in this process or a later one.
     The caller keeps other processes away. Raises DownloadError, or OSError if `target` cannot be written.
     """
     part = target.with_name(target.name + ".part")
+    if remote.sha256 is None:
+        remote = remote.model_copy(update={"sha256": _named_sum(remote.url)})
     farthest = idle = 0
     while True:
         start = _size(part)
@@ -118,8 +122,20 @@ class _Body:
 def _check(remote: Remote, part: Path) -> None:
     if (size := _size(part)) != remote.bytes:
         raise _WrongContentError(f"it holds {size} bytes, expected {remote.bytes}")
-    if (found := sha256(part)) != remote.sha256:
+    if remote.sha256 and (found := sha256(part)) != remote.sha256:
         raise _WrongContentError(f"its content has sha256 {found}, expected {remote.sha256}")
+
+
+def _named_sum(url: str) -> str | None:
+    """The sha256 of the file at `url` by the Hugging Face hub's header X-Linked-ETag; None where there is none.
+
+    It is of the large file itself, and stands in the answer that leads on to it.
+    """
+    try:
+        tag = requests.head(url, timeout=TIMEOUT_S).headers.get("X-Linked-ETag", "").strip('"')
+    except requests.RequestException:  # the download will say why
+        return None
+    return tag if re.fullmatch("[0-9a-f]{64}", tag) else None
 
 
 def _size(path: Path) -> int:

@@ -37,7 +37,7 @@ class FileStatus:
         found = f"{self.found_bytes} bytes" + (f", sha256 {self.found_sha256}" if self.found_sha256 else "")
         return (
             f"{self.path} is {'corrupt' if self.state == 'corrupt' else 'of the wrong size'}: found {found}; "
-            f"expected {self.expected.bytes} bytes, sha256 {self.expected.sha256}"
+            f"expected {self.expected.bytes} bytes, sha256 {self.expected.sha256 or 'not known'}"
         )
 
 
@@ -70,13 +70,16 @@ def _status(file: File, root: Path, check: Check, sums: RememberedSums) -> FileS
         if not path.is_file():
             return FileStatus(path, "missing", file)
         size = path.stat().st_size
-        found = None if check == "size" else sha256(path) if check == "sha256" else sums.sha256(path)
+        if check == "size" or (check == "remembered" and file.sha256 is None):
+            found = None
+        else:
+            found = sha256(path) if check == "sha256" else sums.sha256(path)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}.") from error
     state: State = "present"
     if size != file.bytes:
         state = "wrong size"
-    elif found not in (None, file.sha256):
+    elif None not in (found, file.sha256) and found != file.sha256:
         state = "corrupt"
     return FileStatus(path, state, file, size, found)
 
@@ -109,6 +112,7 @@ def ensure(dataset: Dataset, root: Path) -> Path:
         root.mkdir(parents=True, exist_ok=True)
         with FileLock(root / f".{_slug(dataset)}.lock"):
             found = faults(dataset, root)  # perhaps another process has just brought them
+            require_room(dataset, root, [each.expected for each in found])
             if found and dataset.archive:
                 if not _is_right(dataset.archive, root):
                     download(dataset.archive, root / dataset.archive.path)
@@ -120,6 +124,18 @@ def ensure(dataset: Dataset, root: Path) -> Path:
     except OSError as error:
         raise _error(dataset, root, found, f"cannot write to {root}: {error.strerror or error}. ") from error
     return root
+
+
+def require_room(dataset: Dataset, root: Path, missing: list[File]) -> None:
+    """Raise UserError where the disk has no room for what is missing, and for an archive beside it."""
+    need = sum(each.bytes for each in missing)
+    if missing and dataset.archive and not (root / dataset.archive.path).exists():
+        need += dataset.archive.bytes
+    if need > (free := shutil.disk_usage(root).free):
+        raise UserError(
+            f"{dataset.name} needs {need / 1e9:.1f} GB in {root}, which has {free / 1e9:.1f} GB free: "
+            "name a folder on a larger disk with data_dir= or SUITE_DATA"
+        )
 
 
 def _slug(dataset: Dataset) -> str:

@@ -2,6 +2,7 @@
 
 They are the extras of pyproject.toml that bear the task's and the framework's name, read from the metadata of the
 installed distribution. A task without an extra of its name needs none; nor is any known where nothing is installed.
+An extra is written with hyphens: pip before 23.3 finds no other.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from importlib import metadata
 from importlib.util import find_spec
 
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from suite.config.models import Framework
 from suite.errors import UserError
@@ -32,7 +34,7 @@ def install(task: str, framework: Framework | None = None) -> str:
     extras = [framework.extra] if framework and framework.extra else []
     if any(_requirements(SUITE, task)):
         extras.append(task)
-    return f"pip install -c constraints.txt -e '.[{','.join(extras)}]'"
+    return f"pip install -c constraints.txt -e '.[{','.join(map(canonicalize_name, extras))}]'"
 
 
 def lacking(task: str, framework: Framework | None = None) -> str | None:

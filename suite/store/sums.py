@@ -42,9 +42,9 @@ class RememberedSums:
                 write_atomically(self._notes, json.dumps(_read(self._notes) | self._new, indent=1).encode())
 
     def sha256(self, path: Path) -> str:
-        """Like `sha256`, but reads the file only if its size or its times have changed since it was last read."""
+        """Like `sha256`, but reads the file only if its size, times or inode have changed since it was last read."""
         status = path.stat()
-        identity = [str(status.st_size), str(status.st_mtime_ns), str(status.st_ctime_ns)]
+        identity = [str(each) for each in (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)]
         key = str(path.resolve())
         *known, known_sum = str(self._memory.get(key)).split()
         if known == identity:

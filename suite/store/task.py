@@ -65,15 +65,75 @@ class Altering(Protocol):
         ...
 
 
+class Sizing(Protocol):
+    """A module that a task of sequences may have, `tasks.<task>.sizes`: the benchmark with sequences of one length."""
+
+    def sized(self, size: int, data: Mapping[str, np.ndarray]) -> tuple[Mapping[str, np.ndarray], Mapping[str, Any]]:
+        """The arrays and the hyperparameters, by their names, that make all sequences `size` long.
+
+        What is learnt and scored need make no sense. Raises UserError for a size that cannot be.
+        """
+        ...
+
+
+class Requesting(Protocol):
+    """A module that a task may have whose test examples can be asked for one by one, `tasks.<task>.requests`."""
+
+    def request(self, data: Mapping[str, np.ndarray], index: int) -> Mapping[str, np.ndarray]:
+        """Of the `test_*` arrays those that hold examples, as they are where the test split is example `index` alone.
+
+        Those of several requests, one after the other along the first axis, are a test split of these examples.
+        """
+        ...
+
+    def numbered(self, prediction: Any, index: int) -> Any:
+        """A prediction, of whatever number it was made, as it is for example `index` of a test split."""
+        ...
+
+
+class Sharding(Protocol):
+    """A module that a task may have, `tasks.<task>.shards`: it makes the files that a dataset declares as `made`."""
+
+    def make(self, scale: str, files: Path, path: str, into: Path) -> None:
+        """Write to `into` the file that will lie at `path`, from the dataset's others in the folder `files`.
+
+        It has the same bytes each time, and takes at most 256 MB of memory, for several are made at once. The first
+        file of the dataset is there when the others are made.
+        """
+        ...
+
+
 def load_alterations(task: str) -> Altering | None:
     """What alters the task's evaluation; None where it has no such module. Raises BrokenContract for parts it lacks."""
-    name = f"tasks.{task}.preprocessing"
+    return cast(Altering | None, _optional(f"tasks.{task}.preprocessing", Altering.alterations))
+
+
+def load_sizing(task: str) -> Sizing | None:
+    """What sets the task's lengths; None where it has no such module. Raises BrokenContract for parts it lacks."""
+    return cast(Sizing | None, _optional(f"tasks.{task}.sizes", Sizing.sized))
+
+
+def load_requests(task: str) -> Requesting | None:
+    """What asks for the task's examples; None where it has no such module. Raises BrokenContract for parts it lacks."""
+    return cast(Requesting | None, _optional(f"tasks.{task}.requests", Requesting.request, Requesting.numbered))
+
+
+def load_sharding(task: str) -> Sharding:
+    """What makes the task's files. Raises BrokenContract where a dataset declares such files and no module does."""
+    module = _optional(f"tasks.{task}.shards", Sharding.make)
+    if module is None:
+        raise BrokenContract(f"there is no module tasks.{task}.shards, which makes the files of a dataset", Sharding)
+    return cast(Sharding, module)
+
+
+def _optional(name: str, *functions: Any) -> Any:
+    """The module of this name, which must have the functions; None where there is none."""
     if find_spec(name) is None:
         return None
-    module: Any = importlib.import_module(name)
-    callable_like(module, Altering.alterations)
-    found: Altering = module
-    return found
+    module = importlib.import_module(name)
+    for function in functions:
+        callable_like(module, function)
+    return module
 
 
 def load_task(task: str) -> Task:

@@ -3,9 +3,14 @@
 The quality of `small` is the perplexity over words; that of `mini`, whose text comes from a grammar with known
 probabilities, is how many nats per word the model needs above the grammar itself.
 
-Arrays (both scales): `vocabulary` str [V], words by falling frequency in `small`; `train_tokens` uint16 [N] and
+`pilot` and `full` are of subwords, in shards that `shards.py` tells; there the quality is `log_perplexity`, the mean
+negative log-likelihood in nats per token, as MLPerf calls it.
+
+Arrays of `mini` and `small`: `vocabulary` str [V], words by falling frequency in `small`; `train_tokens` uint16 [N] and
 `test_tokens` uint16 [M], one text each in numbers of the vocabulary; `audit_positions` int64 [A], increasing. `mini`
-also has `answer_log_probabilities` float32 [M], what the grammar gave the words of the test text.
+also has `answer_log_probabilities` float32 [M], what the grammar gave the words of the test text. In `pilot` and `full`
+a word is a subword, `vocabulary` uint16 [V] holds their numbers only, `begin_token` uint16 [1] is the one before each
+document, and shards `train_tokens_0000` and so on, uint16, take the place of `train_tokens`.
 
 Predictions: for each `CHUNK` words of the test text the list of their natural log-probabilities; then for each audited
 position the log-probabilities of all V words there.
@@ -21,10 +26,11 @@ from typing import Any
 
 import numpy as np
 
-from suite.errors import BadPrediction
+from suite.errors import BadPrediction, UserError
 from tasks.language_modeling import grammar
+from tasks.language_modeling.shards import SHARDED, Sharded, read_shard
 
-METRICS = {"perplexity": (0.0, math.inf), "excess_nats": (-math.inf, math.inf)}
+METRICS = {"perplexity": (0.0, math.inf), "log_perplexity": (0.0, math.inf), "excess_nats": (-math.inf, math.inf)}
 EOS = "<eos>"  # ends each line of the files, and stands before the first word of each text
 CHUNK = 512
 AUDITED = 8
@@ -36,8 +42,10 @@ MINI_TRAIN, MINI_TEST = 250_000, 40_000
 
 
 def prepare(scale: str, files: Path) -> dict[str, np.ndarray]:
-    """The arrays of `mini` (sampled from the grammar) or `small` (WikiText-2)."""
-    return _grammar() if scale == "mini" else _wikitext2(files / "wikitext-2")
+    """The arrays of `mini` (sampled from the grammar), `small` (WikiText-2), or what a sharded text is scored by."""
+    if scale == "mini":
+        return _grammar()
+    return _wikitext2(files / "wikitext-2") if scale == "small" else _sharded(SHARDED[scale], files)
 
 
 def _grammar() -> dict[str, np.ndarray]:
@@ -55,15 +63,28 @@ def _wikitext2(folder: Path) -> dict[str, np.ndarray]:
     return _arrays(vocabulary, *(np.array([number[word] for word in words]) for words in (train, test)))
 
 
+def _sharded(text: Sharded, files: Path) -> dict[str, np.ndarray]:
+    """The test tokens after the first, which is the one that documents begin with."""
+    tokens = read_shard(files / text.test)
+    if tokens[0] != text.begin:
+        raise UserError(f"{files / text.test} begins with token {tokens[0]}, not with a document's first, {text.begin}")
+    test = tokens[1 : text.test_tokens + 1]
+    scored = _scored(np.arange(text.vocabulary, dtype=np.uint16), test)
+    return {**scored, "begin_token": np.array([text.begin], np.uint16)}
+
+
 def _words(path: Path) -> list[str]:
     """The words of a UTF-8 file with `EOS` at the end of each line."""
     return [word for line in path.read_bytes().splitlines() for word in [*line.decode().split(), EOS]]
 
 
 def _arrays(vocabulary: Sequence[str], train: np.ndarray, test: np.ndarray) -> dict[str, np.ndarray]:
+    return {"train_tokens": train.astype(np.uint16), **_scored(np.array(vocabulary), test)}
+
+
+def _scored(vocabulary: np.ndarray, test: np.ndarray) -> dict[str, np.ndarray]:
     return {
-        "vocabulary": np.array(vocabulary),
-        "train_tokens": train.astype(np.uint16),
+        "vocabulary": vocabulary,
         "test_tokens": test.astype(np.uint16),
         "audit_positions": (2 * np.arange(AUDITED) + 1) * len(test) // (2 * AUDITED),
     }
@@ -71,11 +92,13 @@ def _arrays(vocabulary: Sequence[str], train: np.ndarray, test: np.ndarray) -> d
 
 def split_sizes(data: Mapping[str, np.ndarray]) -> dict[str, int]:
     """Words of each split."""
-    return {"train_samples": len(data["train_tokens"]), "eval_samples": len(data["test_tokens"])}
+    train = sum(len(array) for name, array in data.items() if name.startswith("train_tokens"))
+    return {"train_samples": train, "eval_samples": len(data["test_tokens"])}
 
 
 def score(predictions: Sequence[Any], data: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """`{"perplexity": e ^ -mean log-probability}`, and for `mini` `excess_nats`, those per word above the grammar.
+    """`perplexity`, e ^ -mean log-probability; of `mini` also `excess_nats`, those per word above the grammar, and of
+    subwords `log_perplexity`.
 
     Raises BadPrediction for anything but lists of log-probabilities, for an audited distribution that does not sum to
     1 or that disagrees with the text's log-probability there, and for a text more probable than the grammar allows.
@@ -99,6 +122,8 @@ def score(predictions: Sequence[Any], data: Mapping[str, np.ndarray]) -> dict[st
                 line, f"log-probability of word {position} is {there}, but {text[position]} in the text"
             )
     perplexity = {"perplexity": float(np.exp(np.minimum(-text.mean(), 700.0)))}
+    if data["vocabulary"].dtype.kind == "u":
+        return {"log_perplexity": float(-text.mean()), **perplexity}
     if (truth := data.get("answer_log_probabilities")) is None:
         return perplexity
     if (ahead := text.sum() - truth.sum(dtype=np.float64)) > LUCK:

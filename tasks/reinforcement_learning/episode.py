@@ -25,7 +25,7 @@ def make(name: str) -> Any:
 def _missing(name: str, error: Exception) -> UserError:
     return UserError(
         f"the environment {name} cannot be made ({error}): "
-        "pip install -c constraints.txt -e '.[reinforcement_learning]'"
+        "pip install -c constraints.txt -e '.[reinforcement-learning]'"
     )
 
 

@@ -65,6 +65,7 @@ class Server:
         self.content = content
         self.answers: list[object] = []
         self.ranges: list[str | None] = []  # the Range header of each request
+        self.tag: str | None = None  # the sha256 that it names
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -82,6 +83,12 @@ class Server:
                     self.send_header("Content-Encoding", "gzip")
                 self.end_headers()
                 self.wfile.write(body[: answer[1]] if isinstance(answer, tuple) else body)
+
+            def do_HEAD(self) -> None:
+                self.send_response(302)
+                if server.tag:
+                    self.send_header("X-Linked-ETag", f'"{server.tag}"')
+                self.end_headers()
 
             def log_message(self, *_: object) -> None:
                 pass

@@ -3,6 +3,8 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
+import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from suite.config.dataset import Dataset
+from suite.config.dataset import Dataset, File
 from suite.config.models import Benchmark, Evaluation
 from suite.errors import UserError
 from suite.store import sums
-from suite.store.arrays import array_sha256, prepared
+from suite.store.arrays import UNUSED_S, array_sha256, prepared
 from tests.store.conftest import MEMBERS, dataset, tar
 
 Arrays = dict[str, np.ndarray]
@@ -166,7 +168,30 @@ def test_changed_preparation_code_is_run_again(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "preparing_ten.py").write_text(code + "\n# another version\n")
     prepared(ten, task)
     assert task.calls == 2
-    assert len(list((sums.cache_dir() / "arrays").glob("*/*/n.npy"))) == 1
+
+
+def test_arrays_of_other_code_stay_for_a_week_after_their_last_use(tmp_path: Path) -> None:
+    """A run of another checkout may be about to read them."""
+    empty = hashlib.sha256(b"").hexdigest()
+    first, second, third = (
+        benchmark(EMBEDDED.model_copy(update={"files": (File(path=f"{n}", bytes=0, sha256=empty),)})) for n in range(3)
+    )
+    for n in range(3):
+        (tmp_path / str(n)).touch()
+
+    def kept() -> set[Path]:
+        return {path.parent for path in (sums.cache_dir() / "arrays").glob("*/*/images.npy")}
+
+    prepared(first, Task(), str(tmp_path))
+    (of_first,) = kept()
+    prepared(second, Task(), str(tmp_path))
+    assert len(kept()) == 2
+    for folder in kept():
+        os.utime(folder, (0, time.time() - UNUSED_S - 60))
+    prepared(first, Task(), str(tmp_path))
+    prepared(third, Task(), str(tmp_path))
+    assert len(kept()) == 2
+    assert of_first in kept()
 
 
 def test_processes_that_start_together_prepare_once() -> None:

@@ -50,6 +50,7 @@ def test_a_framework_that_cannot_be_found_is_missing_though_no_distribution_asks
 def test_extras_of_packages_are_looked_into_and_names_are_normalised(site, spelling):
     distributions.install(site, "time-to-accuracy", **{spelling: ["gym[box]"]})
     assert packages.missing("reinforcement_learning") == ["gym"]
+    assert packages.install("reinforcement_learning").endswith("'.[reinforcement-learning]'")
     distributions.install(site, "gym", box=["a-box", 'another-box; python_version < "3"'], other=["an-other"])
     assert packages.missing("reinforcement_learning") == ["a-box"]
 

@@ -1,0 +1,113 @@
+"""Shards: the files that a task makes of a dataset's others, and the arrays that are files as they lie on the disk."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+
+import numpy as np
+from filelock import FileLock
+from tqdm import tqdm
+
+from suite.config.dataset import Dataset, File
+from suite.config.models import Benchmark
+from suite.errors import UserError
+from suite.store import files
+from suite.store.disk import partial
+from suite.store.sums import RememberedSums, sha256
+from suite.store.task import Arrays, load_sharding
+
+PROCESSES = 8  # that make files at once, of 256 MB each: 2 GB in all
+
+
+def ensure(benchmark: Benchmark, root: Path) -> Path:
+    """Bring the benchmark's files into `root` if they are not there, make those that are made, and return `root`.
+
+    A process that is killed leaves whole files, which the next one keeps. Raises UserError as `files.ensure` does, and
+    for a made file that is not the declared one.
+    """
+    dataset = benchmark.dataset
+    if dataset.made is None:
+        return files.ensure(dataset, root)
+    if not files.faults(dataset, root):
+        return root
+    files.ensure(dataset.source_files, root)
+    try:
+        with FileLock(root / f".{benchmark.task}-{benchmark.scale}.lock"):
+            missing = [each.expected for each in files.faults(dataset, root)]
+            files.require_room(dataset, root, missing)
+            _make(benchmark, root, missing)
+    except OSError as error:
+        raise UserError(
+            f"{dataset.name}: cannot write to {root}: {error.strerror or error}; name a folder for the data with "
+            "data_dir= or SUITE_DATA"
+        ) from error
+    return root
+
+
+def mapped(dataset: Dataset, root: Path) -> Arrays:
+    """The dataset's sharded arrays, by the names that `suite.config.dataset.Shards` tells; read-only.
+
+    Raises UserError for a file that does not hold whole elements.
+    """
+    arrays: Arrays = {}
+    for name, form in (dataset.shards or {}).items():
+        for i, file in enumerate(dataset.shards_of(name)):
+            try:
+                arrays[numbered(name, i)] = np.memmap(root / file.path, np.dtype(form.dtype), "r", form.offset)
+            except (OSError, ValueError) as error:
+                raise UserError(f"{root / file.path} is no shard of {form.dtype}: {error}") from error
+    return arrays
+
+
+def undeclared(dataset: Dataset, arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
+    """The sha256 of each shard's file, by its array's name, that the dataset declares none of."""
+    with RememberedSums() as sums:
+        return {
+            array_name: sums.sha256(Path(arrays[array_name].filename))  # type: ignore[attr-defined]
+            for name in dataset.shards or {}
+            for i, file in enumerate(dataset.shards_of(name))
+            if file.sha256 is None and (array_name := numbered(name, i)) in arrays
+        }
+
+
+def numbered(name: str, i: int) -> str:
+    """What the shard `i` of the array `name` is called as an array."""
+    return f"{name}_{i:04d}"
+
+
+def _make(benchmark: Benchmark, root: Path, missing: list[File]) -> None:
+    """Make the missing files, the first of all before the others, which may read it."""
+    alone = [file for file in missing if file == benchmark.dataset.members[0]]
+    beside = [file for file in missing if file not in alone]
+    given = (benchmark.task, benchmark.scale, root)
+    with tqdm(total=len(missing), desc=benchmark.dataset.name, unit="file", disable=not sys.stderr.isatty()) as bar:
+        for files_now in (alone, beside):
+            if not files_now:
+                continue
+            processes = min(len(files_now), os.cpu_count() or 1, PROCESSES)
+            with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+                try:
+                    for made in as_completed([pool.submit(_make_one, *given, file) for file in files_now]):
+                        made.result()
+                        bar.update()
+                finally:
+                    pool.shutdown(cancel_futures=True)
+
+
+def _make_one(task: str, scale: str, root: Path, file: File) -> None:
+    place = root / file.path
+    place.parent.mkdir(parents=True, exist_ok=True)
+    load_sharding(task).make(scale, root, file.path, partial(place))
+    size, found = partial(place).stat().st_size, sha256(partial(place))
+    if (size, found) != (file.bytes, file.sha256 or found):
+        raise UserError(
+            f"{task}/{scale}: {file.path} was made with {size} bytes, sha256 {found}; declared are {file.bytes} bytes, "
+            f"sha256 {file.sha256}. The packages may be of other versions than the suite's: "
+            "pip install -c constraints.txt"
+        )
+    partial(place).replace(place)

@@ -1,0 +1,13 @@
+"""Segments of another length, in words: how far gradients go, and how far the pointer looks back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+def sized(size: int, data: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """See `suite.store.task.Sizing`: a batch has as many words, in fewer streams or sequences where they are longer."""
+    return {}, {"sequence_length" if "begin_token" in data else "segment_length": size}

@@ -1,0 +1,26 @@
+"""Sentences of one length, in subwords."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from suite.errors import UserError
+from tasks.translation import END
+
+TEXTS = ("train_source", "train_target", "test_source")
+
+
+def sized(size: int, data: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """See `suite.store.task.Sizing`: as many sentences as there were, of the subwords of all, END counted."""
+    if size < 2:
+        raise UserError(f"size={size}: a sentence has 2 subwords at least, the last of which ends it")
+    return {name: _cut(data[name], size) for name in TEXTS}, {}
+
+
+def _cut(text: np.ndarray, size: int) -> np.ndarray:
+    ends = text == END
+    words = np.resize(text[~ends], (int(ends.sum()), size - 1))
+    return np.pad(words, ((0, 0), (0, 1)), constant_values=END).reshape(-1)

@@ -1,0 +1,134 @@
+"""The GPT: what its steps read, gradients that are accumulated, and the model at its full size."""
+
+import importlib
+import math
+
+import numpy as np
+import pytest
+
+from reference_impls.language_modeling import gpt
+from reference_impls.language_modeling.gpt import Hyperparameters, Sequences, initial_parameters
+from suite import config
+from suite.harness.implementation import Device
+from tests.reference_impls import flops
+from tests.reference_impls.cases import CASES, FRAMEWORKS, build
+from tests.reference_impls.material import two_shards
+
+FULL = config.benchmark("language_modeling", "full")
+CASE = next(case for case in CASES if case.id == "language_modeling-gpt")
+HYPER = Hyperparameters.of({**CASE.benchmark.hyperparameters, **CASE.changes})
+
+
+def worker(rank: int = 0, size: int = 1) -> Device:
+    return Device("cpu", "fp32", rank, rank, ("127.0.0.1:1",) * size if size > 1 else ())
+
+
+def batches(seed: int, device: Device, steps: range) -> np.ndarray:
+    sequences = Sequences(two_shards(), HYPER, seed, device)
+    return np.stack([sequences.batch(step) for step in steps])
+
+
+def test_an_epoch_reads_each_sequence_of_each_shard_once():
+    data, length = two_shards(), HYPER.sequence_length
+    steps = Sequences(data, HYPER, 1, worker()).steps_per_epoch
+    read = batches(1, worker(), range(steps)).reshape(-1, length + 1)
+    there = [
+        tuple(shard[i * length : (i + 1) * length + 1])
+        for shard in (data["train_tokens_0000"], data["train_tokens_0001"])
+        for i in range((len(shard) - 1) // length)
+    ]
+    assert len(there) - len(read) < HYPER.sequences
+    assert len({tuple(row) for row in read}) == len(read)
+    assert {tuple(row) for row in read} <= set(there)
+
+
+def test_the_order_hangs_on_seed_and_epoch_alone():
+    steps = Sequences(two_shards(), HYPER, 1, worker()).steps_per_epoch
+    whole = batches(1, worker(), range(2 * steps))
+    assert np.array_equal(batches(1, worker(), range(steps + 3, 2 * steps)), whole[steps + 3 :])  # begun in an epoch
+    assert not np.array_equal(whole[:steps], whole[steps:])
+    assert not np.array_equal(batches(2, worker(), range(steps)), whole[:steps])
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_the_workers_share_the_batch_of_one(size):
+    shares = [Sequences(two_shards(), HYPER, 1, worker(rank, size)).batch(4) for rank in range(size)]
+    assert np.array_equal(np.concatenate(shares), Sequences(two_shards(), HYPER, 1, worker()).batch(4))
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_gradients_are_accumulated_where_a_batch_does_not_fit(framework, monkeypatch):
+    whole = build(CASE, framework)
+    monkeypatch.setitem(gpt.TOKENS_AT_ONCE, "cpu", 4 * HYPER.sequence_length)
+    parts = build(CASE, framework)
+    assert (whole.at_once, parts.at_once) == (16, 4)
+    assert parts.train_until(1024).loss == pytest.approx(whole.train_until(1024).loss, abs=1e-5)
+    ours, theirs = whole.state_dict(), parts.state_dict()
+    for name, array in ours.items():
+        assert np.abs(array - theirs[name]).max() < 1e-3, name
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_the_predictions_of_workers_follow_one_another(framework):
+    module = importlib.import_module(f"reference_impls.language_modeling.{framework}_gpt")
+    made = build(CASE, framework)
+    made.train_until(512)
+    data = {"test_tokens": two_shards()["test_tokens"]}
+    whole = made.predict(data)
+    shared = []
+    for rank in range(3):
+        made.worker, made.test = worker(rank, 3), module.Kept(made.made_test)
+        shared += made.predict(data)
+    assert [len(row) for row in shared] == [len(row) for row in whole]
+    assert max(abs(a - b) for x, y in zip(shared, whole, strict=True) for a, b in zip(x, y, strict=True)) < 1e-3
+
+
+def test_the_learning_rate_stays_and_then_falls_to_zero():
+    hyper = Hyperparameters.of(FULL.hyperparameters)
+    rates = [hyper.learning_rate(step) for step in (0, 3270, 3924, 4578)]
+    assert rates == pytest.approx([1, 1, 0.5, 0], abs=1e-6)  # 4,578 steps, of which the last 1,308 fall
+
+
+def test_it_has_the_parameters_of_the_published_model():
+    shapes = {
+        name: array.shape for name, array in initial_parameters(Hyperparameters.of(FULL.hyperparameters), 1).items()
+    }
+    counts = {name: math.prod(shape) for name, shape in shapes.items()}
+    assert sum(counts.values()) == 2 * 50_304 * 768 + 12 * 12 * 768**2 == 162_201_600
+    assert sum(counts.values()) - counts["embedding.weight"] == 123_568_128  # in products: GPT-2's 124 million
+
+
+def operations(hyper: Hyperparameters) -> int:
+    """Of a step: 6 for each weight and token; of attention 2 products forward and 5 backward; of Muon's iterations.
+
+    An iteration for [r, c] takes two products r x r x c and one r x r x r.
+    """
+    width, deep = hyper.width, hyper.layers
+    a_token = 6 * (12 * deep * width**2 + width * hyper.vocabulary_size) + 14 * deep * hyper.sequence_length * width
+    square, wide = (2 * 2 * width**2 * long + 2 * width**3 for long in (width, 4 * width))
+    return hyper.global_batch_size * a_token + hyper.muon_steps * deep * (4 * square + 2 * wide)
+
+
+@pytest.mark.parametrize("benchmark", [CASE.benchmark, FULL], ids=["pilot", "full"])
+def test_declared_operations_are_those_of_the_model(benchmark):
+    hyper = Hyperparameters.of(benchmark.hyperparameters)
+    assert operations(hyper) == benchmark.train_flops_per_sample * hyper.global_batch_size
+
+
+def test_operations_are_those_counted():
+    made = build(CASE, "torch")
+    made.train_until(1)
+    assert flops.torch(lambda: made.train_until(1)) == operations(HYPER)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("framework", "name"), [("torch", "TorchGPT"), ("tensorflow", "TensorFlowGPT")])
+def test_at_full_size_the_loss_begins_at_the_logarithm_of_the_vocabulary(framework, name):
+    """One step of one sequence, and one of Muon's iterations, for time."""
+    changes = {"global_batch_size": 128, "sequence_length": 128, "muon_steps": 1}
+    hyper = Hyperparameters.of({**FULL.hyperparameters, **changes})
+    tokens = np.random.default_rng(0).integers(0, 50_257, 129 * 8).astype(np.uint16)
+    data = {"vocabulary": np.arange(50_257, dtype=np.uint16), "train_tokens_0000": tokens}
+    module = importlib.import_module(f"reference_impls.language_modeling.{framework}_gpt")
+    made = getattr(module, name)(hyper, data, 1, worker())
+    assert made.train_until(1).loss == pytest.approx(math.log(50_304), rel=1e-5)
