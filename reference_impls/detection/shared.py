@@ -127,8 +127,8 @@ def whole_batches(images: np.ndarray) -> Iterator[np.ndarray]:
         yield np.concatenate([part, *[part[-1:]] * (EVAL_BATCH - len(part))])
 
 
-def records(found: np.ndarray, hyper: Hyperparameters) -> list[list[dict[str, Any]]]:
-    """COCO's result records of each image, the best first.
+def records(found: np.ndarray, hyper: Hyperparameters, first: int = 0) -> list[list[dict[str, Any]]]:
+    """COCO's result records of each image from the one of number `first` on, each image's best first.
 
     `found` [N, K, 7] are candidates in order of score: corners x, y, x, y in pixels, score, class, and whether
     non-maximum suppression keeps them.
@@ -138,7 +138,7 @@ def records(found: np.ndarray, hyper: Hyperparameters) -> list[list[dict[str, An
     kept = (others[..., 1] > 0) & (score[..., 0] >= LOWEST_SCORE)
     return [
         [
-            {"image_id": image, "category_id": category, "bbox": box, "score": value}
+            {"image_id": first + image, "category_id": category, "bbox": box, "score": value}
             for box, value, category in zip(
                 bbox[image, rows].tolist(),
                 score[image, rows, 0].round(4).tolist(),

@@ -29,11 +29,14 @@ from reference_impls.detection.tensorflow_boxes import (
 )
 from reference_impls.detection.tensorflow_network import Detector
 from reference_impls.kept import Kept
+from reference_impls.shares import part, require, share
 from reference_impls.tensorflow_optimizers import AdamW, GradScaler
 from reference_impls.tensorflow_shared import device_name
+from reference_impls.tensorflow_workers import Workers
 from suite.harness.implementation import Device, TrainStats
 
-ACCELERATORS = 1
+ACCELERATORS = 1024
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 Arrays = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # images, boxes, classes
 
 
@@ -41,12 +44,14 @@ class TensorFlowDetector:
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
-        self.hyper, self.data, self.seed = hyper, data, seed
+        require(device, hyper.global_batch_size, "images")
+        self.hyper, self.data, self.seed, self.worker = hyper, data, seed, device
+        self.workers = Workers(device)
         self.device, self.dtype = device_name(device), tensorflow_shared.dtype(device)
         _, height, width, self.channels = data["train_images"].shape
         self.frame = np.array([width, height], np.float32)
         with tf.device(self.device):
-            self.model = Detector(hyper, tensorflow_shared.policy(device))
+            self.model = Detector(hyper, self.workers, tensorflow_shared.policy(device))
             cells = (1, height // hyper.stride, width // hyper.stride, self.channels * hyper.stride**2)
             self.model(tf.zeros(cells, self.dtype))
             self.optimizer = AdamW(
@@ -59,7 +64,7 @@ class TensorFlowDetector:
             self.optimizer.build(self.model.trainable_variables)
             self.scaler = GradScaler(device.precision == "fp16")
         jit = device.kind == "gpu"
-        self.graph_step = tf.function(self._graph_step, jit_compile=jit)
+        self.graph_step = tf.function(self._graph_step, jit_compile=jit and self.workers.size == 1)  # XLA cannot send
         self.detect = tf.function(self._detect, jit_compile=jit)
         self.arrays: Arrays | None = None
         self.draws: Iterator[Draw] | None = None
@@ -87,7 +92,8 @@ class TensorFlowDetector:
         """One step; the loss per object."""
         rate = self.hyper.learning_rate(self.step * self.hyper.global_batch_size)
         with tf.device(self.device):
-            loss = self.graph_step(*arrays, *map(tf.constant, vars(draw).values()), tf.constant(rate))
+            drawn = (tf.constant(share(array, self.worker)) for array in vars(draw).values())
+            loss = self.graph_step(*arrays, *drawn, tf.constant(rate))
         self.step += 1
         return loss
 
@@ -106,26 +112,32 @@ class TensorFlowDetector:
         contrast, offset = tf.unstack(light[..., None, None], axis=1)
         planes = moved_planes(normalised(tf.gather(images, chosen)), scale, shift) * (1 + contrast) + offset
         cells = tf.cast(cells_of(planes, self.hyper.stride), self.dtype)
-        moved = moved_boxes(tf.gather(boxes, chosen), tf.gather(classes, chosen), scale, shift, self.frame)
+        boxes, classes = moved_boxes(tf.gather(boxes, chosen), tf.gather(classes, chosen), scale, shift, self.frame)
+        objects = self.workers.mean(tf.reduce_sum(tf.cast(classes >= 0, tf.float32)))
         with tf.GradientTape() as tape:
             heat, sides = self.model(cells, training=True)
-            loss = loss_of(heat, sides, *moved, self.hyper)
+            loss = loss_of(heat, sides, boxes, classes, self.hyper) / objects
             scaled = self.scaler.scale(loss)
         variables = self.model.trainable_variables
         self.optimizer.learning_rate = rate
-        self.scaler.step(tape.gradient(scaled, variables), lambda found: self.optimizer.apply(found, variables))
+        gradients = self.workers.averaged(tape.gradient(scaled, variables))
+        self.scaler.step(gradients, lambda found: self.optimizer.apply(found, variables))
         return loss
 
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The COCO result records of each test image."""
+        own, batches = part(len(data["test_images"]), self.worker), self.evaluation.of(data)
+        if not batches:
+            return []
         with tf.device(self.device):
-            found = [self.detect(cells) for cells in self.evaluation.of(data)]
-            return records(tf.concat(found, 0)[: len(data["test_images"])].numpy(), self.hyper)
+            found = tf.concat([self.detect(cells) for cells in batches], 0)
+            return records(found[: own.stop - own.start].numpy(), self.hyper, own.start)
 
     def batches(self, data: Mapping[str, np.ndarray]) -> list[tf.Tensor]:
         """The test images as cells."""
         with tf.device(self.device):
-            planes = (tf.transpose(tf.constant(i), (0, 3, 1, 2)) for i in whole_batches(data["test_images"]))
+            own = share(data["test_images"], self.worker)
+            planes = (tf.transpose(tf.constant(i), (0, 3, 1, 2)) for i in whole_batches(own))
             return [tf.cast(cells_of(normalised(p), self.hyper.stride), self.dtype) for p in planes]
 
     def _detect(self, cells: tf.Tensor) -> tf.Tensor:
@@ -158,6 +170,6 @@ def build(
     images, boxes, classes = (np.zeros(data[name].shape, data[name].dtype) for name in names)
     first = next(draws(len(images), made.channels, hyper, seed, 0))
     made.train_step(made.resident(images, boxes, classes - 1), first)
-    made.detect(made.batches({"test_images": images[:1]})[0])
+    made.detect(made.batches({"test_images": images[: device.world_size]})[0])
     made.load_state_dict(initial)
     return made

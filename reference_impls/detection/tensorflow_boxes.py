@@ -96,15 +96,14 @@ def cell_centres(height: int, width: int, stride: int) -> tf.Tensor:
 def loss_of(
     heat: tf.Tensor, sides: tf.Tensor, boxes: tf.Tensor, classes: tf.Tensor, hyper: Hyperparameters
 ) -> tf.Tensor:
-    """CenterNet's focal loss of the heat plus TTFNet's weighted GIoU loss of the sides, per object."""
+    """CenterNet's focal loss of the heat plus TTFNet's weighted GIoU loss of the sides, of all objects together."""
     true_heat, true_sides, weight = targets(boxes, classes, heat.shape[1], heat.shape[2], hyper)
     score = tf.sigmoid(heat)
     hit = tf.square(1 - score) * tf.math.log_sigmoid(heat)
     miss = tf.square(tf.square(1 - true_heat) * score) * tf.math.log_sigmoid(-heat)
     focal = -tf.reduce_sum(tf.where(true_heat == 1, hit, miss))
     giou = tf.reduce_sum(weight * giou_loss(sides, true_sides))
-    objects = tf.reduce_sum(tf.cast(classes >= 0, tf.float32))
-    return (focal + hyper.box_loss_weight * giou) / tf.maximum(objects, 1)
+    return focal + hyper.box_loss_weight * giou
 
 
 def giou_loss(sides: tf.Tensor, true_sides: tf.Tensor) -> tf.Tensor:

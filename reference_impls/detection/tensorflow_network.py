@@ -9,14 +9,15 @@ import tensorflow as tf
 
 from reference_impls.detection.shared import EPSILON, Hyperparameters
 from reference_impls.tensorflow_shared import Conv2D
+from reference_impls.tensorflow_workers import Workers, batch_norm
 
 
 class BatchNorm(keras.layers.Layer):
     """PyTorch's: the kept variance is that of a sample. Keras's is that of the batch, and is not one fused kernel."""
 
-    def __init__(self, momentum: float, **options: Any) -> None:
+    def __init__(self, momentum: float, workers: Workers, **options: Any) -> None:
         super().__init__(**options)
-        self.momentum = momentum
+        self.momentum, self.workers = momentum, workers
 
     def build(self, shape: tuple[int, ...]) -> None:
         """Make the variables, in fp32."""
@@ -31,15 +32,18 @@ class BatchNorm(keras.layers.Layer):
     def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
         """[B, h, w, C], as it came."""
         kept = [self.moving_mean, self.moving_variance]
-        y, *batch = tf.raw_ops.FusedBatchNormV3(
-            x=x,
-            scale=self.gamma,
-            offset=self.beta,
-            mean=tf.zeros([0]) if training else kept[0],
-            variance=tf.zeros([0]) if training else kept[1],
-            epsilon=EPSILON,
-            is_training=training,
-        )[:3]
+        if training and self.workers.size > 1:
+            y, *batch = batch_norm(x, self.gamma, self.beta, EPSILON, self.workers)
+        else:
+            y, *batch = tf.raw_ops.FusedBatchNormV3(
+                x=x,
+                scale=self.gamma,
+                offset=self.beta,
+                mean=tf.zeros([0]) if training else kept[0],
+                variance=tf.zeros([0]) if training else kept[1],
+                epsilon=EPSILON,
+                is_training=training,
+            )[:3]
         if training:
             for variable, value in zip(kept, batch, strict=True):
                 variable.assign(self.momentum * variable + (1 - self.momentum) * value)
@@ -49,13 +53,15 @@ class BatchNorm(keras.layers.Layer):
 class ConvNorm(keras.layers.Layer):
     """A convolution and batch norm; with a stride, of patches that do not overlap."""
 
-    def __init__(self, outputs: int, side: int, momentum: float, stride: int = 1, **options: Any) -> None:
+    def __init__(
+        self, outputs: int, side: int, momentum: float, workers: Workers, stride: int = 1, **options: Any
+    ) -> None:
         super().__init__(**options)
         padding = "same" if stride == 1 else "valid"
         self.conv = keras.layers.Conv2D(
             outputs, side, stride, padding, use_bias=False, name="conv", dtype=self.dtype_policy
         )
-        self.norm = BatchNorm(momentum, name="norm", dtype=self.dtype_policy)
+        self.norm = BatchNorm(momentum, workers, name="norm", dtype=self.dtype_policy)
 
     def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
         """[B, h, w, inputs] to [B, h / stride, w / stride, outputs]."""
@@ -65,10 +71,10 @@ class ConvNorm(keras.layers.Layer):
 class Residual(keras.layers.Layer):
     """ResNet's basic block (He et al. 2016)."""
 
-    def __init__(self, width: int, momentum: float, **options: Any) -> None:
+    def __init__(self, width: int, momentum: float, workers: Workers, **options: Any) -> None:
         super().__init__(**options)
-        self.first = ConvNorm(width, 3, momentum, name="first", dtype=self.dtype_policy)
-        self.second = ConvNorm(width, 3, momentum, name="second", dtype=self.dtype_policy)
+        self.first = ConvNorm(width, 3, momentum, workers, name="first", dtype=self.dtype_policy)
+        self.second = ConvNorm(width, 3, momentum, workers, name="second", dtype=self.dtype_policy)
 
     def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
         """[B, h, w, width], as it came."""
@@ -79,18 +85,18 @@ class Residual(keras.layers.Layer):
 class Detector(keras.Model):
     """Cells [B, h, w, s * s * C] to heat logits [B, h, w, classes] and sides in pixels [B, h, w, 4], both float32."""
 
-    def __init__(self, hyper: Hyperparameters, dtype: keras.DTypePolicy) -> None:
+    def __init__(self, hyper: Hyperparameters, workers: Workers, dtype: keras.DTypePolicy) -> None:
         super().__init__(name="detector", dtype=dtype)
         widths, momentum = hyper.widths, hyper.norm_momentum
         self.classes, self.box_prior = hyper.classes, hyper.box_prior
 
         def conv_norm(name: str, outputs: int, side: int, stride: int = 1) -> ConvNorm:
-            return ConvNorm(outputs, side, momentum, stride, name=name, dtype=dtype)
+            return ConvNorm(outputs, side, momentum, workers, stride, name=name, dtype=dtype)
 
         halved = [conv_norm(f"down.{i}", width, 2, stride=2) for i, width in enumerate(widths) if i]
         self.down = [conv_norm("down.0", widths[0], 3), *halved]
         self.blocks = [
-            [Residual(width, momentum, name=f"blocks.{level}.{i}", dtype=dtype) for i in range(blocks)]
+            [Residual(width, momentum, workers, name=f"blocks.{level}.{i}", dtype=dtype) for i in range(blocks)]
             for level, (width, blocks) in enumerate(zip(widths, hyper.blocks, strict=True))
         ]
         self.lateral = [conv_norm(f"lateral.{level}", width, 1) for level, width in enumerate(widths[:-1])]

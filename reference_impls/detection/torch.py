@@ -23,10 +23,13 @@ from reference_impls.detection.torch_boxes import cells_of, decoded, loss_of, mo
 from reference_impls.detection.torch_network import Detector
 from reference_impls.kept import Kept
 from reference_impls.memory import keep_freed_memory
+from reference_impls.shares import part, require, share
 from reference_impls.torch_shared import all_at_once, autocast, compiled, grad_scaler, on_device, torch_device
+from reference_impls.torch_workers import Workers
 from suite.harness.implementation import Device, TrainStats
 
-ACCELERATORS = 1
+ACCELERATORS = 1024
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 Arrays = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # images, boxes, classes
 
 
@@ -34,12 +37,15 @@ class TorchDetector:
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
-        self.hyper, self.data, self.seed = hyper, data, seed
+        require(device, hyper.global_batch_size, "images")
+        self.hyper, self.data, self.seed, self.worker = hyper, data, seed, device
         self.device, self.dtype = torch_device(device), torch_shared.dtype(device)
         _, height, width, self.channels = data["train_images"].shape
         self.frame = on_device(np.array([width, height], np.float32), self.device)
+        self.workers = Workers(device)
         self.model = Detector(hyper, self.channels).to(self.device)
         self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.parallel = self.workers.parallel(self.model)
         decayed = [p for p in self.model.parameters() if p.ndim == 4]
         others = [p for p in self.model.parameters() if p.ndim != 4]
         self.optimizer = torch.optim.AdamW(
@@ -82,7 +88,7 @@ class TorchDetector:
         )
         self.model.train()
         self.optimizer.zero_grad()
-        chosen, scale, shift, light = (on_device(a, self.device) for a in vars(draw).values())
+        chosen, scale, shift, light = (on_device(share(a, self.worker), self.device) for a in vars(draw).values())
         pixels, boxes, classes = (array[chosen] for array in arrays)
         loss = self.loss(pixels, boxes, classes, scale, shift, light)
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
@@ -104,12 +110,16 @@ class TorchDetector:
         contrast, offset = light[..., None, None].unbind(1)
         planes = moved_planes(normalised(pixels), scale, shift) * (1 + contrast) + offset
         with autocast(self.device, self.dtype):
-            heat, sides = self.model(cells_of(planes, self.hyper.stride))
-        return loss_of(heat, sides, *moved_boxes(boxes, classes, scale, shift, self.frame), self.hyper)
+            heat, sides = self.parallel(cells_of(planes, self.hyper.stride))
+        boxes, classes = moved_boxes(boxes, classes, scale, shift, self.frame)
+        return loss_of(heat, sides, boxes, classes, self.hyper) / self.workers.mean((classes >= 0).sum())
 
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The COCO result records of each test image."""
-        return records(self.found(self.evaluation.of(data))[: len(data["test_images"])].cpu().numpy(), self.hyper)
+        own, batches = part(len(data["test_images"]), self.worker), self.evaluation.of(data)
+        if not batches:
+            return []
+        return records(self.found(batches)[: own.stop - own.start].cpu().numpy(), self.hyper, own.start)
 
     @torch.no_grad()
     def found(self, batches: list[torch.Tensor]) -> torch.Tensor:
@@ -120,7 +130,8 @@ class TorchDetector:
 
     def batches(self, data: Mapping[str, np.ndarray]) -> list[torch.Tensor]:
         """Batches of the test images as cells."""
-        batches = (on_device(images, self.device).permute(0, 3, 1, 2) for images in whole_batches(data["test_images"]))
+        own = share(data["test_images"], self.worker)
+        batches = (on_device(images, self.device).permute(0, 3, 1, 2) for images in whole_batches(own))
         return [cells_of(normalised(planes).to(self.dtype), self.hyper.stride) for planes in batches]
 
     def _detect(self, cells: torch.Tensor) -> torch.Tensor:
@@ -156,6 +167,6 @@ def build(
     )
     first = next(draws(size, made.channels, hyper, seed, 0))
     made.train_step(made.resident(images, boxes, np.full(boxes.shape[:2], -1)), first)
-    made.found(made.batches({"test_images": images[:1]}))
+    made.found(made.batches({"test_images": images[: device.world_size]}))
     made.load_state_dict(initial)
     return made

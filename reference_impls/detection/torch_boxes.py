@@ -87,14 +87,14 @@ def cell_centres(height: int, width: int, stride: int, device: torch.device) -> 
 def loss_of(
     heat: torch.Tensor, sides: torch.Tensor, boxes: torch.Tensor, classes: torch.Tensor, hyper: Hyperparameters
 ) -> torch.Tensor:
-    """CenterNet's focal loss of the heat plus TTFNet's weighted GIoU loss of the sides, per object."""
+    """CenterNet's focal loss of the heat plus TTFNet's weighted GIoU loss of the sides, of all objects together."""
     true_heat, true_sides, weight = targets(boxes, classes, heat.shape[2], heat.shape[3], hyper)
     score = heat.sigmoid()
     hit = (1 - score).square() * F.logsigmoid(heat)
     miss = ((1 - true_heat).square() * score).square() * F.logsigmoid(-heat)
     focal = -torch.where(true_heat == 1, hit, miss).sum()
     giou = (weight * giou_loss(sides.permute(0, 2, 3, 1), true_sides)).sum()
-    return (focal + hyper.box_loss_weight * giou) / (classes >= 0).sum().clamp(min=1)
+    return focal + hyper.box_loss_weight * giou
 
 
 def giou_loss(sides: torch.Tensor, true_sides: torch.Tensor) -> torch.Tensor:

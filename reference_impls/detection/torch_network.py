@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from reference_impls.detection.shared import EPSILON, Hyperparameters
+from reference_impls.torch_workers import BatchNorm2d
 
 
 class ConvNorm(nn.Module):
@@ -17,7 +18,7 @@ class ConvNorm(nn.Module):
     def __init__(self, inputs: int, outputs: int, side: int, momentum: float, stride: int = 1) -> None:
         super().__init__()
         self.conv = nn.Conv2d(inputs, outputs, side, stride, padding=side // 2 if stride == 1 else 0, bias=False)
-        self.norm = nn.BatchNorm2d(outputs, EPSILON, 1 - momentum)
+        self.norm = BatchNorm2d(outputs, EPSILON, 1 - momentum)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[B, inputs, h, w] to [B, outputs, h / stride, w / stride]."""

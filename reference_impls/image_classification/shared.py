@@ -13,6 +13,7 @@ import numpy as np
 from reference_impls.recipe import Recipe
 
 CENTRE, SPREAD = 120.0, 64.0  # of CIFAR-10's bytes; a fixed affine map, not a statistic of the training data
+CLASSES = 10
 WHITEN_IMAGES = 5000
 WHITEN_EPSILON = 5e-4
 EPSILON = 1e-5  # of batch normalisation

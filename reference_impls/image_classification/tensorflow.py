@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from reference_impls.image_classification.shared import (
-    EPSILON,
+    CLASSES,
     WHITEN_EPSILON,
     WHITEN_IMAGES,
     Draw,
@@ -20,83 +19,17 @@ from reference_impls.image_classification.shared import (
     initial_parameters,
     scale_and_offset,
 )
+from reference_impls.image_classification.tensorflow_network import Network
 from reference_impls.kept import Kept
+from reference_impls.shares import part, require, share
 from reference_impls.tensorflow_optimizers import SGD, GradScaler, Muon
-from reference_impls.tensorflow_shared import Conv2D, device_name, dtype, load_state_dict, policy, state_dict
+from reference_impls.tensorflow_shared import device_name, dtype, load_state_dict, policy, state_dict
+from reference_impls.tensorflow_workers import Workers
 from suite.harness.implementation import Device, TrainStats
 
-ACCELERATORS = 1
-CLASSES = 10
+ACCELERATORS = 1024
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 EVAL_BATCH = 500
-
-
-class BatchNorm(keras.layers.Layer):
-    """Batch normalisation with a bias and no scale, its variance that of a sample, as PyTorch's is (Keras's is not)."""
-
-    def __init__(self, momentum: float, **options: Any) -> None:
-        super().__init__(**options)
-        self.momentum = momentum
-
-    def build(self, shape: tuple[int, ...]) -> None:
-        """Make the variables."""
-        width = {"shape": shape[-1:], "autocast": False}
-        self.bias = self.add_weight(name="bias", initializer="zeros", **width)
-        self.mean = self.add_weight(name="running_mean", initializer="zeros", trainable=False, **width)
-        self.variance = self.add_weight(name="running_var", initializer="ones", trainable=False, **width)
-
-    def call(self, x: tf.Tensor, training: bool) -> tf.Tensor:
-        """[B, S, S, width] to the same."""
-        y, mean, variance, *_ = tf.raw_ops.FusedBatchNormV3(
-            x=x,
-            scale=tf.ones(x.shape[-1]),
-            offset=self.bias,
-            mean=tf.zeros([0]) if training else self.mean,
-            variance=tf.zeros([0]) if training else self.variance,
-            epsilon=EPSILON,
-            is_training=training,
-        )
-        if training:
-            self.mean.assign(self.momentum * self.mean + (1 - self.momentum) * mean)
-            self.variance.assign(self.momentum * self.variance + (1 - self.momentum) * variance)
-        return y
-
-
-class Block(keras.layers.Layer):
-    """Two 3x3 convolutions, the first of which halves the side."""
-
-    def __init__(self, width: int, momentum: float, dtype: keras.DTypePolicy, **options: Any) -> None:
-        super().__init__(dtype=dtype, **options)
-        convolution = {"filters": width, "kernel_size": 3, "padding": "same", "use_bias": False, "dtype": dtype}
-        self.conv1 = keras.layers.Conv2D(**convolution, name="conv1")
-        self.norm1 = BatchNorm(momentum, name="norm1", dtype=dtype)
-        self.conv2 = keras.layers.Conv2D(**convolution, name="conv2")
-        self.norm2 = BatchNorm(momentum, name="norm2", dtype=dtype)
-
-    def call(self, x: tf.Tensor, training: bool) -> tf.Tensor:
-        """[B, S, S, inputs] to [B, S // 2, S // 2, width]."""
-        x = tf.nn.max_pool2d(self.conv1(x), 2, 2, "VALID")
-        x = tf.nn.gelu(self.norm1(x, training=training))
-        return tf.nn.gelu(self.norm2(self.conv2(x), training=training))
-
-
-class Network(keras.Model):
-    """Whitening, blocks, maximum over positions, head."""
-
-    def __init__(self, channels: int, hyper: Hyperparameters, dtype: keras.DTypePolicy) -> None:
-        super().__init__(name="network", dtype=dtype)
-        self.whiten = Conv2D(8 * channels, 2, name="whiten", dtype=dtype)
-        self.blocks = [
-            Block(width, hyper.norm_momentum, dtype, name=f"blocks.{i}") for i, width in enumerate(hyper.widths)
-        ]
-        self.head = keras.layers.Dense(CLASSES, use_bias=False, name="head", dtype=dtype)
-
-    def call(self, images: tf.Tensor, training: bool) -> tf.Tensor:
-        """Logits float32 [B, classes] of images [B, S, S, C]."""
-        x = tf.nn.gelu(self.whiten(images))
-        for block in self.blocks:
-            x = block(x, training=training)
-        x = tf.reduce_max(x, (1, 2))
-        return tf.cast(self.head(x), tf.float32) / float(x.shape[-1])
 
 
 def seen(
@@ -145,16 +78,18 @@ class TensorFlowImageClassifier:
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
-        self.hyper, self.data = hyper, data
+        require(device, hyper.global_batch_size, "images")
+        self.hyper, self.data, self.worker = hyper, data, device
+        self.workers = Workers(device)
         self.steps: Iterator[Draw] | None = None
         self.device, self.dtype = device_name(device), dtype(device)
         shape = data["train_images"].shape
         self.draws = Draws(len(data["train_images"]), hyper, seed)
-        self.test_images = Kept(lambda data: self.images(data["test_images"]))
+        self.test_images = Kept(lambda data: self.images(share(data["test_images"], device)))
         decay = hyper.opt_weight_decay * hyper.global_batch_size
         of_bias, of_head = decay / hyper.bias_learning_rate, decay / hyper.head_learning_rate
         with tf.device(self.device):
-            self.model = Network(shape[-1], hyper, policy(device))
+            self.model = Network(shape[-1], hyper, self.workers, policy(device))
             self.model(tf.zeros((1, *shape[1:])), training=False)
             named = {v.path: v for v in self.model.trainable_variables}
             self.muon = Muon(
@@ -175,7 +110,7 @@ class TensorFlowImageClassifier:
             self.training_labels = tf.zeros(shape[:1], tf.uint8)
         self.optimizers: tuple[Muon | SGD, ...] = (self.muon, *self.sgd)
         self.on_gpu = device.kind == "gpu"
-        self.graph_step = tf.function(self._step, jit_compile=self.on_gpu)
+        self.graph_step = tf.function(self._step, jit_compile=self.on_gpu and self.workers.size == 1)  # XLA cannot send
         several = tf.TensorSpec((EVAL_BATCH if self.on_gpu else None, *shape[1:]), self.dtype)
         self.mirrored_logits = tf.function(self._mirrored_logits, [several], jit_compile=self.on_gpu)
         parameters = initial_parameters(hyper, shape[-1], CLASSES, seed)
@@ -201,12 +136,14 @@ class TensorFlowImageClassifier:
                 return TrainStats(self.step * size, float(loss) / size)
 
     def train_step(self, draw: Draw) -> tf.Tensor:
-        """One step; the loss summed over the batch."""
+        """One step; the loss summed over the batch, of several workers in their mean."""
         whiten_rate = self.hyper.whiten_learning_rate(draw.epoch)
         rates = np.array([self.hyper.learning_rate(draw.epoch), whiten_rate], np.float32)
         with tf.device(self.device):
             data = (self.training_images, self.training_labels)
-            return self.graph_step(*data, tf.constant(draw.drawn), tf.constant(rates), draw.size, whiten_rate > 0)
+            return self.graph_step(
+                *data, tf.constant(share(draw.drawn, self.worker, 1)), tf.constant(rates), draw.size, whiten_rate > 0
+            )
 
     def _step(
         self, images: tf.Tensor, labels: tf.Tensor, drawn: tf.Tensor, rates: tf.Tensor, size: int, whiten: bool
@@ -222,7 +159,7 @@ class TensorFlowImageClassifier:
             logits = self.model(x, training=True)
             smooth = hyper.label_smoothing
             targets = tf.one_hot(chosen, CLASSES) * (1 - smooth) + smooth / CLASSES
-            loss = tf.reduce_sum(tf.nn.softmax_cross_entropy_with_logits(targets, logits))
+            loss = tf.reduce_sum(tf.nn.softmax_cross_entropy_with_logits(targets, logits)) * self.workers.size
             scaled = self.scaler.scale(loss)
 
         def apply(gradients: Sequence[tf.Tensor]) -> None:
@@ -230,7 +167,7 @@ class TensorFlowImageClassifier:
             for optimizer, rate in zip(optimizers, learning_rates, strict=False):
                 optimizer.apply([next(remaining) for _ in optimizer.variables], rate)
 
-        self.scaler.step(tape.gradient(scaled, variables), apply)
+        self.scaler.step(self.workers.averaged(tape.gradient(scaled, variables)), apply)
         return loss
 
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
@@ -239,9 +176,8 @@ class TensorFlowImageClassifier:
         with tf.device(self.device):
             scores = self.logits(images)
             best = tf.math.top_k(tf.nn.softmax(scores), 2).values
-            count = int(self.hyper.eval_shift_fraction * len(scores))
-            if count:
-                unsure = tf.argsort(best[:, 0] - best[:, 1], stable=True)[:count]
+            unsure = self.unsure((best[:, 0] - best[:, 1]).numpy())
+            if len(unsure):
                 wider = tf.pad(tf.gather(images, unsure), [[0, 0], [1, 1], [1, 1], [0, 0]], "REFLECT")
                 shifted = self.logits(wider[:, :-2, :-2]) + self.logits(wider[:, 2:, 2:])
                 mixed = tf.gather(scores, unsure) / 2 + shifted / 4
@@ -249,13 +185,22 @@ class TensorFlowImageClassifier:
             classes: list[int] = tf.argmax(scores, 1).numpy().tolist()
         return classes
 
+    def unsure(self, margins: np.ndarray) -> np.ndarray:
+        """Which of the worker's images, of these margins, are among the least certain of all."""
+        margins = self.workers.gathered(margins)
+        own = part(len(margins), self.worker)
+        count = int(self.hyper.eval_shift_fraction * len(margins))
+        chosen = np.argsort(margins, kind="stable")[:count]
+        mine: np.ndarray = chosen[(chosen >= own.start) & (chosen < own.stop)] - own.start
+        return mine
+
     def logits(self, images: tf.Tensor) -> tf.Tensor:
         """Logits float32 [N, classes] of images [N, S, S, C]; with flip, the mean of an image and its mirror."""
         with tf.device(self.device):
             count = len(images)
             if self.on_gpu:  # all batches of one shape
                 images = tf.pad(images, [[0, -count % EVAL_BATCH], [0, 0], [0, 0], [0, 0]])
-            firsts = range(0, len(images), EVAL_BATCH)
+            firsts = range(0, max(1, len(images)), EVAL_BATCH)  # a worker's share of a few images may be none
             parts = [self.mirrored_logits(images[first : first + EVAL_BATCH]) for first in firsts]
             return tf.concat(parts, 0)[:count]
 

@@ -1,4 +1,4 @@
-"""Image classification in PyTorch. Read top to bottom: network, training images on the device, implementation."""
+"""Image classification in PyTorch. Read top to bottom: training images on the device, implementation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from reference_impls.image_classification.shared import (
-    EPSILON,
+    CLASSES,
     WHITEN_EPSILON,
     WHITEN_IMAGES,
     Draw,
@@ -21,8 +21,10 @@ from reference_impls.image_classification.shared import (
     initial_parameters,
     scale_and_offset,
 )
+from reference_impls.image_classification.torch_network import Network
 from reference_impls.kept import Kept
 from reference_impls.memory import keep_freed_memory
+from reference_impls.shares import part, require, share
 from reference_impls.torch_muon import Muon
 from reference_impls.torch_shared import (
     all_at_once,
@@ -37,59 +39,13 @@ from reference_impls.torch_shared import (
     state_dict,
     torch_device,
 )
+from reference_impls.torch_workers import Workers
 from suite.harness.implementation import Device, TrainStats
 
-ACCELERATORS = 1
-CLASSES = 10
+ACCELERATORS = 1024
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 EVAL_BATCH = 500
 WARM_UPS = {"cuda": 3}  # steps of a kind until its CUDA graph is made and used
-
-
-class BatchNorm(nn.BatchNorm2d):
-    """Batch normalisation with a bias and no scale."""
-
-    def __init__(self, width: int, momentum: float) -> None:
-        super().__init__(width, EPSILON, 1 - momentum)
-        self.register_parameter("weight", None)
-        self.register_buffer("num_batches_tracked", None)
-
-
-class Block(nn.Module):
-    """Two 3x3 convolutions, the first of which halves the side."""
-
-    def __init__(self, inputs: int, width: int, momentum: float) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(inputs, width, 3, padding=1, bias=False)
-        self.norm1 = BatchNorm(width, momentum)
-        self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
-        self.norm2 = BatchNorm(width, momentum)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """[B, inputs, S, S] to [B, width, S // 2, S // 2]."""
-        x = F.gelu(self.norm1(F.max_pool2d(self.conv1(x), 2)))
-        return F.gelu(self.norm2(self.conv2(x)))
-
-
-class Network(nn.Module):
-    """Whitening, blocks, maximum over positions, head."""
-
-    def __init__(self, channels: int, hyper: Hyperparameters) -> None:
-        super().__init__()
-        self.whiten = nn.Conv2d(channels, 8 * channels, 2)
-        self.whiten.weight.requires_grad_(False)
-        inputs = (8 * channels, *hyper.widths)
-        self.blocks = nn.ModuleList(
-            Block(i, width, hyper.norm_momentum) for i, width in zip(inputs, hyper.widths, strict=False)
-        )
-        self.head = nn.Linear(hyper.widths[-1], CLASSES, bias=False)
-
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Logits float32 [B, classes] of images [B, C, S, S]."""
-        x = F.gelu(self.whiten(images))
-        for block in self.blocks:
-            x = block(x)
-        logits: torch.Tensor = self.head(x.amax((2, 3))).float() / self.head.in_features
-        return logits
 
 
 class TrainingImages(nn.Module):
@@ -153,17 +109,21 @@ class TorchImageClassifier:
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
-        self.hyper, self.data = hyper, data
+        require(device, hyper.global_batch_size, "images")
+        self.hyper, self.data, self.worker = hyper, data, device
         self.steps: Iterator[Draw] | None = None
         self.device, self.dtype = torch_device(device), dtype(device)
         shape = data["train_images"].shape
         self.draws = Draws(len(data["train_images"]), hyper, seed)
         self.training = TrainingImages(shape, hyper).to(self.device)
-        self.test_images = Kept(lambda data: self.images(data["test_images"]))
+        self.test_images = Kept(lambda data: self.images(share(data["test_images"], device)))
+        self.workers = Workers(device)
         self.model = Network(shape[-1], hyper).to(self.device)
         self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         named = dict(self.model.named_parameters())
         self.whiten_bias = named["whiten.bias"]
+        self.whiten_bias.requires_grad_(False)  # it is trained in some steps only, so its gradient goes by itself
+        self.parallel = self.workers.parallel(self.model)
         self.muon = Muon(
             [p for name, p in named.items() if ".conv" in name],
             lr=hyper.muon_learning_rate,
@@ -212,7 +172,7 @@ class TorchImageClassifier:
                 return TrainStats(self.step * size, float(loss) / size)
 
     def train_step(self, draw: Draw) -> torch.Tensor:
-        """One step; the loss summed over the batch."""
+        """One step; the loss summed over the batch, of several workers in their mean."""
         hyper = self.hyper
         rate, whiten_rate = hyper.learning_rate(draw.epoch), hyper.whiten_learning_rate(draw.epoch)
         set_learning_rate(self.muon, hyper.muon_learning_rate * rate)
@@ -221,8 +181,9 @@ class TorchImageClassifier:
         self.whiten_bias.requires_grad_(whiten_rate > 0)  # once it is frozen nothing goes back through the first layer
         for optimizer in self.optimizers:
             optimizer.zero_grad()
-        loss = self.loss(on_device(draw.drawn, self.device), draw.size)
+        loss = self.loss(on_device(share(draw.drawn, self.worker, 1), self.device), draw.size)
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+        self.workers.average(self.whiten_bias.grad)
         for optimizer in self.optimizers:
             self.scaler.step(optimizer)
         self.scaler.update()
@@ -231,8 +192,9 @@ class TorchImageClassifier:
     def _loss(self, drawn: torch.Tensor, size: int) -> torch.Tensor:
         images, labels = self.training(drawn, size)
         with autocast(self.device, self.dtype):
-            logits = self.model(images)
-        return F.cross_entropy(logits, labels, label_smoothing=self.hyper.label_smoothing, reduction="sum")
+            logits = self.parallel(images)
+        summed = F.cross_entropy(logits, labels, label_smoothing=self.hyper.label_smoothing, reduction="sum")
+        return summed * self.workers.size
 
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The class of each test image.
@@ -243,7 +205,11 @@ class TorchImageClassifier:
         images = self.test_images.of(data)
         scores = self.logits(images)
         best = scores.softmax(1).topk(2).values
-        unsure = (best[:, 0] - best[:, 1]).argsort(stable=True)[: int(self.hyper.eval_shift_fraction * len(scores))]
+        margins = self.workers.gathered(best[:, 0] - best[:, 1])
+        unsure = margins.argsort(stable=True)[: int(self.hyper.eval_shift_fraction * len(margins))]
+        if self.workers.size > 1:
+            own = part(len(margins), self.worker)
+            unsure = unsure[(unsure >= own.start) & (unsure < own.stop)] - own.start
         if len(unsure):
             wider = F.pad(images[unsure], (1, 1, 1, 1), mode="reflect")
             shifted = self.logits(wider[:, :, :-2, :-2]) + self.logits(wider[:, :, 2:, 2:])

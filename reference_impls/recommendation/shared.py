@@ -124,12 +124,12 @@ class Histories:
                 yield self.windows[group], self.hyper.lengths[sizes[group].max()]
                 step += 1
 
-    def questions(self, candidates: np.ndarray) -> tuple[np.ndarray, list[Question]]:
-        """What comes next in each history, in batches of like length, filled up with empty histories.
+    def questions(self, candidates: np.ndarray, of: slice = slice(None)) -> tuple[np.ndarray, list[Question]]:
+        """What comes next in each history `of` the users, in batches of like length, filled up with empty histories.
 
-        `candidates` [U, C]; with them goes int64 [U]: in which row of all their answers each user stands.
+        `candidates` [U, C] of all users; with the questions goes int64: in which row of all answers each user stands.
         """
-        first, end = self.bounds[:-1], self.bounds[1:]
+        candidates, first, end = candidates[of], self.bounds[:-1][of], self.bounds[1:][of]
         begin = np.maximum(first, end + 1 - self.hyper.lengths[-1])
         sizes = np.searchsorted(self.hyper.lengths, end + 1 - begin)
         rows = np.zeros(len(sizes), np.int64)

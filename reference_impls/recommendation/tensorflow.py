@@ -20,11 +20,14 @@ from reference_impls.recommendation.shared import (
     made_up_windows,
     rankings,
 )
+from reference_impls.shares import part, require, share
 from reference_impls.tensorflow_optimizers import AdamW, GradScaler
 from reference_impls.tensorflow_shared import Dense, device_name, dropout_seed, policy
+from reference_impls.tensorflow_workers import Workers
 from suite.harness.implementation import Device, TrainStats
 
-ACCELERATORS = 1
+ACCELERATORS = 1024
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 Asked = tuple[tf.Tensor, int, tf.Tensor]  # windows, length, candidates; see `Question`
 
 
@@ -136,7 +139,9 @@ class TensorFlowRecommender:
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
-        self.hyper, self.data, self.seed = hyper, data, seed
+        require(device, hyper.global_batch_size, "windows")
+        self.hyper, self.data, self.seed, self.worker = hyper, data, seed, device
+        self.workers = Workers(device)
         self.device = device_name(device)
         self.count = len(data["item_ids"])
         self.items = self.on_device(np.zeros(len(data["train_items"]), np.int64))
@@ -157,7 +162,8 @@ class TensorFlowRecommender:
             self.optimizer.exclude_from_weight_decay([v for v in self.model.trainable_variables if len(v.shape) == 1])
             self.optimizer.build(self.model.trainable_variables)
             self.scaler = GradScaler(device.precision == "fp16")
-        self.graph_step = tf.function(self._graph_step, jit_compile=True)
+        self.graph_step = tf.function(self._graph_step, jit_compile=self.workers.size == 1)  # XLA cannot send
+        self.gradients = tf.function(self._gradients, jit_compile=True)
         self.graph_logits = tf.function(self._graph_logits, jit_compile=True)
         self.reset()
 
@@ -185,31 +191,43 @@ class TensorFlowRecommender:
 
     def train_step(self, windows: np.ndarray, length: int, rate: float) -> tf.Tensor:
         """One step; its mean loss."""
-        seed = dropout_seed(self.seed, self.step)
+        seed = dropout_seed(self.seed, self.step, self.worker.rank)
         self.step += 1
         with tf.device(self.device):
-            return self.graph_step(self.items, windows, length, np.float32(rate), seed)
+            return self.graph_step(self.items, share(windows, self.worker), length, np.float32(rate), seed)
 
     def _graph_step(
         self, items: tf.Tensor, windows: tf.Tensor, length: int, rate: tf.Tensor, seed: tf.Tensor
     ) -> tf.Tensor:
         variables = self.model.trainable_variables
-        with tf.GradientTape() as tape:
-            loss = self.loss(items, windows, length, seed)
-            scaled = self.scaler.scale(loss)
+        count = self.workers.mean(tf.reduce_sum(windows[:, 2] - windows[:, 1]))
+        loss, gradients = self.gradients(items, windows, length, seed, count)
         self.optimizer.learning_rate.assign(rate)
-        gradients = tape.gradient(scaled, variables)
-        self.scaler.step(gradients, lambda true: self.optimizer.apply(true, variables))
+        self.scaler.step(self.workers.averaged(gradients), lambda true: self.optimizer.apply(true, variables))
         return loss
 
-    def loss(self, items: tf.Tensor, windows: tf.Tensor, length: int, seed: tf.Tensor) -> tf.Tensor:
-        """Cross-entropy of the targets of `windows` [B, 3] among all items that the user has not taken yet."""
+    def _gradients(
+        self, items: tf.Tensor, windows: tf.Tensor, length: int, seed: tf.Tensor, count: tf.Tensor
+    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """The loss, and its gradients, scaled."""
+        with tf.GradientTape() as tape:
+            loss = self.loss(items, windows, length, seed, count)
+            scaled = self.scaler.scale(loss)
+        return loss, [tf.convert_to_tensor(each) for each in tape.gradient(scaled, self.model.trainable_variables)]
+
+    def loss(
+        self, items: tf.Tensor, windows: tf.Tensor, length: int, seed: tf.Tensor | None, count: tf.Tensor
+    ) -> tf.Tensor:
+        """Cross-entropy of the targets of `windows` [B, 3] among all items that the user has not taken yet.
+
+        Summed, and divided by `count`.
+        """
         logits = self.model(inputs_before(items, windows, length, self.count), seed=seed)
         taken = taken_from(items, windows, self.count)[:, None] <= tf.range(length, dtype=tf.int64)[:, None]
         targets = targets_of(items, windows, length)
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.maximum(targets, 0), tf.where(taken, -1e9, logits))
         counted = tf.cast(targets >= 0, tf.float32)
-        return tf.reduce_sum(losses * counted) / tf.reduce_sum(counted)
+        return tf.reduce_sum(losses * counted) / count
 
     def _graph_logits(self, items: tf.Tensor, windows: tf.Tensor, length: int) -> tf.Tensor:
         """Logits float32 [B, items] of what comes next in `windows` [B, 3]; in fp32."""
@@ -232,11 +250,13 @@ class TensorFlowRecommender:
             ]
             scores = tf.gather(tf.concat(found, 0), rows)
             scores, order = tf.math.top_k(tf.where(tf.math.is_nan(scores), -np.inf, scores), scores.shape[1])
-        return rankings(scores.numpy(), np.take_along_axis(data["test_candidates"], order.numpy(), 1))
+        candidates = share(data["test_candidates"], self.worker)
+        return rankings(scores.numpy(), np.take_along_axis(candidates, order.numpy(), 1))
 
     def made_questions(self, data: Mapping[str, np.ndarray]) -> tuple[tf.Tensor, list[Asked]]:
         """The questions about the test candidates, on the device, and in which row of the answers each user stands."""
-        rows, questions = self.known().questions(data["test_candidates"])
+        candidates = data["test_candidates"]
+        rows, questions = self.known().questions(candidates, part(len(candidates), self.worker))
         return self.on_device(rows), [
             (self.on_device(each.windows), each.length, self.on_device(each.candidates)) for each in questions
         ]

@@ -23,10 +23,13 @@ from reference_impls.recommendation.shared import (
     made_up_windows,
     rankings,
 )
+from reference_impls.shares import part, require, share
 from reference_impls.torch_shared import Dropout, all_at_once, autocast, compiled, dtype, on_device, torch_device
+from reference_impls.torch_workers import Workers
 from suite.harness.implementation import Device, TrainStats
 
-ACCELERATORS = 1
+ACCELERATORS = 1024
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 Asked = tuple[torch.Tensor, int, torch.Tensor]  # windows, length, candidates; see `Question`
 
 
@@ -84,26 +87,26 @@ class SASRec(nn.Module):
 
 
 class CrossEntropy(torch.autograd.Function):
-    """F.cross_entropy with ignore_index=-1, which makes and fills two more arrays of the logits' size.
+    """F.cross_entropy's sum with ignore_index=-1, which makes and fills two more arrays of the logits' size.
 
     On one core (AMD EPYC) a step of `small`'s size takes 0.94 of its time without them.
     """
 
     @staticmethod
-    def forward(ctx: Any, logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """The mean over the targets [N] that are not -1, of `logits` [N, items]."""
+    def forward(ctx: Any, logits: torch.Tensor, targets: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
+        """The sum over the targets [N] that are not -1, of `logits` [N, items], divided by `count`."""
         probabilities, known = logits.softmax(1), targets >= 0
-        weights, places = known / known.sum(), targets.clamp(min=0)[:, None]
+        weights, places = known / count, targets.clamp(min=0)[:, None]
         ctx.save_for_backward(probabilities, weights, places)
         found = probabilities.gather(1, places)[:, 0].clamp(min=torch.finfo(torch.float32).tiny)
         return -(found.log() * weights).sum()
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
         """Of the logits."""
         probabilities, weights, places = ctx.saved_tensors
         probabilities.scatter_add_(1, places, probabilities.new_full(places.shape, -1.0))
-        return probabilities.mul_((gradient * weights)[:, None]), None
+        return probabilities.mul_((gradient * weights)[:, None]), None, None
 
 
 def inputs_before(items: torch.Tensor, windows: torch.Tensor, length: int, start: int) -> torch.Tensor:
@@ -136,14 +139,17 @@ class TorchRecommender:
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
-        self.hyper, self.data, self.seed = hyper, data, seed
+        require(device, hyper.global_batch_size, "windows")
+        self.hyper, self.data, self.seed, self.worker = hyper, data, seed, device
         self.device, self.dtype = torch_device(device), dtype(device)
         self.count = len(data["item_ids"])
         self.items = torch.zeros(len(data["train_items"]), dtype=torch.int64, device=self.device)
         self.histories: Histories | None = None
         self.batches: Iterator[tuple[np.ndarray, int]] | None = None
         self.questions = Kept(self.made_questions)
+        self.workers = Workers(device)
         self.model = SASRec(hyper, self.count).to(self.device)
+        self.parallel = self.workers.parallel(self.model)
         groups: list[dict[str, Any]] = [
             {"params": [p for p in self.model.parameters() if p.ndim > 1]},
             {"params": [p for p in self.model.parameters() if p.ndim == 1], "weight_decay": 0.0},
@@ -185,10 +191,10 @@ class TorchRecommender:
 
     def train_step(self, windows: np.ndarray, length: int, rate: float) -> torch.Tensor:
         """One step; its mean loss."""
-        torch.manual_seed(dropout_seed(self.seed, self.step))
+        torch.manual_seed(dropout_seed(self.seed, self.step, self.worker.rank))
         torch_shared.set_learning_rate(self.optimizer, rate)
         self.optimizer.zero_grad()
-        loss = self.loss(self.items, on_device(windows, self.device), length)
+        loss = self.loss(self.items, on_device(share(windows, self.worker), self.device), length)
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
         self.scaler.step(self.optimizer)
         self.scaler.update()
@@ -198,13 +204,14 @@ class TorchRecommender:
     def _loss(self, items: torch.Tensor, windows: torch.Tensor, length: int) -> torch.Tensor:
         """Cross-entropy of the targets of `windows` [B, 3] among all items that the user has not taken yet."""
         with autocast(self.device, self.dtype):
-            logits = self.model(inputs_before(items, windows, length, self.count)).float()
+            logits = self.parallel(inputs_before(items, windows, length, self.count)).float()
         # At most -5e8 from the position on from which an item cannot come again, before at least 5e8
         limit = 1e9 * (taken_from(items, windows, self.count) - 0.5)[:, None]
         with torch.no_grad():
             logits.clamp_(max=limit - 1e9 * torch.arange(length, device=self.device)[:, None])
-        targets = targets_of(items, windows, length)
-        loss: torch.Tensor = CrossEntropy.apply(logits.flatten(0, 1), targets.flatten())  # type: ignore[no-untyped-call]
+        targets = targets_of(items, windows, length).flatten()
+        count = self.workers.mean((targets >= 0).sum())
+        loss: torch.Tensor = CrossEntropy.apply(logits.flatten(0, 1), targets, count)  # type: ignore[no-untyped-call]
         return loss
 
     @torch.no_grad()
@@ -223,11 +230,13 @@ class TorchRecommender:
             found.append(self.logits(self.items, windows, length).gather(1, candidates))
         scores = torch.cat(found)[rows].nan_to_num(-torch.inf, torch.inf, -torch.inf)
         scores, order = scores.sort(stable=True, descending=True)
-        return rankings(scores.cpu().numpy(), np.take_along_axis(data["test_candidates"], order.cpu().numpy(), 1))
+        candidates = share(data["test_candidates"], self.worker)
+        return rankings(scores.cpu().numpy(), np.take_along_axis(candidates, order.cpu().numpy(), 1))
 
     def made_questions(self, data: Mapping[str, np.ndarray]) -> tuple[torch.Tensor, list[Asked]]:
         """The questions about the test candidates, on the device, and in which row of the answers each user stands."""
-        rows, questions = self.known().questions(data["test_candidates"])
+        candidates = data["test_candidates"]
+        rows, questions = self.known().questions(candidates, part(len(candidates), self.worker))
         return on_device(rows, self.device), [
             (on_device(each.windows, self.device), each.length, on_device(each.candidates, self.device))
             for each in questions

@@ -161,12 +161,13 @@ def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
 
 
 class Environments:
-    """All groups of a run, each in one of as many processes as there are cores to use."""
+    """All groups of a worker's `own` environments, each in one of as many processes as there are cores to use."""
 
-    def __init__(self, name: str, count: int, seed: int) -> None:
+    def __init__(self, name: str, count: int, seed: int, own: slice = slice(None)) -> None:
         first = Episode(name)  # here, so that a package that is missing is told by the training process
         self.observation_size, self.action_count = first.observation_size, first.action_count
-        self.groups = [range(start, min(start + _GROUP, count)) for start in range(0, count, _GROUP)]
+        numbers = range(count)[own]
+        self.groups = [numbers[first : first + _GROUP] for first in range(0, len(numbers), _GROUP)]
         # -O: Gymnasium asserts at each step that the action is one, a tenth of the time of LunarLander's
         command = [sys.executable, "-O", "-c", _PROGRAM, *sys.path]
         self.processes = [

@@ -12,11 +12,14 @@ import tensorflow as tf
 
 from reference_impls.reinforcement_learning.environments import Environments, Policy, Rollout
 from reference_impls.reinforcement_learning.shared import Hyperparameters, initial_parameters, orders
+from reference_impls.shares import part, require, share
 from reference_impls.tensorflow_optimizers import AdamW, GradScaler
-from reference_impls.tensorflow_shared import device_name, load_state_dict, state_dict
+from reference_impls.tensorflow_shared import device_name, dtype, load_state_dict, state_dict
+from reference_impls.tensorflow_workers import Workers
 from suite.harness.implementation import Device, TrainStats
 
-ACCELERATORS = 1
+ACCELERATORS = 1024
+PRECISIONS = ("fp32",)
 
 
 class Agent(keras.Model):
@@ -50,9 +53,11 @@ class TensorFlowAgent:
     """The implementation; see `suite.harness.implementation.Implementation`. Networks this small run in fp32."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
-        self.hyper, self.seed = hyper, seed
+        require(device, min(hyper.num_envs, hyper.minibatch_size), "environments")
+        self.hyper, self.seed, self.worker = hyper, seed, device
+        self.workers = Workers(device)
         self.device = device_name(device)
-        self.environments = Environments(str(data["environment"]), hyper.num_envs, seed)
+        self.environments = Environments(str(data["environment"]), hyper.num_envs, seed, part(hyper.num_envs, device))
         size, actions = self.environments.observation_size, self.environments.action_count
         with tf.device(self.device):
             self.agent = Agent(actions, hyper.hidden_sizes)
@@ -66,7 +71,8 @@ class TensorFlowAgent:
             )
             self.optimizer.build(self.agent.trainable_variables)
         self.scaler = GradScaler(enabled=False)
-        self.graph = tf.function(self.improve, jit_compile=True)
+        self.graph = tf.function(self.improve, jit_compile=self.workers.size == 1)  # XLA cannot send
+        self.gradients = tf.function(self._gradients, jit_compile=True)
         # traced, compiled and warmed up with made-up steps; then the state is that of the seed
         self.update(Rollout.empty(hyper.steps, hyper.num_envs, size), 0)
         self.load_model({**initial_parameters(hyper, size, actions, seed), "step": np.array(0)})
@@ -75,7 +81,8 @@ class TensorFlowAgent:
         """Take whole iterations until `samples` environment steps have been taken."""
         size = self.hyper.global_batch_size
         while True:
-            rollout = self.environments.rollout(self.policy(), self.iteration, self.hyper.steps)
+            own = self.environments.rollout(self.policy(), self.iteration, self.hyper.steps)
+            rollout = Rollout(*(self.workers.gathered(array, 1) for array in astuple(own)))
             loss = self.update(rollout, self.iteration)
             self.iteration += 1
             if self.iteration * size >= samples:
@@ -110,12 +117,17 @@ class TensorFlowAgent:
         losses = tf.zeros(())
         minibatches = self.minibatches(rows, *steps)
         for i in tf.range(self.hyper.updates):
-            with tf.GradientTape() as tape:
-                loss = self.loss(*(whole[i] for whole in minibatches))
-            gradients, _ = tf.clip_by_global_norm(tape.gradient(loss, variables), self.hyper.max_grad_norm)
+            loss, found = self.gradients(*(whole[i] for whole in minibatches))
+            gradients, _ = tf.clip_by_global_norm(self.workers.averaged(found), self.hyper.max_grad_norm)
             self.optimizer.apply(gradients, variables)
             losses += loss
         return losses / self.hyper.updates
+
+    def _gradients(self, *minibatch: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """The loss of a minibatch, and its gradients."""
+        with tf.GradientTape() as tape:
+            loss = self.loss(*minibatch)
+        return loss, tape.gradient(loss, self.agent.trainable_variables)
 
     def prepare(
         self,
@@ -149,9 +161,13 @@ class TensorFlowAgent:
         return flat, actions, before, advantage, advantage + values
 
     def minibatches(self, rows: tf.Tensor, *steps: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """The steps `rows` [updates, M] of what `prepare` gives, each minibatch's advantages of mean 0, deviation 1."""
-        observations, actions, before, advantage, target = (tf.gather(each, rows) for each in steps)
-        mean, deviation = (f(advantage, 1, keepdims=True) for f in (tf.reduce_mean, tf.math.reduce_std))
+        """The worker's share of the steps `rows` [updates, M] of what `prepare` gives.
+
+        The advantages of all workers' minibatch have mean 0 and deviation 1.
+        """
+        whole, own = tf.gather(steps[3], rows), share(rows, self.worker, 1)
+        mean, deviation = (f(whole, 1, keepdims=True) for f in (tf.reduce_mean, tf.math.reduce_std))
+        observations, actions, before, advantage, target = (tf.gather(each, own) for each in steps)
         return observations, actions, before, (advantage - mean) / (deviation + 1e-8), target
 
     def loss(
@@ -159,7 +175,7 @@ class TensorFlowAgent:
     ) -> tf.Tensor:
         """The clipped surrogate, the squared error of the value and the entropy, weighted (Schulman et al. 2017).
 
-        Of a minibatch, for which see `minibatches`.
+        Of a minibatch, for which see `minibatches`: of several workers, in their mean.
         """
         hyper = self.hyper
         logs, values = self.agent(observations)
@@ -168,16 +184,18 @@ class TensorFlowAgent:
         surrogate = tf.reduce_mean(tf.minimum(ratio * advantage, clipped * advantage))
         error = tf.reduce_mean((values - target) ** 2)
         entropy = -tf.reduce_mean(tf.reduce_sum(tf.exp(logs) * logs, 1)) if hyper.ent_coef else 0.0
-        return hyper.vf_coef * error - surrogate - hyper.ent_coef * entropy
+        weight = observations.shape[0] * self.workers.size / hyper.minibatch_size
+        return (hyper.vf_coef * error - surrogate - hyper.ent_coef * entropy) * weight
 
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The evaluation episodes."""
-        return self.environments.evaluate(self.policy(), data["test_seeds"])
+        return self.environments.evaluate(self.policy(), share(data["test_seeds"], self.worker))
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, Adam's moments, the iteration and the running episodes."""
         model = state_dict(self.agent, [self.optimizer], self.scaler, self.iteration)
-        return {**model, **self.environments.state_dict()}
+        running = self.environments.state_dict().items()
+        return {**model, **{name: self.workers.gathered(array) for name, array in running}}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework."""
@@ -193,4 +211,5 @@ def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TensorFlowAgent:
     """The implementation, traced, compiled and warmed up with made-up steps; its state is that of the seed."""
+    dtype(device)  # a GPU would multiply fp32 as tf32
     return TensorFlowAgent(Hyperparameters.of(hyperparameters), data, seed, device)

@@ -14,6 +14,7 @@ from torch import nn
 
 from reference_impls.reinforcement_learning.environments import Environments, Policy, Rollout
 from reference_impls.reinforcement_learning.shared import Hyperparameters, initial_parameters, orders
+from reference_impls.shares import part, require, share
 from reference_impls.torch_shared import (
     all_at_once,
     clip_gradients,
@@ -26,9 +27,11 @@ from reference_impls.torch_shared import (
     state_dict,
     torch_device,
 )
+from reference_impls.torch_workers import Workers
 from suite.harness.implementation import Device, TrainStats
 
-ACCELERATORS = 1
+ACCELERATORS = 1024
+PRECISIONS = ("fp32",)
 
 
 class Tanh(nn.Module):
@@ -67,11 +70,14 @@ class TorchAgent:
     """The implementation; see `suite.harness.implementation.Implementation`. Networks this small run in fp32."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
-        self.hyper, self.seed = hyper, seed
+        require(device, min(hyper.num_envs, hyper.minibatch_size), "environments")
+        self.hyper, self.seed, self.worker = hyper, seed, device
         self.device = torch_device(device)
-        self.environments = Environments(str(data["environment"]), hyper.num_envs, seed)
+        self.environments = Environments(str(data["environment"]), hyper.num_envs, seed, part(hyper.num_envs, device))
         size, actions = self.environments.observation_size, self.environments.action_count
+        self.workers = Workers(device)
         self.agent = Agent(size, actions, hyper.hidden_sizes).to(self.device)
+        self.parallel = self.workers.parallel(self.agent)
         self.optimizer = torch.optim.Adam(
             self.agent.parameters(),
             lr=hyper.opt_base_learning_rate,
@@ -91,7 +97,8 @@ class TorchAgent:
         """Take whole iterations until `samples` environment steps have been taken."""
         size = self.hyper.global_batch_size
         while True:
-            rollout = self.environments.rollout(self.policy(), self.iteration, self.hyper.steps)
+            own = self.environments.rollout(self.policy(), self.iteration, self.hyper.steps)
+            rollout = Rollout(*(self.workers.gathered(torch.from_numpy(array), 1).numpy() for array in astuple(own)))
             loss = self.update(rollout, self.iteration)
             self.iteration += 1
             if self.iteration * size >= samples:
@@ -153,9 +160,13 @@ class TorchAgent:
         return flat, actions.flatten(), before, advantage, advantage + values
 
     def minibatches(self, rows: torch.Tensor, *steps: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
-        """The steps `rows` [updates, M] of what `prepare` gives, each minibatch's advantages of mean 0, deviation 1."""
-        observations, actions, before, advantage, target = (each[rows] for each in steps)
-        deviation, mean = torch.std_mean(advantage, 1, correction=0, keepdim=True)
+        """The worker's share of the steps `rows` [updates, M] of what `prepare` gives.
+
+        The advantages of all workers' minibatch have mean 0 and deviation 1.
+        """
+        deviation, mean = torch.std_mean(steps[3][rows], 1, correction=0, keepdim=True)
+        own = share(rows, self.worker, 1)
+        observations, actions, before, advantage, target = (each[own] for each in steps)
         return zip(observations, actions, before, (advantage - mean) / (deviation + 1e-8), target, strict=True)
 
     def loss(
@@ -168,26 +179,30 @@ class TorchAgent:
     ) -> torch.Tensor:
         """The clipped surrogate, the squared error of the value and the entropy, weighted (Schulman et al. 2017).
 
-        Of a minibatch, for which see `minibatches`.
+        Of a minibatch, for which see `minibatches`: of several workers, in their mean.
         """
         hyper = self.hyper
-        logs, values = self.agent(observations)
+        logs, values = self.parallel(observations)
         ratio = (logs.gather(1, actions[:, None]).squeeze(1) - before).exp()
         clipped = ratio.clamp(1 - hyper.clip_coef, 1 + hyper.clip_coef)
         surrogate = torch.minimum(ratio * advantage, clipped * advantage).mean()
         error = F.mse_loss(values, target)
         entropy = -(logs.exp() * logs).sum(1).mean() if hyper.ent_coef else 0.0
         result: torch.Tensor = hyper.vf_coef * error - surrogate - hyper.ent_coef * entropy
-        return result
+        return result * (len(values) * self.workers.size / hyper.minibatch_size)
 
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The evaluation episodes."""
-        return self.environments.evaluate(self.policy(), data["test_seeds"])
+        return self.environments.evaluate(self.policy(), share(data["test_seeds"], self.worker))
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, Adam's moments, the iteration and the running episodes."""
         model = state_dict(self.agent, [self.optimizer], self.scaler, self.iteration)
-        return {**model, **self.environments.state_dict()}
+        running = {
+            name: self.workers.gathered(torch.from_numpy(array)).numpy()
+            for name, array in self.environments.state_dict().items()
+        }
+        return {**model, **running}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework."""

@@ -5,13 +5,15 @@ Everything is a function of the seed and of the step, so a checkpoint needs no r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from reference_impls.recipe import Recipe
+from reference_impls.shares import part
+from suite.harness.implementation import Device
 
 SPREAD = 25.0  # of the features' levels, roughly, once each recording's mean spectrum is taken off
 SUBSAMPLING = 8  # frames of features to one frame of output
@@ -202,6 +204,14 @@ def padded(frames: int, multiple: int) -> int:
 def output_frames(frames: np.ndarray) -> np.ndarray:
     """Frames of output int32 for so many frames of features."""
     return np.ceil(frames / SUBSAMPLING).astype(np.int32)
+
+
+def evaluated(data: Mapping[str, np.ndarray], device: Device) -> tuple[np.ndarray, np.ndarray]:
+    """The worker's share of the test recordings: features uint8 [all frames, mels], and frames int32 [N] of each."""
+    frames = np.array(data["test_frames"], np.int32)
+    ends = np.append(0, np.cumsum(frames))
+    own = part(len(frames), device)
+    return data["test_features"][ends[own.start] : ends[own.stop]], frames[own]
 
 
 def evaluation_batches(frames: np.ndarray, size: int, multiple: int) -> Iterator[tuple[np.ndarray, int]]:

@@ -9,14 +9,17 @@ import numpy as np
 import tensorflow as tf
 
 from reference_impls.kept import Kept
+from reference_impls.shares import require, share
 from reference_impls.speech import shared
 from reference_impls.speech.shared import EVAL_BATCH, SUBSAMPLING, Batch, Batches, Hyperparameters
 from reference_impls.speech.tensorflow_network import Recordings, SpeechNetwork, masked, output_frames
 from reference_impls.tensorflow_optimizers import AdamW, GradScaler
 from reference_impls.tensorflow_shared import device_name, dropout_seed, load_state_dict, policy, state_dict
+from reference_impls.tensorflow_workers import Workers
 from suite.harness.implementation import Device, TrainStats
 
-ACCELERATORS = 1
+ACCELERATORS = 1024
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 
 
 def ctc_loss(logits: tf.Tensor, labels: tf.SparseTensor, fits: tf.Tensor, frames: tf.Tensor) -> tf.Tensor:
@@ -41,7 +44,9 @@ class TensorFlowSpeech:
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
-        self.hyper, self.data, self.seed = hyper, data, seed
+        require(device, hyper.global_batch_size, "recordings")
+        self.hyper, self.data, self.seed, self.worker = hyper, data, seed, device
+        self.workers = Workers(device)
         self.device, on_gpu = device_name(device), device.kind == "gpu"
         self.multiple = shared.COMPILED if on_gpu else shared.NOT_COMPILED
         self.units = bytes(data["units"]).decode("ascii").split("\n")
@@ -94,10 +99,11 @@ class TensorFlowSpeech:
 
     def train_step(self, batch: Batch) -> tf.Tensor:
         """One step; the loss, CTC's negative log-likelihood of a transcript, mean over the batch."""
-        time, dropped = np.arange(batch.time, dtype=np.int32), dropout_seed(self.seed, self.step)
-        labels, lengths = self.labels[batch.recordings], self.lengths[batch.recordings]
-        transcripts = sparse(labels, lengths, shared.output_frames(batch.frames))
-        drawn = (batch.recordings, batch.speed, batch.frames, batch.warp, batch.bands, batch.spans, time, dropped)
+        time, dropped = np.arange(batch.time, dtype=np.int32), dropout_seed(self.seed, self.step, self.worker.rank)
+        parts = (batch.recordings, batch.speed, batch.frames, batch.warp, batch.bands, batch.spans)
+        recordings, speed, frames, *others = (share(part, self.worker) for part in parts)
+        transcripts = sparse(self.labels[recordings], self.lengths[recordings], shared.output_frames(frames))
+        drawn = (recordings, speed, frames, *others, time, dropped)
         with tf.device(self.device):
             rate = tf.constant(self.hyper.learning_rate(batch.epoch), tf.float32)
             return self.graph_step([*map(tf.constant, drawn)], *map(tf.constant, transcripts), rate)
@@ -105,15 +111,15 @@ class TensorFlowSpeech:
     def _graph_step(
         self, drawn: Sequence[tf.Tensor], indices: tf.Tensor, values: tf.Tensor, fits: tf.Tensor, rate: tf.Tensor
     ) -> tf.Tensor:
-        recordings, frames = drawn[0], drawn[2]
+        frames = drawn[2]
         with tf.GradientTape() as tape:
             logits = self.training_logits(*drawn)
             shape = tf.shape(logits, tf.int64)
             labels = tf.SparseTensor(indices, values, shape[:2])
             losses = ctc_loss(logits, labels, fits, output_frames(frames))
-            loss = tf.reduce_sum(losses) / tf.cast(tf.size(recordings), tf.float32)
+            loss = tf.reduce_sum(losses) / (self.hyper.global_batch_size / self.workers.size)
             scaled = self.scaler.scale(loss)
-        self.update(tape.gradient(scaled, self.model.trainable_variables), rate)
+        self.update(self.workers.averaged(tape.gradient(scaled, self.model.trainable_variables)), rate)
         return loss
 
     def _training_logits(
@@ -149,18 +155,21 @@ class TensorFlowSpeech:
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The words of each test recording."""
         batches = self.evaluation.of(data)
+        if not batches:
+            return []
         with tf.device(self.device):
             best = [tf.argmax(self.logits(features, frames), 2, tf.int32) for _, features, frames in batches]
             labels = tf.concat(best, 1).numpy()
         layout = [(chosen, features.shape[1]) for chosen, features, _ in batches]
-        return shared.texts(labels, layout, data["test_frames"], self.units)
+        return shared.texts(labels, layout, share(data["test_frames"], self.worker), self.units)
 
     def evaluation_batches(self, data: Mapping[str, np.ndarray]) -> list[tuple[np.ndarray, tf.Tensor, tf.Tensor]]:
         """The test recordings' numbers [B], features [B, T, mels] and output frames [B]."""
-        lengths, batches = np.array(data["test_frames"], np.int32), []
+        given, lengths = shared.evaluated(data, self.worker)
+        batches = []
         with tf.device(self.device):
-            recordings = Recordings(data["test_features"].shape, len(lengths))
-            recordings.fill(np.array(data["test_features"]), lengths)
+            recordings = Recordings(given.shape, len(lengths))
+            recordings.fill(np.array(given), lengths)
             for chosen, time in shared.evaluation_batches(lengths, EVAL_BATCH, self.multiple):
                 frames, speed = tf.constant(lengths[chosen]), tf.ones(len(chosen))
                 features = recordings(tf.constant(chosen), speed, frames, tf.range(time))

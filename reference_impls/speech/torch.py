@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from reference_impls.kept import Kept
 from reference_impls.memory import keep_freed_memory
 from reference_impls.recipe import dropout_seed
+from reference_impls.shares import require, share
 from reference_impls.speech import shared
 from reference_impls.speech.shared import EVAL_BATCH, SUBSAMPLING, Batch, Batches, Hyperparameters
 from reference_impls.speech.torch_network import Recordings, SpeechNetwork, masked, output_frames
@@ -29,16 +30,19 @@ from reference_impls.torch_shared import (
     state_dict,
     torch_device,
 )
+from reference_impls.torch_workers import Workers
 from suite.harness.implementation import Device, TrainStats
 
-ACCELERATORS = 1
+ACCELERATORS = 1024
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 
 
 class TorchSpeech:
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
-        self.hyper, self.data, self.seed = hyper, data, seed
+        require(device, hyper.global_batch_size, "recordings")
+        self.hyper, self.data, self.seed, self.worker = hyper, data, seed, device
         self.device, self.dtype = torch_device(device), dtype(device)
         self.multiple = shared.NOT_COMPILED if self.device.type == "cpu" else shared.COMPILED
         self.units = bytes(data["units"]).decode("ascii").split("\n")
@@ -47,7 +51,9 @@ class TorchSpeech:
         self.warps = torch.from_numpy(shared.warps(shape[1], hyper)).to(self.device)
         self.labels = torch.ones((len(data["train_frames"]), 1), dtype=torch.int32, device=self.device)
         self.lengths = np.ones(len(data["train_frames"]), np.int32)  # of the labels of each
+        self.workers = Workers(device)
         self.model = SpeechNetwork(hyper, shape[1], len(self.units) + 1).to(self.device)
+        self.parallel = self.workers.parallel(self.model)
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(),
             lr=hyper.opt_base_learning_rate,
@@ -83,18 +89,19 @@ class TorchSpeech:
     def train_step(self, batch: Batch) -> torch.Tensor:
         """One step; the loss, CTC's negative log-likelihood of a transcript, mean over the batch."""
         names = ("recordings", "speed", "frames", "warp", "bands", "spans")
-        tensors = {name: on_device(getattr(batch, name), self.device) for name in names}
-        torch.manual_seed(dropout_seed(self.seed, self.step))
+        tensors = {name: on_device(share(getattr(batch, name), self.worker), self.device) for name in names}
+        torch.manual_seed(dropout_seed(self.seed, self.step, self.worker.rank))
         self.model.train()
         logits = self.training_logits(**tensors, time=batch.time)
         loss = F.ctc_loss(
             logits.log_softmax(2).transpose(0, 1),
             self.labels[tensors["recordings"]],
-            torch.from_numpy(shared.output_frames(batch.frames)),  # lengths on the host, where CUDA's kernel wants them
-            torch.from_numpy(self.lengths[batch.recordings]),
+            # lengths on the host, where CUDA's kernel wants them
+            torch.from_numpy(shared.output_frames(share(batch.frames, self.worker))),
+            torch.from_numpy(self.lengths[share(batch.recordings, self.worker)]),
             reduction="sum",
             zero_infinity=True,
-        ) / len(batch.recordings)
+        ) / (len(batch.recordings) / self.workers.size)
         self.optimizer.zero_grad()
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
         self.scaler.unscale_(self.optimizer)
@@ -117,7 +124,7 @@ class TorchSpeech:
         """Logits float32 [B, T / 8, labels] of a `Batch`, whose recordings are augmented."""
         features = self.recordings(recordings, speed, frames, time) @ self.warps[warp]
         with autocast(self.device, self.dtype):
-            logits: torch.Tensor = self.model(masked(features, bands, spans), output_frames(frames))
+            logits: torch.Tensor = self.parallel(masked(features, bands, spans), output_frames(frames))
         return logits
 
     def _logits(self, features: torch.Tensor, frames: torch.Tensor) -> torch.Tensor:
@@ -130,16 +137,18 @@ class TorchSpeech:
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The words of each test recording."""
         batches = self.evaluation.of(data)
+        if not batches:
+            return []
         self.model.eval()
         best = torch.cat([self.logits(features, frames).argmax(2).int() for _, features, frames in batches], 1)
         layout = [(chosen, features.shape[1]) for chosen, features, _ in batches]
-        return shared.texts(best.cpu().numpy(), layout, data["test_frames"], self.units)
+        return shared.texts(best.cpu().numpy(), layout, share(data["test_frames"], self.worker), self.units)
 
     def evaluation_batches(self, data: Mapping[str, np.ndarray]) -> list[tuple[np.ndarray, torch.Tensor, torch.Tensor]]:
         """The test recordings' numbers [B], features [B, T, mels] and output frames [B]."""
-        lengths = np.array(data["test_frames"], np.int32)
-        recordings = Recordings(data["test_features"].shape, len(lengths)).to(self.device)
-        recordings.fill(data["test_features"], lengths)
+        features, lengths = shared.evaluated(data, self.worker)
+        recordings = Recordings(features.shape, len(lengths)).to(self.device)
+        recordings.fill(features, lengths)
         batches = []
         for chosen, time in shared.evaluation_batches(lengths, EVAL_BATCH, self.multiple):
             which, frames = on_device(chosen, self.device), on_device(lengths[chosen], self.device)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import sentencepiece
 
-from reference_impls.translation.shared import CHECKED, TOGETHER, bucket, lengths, padded
+from reference_impls.translation.shared import CHECKED, TOGETHER, bucket, lengths
 
 STRIDE = 8  # the longest translation is a multiple of it
 
@@ -18,12 +18,11 @@ def longest(source_length: int) -> int:
     return -(-(2 * source_length + 10) // STRIDE) * STRIDE
 
 
-def questions(source: np.ndarray, kind: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The sentences of `source`, those of like length together: their numbers [B], and they int32 [B, S].
+def questions(rows: np.ndarray, kind: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The sentences `rows` [N, L], those of like length together: their numbers [B], and they int32 [B, S].
 
     On a GPU the last few are filled up to a batch with the last of them.
     """
-    rows = padded(source)
     by_length = np.argsort(lengths(rows), kind="stable")
     for first in range(0, len(rows), TOGETHER[kind]):
         chosen = by_length[first : first + TOGETHER[kind]]

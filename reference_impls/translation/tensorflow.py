@@ -11,8 +11,10 @@ import tensorflow as tf
 from reference_impls import tensorflow_shared
 from reference_impls.kept import Kept
 from reference_impls.memory import keep_freed_memory
+from reference_impls.shares import require, share
 from reference_impls.tensorflow_optimizers import AdamW, GradScaler, Muon
 from reference_impls.tensorflow_shared import device_name, dropout_seed, dtype, policy, torch_name
+from reference_impls.tensorflow_workers import Workers
 from reference_impls.translation import tensorflow_search
 from reference_impls.translation.search import longest, questions, translate
 from reference_impls.translation.shared import (
@@ -32,14 +34,17 @@ from reference_impls.translation.tensorflow_search import Beams
 from suite.harness.implementation import Device, TrainStats
 from tasks.translation import BEGIN, PAD
 
-ACCELERATORS = 1
+ACCELERATORS = 1024
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 
 
 class TensorFlowTranslator:
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
-        self.hyper, self.data, self.seed, self.kind = hyper, data, seed, device.kind
+        require(device, hyper.global_batch_size, "sentence pairs")
+        self.hyper, self.data, self.seed, self.kind, self.worker = hyper, data, seed, device.kind, device
+        self.workers = Workers(device)
         self.device, self.dtype = device_name(device), dtype(device)
         with tf.device(self.device):
             self.model = Transformer(hyper, vocabulary(data), policy(device))
@@ -61,16 +66,17 @@ class TensorFlowTranslator:
         self.batches: Iterator[Batch] | None = None
         self.source, self.target = tf.zeros((0, 0), tf.int32), tf.zeros((0, 0), tf.int32)
         self.steps_per_epoch = 0
-        compiled = device.kind == "gpu"
+        on_gpu = device.kind == "gpu"
+        compiled = on_gpu and self.workers.size == 1  # XLA cannot send to other workers
         pairs, scalar = tf.TensorSpec((None, None), tf.int32), tf.TensorSpec((), tf.int32)
         drawn = tf.TensorSpec((None,), tf.int64), scalar, scalar, tf.TensorSpec((2,), tf.int32), tf.TensorSpec(())
-        # On a GPU what is compiled begins after the choice of rows, for the number of all rows is not known beforehand.
+        # What is compiled begins after the choice of rows, for the number of all rows is not known beforehand.
         self.update = tf.function(self._update, jit_compile=True) if compiled else self._update
         self.graph_step = self._graph_step if compiled else tf.function(self._graph_step, (pairs, pairs, *drawn))
         self.graph_logits = tf.function(self._graph_logits, (pairs, pairs))
         self.graph_encode = tf.function(self._graph_encode, (pairs,))
-        search = None if compiled else tensorflow_search.signature(hyper, self.dtype)  # a GPU's has fixed shapes
-        self.graph_advance = tf.function(self._graph_advance, search, jit_compile=compiled)
+        search = None if on_gpu else tensorflow_search.signature(hyper, self.dtype)  # a GPU's has fixed shapes
+        self.graph_advance = tf.function(self._graph_advance, search, jit_compile=on_gpu)
         self.load_state_dict({**initial_parameters(hyper, vocabulary(data), seed), "step": np.array(0)})
 
     def train_until(self, samples: int) -> TrainStats:
@@ -96,10 +102,11 @@ class TensorFlowTranslator:
 
     def train_step(self, batch: Batch, factor: float) -> tf.Tensor:
         """One step at `factor` times the learning rates; the loss, a mean over the target's subwords."""
-        seed, lengths = dropout_seed(self.seed, self.step), (batch.source_length, batch.target_length)
+        seed, lengths = dropout_seed(self.seed, self.step, self.worker.rank), (batch.source_length, batch.target_length)
+        rows = share(batch.rows, self.worker)
         with tf.device(self.device):
             numbers = tf.constant(seed), tf.constant(factor, tf.float32)
-            return self.graph_step(self.source, self.target, tf.constant(batch.rows), *lengths, *numbers)
+            return self.graph_step(self.source, self.target, tf.constant(rows), *lengths, *numbers)
 
     def _graph_step(
         self,
@@ -125,7 +132,7 @@ class TensorFlowTranslator:
             self.adam.learning_rate.assign(self.hyper.opt_base_learning_rate * factor)
             self.adam.apply(gradients[len(self.matrices) :], self.others)
 
-        self.scaler.step(tape.gradient(scaled, variables), apply)
+        self.scaler.step(self.workers.averaged(tape.gradient(scaled, variables)), apply)
         return loss
 
     def loss(self, source: tf.Tensor, target: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
@@ -135,7 +142,7 @@ class TensorFlowTranslator:
         wanted = tf.one_hot(labels, subwords, 1 - smooth + smooth / subwords, smooth / subwords)
         losses = tf.nn.softmax_cross_entropy_with_logits(wanted, tf.cast(logits, tf.float32))
         real = tf.cast(labels != PAD, tf.float32)
-        return tf.reduce_sum(losses * real) / tf.reduce_sum(real)
+        return tf.reduce_sum(losses * real) / self.workers.mean(tf.reduce_sum(real))
 
     def logits(self, source: np.ndarray, inputs: np.ndarray) -> np.ndarray:
         """Logits float32 [B, T, V] of the subword after each of `inputs` [B, T], without dropout."""
@@ -151,7 +158,8 @@ class TensorFlowTranslator:
 
     def made_questions(self, data: Mapping[str, np.ndarray]) -> list[tuple[np.ndarray, tf.Tensor]]:
         """The test sentences, as `translate` takes them."""
-        return [(chosen, self.on_device(source)) for chosen, source in questions(data["test_source"], self.kind)]
+        asked = questions(share(padded(data["test_source"]), self.worker), self.kind)
+        return [(chosen, self.on_device(source)) for chosen, source in asked]
 
     def begin(self, source: tf.Tensor) -> Search:
         """The search for the translations of sentences [B, S]."""

@@ -13,6 +13,7 @@ from reference_impls import torch_shared
 from reference_impls.kept import Kept
 from reference_impls.memory import keep_freed_memory
 from reference_impls.recipe import dropout_seed
+from reference_impls.shares import require, share
 from reference_impls.torch_muon import Muon
 from reference_impls.torch_shared import (
     all_at_once,
@@ -25,6 +26,7 @@ from reference_impls.torch_shared import (
     set_learning_rate,
     torch_device,
 )
+from reference_impls.torch_workers import Workers
 from reference_impls.translation.search import longest, questions, translate
 from reference_impls.translation.shared import (
     BUCKETS,
@@ -43,16 +45,20 @@ from reference_impls.translation.torch_search import Beams, step
 from suite.harness.implementation import Device, TrainStats
 from tasks.translation import BEGIN, PAD
 
-ACCELERATORS = 1
+ACCELERATORS = 1024
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 
 
 class TorchTranslator:
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
-        self.hyper, self.data, self.seed, self.kind = hyper, data, seed, device.kind
+        require(device, hyper.global_batch_size, "sentence pairs")
+        self.hyper, self.data, self.seed, self.kind, self.worker = hyper, data, seed, device.kind, device
         self.device, self.dtype = torch_device(device), dtype(device)
+        self.workers = Workers(device)
         self.model = Transformer(hyper, vocabulary(data), self.dtype).to(self.device)
+        self.parallel = self.workers.parallel(self.model)
         matrices = [p for name, p in self.model.named_parameters() if is_matrix(name)]
         others = [p for name, p in self.model.named_parameters() if not is_matrix(name)]
         self.muon = Muon(
@@ -98,8 +104,8 @@ class TorchTranslator:
 
     def train_step(self, batch: Batch, factor: float) -> torch.Tensor:
         """One step at `factor` times the learning rates; the loss, a mean over the target's subwords."""
-        torch.manual_seed(dropout_seed(self.seed, self.step))
-        rows = on_device(batch.rows, self.device)
+        torch.manual_seed(dropout_seed(self.seed, self.step, self.worker.rank))
+        rows = on_device(share(batch.rows, self.worker), self.device)
         source = self.source[:, : batch.source_length].index_select(0, rows)
         target = self.target[:, : batch.target_length + 1].index_select(0, rows)
         self.model.train()
@@ -116,11 +122,13 @@ class TorchTranslator:
     def _loss(self, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         """Cross entropy with label smoothing, of sources [B, S] and targets with BEGIN before them [B, 1 + T]."""
         with autocast(self.device, self.dtype):
-            logits = self.model(source, target[:, :-1])
-        return F.cross_entropy(
-            logits.flatten(0, 1).float(), target[:, 1:].flatten().long(), ignore_index=PAD,
-            label_smoothing=self.hyper.label_smoothing,
+            logits = self.parallel(source, target[:, :-1])
+        following = target[:, 1:].flatten().long()
+        summed = F.cross_entropy(
+            logits.flatten(0, 1).float(), following, ignore_index=PAD, label_smoothing=self.hyper.label_smoothing,
+            reduction="sum",
         )  # fmt: skip
+        return summed / self.workers.mean((following != PAD).sum())
 
     @torch.no_grad()
     def logits(self, source: np.ndarray, inputs: np.ndarray) -> np.ndarray:
@@ -138,7 +146,7 @@ class TorchTranslator:
 
     def made_questions(self, data: Mapping[str, np.ndarray]) -> list[tuple[np.ndarray, torch.Tensor]]:
         """The test sentences, as `translate` takes them."""
-        asked = questions(data["test_source"], self.kind)
+        asked = questions(share(padded(data["test_source"]), self.worker), self.kind)
         return [(chosen, on_device(source, self.device)) for chosen, source in asked]
 
     @torch.no_grad()

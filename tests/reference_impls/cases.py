@@ -21,6 +21,7 @@ from tests.reference_impls.material import (
     digit_scenes,
     few_histories,
     few_phrases,
+    gpt_logits,
     image_logits,
     item_scores,
     label_logits,
@@ -32,6 +33,7 @@ from tests.reference_impls.material import (
     spoken_noise,
     subword_logits,
     three_episodes,
+    two_shards,
 )
 
 FRAMEWORKS = ("torch", "tensorflow")
@@ -159,6 +161,20 @@ CASES = (
         loss={"abs": 1e-3},
         relative=True,
         same_predictions=False,
+    ),
+    Case(
+        task="language_modeling",
+        scale="pilot",
+        variant="gpt",
+        data=two_shards,
+        outputs=gpt_logits,
+        until=(512, 1024),
+        changes={"global_batch_size": 512, "sequence_length": 32, "width": 32, "schedule_samples": 65_536},
+        loss={"abs": 1e-3},
+        state=5e-3,
+        same_predictions=False,
+        spread=1e-3,
+        resumed=(1500, 4096),
     ),
     Case(
         task="recommendation",

@@ -125,6 +125,30 @@ def log_probabilities(made: Any, framework: str, data: Arrays) -> list[np.ndarra
     return [of_text, trained.detach().numpy() if framework == "torch" else trained.numpy()]
 
 
+@cache
+def two_shards() -> Arrays:
+    """In the place of sharded text: the same kind of tokens, in shards of other lengths."""
+    tokens = (4096 ** np.random.default_rng(0).random(20_000)).astype(np.uint16)
+    return {
+        "vocabulary": np.arange(4096, dtype=np.uint16),
+        "begin_token": np.array([1], np.uint16),
+        "train_tokens_0000": tokens[:9000],
+        "train_tokens_0001": tokens[9000:15_000],
+        "test_tokens": tokens[15_000:],
+        "audit_positions": np.array([17, 4500]),
+    }
+
+
+def gpt_logits(made: Any, framework: str, data: Arrays) -> list[np.ndarray]:
+    """Of some sequences of the test text."""
+    words = data["test_tokens"][: 8 * made.hyper.sequence_length].astype(np.int64).reshape(8, -1)
+    library = import_module(framework)
+    if framework == "torch":
+        with library.no_grad():
+            return [made.model(library.as_tensor(words)).numpy()]
+    return [made.model(library.constant(words)).numpy()]
+
+
 # --- Recommendation -----------------------------------------------------------------------------------------------
 
 
@@ -149,7 +173,7 @@ def item_scores(made: Any, framework: str, data: Arrays) -> list[np.ndarray]:
         loss = made.loss(made.items, library.as_tensor(batch), length).detach()
     else:
         scores = made.logits(library.constant(questions[-1].windows), questions[-1].length)
-        loss = made.loss(made.items, library.constant(batch), length, None)
+        loss = made.loss(made.items, library.constant(batch), length, None, float((batch[:, 2] - batch[:, 1]).sum()))
     return [scores.numpy(), loss.numpy()]
 
 

@@ -1,0 +1,86 @@
+"""The network of image classification in TensorFlow: the twin of `torch_network.py`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from reference_impls.image_classification.shared import CLASSES, EPSILON, Hyperparameters
+from reference_impls.tensorflow_shared import Conv2D
+from reference_impls.tensorflow_workers import Workers, batch_norm
+
+
+class BatchNorm(keras.layers.Layer):
+    """Batch normalisation with a bias and no scale, its variance that of a sample, as PyTorch's is (Keras's is not)."""
+
+    def __init__(self, momentum: float, workers: Workers, **options: Any) -> None:
+        super().__init__(**options)
+        self.momentum, self.workers = momentum, workers
+
+    def build(self, shape: tuple[int, ...]) -> None:
+        """Make the variables."""
+        width = {"shape": shape[-1:], "autocast": False}
+        self.bias = self.add_weight(name="bias", initializer="zeros", **width)
+        self.mean = self.add_weight(name="running_mean", initializer="zeros", trainable=False, **width)
+        self.variance = self.add_weight(name="running_var", initializer="ones", trainable=False, **width)
+
+    def call(self, x: tf.Tensor, training: bool) -> tf.Tensor:
+        """[B, S, S, width] to the same."""
+        scale = tf.ones(x.shape[-1])
+        if training and self.workers.size > 1:
+            y, mean, variance = batch_norm(x, scale, self.bias, EPSILON, self.workers)
+        else:
+            y, mean, variance, *_ = tf.raw_ops.FusedBatchNormV3(
+                x=x,
+                scale=scale,
+                offset=self.bias,
+                mean=tf.zeros([0]) if training else self.mean,
+                variance=tf.zeros([0]) if training else self.variance,
+                epsilon=EPSILON,
+                is_training=training,
+            )
+        if training:
+            self.mean.assign(self.momentum * self.mean + (1 - self.momentum) * mean)
+            self.variance.assign(self.momentum * self.variance + (1 - self.momentum) * variance)
+        return y
+
+
+class Block(keras.layers.Layer):
+    """Two 3x3 convolutions, the first of which halves the side."""
+
+    def __init__(self, width: int, momentum: float, workers: Workers, dtype: keras.DTypePolicy, **options: Any) -> None:
+        super().__init__(dtype=dtype, **options)
+        convolution = {"filters": width, "kernel_size": 3, "padding": "same", "use_bias": False, "dtype": dtype}
+        self.conv1 = keras.layers.Conv2D(**convolution, name="conv1")
+        self.norm1 = BatchNorm(momentum, workers, name="norm1", dtype=dtype)
+        self.conv2 = keras.layers.Conv2D(**convolution, name="conv2")
+        self.norm2 = BatchNorm(momentum, workers, name="norm2", dtype=dtype)
+
+    def call(self, x: tf.Tensor, training: bool) -> tf.Tensor:
+        """[B, S, S, inputs] to [B, S // 2, S // 2, width]."""
+        x = tf.nn.max_pool2d(self.conv1(x), 2, 2, "VALID")
+        x = tf.nn.gelu(self.norm1(x, training=training))
+        return tf.nn.gelu(self.norm2(self.conv2(x), training=training))
+
+
+class Network(keras.Model):
+    """Whitening, blocks, maximum over positions, head."""
+
+    def __init__(self, channels: int, hyper: Hyperparameters, workers: Workers, dtype: keras.DTypePolicy) -> None:
+        super().__init__(name="network", dtype=dtype)
+        self.whiten = Conv2D(8 * channels, 2, name="whiten", dtype=dtype)
+        self.blocks = [
+            Block(width, hyper.norm_momentum, workers, dtype, name=f"blocks.{i}")
+            for i, width in enumerate(hyper.widths)
+        ]
+        self.head = keras.layers.Dense(CLASSES, use_bias=False, name="head", dtype=dtype)
+
+    def call(self, images: tf.Tensor, training: bool) -> tf.Tensor:
+        """Logits float32 [B, classes] of images [B, S, S, C]."""
+        x = tf.nn.gelu(self.whiten(images))
+        for block in self.blocks:
+            x = block(x, training=training)
+        x = tf.squeeze(tf.nn.max_pool2d(x, x.shape[1:3], 1, "VALID"), (1, 2))
+        return tf.cast(self.head(x), tf.float32) / float(x.shape[-1])
