@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from suite.record.history import History, Interval
 
@@ -16,6 +16,14 @@ KINDS = 6  # colours and dashes; curves beyond them share
 
 Axis = Literal["seconds", "samples"]
 Evaluations = Sequence[tuple[int, float]]  # (samples, quality) of each
+
+
+class Pixels(Protocol):
+    """An axis."""
+
+    def at(self, value: float) -> float:
+        """The pixel of a value."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -126,7 +134,7 @@ def _places(history: History, axis: Axis) -> list[tuple[float, float]]:
     return [(x, y) for x, y in found if x is not None]
 
 
-def curve(name: str, kind: int, places: Sequence[tuple[float, float]], across: Scale, up: Scale) -> Curve:
+def curve(name: str, kind: int, places: Sequence[tuple[float, float]], across: Pixels, up: Pixels) -> Curve:
     """The curve through these places, left to right."""
     drawn = [(across.at(x), up.at(y)) for x, y in places]
     return Curve(" ".join(f"{x},{y}" for x, y in drawn), drawn[-1], kind % KINDS, name)

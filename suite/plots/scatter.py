@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from suite.plots import charts
 from suite.plots.charts import BOTTOM, HEIGHT, LEFT, RIGHT, WIDTH, Tick
+from suite.plots.templates import environment
 
 Place = tuple[float, float]
 
@@ -162,3 +164,8 @@ class LogScale:
             if len(inside) >= 3:
                 break
         return [Tick(self.at(value), label(value)) for value in inside[:: max(1, round(len(inside) / 6))]]
+
+
+def svg(drawn: Scatter) -> str:
+    """The drawing as a file of its own, readable on light and on dark pages."""
+    return environment("suite.plots").get_template("scatter.svg").render(s=drawn, c=charts, top=TOP)

@@ -27,11 +27,12 @@ Levels (level=):
 What is looked at; lists such as batch=32,64 make a sweep of all combinations:
   task=NAME scale=NAME   a task of the suite, by its reference implementation: what python -m suite.run trains
   implementation=PATH    code of your own for the task, a folder or a file that holds build(), in any framework
-  model=NAME             a classifier of torchvision or keras.applications, on synthetic pictures; size=N of these
+  model=NAME             a classifier of torchvision or keras.applications, on synthetic pictures
   framework=NAME         torch (the default) or tensorflow
   mode=train|infer       training steps (the default), or inference; a task's is its whole evaluation, untrained
   batch=N                samples a step; default: the task's own, 32 of a model
-  precision=NAME         fp32, tf32, bf16, fp16; default: the benchmark's or the system's, at level=precision all
+  size=N                 height and width of a model's pictures; of a task with sequences their length
+  precision=NAME         of conf/formats.yaml; default: the benchmark's, or the system's; several at level=precision
   data=real|synthetic    a task's own training data (the default), or noise in its place
   samples=N              where models are trained: so many samples; default: to the target, or the budget's end
   from=FOLDER            in place of training: the last state of a run that was made with checkpoints=keep

@@ -1,16 +1,14 @@
-"""What the machine counts while a process computes: its time, faults and switches, its energy; and why not the rest."""
+"""What the machine counts while a process computes: its time, faults and switches, its energy; why not the rest."""
 
 from __future__ import annotations
 
 import resource
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 from suite.harness.implementation import Device
 from suite.measure.sampler import Counters
 
-PMU = Path("/sys/bus/event_source/devices/cpu")  # what Linux shows of a processor's hardware counters
 PROCESS = {
     "CPU time, user": ("ru_utime", "s"),
     "CPU time, system": ("ru_stime", "s"),
@@ -22,10 +20,7 @@ PROCESS = {
     "blocks written": ("ru_oublock", ""),
 }
 ENERGY = ("energy, accelerators", "energy, CPU packages", "energy, memory")
-HARDWARE = ("instructions", "cycles", "cache misses", "branch misses", "bytes from memory")
 KERNELS = "counters of kernels (CUPTI)"
-NO_PMU = "Linux shows no hardware counters of this processor, as in most virtual machines"
-NO_READER = "perf events need perf_event_open, which no package that the suite depends on calls"
 NO_CUPTI = "PyTorch's and TensorFlow's profilers tell kernels' times alone; Nsight Compute tells the rest"
 NO_RAPL = "RAPL is not there, or not for this user"
 
@@ -45,9 +40,8 @@ class Meter:
         self._energy = Counters(device.kind)
         gpu = device.kind == "gpu"
         self.units = {name: unit for name, (_, unit) in PROCESS.items()}
-        self.units |= {**dict.fromkeys(ENERGY, "J"), **dict.fromkeys((*HARDWARE, KERNELS), "")}
-        self.missing = dict.fromkeys(HARDWARE, NO_READER if PMU.exists() else NO_PMU)
-        self.missing[KERNELS] = NO_CUPTI if gpu else "no accelerator is looked at"
+        self.units |= {**dict.fromkeys(ENERGY, "J"), KERNELS: ""}
+        self.missing = {KERNELS: NO_CUPTI if gpu else "no accelerator is looked at"}
         why = "NVML counts no energy here" if gpu else "no accelerator is looked at", NO_RAPL, NO_RAPL
         joules = self._energy.joules()
         self.missing |= {name: no for name, no, found in zip(ENERGY, why, joules, strict=True) if found is None}
@@ -57,7 +51,7 @@ class Meter:
         used = resource.getrusage(resource.RUSAGE_SELF)
         values: dict[str, float | None] = {name: getattr(used, field) for name, (field, _) in PROCESS.items()}
         values |= dict(zip(ENERGY, self._energy.joules(), strict=True))
-        return Reading(time.perf_counter(), values | dict.fromkeys((*HARDWARE, KERNELS)))
+        return Reading(time.perf_counter(), values | {KERNELS: None})
 
 
 def between(before: Reading, after: Reading, name: str) -> float | None:

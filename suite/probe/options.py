@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
@@ -10,13 +9,14 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from suite import config
+from suite.config import formats
 from suite.config.models import System
-from suite.errors import UserError, unknown
+from suite.errors import UserError, positive, unknown, whole
 from suite.harness.contestant import OwnImplementation, read
 from suite.measure import machine
 from suite.measure.machine import Machine
 from suite.probe import levels
-from suite.probe.record import MODES, Conditions, Data, Precision, Probe
+from suite.probe.record import MODES, Conditions, Data, Probe
 from suite.probe.subject import Subject
 
 SPECIAL = ("samples", "from", "trace")  # of some levels alone
@@ -57,7 +57,7 @@ def parse(given: Mapping[str, str], data_dir: str | None, found: Machine) -> Opt
     system = machine.resolve(config.system(given.get("hw", machine.AUTO)), found)
     if why := machine.mismatch(system, found):
         raise UserError(why)
-    seconds = _number("seconds", given.get("seconds", "1"))
+    seconds = positive("seconds", given.get("seconds", "1"), "seconds")
     lists = {name: _values(name, given[name]) for name in SWEPT if name in given}
     for name, text in levels.defaults(given["level"]).items():
         lists.setdefault(name, _values(name, text))
@@ -68,7 +68,7 @@ def parse(given: Mapping[str, str], data_dir: str | None, found: Machine) -> Opt
     if len(subjects) > MOST_CELLS:
         raise UserError(f"{len(subjects)} cells are asked for; {MOST_CELLS} are the most")
     subjects = _traced(given["level"], subjects, given)
-    return Options(given["level"], subjects, _whole("repeats", given.get("repeats", "5")))
+    return Options(given["level"], subjects, whole("repeats", given.get("repeats", "5")))
 
 
 def again(kept: Probe, given: Mapping[str, str], data_dir: str | None, found: Machine) -> Options:
@@ -130,14 +130,14 @@ def _conditions(lists: Mapping[str, list[str]], system: System, found: Machine) 
         given.setdefault("framework", "torch")
         for name in ("batch", "size", "samples"):
             if name in given:
-                given[name] = _whole(name, given[name])
+                given[name] = whole(name, given[name])
         if "task" in given:
             given.setdefault("scale", system.default_scale)
             own = config.benchmark(given["task"], given["scale"]).precision
         else:
             own = None
         precision = given.setdefault("precision", own or machine.precision_of(system, found))
-        _one_of("precision", precision, cast(tuple[str, ...], get_args(Precision)))
+        formats.known(precision)
         if "data" in given:
             _one_of("data", given["data"], cast(tuple[str, ...], get_args(Data)))
         yield Conditions(**{FIELDS.get(name, name): value for name, value in given.items()})
@@ -146,19 +146,3 @@ def _conditions(lists: Mapping[str, list[str]], system: System, found: Machine) 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise unknown(name, value, allowed)
-
-
-def _whole(name: str, text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) > 0):
-        raise UserError(f"{name}={text} is not a whole number from 1")
-    return int(text)
-
-
-def _number(name: str, text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < 1e6:
-        raise UserError(f"{name}={text} is not a number of seconds")
-    return value

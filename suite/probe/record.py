@@ -19,7 +19,6 @@ MAX_BYTES = 64 << 20
 LONGEST_ERROR = 300  # characters
 OUT_OF_MEMORY = ("OutOfMemoryError", "ResourceExhaustedError", "MemoryError")  # torch, TensorFlow, Python
 
-Precision = Literal["fp32", "tf32", "bf16", "fp16", "int8"]  # those of conf/formats.yaml that a probe may be asked for
 Data = Literal["real", "synthetic"]
 Mode = Literal["train", "infer"]
 DEFAULT_BATCH = 32  # of a model where nothing else is asked for
@@ -43,10 +42,10 @@ class Conditions(Values):
     """Training steps, or inference."""
     batch: int | None = Field(default=None, ge=1)
     """Samples a step; None where the workload has its own."""
-    precision: Precision
-    """Of forward and backward passes."""
+    precision: str
+    """Of forward and backward passes, as conf/formats.yaml names it."""
     size: int | None = Field(default=None, ge=1)
-    """Height and width of a model's synthetic pictures; None for the model's own."""
+    """Height and width of a model's synthetic pictures, or length of a task's sequences; None for its own."""
     data: Data | None = None
     """A task's own data, or noise in its place; None where the level, or the workload, decides."""
     samples: int | None = Field(default=None, ge=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from suite.probe.synthetic import synthetic
 from suite.probe.tracing import Tracked, Watched
 from suite.probe.workload import Inference, Training, Workload
 from suite.store.arrays import prepared
-from suite.store.task import Arrays, Task, for_run, load_task
+from suite.store.task import Arrays, Sizing, Task, for_run, load_sizing, load_task
 
 SEED = 1  # of every workload, so that repeats do the same
 BATCH = "global_batch_size"
@@ -81,6 +82,9 @@ class Subject:
         benchmark, task = self.benchmark(), load_task(conditions.task)
         module = self.module(conditions.task)
         data = for_run(benchmark, task, prepared(benchmark, task, self.data_dir), seed)
+        if conditions.size is not None:
+            arrays, hyperparameters = self.sizing(benchmark).sized(conditions.size, data)
+            data, benchmark = {**data, **arrays}, _changed(benchmark, hyperparameters)
         if conditions.data == "synthetic":
             if conditions.mode == "infer":
                 raise UserError("data=synthetic stands for training data: mode=infer predicts the evaluation split")
@@ -131,7 +135,7 @@ class Subject:
         conditions = self.conditions
         found = config.benchmark(str(conditions.task), str(conditions.scale))
         if conditions.size is not None:
-            raise UserError(f"size={conditions.size}: {found.name} has the size of its data; size= is for model=")
+            self.sizing(found)
         if conditions.batch is None:
             return found
         if conditions.mode == "infer":
@@ -141,7 +145,20 @@ class Subject:
             )
         if BATCH not in found.hyperparameters:
             raise UserError(f"batch={conditions.batch}: {found.name} has no hyperparameter {BATCH}")
-        values: dict[str, Any] = {**found.model_dump(), "hyperparameters": {**found.hyperparameters}}
-        values["hyperparameters"][BATCH] = conditions.batch
-        values["evaluation"]["every"] = max(conditions.batch, values["evaluation"]["every"])
-        return config.checked(Benchmark, values, found.name)
+        every = max(conditions.batch, found.evaluation.every)
+        return _changed(found, {BATCH: conditions.batch}, evaluation=found.evaluation.model_dump() | {"every": every})
+
+    def sizing(self, benchmark: Benchmark) -> Sizing:
+        """What sets the lengths of the benchmark's sequences. Raises UserError where it has the size of its data."""
+        if found := load_sizing(benchmark.task):
+            return found
+        raise UserError(
+            f"size={self.conditions.size}: {benchmark.name} has the size of its data, and no "
+            f"tasks/{benchmark.task}/sizes.py sets another; size= is for model= and for tasks of sequences"
+        )
+
+
+def _changed(benchmark: Benchmark, hyperparameters: Mapping[str, Any], **others: Any) -> Benchmark:
+    """The same with other hyperparameters, and other values beside."""
+    hyper = {**benchmark.hyperparameters, **hyperparameters}
+    return config.checked(Benchmark, benchmark.model_dump() | {"hyperparameters": hyper} | others, benchmark.name)

@@ -33,6 +33,8 @@ def train(subject: Subject, seed: int) -> Trained:
     """
     inside, wanted = subject.inside(seed), subject.conditions.samples
     benchmark, seen = inside.benchmark, 0
+    if subject.conditions.size is not None:
+        raise UserError(f"size={subject.conditions.size}: what {benchmark.name} is to learn has the size of its data")
     if wanted is not None and wanted > benchmark.budget_samples:
         raise UserError(f"samples={wanted} is more than the budget of {benchmark.name}, {benchmark.budget_samples}")
     while True:

@@ -9,8 +9,9 @@ import numpy as np
 
 from suite.probe import measuring
 from suite.probe.record import Figure
+from suite.probe.roof import Roof
 from suite.probe.subject import Subject
-from suite.probe.tracing import Phases, Timeline, Trace, Watched
+from suite.probe.tracing import Call, Phases, Timeline, Trace, Watched
 from suite.probe.workload import Workload
 
 Found = TypeVar("Found", Phases, Timeline, Trace)
@@ -44,3 +45,34 @@ class Watching:
         milliseconds = [1e3 * each for each in self.plain]
         ratios = [watched / plain for watched, plain in zip(self.seconds, self.plain, strict=True)]
         return {"step": measuring.mean(milliseconds, "ms"), "overhead": measuring.mean(ratios, "x")}
+
+
+class Tracing:
+    """The calls of watched steps, with looks at the machine's roof in between."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.watching, self.roof = Watching(subject), Roof(subject)
+        self.traces: list[Trace] = []
+
+    def repeat(self) -> None:
+        """A look at the roof, plain steps, watched ones."""
+        self.roof.look()
+        self.traces.append(self.watching.repeat(self.watching.watched.trace))
+
+    @property
+    def steps(self) -> int:
+        """All watched ones."""
+        return sum(each.steps for each in self.traces)
+
+    @property
+    def calls(self) -> list[Call]:
+        """Those of all watched steps."""
+        return [call for each in self.traces for call in each.calls]
+
+    def spent(self) -> list[float]:
+        """Seconds that the calls of a step took, of each repeat."""
+        return [sum(call.seconds for call in each.calls) / each.steps for each in self.traces]
+
+    def shares(self) -> list[float]:
+        """The same in per cent of a plain step."""
+        return [100 * each / plain for each, plain in zip(self.spent(), self.watching.plain, strict=True)]

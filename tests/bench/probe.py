@@ -1,6 +1,6 @@
 """What the probe's levels cost, how well they add up and predict, and a table of models.
 
-    python -m tests.bench.probe [levels] [memory] [models] [--seconds 0.5] [--repeats 5] [--json]
+    python -m tests.bench.probe [levels] [memory] [models] [--seconds 0.5] [--repeats 5] [--frameworks NAME ...]
 
 `levels`: of three tasks, how many times as long a step takes when it is looked at, the phases' residual, and what the
 layers' times come to of an unwatched step. `memory`: the peak of six models in training, and what the line through a
@@ -18,6 +18,7 @@ import random
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any
 
 from suite.measure.machine import detect
@@ -68,17 +69,20 @@ class Rate(Throughput):
 def levels(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """A row for each workload and level."""
     for task in given.tasks:
-        for level, names in LEVELS.items():
+        for framework, level in product(given.frameworks, given.levels):
+            names = LEVELS[level]
             with tempfile.TemporaryDirectory() as folder:
+                asked = {"task": task, "framework": framework, "scale": "mini", "precision": "fp32"}
                 written = {"trace": f"{folder}/trace.json"} if level == "trace" else {}
-                (cell,) = looked_at(level, given, task=task, scale="mini", precision="fp32", **written)
-            yield {"task": task, "level": level, **{name: said(cell, name) for name in names}}
+                (cell,) = looked_at(level, given, **asked, **written)
+            figures = {name: said(cell, name) for name in names}
+            yield {"task": task, "framework": framework, "level": level, **figures}
 
 
 def memory(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """A row for each model."""
-    for framework, models in PREDICTED.items():
-        for model in models[: given.models]:
+    for framework in given.frameworks:
+        for model in PREDICTED[framework][: given.models]:
             asked = {"model": model, "framework": framework, "batch": "16", "size": str(SIZE), "precision": "fp32"}
             (cell,) = looked_at("memory", given, **asked)
             names = ("peak", "predicted", "error")
@@ -88,8 +92,8 @@ def memory(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
 def models(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """A row for each model, mode and batch, those of a model measured in turn."""
     shuffled = random.Random(SEED)
-    for framework, names in MODELS.items():
-        for model in names[: given.models]:
+    for framework in given.frameworks:
+        for model in MODELS[framework][: given.models]:
             asked = {
                 "level": "throughput", "model": model, "framework": framework, "mode": "train,infer",
                 "batch": ",".join(map(str, BATCHES)), "size": str(SIZE), "precision": "fp32",
@@ -132,6 +136,8 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--seconds", type=float, default=0.5, help="of a repeat (default 0.5)")
     parser.add_argument("--repeats", type=int, default=5, help="(default 5)")
     parser.add_argument("--models", type=int, default=10, help="at most so many of a framework (default 10)")
+    parser.add_argument("--levels", nargs="*", default=[*LEVELS], help="which levels (default all)")
+    parser.add_argument("--frameworks", nargs="*", default=[*MODELS], help=f"(default {' '.join(MODELS)})")
     parser.add_argument("--tasks", nargs="*", default=WORKLOADS, help=f"of levels (default {' '.join(WORKLOADS)})")
     parser.add_argument("--json", action="store_true", help="print a JSON object a line")
     given = parser.parse_args(argv)

@@ -95,7 +95,8 @@ def test_an_eighth_task_in_a_framework_without_instruments(capsys, monkeypatch):
 
 def test_code_of_ones_own_is_looked_at_by_the_instruments_of_what_it_imports(capsys, tmp_path):
     reference = ROOT / "reference_impls" / "image_classification" / "torch.py"
-    (tmp_path / "ours.py").write_text(reference.read_text().replace("Network", "Mine"))
+    text = reference.read_text().replace("Network(shape", "Mine(shape")
+    (tmp_path / "ours.py").write_text(f"{text}\n\nclass Mine(Network):\n    pass\n")
     words = ["level=layers", "task=image_classification", "scale=mini", "precision=fp32", *BRIEF]
     assert main([*words, f"implementation={tmp_path / 'ours.py'}", f"out={tmp_path / 'kept'}"]) == 0
     kept = record.read(tmp_path / "kept")
@@ -175,12 +176,14 @@ def test_the_published_schema_is_the_records(capsys):
         (["level=throughput", *SMALL, "precision=fp8"], "unknown precision 'fp8'"),
         (["level=throughput", "model=vgg11", "batch=0"], "batch=0 is not a whole number from 1"),
         (["level=throughput", "model=vgg11", "batch=1,,2"], "has an empty value"),
-        (["level=throughput", *SMALL, "seconds=-1"], "seconds=-1 is not a number of seconds"),
+        (["level=throughput", *SMALL, "seconds=-1"], "seconds=-1 is not a number above 0, in seconds"),
         (["level=throughput", *SMALL, "sise=3"], "did you mean 'size'"),
         (["level=throughput", *SMALL, "hw=h100"], "hw=h100 asks for"),
         (["throughput"], "is not of the form option=value"),
         (["level=throughput", "task=image_classification", "mode=infer", "batch=3"], "in batches of its own"),
         (["level=throughput", "task=image_classification", "size=3"], "size= is for model="),
+        (["level=throughput", "task=translation", "scale=mini", "size=1"], "2 subwords at least"),
+        (["level=precision", "task=recommendation", "scale=mini", "size=8", "precision=fp32"], "the size of its data"),
         (["level=throughput", "task=translation", "implementation=nowhere"], "no such folder or file"),
         (["level=throughput", "model=vgg11", "implementation=nowhere"], "give task= as well"),
     ],

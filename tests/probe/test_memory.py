@@ -51,6 +51,24 @@ def test_inference_keeps_nothing_for_a_backward_pass(capsys, framework):
     assert infer.figures["peak"].value < train.figures["peak"].value
 
 
+def test_longer_sequences_hold_more(capsys):
+    short, long = look(capsys, "task=translation", "scale=mini", "batch=8", "size=8,16")
+    assert 1.8 < megabytes(long)["saved"] / megabytes(short)["saved"] < 2.5
+    assert megabytes(long)["parameters"] == megabytes(short)["parameters"]
+    assert abs(short.figures["error"].value) < 10
+
+
+@pytest.mark.slow  # imports TensorFlow
+def test_shapes_that_depend_on_values_are_told_and_nothing_is_warned_of(capsys, caplog):
+    words = ("task=speech", "scale=mini", "size=32", "batch=2")  # transcripts differ in length
+    (torch,), (tensorflow,) = (look(capsys, *words, f"framework={each}") for each in ("torch", "tensorflow"))
+    held, other = megabytes(tensorflow), megabytes(torch)
+    assert "retracing" not in caplog.text
+    for part in ("parameters", "buffers", "optimizer"):
+        assert held[part] == pytest.approx(other[part], rel=0.05)
+    assert held["saved"] > 0
+
+
 @pytest.mark.slow
 def test_tasks_of_both_frameworks_are_looked_at_in_one_sweep(capsys):
     tasks, frameworks = ("image_classification", "translation"), ("torch", "tensorflow")
@@ -74,4 +92,4 @@ def test_what_a_function_makes_in_one_run_is_not_kept_for_the_next():
 
     once = [executed("a", 0, 100), executed("b", 1, 10, "a:0")]
     again = [executed("a", 5, 100), executed("b", 6, 10, "a:0")]
-    assert held(once).total() == held(once + again).total() == 110
+    assert held(once, {}).total() == held(once + again, {}).total() == 110

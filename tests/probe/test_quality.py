@@ -29,10 +29,11 @@ def probe(capsys, *words: str) -> list[record.Cell]:
 
 
 def test_each_precision_has_its_speed_error_and_quality(capsys):
-    cells = probe(capsys, "level=precision", *TASK, "samples=500", "precision=fp32,tf32,bf16,int8")
+    cells = probe(capsys, "level=precision", *TASK, "samples=500", "precision=fp32,tf32,bf16,int8,fp8_delayed")
     found = {each.conditions.precision: each for each in cells}
     assert "is arithmetic of GPUs" in found["tf32"].error
-    assert "the reference in torch trains in" in found["int8"].error
+    for name in ("int8", "fp8_delayed"):
+        assert "the reference in torch trains in" in found[name].error
     errors = {name: found[name].figures["error, step 1"].value for name in ("fp32", "bf16")}
     assert errors["fp32"] is None
     assert 0 < errors["bf16"] < 1

@@ -39,7 +39,10 @@ class Instruments(Hashable, Protocol):
         ...
 
     def matrix_product(self, size: int, device: Device) -> Callable[[], None]:
-        """A product of two square matrices of this size in the device's precision, done when it returns."""
+        """A product of two square matrices of this size in the device's precision, done when it returns.
+
+        Raises UserError for a precision that the framework multiplies in by recipes alone, such as those of 8 bits.
+        """
         ...
 
     def copy(self, size: int, device: Device) -> Callable[[], None]:

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import re
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from math import prod
 from typing import Any
 from unittest import mock
 
 import tensorflow as tf
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
+from tensorflow.python.eager.polymorphic_function.autograph_util import py_func_from_autograph
+from tensorflow.python.eager.polymorphic_function.polymorphic_function import (
+    Function,
+    _FrequentTracingDetectorManager,
+)
 from tensorflow.python.framework import op_callbacks
 
+from suite.errors import UserError
 from suite.harness.implementation import Device
 
+MADE_APART: weakref.WeakSet[Function] = weakref.WeakSet()
 DTYPES = {"fp32": tf.float32, "tf32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
 
 
@@ -26,15 +35,26 @@ def device_name(device: Device) -> str:
 
 @contextmanager
 def apart() -> Iterator[None]:
-    """See `Instruments.apart`: no XLA, and no rewriting of graphs.
+    """See `Instruments.apart`: no XLA, no rewriting of graphs, and a function within a function is part of that.
 
+    TensorFlow does not count how often it traces meanwhile, which it would warn of: each building is to be traced.
     Random numbers come from the generator that TensorFlow chooses, for that of XLA may have no kernel outside it.
     """
     function, dropout = tf.function, tf.nn.experimental.stateless_dropout
+    called = Function.__call__
     options = tf.config.optimizer.get_experimental_options()
 
-    def plain_function(*args: Any, **keywords: Any) -> Any:
-        return function(*args, **{name: value for name, value in keywords.items() if name != "jit_compile"})
+    def plain_function(func: Any = None, *args: Any, jit_compile: Any = None, **keywords: Any) -> Any:
+        if func is None:
+            return partial(plain_function, **keywords)
+        made = function(func, *args, **keywords)
+        MADE_APART.add(made)
+        return made
+
+    def joined_call(self: Any, *args: Any, **keywords: Any) -> Any:
+        if self in MADE_APART and tf.inside_function():
+            return py_func_from_autograph(self.python_function)(*args, **keywords)
+        return called(self, *args, **keywords)
 
     def plain_dropout(*args: Any, **keywords: Any) -> Any:
         return dropout(*args, **{name: value for name, value in keywords.items() if name != "rng_alg"})
@@ -43,11 +63,34 @@ def apart() -> Iterator[None]:
     try:
         with (
             mock.patch.object(tf, "function", plain_function),
+            mock.patch.object(Function, "__call__", joined_call),
+            mock.patch.object(_FrequentTracingDetectorManager, "called_with_tracing"),
             mock.patch.object(tf.nn.experimental, "stateless_dropout", plain_dropout),
         ):
             yield
     finally:
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False, **options})
+
+
+@contextmanager
+def told_of_operations(callback: Callable[..., object]) -> Iterator[None]:
+    """TensorFlow's op callback, as its debugger has them: meanwhile it is given each operation that is made."""
+    op_callbacks.add_op_callback(callback)
+    try:
+        yield
+    finally:
+        op_callbacks.remove_op_callback(callback)
+
+
+@contextmanager
+def run_eagerly(told: Callable[..., object]) -> Iterator[None]:
+    """Graphs are run operation by operation, of each of which `told` is told."""
+    tf.config.run_functions_eagerly(True)
+    try:
+        with told_of_operations(told):
+            yield
+    finally:
+        tf.config.run_functions_eagerly(False)
 
 
 def flops(call: Callable[[], object]) -> dict[str, int]:
@@ -64,13 +107,8 @@ def flops(call: Callable[[], object]) -> dict[str, int]:
                 [tuple(x.shape) for x in inputs], tuple(outputs[0].shape), plain(attributes)
             )
 
-    tf.config.run_functions_eagerly(True)
-    op_callbacks.add_op_callback(operation)
-    try:
+    with run_eagerly(operation):
         call()
-    finally:
-        op_callbacks.remove_op_callback(operation)
-        tf.config.run_functions_eagerly(False)
     return dict(counted)
 
 
@@ -144,6 +182,8 @@ PRODUCTS: dict[str, Callable[[Sequence[Shape], Shape, Mapping[str, Any]], int]] 
 
 def matrix_product(size: int, device: Device) -> Callable[[], None]:
     """See `Instruments.matrix_product`."""
+    if device.precision not in DTYPES:
+        raise UserError(f"precision={device.precision}: TensorFlow has no plain matrix product in it")
     with tf.device(device_name(device)):
         left, right = (tf.cast(tf.random.normal((size, size)), DTYPES[device.precision]) for _ in range(2))
 

@@ -17,11 +17,11 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python import pywrap_tfe
 from tensorflow.python.eager import context, execute
-from tensorflow.python.framework import op_callbacks, op_def_registry, ops
+from tensorflow.python.framework import op_def_registry, ops
 
 from suite.harness.implementation import Device
 from suite.measure.machine import usable_cpus
-from suite.probe.instruments.tensorflow_counting import apart, device_name
+from suite.probe.instruments.tensorflow_counting import apart, device_name, run_eagerly
 from suite.probe.judging import (
     MANTISSA,
     RANDOM,
@@ -153,13 +153,8 @@ def judged(build: Callable[[], Workload], device: Device) -> list[Judged]:
         judge = Judge(device_name(device), worker, elsewhere)
         workload = build()
         workload.ready(1)
-        tf.config.run_functions_eagerly(True)
-        op_callbacks.add_op_callback(judge)
-        try:
+        with run_eagerly(judge):
             workload.run(1)
-        finally:
-            op_callbacks.remove_op_callback(judge)
-            tf.config.run_functions_eagerly(False)
     return list(judge.found.values())
 
 

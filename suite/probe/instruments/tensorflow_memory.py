@@ -1,9 +1,9 @@
 """What a step holds in memory in TensorFlow: the tensors of its graph, from their making to their last use.
 
 Shapes are those of the traced functions, which are traced for each shape that they are given, times those of the
-profiler. A tensor that an operation writes over in place counts beside the one that it replaces, so that a peak may be
-told too high. What kernels need within is not seen, nor that a function or loop within the step reads a tensor that was
-made outside it.
+profiler; a size that depends on values is told as the graph runs. A tensor that an operation writes over in place
+counts beside the one that it replaces, so that a peak may be told too high. What kernels need within is not seen, nor
+that a function or loop within the step reads a tensor that was made outside it.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ import gc
 import tempfile
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import tensorflow as tf
 
-from suite.errors import UserError
 from suite.harness.implementation import Device
-from suite.probe.instruments.tensorflow_watch import Event, Noted, Watched
+from suite.probe.instruments.tensorflow_counting import told_of_operations
+from suite.probe.instruments.tensorflow_watch import Event, Noted, Watched, identity
 from suite.probe.tracing import Memory
 from suite.probe.workload import Workload
 
@@ -36,38 +37,59 @@ class Tracked:
     def __init__(self, build: Callable[[], Workload], device: Device) -> None:
         before = _variables()
         known = {id(each) for each in before}
-        with fixed():
+        self.sizes = Sizes()
+        with fixed(), self.sizes.followed():
             self.watched = Watched(build, device)
-        made = [each for each in _variables() if id(each) not in known]
-        self.variables = sum(each.shape.num_elements() * each.dtype.size for each in made)
+        self.variables = [each for each in _variables() if id(each) not in known]
 
     def step(self) -> Memory:
-        """What a step holds."""
-        with tempfile.TemporaryDirectory() as folder:
+        """What a step holds. A variable that no layer has is the optimizer's where the update reads it, else data."""
+        with tempfile.TemporaryDirectory() as folder, self.sizes.followed():
             seconds = self.watched.profiled(1, Path(folder))
             events = list(self.watched.events(Path(folder)))
-        peak, weights = held(events), self.watched.places.weights
-        trained = {variable for owned in self.watched.places.parameters.values() for variable in owned}
-        parameters = sum(size for variable, size in weights.items() if variable in trained)
-        buffers = sum(weights.values()) - parameters
+        places, peak = self.watched.places, held(events, self.sizes.found)
+        trained, read = {v for owned in places.parameters.values() for v in owned}, places.updated()
+        sizes = {identity(each): each.shape.num_elements() * each.dtype.size for each in self.variables}
+        kinds: Counter[str] = Counter()
+        for variable, size in sizes.items():
+            own = "optimizer" if variable in read and variable not in places.layers else "buffers"
+            kinds["parameters" if variable in trained else own] += size
         return Memory(
             seconds=seconds,
-            parameters=parameters,
-            buffers=buffers,
-            optimizer=max(0, self.variables - parameters - buffers),
+            parameters=kinds["parameters"],
+            buffers=kinds["buffers"],
+            optimizer=kinds["optimizer"],
             gradients=peak["gradients"],
             saved=peak["saved"],
             temporary=peak["temporary"],
         )
 
 
-def held(events: Sequence[tuple[Event, Noted]]) -> Counter[str]:
-    """Bytes by kind when the tensors that the operations make are most. Raises UserError where a shape is not known."""
-    if unknown := [noted.kind for _, noted in events if noted.made is None]:
-        raise UserError(
-            f"how much {unknown[0]} makes depends on its values, and TensorFlow's graphs tell memory by shapes that "
-            "are known beforehand: pad it to a fixed shape, or look at the same with framework=torch"
-        )
+class Sizes:
+    """Bytes of the tensors whose shapes depend on values, by their names, those that were made last."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, int] = {}
+
+    def followed(self) -> AbstractContextManager[None]:
+        """While functions are traced: each such tensor is followed by an operation that tells its size."""
+        return told_of_operations(self._note)
+
+    def _note(
+        self, kind: Any, inputs: Sequence[Any], attributes: Any, outputs: Sequence[Any], op_name: Any = None,
+        graph: Any = None,
+    ) -> Sequence[Any]:  # fmt: skip
+        for each in outputs if graph else ():
+            if not each.shape.is_fully_defined():
+                tf.numpy_function(partial(self._found, each.name, each.dtype.size), [tf.size(each)], [])
+        return outputs
+
+    def _found(self, name: str, size: int, number: Any) -> None:
+        self.found[name] = size * int(number)
+
+
+def held(events: Sequence[tuple[Event, Noted]], sizes: Mapping[str, int]) -> Counter[str]:
+    """Bytes by kind when the tensors that the operations make are most; `sizes` of those that depend on values."""
     runs: dict[str, list[float]] = defaultdict(list)  # when each operation began: a step may run a function often
     for event, _ in sorted(events, key=lambda each: each[0].start):
         runs[event.name].append(event.start)
@@ -83,8 +105,10 @@ def held(events: Sequence[tuple[Event, Noted]]) -> Counter[str]:
     for event, noted in events:
         if noted.kind in NOTHING:
             continue
-        for number, size in enumerate(noted.made or ()):
-            used = uses[run(f"{event.name}:{number}", event.start)]
+        for number, known in enumerate(noted.made):
+            name = f"{event.name}:{number}"
+            size = sizes[name] if known is None else known
+            used = uses[run(name, event.start)]
             phases, kind = {phase for _, phase in used}, "temporary"
             if noted.phase in BEFORE and "backward" in phases:
                 kind = "saved"

@@ -19,16 +19,15 @@ from unittest import mock
 import keras
 import tensorflow as tf
 from tensorflow.python.eager.polymorphic_function.concrete_function import ConcreteFunction
-from tensorflow.python.framework import op_callbacks
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 from suite.harness.implementation import Device
-from suite.probe.instruments.tensorflow_counting import PRODUCTS, apart, plain
+from suite.probe.instruments.tensorflow_counting import PRODUCTS, apart, plain, told_of_operations
 from suite.probe.tracing import Call, Phases, Trace, sums
 from suite.probe.workload import Workload
 
 HOLDING = re.compile(r"While|If|Case|PartitionedCall|^_(Arg|Retval|Send|Recv)|Const$|NoOp|Placeholder")
-INLINED = re.compile(r".*/_\d+/")  # what a function that was put into another's place has before its names
+INLINED = re.compile(r".*(/_\d+|PartitionedCall(_\d+)?)/")  # before the names of a function put into its call's place
 SAME = {"Identity", "IdentityN", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "PreventGradient"}
 WORKSPACE = ("FusedBatchNormV3", 5)  # the output that cuDNN's kernel sizes as it needs, and a CPU's leaves empty
 GRADIENT = "gradient_tape/"
@@ -38,6 +37,7 @@ UNKNOWN = "unknown"  # the phase of what TensorFlow made of its own
 class Noted(NamedTuple):
     """An operation of a traced function: `made` are the bytes of its tensors, `given` names those it reads.
 
+    A tensor whose shape is not known has None.
     One of SAME makes none: what reads from it is noted as reading what it was given.
     """
 
@@ -47,7 +47,7 @@ class Noted(NamedTuple):
     layer: str
     flops: int | None
     bytes: int | None
-    made: tuple[int, ...] | None
+    made: tuple[int | None, ...]
     given: tuple[str, ...]
 
 
@@ -67,7 +67,7 @@ class Places:
         self.noted: dict[str, Noted] = {}  # of the function that is being traced
         self.functions: dict[Any, dict[str, Noted]] = {}  # by their graphs, those that ran last at the end
         self.parameters: dict[str, dict[int, int]] = defaultdict(dict)
-        self.weights: dict[int, int] = {}  # bytes of the layers' variables
+        self.layers: set[int] = set()  # the layers' variables
         self.phase = "data"
         self.stack: list[str] = []
 
@@ -86,8 +86,8 @@ class Places:
             try:
                 return call(layer, *args, **keywords)
             finally:
-                places.parameters[path] = {id(v): prod(v.shape) for v in layer.trainable_variables}
-                places.weights |= {id(v): prod(v.shape) * tf.as_dtype(v.dtype).size for v in layer.variables}
+                places.parameters[path] = {identity(v): prod(v.shape) for v in layer.trainable_variables}
+                places.layers |= {identity(v) for v in layer.variables}
                 places.stack.pop()
                 places.phase = "forward" if places.stack else "loss"
 
@@ -103,16 +103,13 @@ class Places:
             return run(function, *args, **keywords)
 
         unconverted = tf.autograph.experimental.do_not_convert
-        op_callbacks.add_op_callback(self._note)
-        try:
-            with (
-                mock.patch.object(keras.layers.Layer, "__call__", unconverted(followed_call)),
-                mock.patch.object(tf.GradientTape, "gradient", unconverted(followed_gradient)),
-                mock.patch.object(ConcreteFunction, "_call_flat", followed_run),
-            ):
-                yield
-        finally:
-            op_callbacks.remove_op_callback(self._note)
+        with (
+            told_of_operations(self._note),
+            mock.patch.object(keras.layers.Layer, "__call__", unconverted(followed_call)),
+            mock.patch.object(tf.GradientTape, "gradient", unconverted(followed_gradient)),
+            mock.patch.object(ConcreteFunction, "_call_flat", followed_run),
+        ):
+            yield
 
     def _note(
         self, kind: Any, inputs: Sequence[Any], attributes: Any, outputs: Sequence[Any], op_name: Any = None,
@@ -136,10 +133,10 @@ class Places:
             given = [tuple(each.shape) for each in inputs]
             flops = 2 * PRODUCTS[kind](given, tuple(outputs[0].shape), plain(attributes)) if known else None
         nothing = [kind in SAME or (kind, n) == WORKSPACE or it.dtype == tf.resource for n, it in enumerate(outputs)]
-        sizes = [0 if none else _size(each) for none, each in zip(nothing, outputs, strict=True)]
-        made = None if None in sizes else tuple(sizes)
+        made = tuple(0 if none else _size(each) for none, each in zip(nothing, outputs, strict=True))
         sources = tuple(self._source(each.name) for each in inputs if isinstance(each, tf.Tensor))
-        self.noted[name] = Noted(kind, shapes, self.phase, self._layer(name), flops, moved, made, sources)
+        noted = Noted(kind, shapes, self.phase, self._layer(name), flops, moved, made, sources)
+        self.noted.setdefault(name, noted)  # functions within share names; those for other devices are traced last
 
     def of(self, names: set[str]) -> dict[str, Noted]:
         """What was noted of these operations: functions share names, those that have most of them say what they are.
@@ -149,6 +146,15 @@ class Places:
         found: dict[str, Noted] = {}
         for noted in sorted(self.functions.values(), key=lambda noted: len(noted.keys() & names)):
             found |= noted
+        return found
+
+    def updated(self) -> set[int]:
+        """The variables that an update reads."""
+        found: set[int] = set()
+        for graph, noted in self.functions.items():
+            read = {name for each in noted.values() if each.phase == "update" for name in each.given}
+            # a graph reads what it captures through placeholders, TensorFlow's word for its inputs
+            found |= {id(handle) for handle, placeholder in graph.captures if placeholder.name in read}
         return found
 
     def _source(self, tensor: str) -> str:
@@ -167,6 +173,11 @@ class Places:
                 return self.noted[of].layer
             of = of.rpartition("/")[0]
         return ""
+
+
+def identity(variable: Any) -> int:
+    """The same of a variable of Keras, once it is built, and of that of TensorFlow which it is."""
+    return id(getattr(getattr(variable, "_value", variable), "handle", None))
 
 
 def _size(tensor: tf.Tensor) -> Any:
@@ -228,9 +239,21 @@ class Watched:
             yield event, noted.get(event.name) or Noted(event.kind, "", UNKNOWN, "", None, None, (), ())
 
     def _calls(self, folder: Path) -> Iterator[Call]:
-        """The operations that the profiler saw."""
-        for event, it in self.events(folder):
-            yield Call(it.kind, it.shapes, it.phase, it.layer, event.seconds, it.flops, it.bytes)
+        """The operations that the profiler saw; time in which several ran is divided among them."""
+        events = list(self.events(folder))
+        for (_, it), seconds in zip(events, divided([event for event, _ in events]), strict=True):
+            yield Call(it.kind, it.shapes, it.phase, it.layer, seconds, it.flops, it.bytes)
+
+
+def divided(events: Sequence[Event]) -> list[float]:
+    """Seconds of each, of which those that it shares with others are divided among them: in all, when any ran."""
+    changes = sorted(each for event in events for each in ((event.start, 1), (event.start + event.seconds, -1)))
+    running, spent, before = 0, 0.0, 0.0
+    until: dict[float, float] = {}  # what one that ran all the time would have had
+    for time_, change in changes:
+        spent += (time_ - before) / running if running else 0.0
+        until[time_], before, running = spent, time_, running + change
+    return [until[event.start + event.seconds] - until[event.start] for event in events]
 
 
 def _events(file: Path, gpu: bool) -> Iterator[Event]:

@@ -8,8 +8,9 @@ from math import prod
 from typing import Any
 
 import torch
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
+from suite.errors import UserError
 from suite.harness.implementation import Device
 
 DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -49,11 +50,31 @@ def convolution_backward(
     return 2 * products * (bool(wanted[0]) + bool(wanted[1]))
 
 
-COUNTED = {torch.ops.aten.convolution_backward: convolution_backward}
+def attention(query: Sequence[int], key: Sequence[int], value: Sequence[int], *rest: Any, **more: Any) -> int:
+    """Of the attention that a CPU takes, which PyTorch counts on GPUs alone."""
+    count: int = sdpa_flop_count(query, key, value)  # type: ignore[no-untyped-call]
+    return count
+
+
+def attention_backward(
+    gradient: Sequence[int], query: Sequence[int], key: Sequence[int], value: Sequence[int], *rest: Any, **more: Any
+) -> int:
+    """Of its gradients, as PyTorch counts those on GPUs: with the products of the forward pass that are made again."""
+    count: int = sdpa_backward_flop_count(gradient, query, key, value)  # type: ignore[no-untyped-call]
+    return count
+
+
+COUNTED = {
+    torch.ops.aten.convolution_backward: convolution_backward,
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: attention,
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: attention_backward,
+}
 
 
 def matrix_product(size: int, device: Device) -> Callable[[], None]:
     """See `Instruments.matrix_product`."""
+    if device.precision not in DTYPES:
+        raise UserError(f"precision={device.precision}: PyTorch has no plain matrix product in it")
     where = torch_device(device)
     left, right = (torch.randn(size, size).to(where, DTYPES[device.precision]) for _ in range(2))
 

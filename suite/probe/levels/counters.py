@@ -1,12 +1,16 @@
 """What the machine counts of a step: CPU time, page faults, switches, energy; hardware counters, or why there are none.
 
-Those of the process are of all its threads, whatever they do; those of energy of the whole machine.
+Those of the process are of all its threads, whatever they do, hardware counters of its own code alone; those of energy
+are of the whole machine.
 """
 
 from __future__ import annotations
 
-from suite.probe import counters, measuring
+from collections.abc import Sequence
+
+from suite.probe import counters, measuring, perf
 from suite.probe.counters import Meter, Reading
+from suite.probe.perf import Counted
 from suite.probe.record import Cell, Row
 from suite.probe.subject import Subject
 from suite.probe.workload import Workload
@@ -24,28 +28,24 @@ class Measurement:
         first = measuring.first_steps(self.workload, subject.seconds / 2)
         self.steps = measuring.steps_for(subject.seconds, first[measuring.end_of_warm_up(first) :])
         self.readings: list[tuple[Reading, Reading]] = []
+        self.hardware: list[Counted] = []
         self.plain: list[float] = []
 
     def repeat(self) -> None:
         """Plain steps, then steps between two readings."""
         self.plain.append(measuring.block(self.workload, self.steps))
         self.workload.ready(self.steps)
-        before = self.meter.read()
-        self.workload.run(self.steps)
-        self.readings.append((before, self.meter.read()))
+        self.hardware.append(perf.counted(self._read_steps))
 
     def found(self) -> Cell:
         """See `levels.Measurement`."""
         rows = []
         for name, unit in self.meter.units.items():
-            counted = [counters.between(before, after, name) for before, after in self.readings]
-            mean = measuring.mean([each / self.steps for each in counted if each is not None], unit)
-            why = "" if mean.value is not None else f"unavailable: {self.meter.missing.get(name, 'it ran backwards')}"
-            sample = None if mean.value is None else mean.value / self.workload.samples
-            values: dict[str, float | str | None] = {
-                "unit": unit, "a step": mean.value, "from": mean.low, "to": mean.high, "a sample": sample, "why": why
-            }  # fmt: skip
-            rows.append(Row(name=name, values=values))
+            counts = [counters.between(before, after, name) for before, after in self.readings]
+            rows.append(self._row(name, unit, counts, self.meter.missing.get(name, "it ran backwards")))
+        for name in perf.EVENTS:
+            counts = [each.values.get(name) for each in self.hardware]
+            rows.append(self._row(name, "", counts, self.hardware[-1].missing.get(name, "")))
         spent = [after.seconds - before.seconds for before, after in self.readings]
         busy, system = zip(*map(_busy, self.readings), strict=True)
         figures = {
@@ -57,6 +57,24 @@ class Measurement:
             "overhead": measuring.mean([a / b for a, b in zip(spent, self.plain, strict=True)], "x"),
         }
         return Cell(conditions=self.subject.conditions, figures=figures, columns=COLUMNS, rows=rows)
+
+    def _read_steps(self) -> None:
+        before = self.meter.read()
+        self.workload.run(self.steps)
+        self.readings.append((before, self.meter.read()))
+
+    def _row(self, name: str, unit: str, counts: Sequence[float | None], missing: str) -> Row:
+        """What was counted; why not, where it never was."""
+        mean = measuring.mean([each / self.steps for each in counts if each is not None], unit)
+        values: dict[str, float | str | None] = {
+            "unit": unit,
+            "a step": mean.value,
+            "from": mean.low,
+            "to": mean.high,
+            "a sample": None if mean.value is None else mean.value / self.workload.samples,
+            "why": "" if mean.value is not None else f"unavailable: {missing}",
+        }
+        return Row(name=name, values=values)
 
 
 def _busy(readings: tuple[Reading, Reading]) -> tuple[float, float]:

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from suite.probe import measuring
 from suite.probe.record import Cell, Figure, Row
-from suite.probe.roof import Roof
 from suite.probe.subject import Subject
-from suite.probe.tracing import OUTSIDE, Call, Sum, Trace, sums
-from suite.probe.watching import Watching
+from suite.probe.tracing import OUTSIDE, Call, Sum, sums
+from suite.probe.watching import Tracing
 
 TIMES = ("forward", "backward", "other")
 COLUMNS = {
@@ -30,23 +29,16 @@ class Measurement:
     """See `levels.Measurement`."""
 
     def __init__(self, subject: Subject) -> None:
-        self.subject, self.watching = subject, Watching(subject)
-        self.repeats: list[Trace] = []
-        self.roof = Roof(subject)
-
-    def repeat(self) -> None:
-        """See `levels.Measurement`."""
-        self.roof.look()
-        self.repeats.append(self.watching.repeat(self.watching.watched.trace))
+        self.subject, self.tracing = subject, Tracing(subject)
+        self.repeat = self.tracing.repeat
 
     def found(self) -> Cell:
         """See `levels.Measurement`."""
-        steps = sum(each.steps for each in self.repeats)
-        calls = [call for each in self.repeats for call in each.calls]
+        steps, calls = self.tracing.steps, self.tracing.calls
         both = sums(calls, _layer)
         columns = {name: sums((call for call in calls if _column(call) == name), _layer) for name in TIMES}
         whole = sum(each.seconds for each in both.values())
-        parameters = self.repeats[-1].parameters
+        parameters = self.tracing.traces[-1].parameters
         rows = []
         for name, each in both.items():
             values: dict[str, float | str | None] = {
@@ -59,21 +51,19 @@ class Measurement:
                 "bound": self._bound(each),
             }
             rows.append(Row(name=str(name), values=values))
-        sum_ = [sum(call.seconds for call in each.calls) / each.steps for each in self.repeats]
-        shares = [100 * each / plain for each, plain in zip(sum_, self.watching.plain, strict=True)]
         figures = {
-            **self.watching.figures(),
-            "sum": measuring.mean([1e3 * each for each in sum_], "ms"),
-            "sum of whole": measuring.mean(shares, "%"),
+            **self.tracing.watching.figures(),
+            "sum": measuring.mean([1e3 * each for each in self.tracing.spent()], "ms"),
+            "sum of whole": measuring.mean(self.tracing.shares(), "%"),
             "layers": Figure(value=len(both) - (OUTSIDE in both), unit=""),
-            **self.roof.figures(),
+            **self.tracing.roof.figures(),
         }
         return Cell(conditions=self.subject.conditions, figures=figures, columns=COLUMNS, rows=rows)
 
     def _bound(self, each: Sum) -> str | None:
         if each.flops is None or not each.bytes:
             return None
-        return "compute" if each.flops / each.bytes >= self.roof.balance else "memory"
+        return "compute" if each.flops / each.bytes >= self.tracing.roof.balance else "memory"
 
 
 def _column(call: Call) -> str:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from suite.errors import UserError
 from suite.probe import measuring
-from suite.probe.record import Cell, Figure, Row
+from suite.probe.record import Cell, Row
 from suite.probe.subject import Subject
-from suite.probe.tracing import Memory
+from suite.probe.tracing import Memory, Tracked
 
 LEAST_BATCH = 4
 PARTS = ("parameters", "buffers", "gradients", "optimizer", "saved", "temporary")
@@ -20,16 +20,18 @@ class Measurement:
 
     def __init__(self, subject: Subject) -> None:
         self.subject, self.notes = subject, list[str]()
-        self.predicted = self._predicted()
+        self.smaller = self._smaller()
         self.tracked = subject.memory()
         self.workload = subject.build()
         self.repeats: list[Memory] = []
+        self.held: list[list[int]] = []  # by the smaller batches, of each repeat
         self.plain: list[float] = []
 
     def repeat(self) -> None:
-        """See `levels.Measurement`."""
+        """A step, and one of each smaller batch: in TensorFlow no two steps take their operations in the same order."""
         self.plain.append(measuring.block(self.workload, 1))
         self.repeats.append(self.tracked.step())
+        self.held.append([each.step().peak for each in self.smaller.values()])
 
     def found(self) -> Cell:
         """See `levels.Measurement`."""
@@ -41,35 +43,42 @@ class Measurement:
             )
             for name in PARTS
         ]
-        error = None if self.predicted is None else 100 * (self.predicted / most.peak - 1)
+        peaks, predicted = [each.peak for each in self.repeats], self._predicted()
+        errors = [100 * (said / true - 1) for said, true in zip(predicted, peaks, strict=False)]
         ratios = [each.seconds / plain for each, plain in zip(self.repeats, self.plain, strict=True)]
         figures = {
-            "peak": measuring.mean([each.peak / 1e6 for each in self.repeats], "MB"),
-            "predicted": Figure(value=None if self.predicted is None else self.predicted / 1e6, unit="MB"),
-            "error": Figure(value=error, unit="%"),
+            "peak": measuring.mean([each / 1e6 for each in peaks], "MB"),
+            "predicted": measuring.mean([each / 1e6 for each in predicted], "MB"),
+            "error": measuring.mean(errors, "%"),
             "overhead": measuring.mean(ratios, "x"),
         }
         columns = {"MB": "", "share": "%"}
         return Cell(conditions=self.subject.conditions, figures=figures, columns=columns, rows=rows, notes=self.notes)
 
-    def _predicted(self) -> float | None:
-        """Bytes at the peak; None, and a note, where there are no smaller batches."""
+    def _smaller(self) -> dict[int, Tracked]:
+        """The same in a quarter and in half of the batch; none, and a note, where there are no smaller batches."""
         batch = self.subject.batch()
         if batch is None or batch < LEAST_BATCH:
             self.notes.append(f"not predicted: that takes a batch that can be chosen, of {LEAST_BATCH} or more")
-            return None
+            return {}
         try:
-            small, large = batch // 4, batch // 2
-            first, second = (self.subject.of_batch(each).memory().step().peak for each in (small, large))
+            return {each: self.subject.of_batch(each).memory() for each in (batch // 4, batch // 2)}
         except UserError as error:
             self.notes.append(f"not predicted: {error}")
-            return None
-        if second < first:
+            return {}
+
+    def _predicted(self) -> list[float]:
+        """Bytes at the peak by each repeat; none, and a note, where steps say nothing of larger ones."""
+        batch = self.subject.batch()
+        if not self.smaller or batch is None:
+            return []
+        small, large = self.smaller
+        if sum(first for first, _ in self.held) > sum(second for _, second in self.held):
             self.notes.append(
                 f"not predicted: batch {small} held more than {large}: steps differ in more than their batch"
             )
-            return None
-        return second + (second - first) / (large - small) * (batch - large)
+            return []
+        return [second + (second - first) / (large - small) * (batch - large) for first, second in self.held]
 
 
 measurement = Measurement

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from suite.probe import measuring
 from suite.probe.record import Cell, Row
-from suite.probe.roof import Roof
 from suite.probe.subject import Subject
-from suite.probe.tracing import Trace, sums
-from suite.probe.watching import Watching
+from suite.probe.tracing import sums
+from suite.probe.watching import Tracing
 
 COLUMNS = {"calls": "a step", "time": "ms a step", "share": "%", "GFLOP": "a step", "MB": "a step", "GFLOP/s": ""}
 
@@ -19,19 +18,12 @@ class Measurement:
     """See `levels.Measurement`."""
 
     def __init__(self, subject: Subject) -> None:
-        self.subject, self.watching = subject, Watching(subject)
-        self.roof = Roof(subject)
-        self.repeats: list[Trace] = []
-
-    def repeat(self) -> None:
-        """See `levels.Measurement`."""
-        self.roof.look()
-        self.repeats.append(self.watching.repeat(self.watching.watched.trace))
+        self.subject, self.tracing = subject, Tracing(subject)
+        self.repeat = self.tracing.repeat
 
     def found(self) -> Cell:
         """See `levels.Measurement`."""
-        steps = sum(each.steps for each in self.repeats)
-        calls = [call for each in self.repeats for call in each.calls]
+        steps, calls = self.tracing.steps, self.tracing.calls
         whole = sum(call.seconds for call in calls)
         rows = []
         for name, each in sums(calls, lambda call: f"{call.operator} {call.shapes}".rstrip()).items():
@@ -44,14 +36,12 @@ class Measurement:
                 "GFLOP/s": None if not each.flops or not each.seconds else each.flops / each.seconds / 1e9,
             }
             rows.append(Row(name=str(name), values=values))
-        spent = [sum(call.seconds for call in each.calls) / each.steps for each in self.repeats]
-        gaps = [100 * (1 - each / plain) for each, plain in zip(spent, self.watching.plain, strict=True)]
         figures = {
-            **self.watching.figures(),
-            "operators": measuring.mean([1e3 * each for each in spent], "ms"),
-            "host gaps": measuring.mean(gaps, "%"),
-            "calls/step": measuring.mean([len(each.calls) / each.steps for each in self.repeats], ""),
-            **self.roof.figures(),
+            **self.tracing.watching.figures(),
+            "operators": measuring.mean([1e3 * each for each in self.tracing.spent()], "ms"),
+            "host gaps": measuring.mean([100 - each for each in self.tracing.shares()], "%"),
+            "calls/step": measuring.mean([len(each.calls) / each.steps for each in self.tracing.traces], ""),
+            **self.tracing.roof.figures(),
         }
         return Cell(conditions=self.subject.conditions, figures=figures, columns=COLUMNS, rows=rows)
 

@@ -12,7 +12,9 @@ from typing import cast
 
 import numpy as np
 
+from suite.config.formats import formats
 from suite.config.models import Rate
+from suite.errors import UserError
 from suite.probe import measuring
 from suite.probe.record import Cell, Figure, one_line
 from suite.probe.subject import Subject
@@ -74,13 +76,17 @@ class Throughput:
             self.notes.append(f"operations not counted: {one_line(error)}")
         return None
 
-    def _peak(self) -> Callable[[], float]:
-        """FLOP/s: the system's, or those of a matrix product now."""
+    def _peak(self) -> Callable[[], float] | None:
+        """FLOP/s: the system's, or those of a matrix product now; None, and a note, where neither is known."""
         system, precision = self.subject.system, self.subject.conditions.precision
-        if tflops := system.peak_tflops.get(cast(Rate, precision)):
+        if tflops := system.peak_tflops.get(cast(Rate, formats()[precision].rate)):
             self.notes.append(f"MFU of {tflops:g} TFLOP/s, the peak of {system.name} in {precision}")
             return lambda: tflops * 1e12
-        product = measuring.product(self.subject.instruments, self.subject.device)
+        try:
+            product = measuring.product(self.subject.instruments, self.subject.device)
+        except UserError as error:
+            self.notes.append(f"MFU not known: {error}")
+            return None
         self.notes.append(
             f"MFU of a matrix product of {measuring.MATRIX} in {precision}, timed before and after each block"
         )

@@ -1,0 +1,45 @@
+"""Performance profiles: of which share of the benchmarks each system is within a factor of the fastest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from suite.plots.charts import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Chart, Scale, curve
+from suite.plots.scatter import LogScale, figure
+
+LEAST = 2  # systems, and the widest factor that is drawn at least
+
+
+def profiles(times: Mapping[str, Mapping[str, float]]) -> Chart | None:
+    """The profiles of systems by their times of each benchmark; None where not two have a benchmark in common.
+
+    A system's curve at a factor t is the share of all benchmarks of which its time is at most t times that of the
+    fastest system; one that it lacks it never reaches (E. D. Dolan and J. J. More 2002, Benchmarking optimization
+    software with performance profiles, Math. Program. 91; AlgoPerf scores by them, G. E. Dahl et al. 2023,
+    arXiv:2306.07179).
+    """
+    fastest: dict[str, float] = {}
+    for each in times.values():
+        for benchmark, seconds in each.items():
+            fastest[benchmark] = min(seconds, fastest.get(benchmark, seconds))
+    if not any(sum(benchmark in each for each in times.values()) >= LEAST for benchmark in fastest):
+        return None
+    ratios = {name: sorted(at / fastest[which] for which, at in each.items()) for name, each in times.items()}
+    most = max(LEAST, *(ratio for each in ratios.values() for ratio in each))
+    across, up = LogScale([1.0, most], LEFT, WIDTH - RIGHT), Scale(0.0, 1.0, HEIGHT - BOTTOM, TOP)
+    curves = []
+    for kind, (name, factors) in enumerate(ratios.items()):
+        places, height = [(1.0, 0.0)], 0.0
+        for count, at in enumerate(factors, 1):
+            places += [(at, height), (at, height := count / len(fastest))]
+        curves.append(curve(name, kind, [*places, (most, height)], across, up))
+    return Chart(
+        axis="times as long as the fastest",
+        metric="share of the benchmarks",
+        x_ticks=across.ticks(figure),
+        y_ticks=up.ticks(),
+        curves=curves,
+        band="",
+        target=None,
+        target_value=None,
+    )

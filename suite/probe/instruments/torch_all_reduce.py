@@ -1,0 +1,55 @@
+"""How fast the workers of a run sum arrays over each other, by torch.distributed: NCCL on GPUs, gloo on processors."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+import torch.distributed as dist
+
+from suite.harness.workers.place import Place
+
+SIZES = tuple(4 * 16**i for i in range(1, 7))  # bytes: from 64 to 64 MiB
+REPEATS = 20
+LARGEST_REPEATS = 5
+
+
+class AllReduce(NamedTuple):
+    """Of `nbytes` of float32: the median seconds, and the bus bandwidth in bytes a second.
+
+    That is what each worker sends in a ring, 2 (n - 1) / n times the bytes, over the time (nccl-tests, PERFORMANCE.md).
+    """
+
+    nbytes: int
+    seconds: float
+    bandwidth: float
+
+
+def measured(place: Place, port: int, kind: str) -> Iterator[AllReduce]:
+    """All sizes, smallest first, between the workers of which this process is the one at `place`; they meet at `port`.
+
+    `kind` is `gpu` or `cpu`.
+    """
+    device = torch.device("cuda", place.local_rank) if kind == "gpu" else torch.device("cpu")
+    backend, where = "nccl" if kind == "gpu" else "gloo", f"tcp://{place.host}:{port}"
+    dist.init_process_group(backend, init_method=where, rank=place.rank, world_size=place.world_size)
+    sent = 2 * (place.world_size - 1) / place.world_size
+    for nbytes in SIZES:
+        array = torch.ones(nbytes // 4, device=device)
+        times = [_once(array) for _ in range(REPEATS if nbytes < SIZES[-1] else LARGEST_REPEATS)]
+        seconds = statistics.median(times[1:])
+        yield AllReduce(nbytes, seconds, sent * nbytes / seconds)
+    dist.destroy_process_group()
+
+
+def _once(array: torch.Tensor) -> float:
+    """The seconds of one, from when all are ready for it."""
+    dist.barrier()
+    began = time.perf_counter()
+    dist.all_reduce(array)
+    if array.is_cuda:
+        torch.cuda.synchronize()
+    return time.perf_counter() - began

@@ -1,0 +1,185 @@
+"""What a run's clock counts: its start, a step, an evaluation with its scoring; and the power drawn meanwhile.
+
+It is the very loop of a run, timed by its own log, with evaluations sooner than the benchmark's and no target; where
+the budget ends it begins anew. From these `python -m suite.forecast` makes the time of a whole run.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from mlperf_logging.mllog import constants as keys
+
+from suite.config.models import Evaluation
+from suite.errors import UserError
+from suite.harness.loop import Loop
+from suite.measure.energy import energy, read_samples
+from suite.measure.machine import detect, power_ceiling
+from suite.measure.sampler import Sampler
+from suite.probe import measuring
+from suite.probe.record import Cell, Figure, Row, one_line
+from suite.probe.subject import Subject
+from suite.record.evidence import LOG, POWER
+from suite.record.mllog import Line, Log, samples_of
+from suite.store.task import score
+
+DATA = "data"  # the phase of a step
+WATCHED_STEPS = 3
+REPEAT, AT, STEP, EVALUATION = "repeat", "samples", "step", "evaluation"
+COLUMNS = {REPEAT: "", AT: "seen", STEP: "ms", EVALUATION: "ms"}
+
+
+class Clock:
+    """See `levels.Measurement`."""
+
+    def __init__(self, subject: Subject) -> None:
+        conditions = subject.conditions
+        if conditions.model or conditions.data or conditions.mode != "train":
+            raise UserError("level=clock times what a run of a task does: leave out model=, mode=, data=")
+        self.subject, self.notes = subject, list[str]()
+        self.data_share = self._data_share()
+        inside = subject.inside()
+        self.made, self.initial = inside.made, inside.made.state_dict()
+        self.seen = 0
+        self._begin(subject.seconds)
+        every = min(max(round(subject.seconds / self.step), 1) * self.samples, inside.benchmark.evaluation.first)
+        # `due` counts from the first evaluation on, in whole steps: one after each `every`
+        every = max(every // self.samples, 1) * self.samples
+        goal = math.inf if inside.benchmark.direction == "higher" else -math.inf
+        self.folder = tempfile.TemporaryDirectory()  # with what a run would leave
+        place = Path(self.folder.name)
+        self.log = Log(place / LOG)
+        self.log.listeners.append(self._heard)
+        self.ended = False  # whether this repeat's time is up, and its last evaluation done
+        self.until = 0.0
+        self.ceiling_w = power_ceiling(subject.system, detect())
+        self.sampler = Sampler(place / POWER, self.log.now_ms, self.ceiling_w, subject.system.device_kind)
+        self.sampler.start()
+        self.repeats: list[tuple[int, int]] = []  # milliseconds of begin and end
+        self.loop = Loop(
+            benchmark=inside.benchmark.model_copy(
+                update={"evaluation": Evaluation(first=every, every=every), "target": goal}
+            ),
+            implementation=self.made,
+            data=inside.data,
+            score=lambda predictions: score(inside.benchmark, inside.task, predictions, inside.data),
+            log=self.log,
+            folder=place,
+            tick=lambda samples, rate: None,
+            interrupted=lambda: self.ended,
+        )
+
+    def repeat(self) -> None:
+        """Blocks of steps, each with its evaluation, until the time of a repeat is up."""
+        began, self.ended = self.log.now_ms(), False
+        self.until = time.monotonic() + self.subject.seconds
+        while not self.ended:
+            if self.loop.run(self.seen) != "interrupt":
+                self.made.load_state_dict(self.initial)
+                self.seen = 0
+        self.repeats.append((began, self.log.now_ms()))
+
+    def found(self) -> Cell:
+        """See `levels.Measurement`."""
+        self.sampler.stop()
+        self.log.close()
+        rows = self._rows()
+        power = self._power()
+        self.folder.cleanup()
+        steps, evaluations = ([float(row.values[name] or 0) for row in rows] for name in (STEP, EVALUATION))
+        figures = {
+            "start": Figure(value=1e3 * self.start, unit="ms"),
+            STEP: measuring.mean(steps, "ms"),
+            "first evaluation": Figure(value=evaluations[0], unit="ms"),
+            EVALUATION: measuring.mean(evaluations, "ms"),
+            "samples/step": Figure(value=self.samples, unit=""),
+            "data phase": Figure(value=self.data_share, unit="%"),
+            "power": power,
+            "weights": Figure(value=weights(self.initial) / 1e6, unit="MB"),
+        }
+        return Cell(conditions=self.subject.conditions, figures=figures, columns=COLUMNS, rows=rows, notes=self.notes)
+
+    def _begin(self, seconds: float) -> None:
+        """The first steps: `start` is what they take beyond the later ones, `step` seconds of one of these."""
+        times: list[float] = []
+        first = self.seen
+        while len(times) < measuring.LEAST_WARM_UP_STEPS or (
+            sum(times) < seconds and len(times) < measuring.MOST_WARM_UP_STEPS
+        ):
+            began, before = time.perf_counter(), self.seen
+            self.seen = self.made.train_until(before + 1).samples
+            times.append(time.perf_counter() - began)
+            self.samples = self.seen - before
+        assert self.seen > first
+        self.step = float(np.median(times[measuring.end_of_warm_up(times) :]))
+        self.start = max(sum(times) - len(times) * self.step, 0.0)
+
+    def _heard(self, line: Line) -> None:
+        if line.key == keys.EVAL_STOP:
+            self.seen = samples_of(line) or 0
+            self.ended = time.monotonic() >= self.until
+
+    def _rows(self) -> list[Row]:
+        """One for each block with its evaluation, by the log."""
+        rows: list[Row] = []
+        at: dict[str, Line] = {}
+        for line in self.log.lines:
+            at[line.key] = line
+            if line.key != keys.BLOCK_STOP:
+                continue
+            began, trained = at[keys.BLOCK_START], at[keys.EVAL_START]
+            samples = samples_of(trained) or 0
+            steps = (samples - (samples_of(began) or 0)) / self.samples
+            rows.append(
+                Row(
+                    name=f"block {len(rows) + 1}",
+                    values={
+                        REPEAT: self._repeat(trained.time_ms),
+                        AT: samples,
+                        STEP: (trained.time_ms - began.time_ms) / steps,
+                        EVALUATION: line.time_ms - trained.time_ms,
+                    },
+                )
+            )
+        return rows
+
+    def _repeat(self, time_ms: int) -> int:
+        """Which repeat this was in, from 1."""
+        return next(at for at, (began, ended) in enumerate(self.repeats, 1) if began <= time_ms <= ended)
+
+    def _power(self) -> Figure:
+        """Watts, the mean over the repeats; not known where nothing tells it."""
+        samples = read_samples(Path(self.folder.name) / POWER)
+        found = [energy(samples, *each, self.ceiling_w) for each in self.repeats]
+        watts = [each.mean_w for each in found if each.mean_w is not None]
+        if watts:
+            self.notes.append(f"power is {found[0].source}")
+        return measuring.mean(watts, "W") if len(watts) == len(found) else Figure(value=None, unit="W")
+
+    def _data_share(self) -> float | None:
+        """Per cent of a step that its data takes; None, and a note, where its phases cannot be told."""
+        try:
+            watched = self.subject.watched()
+            watched.phases(1)
+            phases = watched.phases(WATCHED_STEPS)
+        except Exception as error:  # whatever a framework raises where it cannot be watched
+            self.notes.append(f"the data phase is not known: {one_line(error)}")
+            return None
+        return 100 * phases.spent.get(DATA, 0.0) / phases.seconds
+
+
+def weights(state: Mapping[str, np.ndarray]) -> int:
+    """Bytes of a state's weights, whose gradients workers send: floating arrays, without the optimizer's moments."""
+    return sum(
+        array.nbytes
+        for name, array in state.items()
+        if array.ndim and array.dtype.kind == "f" and name.partition("/")[2] not in state
+    )
+
+
+measurement = Clock
