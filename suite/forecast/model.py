@@ -1,0 +1,112 @@
+"""A forecast: many runs drawn from what the reference needed and from what each part of a run takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from suite.config.models import Benchmark, System
+from suite.forecast.needed import Needed, evaluations
+from suite.forecast.rates import Rates
+from suite.measure.cost import price_per_hour
+from suite.measure.machine import Machine
+
+DRAWS = 20_000
+LEVEL = 0.9
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Range:
+    """The median of the drawn runs, and the interval that holds `LEVEL` of them."""
+
+    low: float
+    median: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a run to the target is expected to take. What cannot be known is None.
+
+    `shares` are the parts of the median run's time, 0 to 1, by what they go to; None for one that is not known, which
+    is in `compute` then. `limited_by` is the largest. `measured` is false for an estimate from peak rates.
+    """
+
+    benchmark: str
+    system: str
+    framework: str
+    samples: Range
+    seconds: Range
+    joules: Range | None
+    cost: Range | None
+    currency: str | None
+    shares: Mapping[str, float | None]
+    limited_by: str
+    source: str
+    measured: bool
+    notes: tuple[str, ...]
+
+
+def forecast(needed: Needed, rates: Rates, system: System, machine: Machine, framework: str) -> Forecast:
+    """The forecast of a run on a system, of which `machine` is a node."""
+    rng = np.random.default_rng(SEED)
+    runs = needed.draw(DRAWS, rng)
+    benchmark = needed.benchmark
+    of_rates = rng.integers(len(rates.step), size=DRAWS)
+    budget = np.full(DRAWS, float(benchmark.budget_samples))
+    last, lost = (_parts(benchmark, rates, samples, of_rates) for samples in (runs.samples, budget))
+    spent = {name: last[name] + runs.failed * lost[name] for name in last}
+    seconds = np.sum(list(spent.values()), axis=0)
+    whole = {name: float(np.mean(each)) / float(np.mean(seconds)) for name, each in spent.items()}
+    unknown = {"input"} if rates.data is None else set()
+    price = price_per_hour(system, machine)
+    watts = rates.watts * system.world_size if len(rates.watts) else None
+    return Forecast(
+        benchmark=benchmark.name,
+        system=system.name,
+        framework=framework,
+        samples=_range(runs.samples + runs.failed * benchmark.budget_samples),
+        seconds=_range(seconds),
+        joules=None if watts is None else _range(seconds * watts[rng.integers(len(watts), size=DRAWS)]),
+        cost=None if price is None else _range(seconds * price / 3600),
+        currency=system.price.currency if system.price else None,
+        shares={name: None if name in unknown else share for name, share in whole.items()},
+        limited_by=max(whole, key=lambda name: whole[name]),
+        source=rates.source,
+        measured=rates.measured,
+        notes=tuple(filter(None, (needed.said, needed.note, *rates.notes))),
+    )
+
+
+def samples_to_target(needed: Needed) -> Range:
+    """What runs take, those before them that failed included."""
+    runs = needed.draw(DRAWS, np.random.default_rng(SEED))
+    return _range(runs.samples + runs.failed * needed.benchmark.budget_samples)
+
+
+def seconds_at(benchmark: Benchmark, rates: Rates, samples: int) -> float:
+    """What a run is expected to take that reaches its target after so many samples."""
+    every = np.arange(len(rates.step))
+    parts = _parts(benchmark, rates, np.full(len(every), float(samples)), every)
+    return float(np.mean(np.sum(list(parts.values()), axis=0)))
+
+
+def _parts(benchmark: Benchmark, rates: Rates, samples: np.ndarray, of_rates: np.ndarray) -> dict[str, np.ndarray]:
+    """Seconds of the parts of runs that end at so many samples, each with one of the rates, by its index."""
+    steps, data = np.ceil(samples / rates.samples), rates.data or 0.0
+    training = steps * rates.step[of_rates]
+    return {
+        "compute": training * (1 - data),
+        "input": training * data,
+        "evaluation": evaluations(benchmark, samples) * rates.evaluation[of_rates],
+        "communication": steps * rates.communication,
+        "start": np.full(len(samples), rates.start),
+    }
+
+
+def _range(values: np.ndarray) -> Range:
+    low, median, high = np.quantile(values, [(1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2])
+    return Range(float(low), float(median), float(high))

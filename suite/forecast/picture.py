@@ -1,0 +1,43 @@
+"""Cost against time: what was measured filled, forecasts hollow, and the Pareto front of both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from suite.forecast.model import Forecast
+from suite.plots.scatter import Mark, Scatter, scatter, svg
+from suite.record.summary import format_cost, format_seconds
+from suite.results.entry import Entry
+
+
+def picture(forecasts: Sequence[Forecast], results: Sequence[Entry], benchmark: str) -> str:
+    """The SVG file; results are those of the benchmark with a score and a cost."""
+    return svg(drawn(forecasts, results, benchmark))
+
+
+def drawn(forecasts: Sequence[Forecast], results: Sequence[Entry], benchmark: str) -> Scatter:
+    """The drawing. Of forecasts the medians are drawn."""
+    here = [entry for entry in results if entry.benchmark == benchmark]
+    places = [
+        *((entry.seconds, entry.cost, entry.currency, entry.system, True) for entry in here),
+        *(
+            (each.seconds.median, each.cost.median if each.cost else None, each.currency, each.system, False)
+            for each in forecasts
+        ),
+    ]
+    known = [place for place in places if place[0] and place[1]]
+    currency = next((place[2] for place in known), None)
+    marks = [
+        Mark(
+            number=number,
+            seconds=seconds,
+            y=cost,
+            contends=True,
+            doubtful=not measured,
+            text=f"{system}: {format_seconds(seconds)}, {format_cost(cost, unit)}, "
+            + ("measured" if measured else "forecast"),
+        )
+        for number, (seconds, cost, unit, system, measured) in enumerate(known, 1)
+        if seconds and cost and unit == currency
+    ]
+    return scatter(benchmark, f"cost in {currency}", marks, len(places) - len(marks), "hollow: forecasts")

@@ -1,0 +1,140 @@
+"""What the parts of a run take on a system: measured by a probe at level=clock, or estimated from peak rates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+from mlperf_logging.mllog.constants import GLOBAL_BATCH_SIZE
+
+from suite.config.formats import formats
+from suite.config.models import Benchmark, Rate, System
+from suite.errors import UserError, printable
+from suite.measure.machine import Machine, power_ceiling
+from suite.probe.levels.clock import EVALUATION, REPEAT, STEP
+from suite.probe.record import Cell
+
+LEVEL = "clock"
+UTILISATION = 0.01, 0.5  # of a peak rate, where an accelerator computes: small models to large ones (PaLM's 46 %)
+HOST_STEP_S = 1e-4, 5e-3  # what the host takes to launch a step: from one captured graph to each kernel by itself
+HOST_EVALUATION_S = 1e-2, 1.0  # and to score an evaluation
+EACH = 501  # values of each
+FORWARD = 1 / 3  # of the operations of a training sample: the backward pass takes two for each of the forward pass
+ESTIMATE = "estimate from peak rates"
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Seconds of the parts of a run, each an array of as many equally likely values, and how they are known.
+
+    `step` is of `samples` samples; of these seconds the part `data` (0 to 1, None if not known) is input. `watts` is
+    empty where nothing tells the power. `weights` are bytes, None if not known. `communication` is that of a step.
+    """
+
+    samples: int
+    step: np.ndarray
+    evaluation: np.ndarray
+    start: float
+    watts: np.ndarray
+    data: float | None
+    weights: float | None
+    source: str
+    measured: bool
+    communication: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    def shared(self, parts: int, communication: float) -> Rates:
+        """Of several workers that share out each step and each evaluation."""
+        return replace(self, step=self.step / parts, evaluation=self.evaluation / parts, communication=communication)
+
+
+def measured(cell: Cell, source: str) -> Rates:
+    """The rates that a probe's cell of level=clock holds. Raises UserError where it lacks one."""
+    if cell.error:
+        raise UserError(f"{source}: {cell.conditions.name} was not measured: {cell.error}")
+    repeats: dict[float, list[tuple[float, float]]] = {}
+    for row in cell.rows:
+        repeat, step, evaluation = (_positive(row.values.get(name), source) for name in (REPEAT, STEP, EVALUATION))
+        repeats.setdefault(repeat, []).append((step / 1e3, evaluation / 1e3))
+    samples = _positive(_figure(cell, "samples/step"), source)
+    if not repeats:
+        raise UserError(f"{source} holds no repeat of level={LEVEL}")
+    means = np.array([np.mean(each, axis=0) for each in repeats.values()])
+    data, weights, watts = (_figure(cell, name) for name in ("data phase", "weights", "power"))
+    return Rates(
+        samples=max(round(samples), 1),
+        step=means[:, 0],
+        evaluation=means[:, 1],
+        start=max(_figure(cell, "start") or 0.0, 0.0) / 1e3,
+        watts=np.array([] if watts is None else [watts]),
+        data=None if data is None else min(max(data / 100, 0.0), 1.0),
+        weights=None if weights is None else weights * 1e6,
+        source=printable(source),
+        measured=True,
+        notes=tuple(map(printable, cell.notes)),
+    )
+
+
+def from_peaks(
+    benchmark: Benchmark,
+    system: System,
+    machine: Machine,
+    precision: str,
+    flops: float | None = None,
+    weights: float | None = None,
+    utilisation: tuple[float, float] = UTILISATION,
+) -> Rates:
+    """An estimate for a system from the peak rate of its accelerators, of which the part `utilisation` is used.
+
+    `flops` are the operations of a training sample, where they are not declared. Raises UserError where one of these is
+    not known.
+    """
+    flops = flops or benchmark.train_flops_per_sample
+    rate = formats()[precision].rate
+    peak = system.peak_tflops.get(cast(Rate, rate)) if rate else None
+    if peak is None:
+        raise UserError(f"hw={system.name} has no peak rate in {precision}: give from=, a probe at level={LEVEL} on it")
+    if flops is None:
+        raise UserError(f"the operations of a sample are not declared; python -m suite.forecast task={benchmark.task}")
+    batch = benchmark.hyperparameters.get(GLOBAL_BATCH_SIZE, 1)
+    rng = np.random.default_rng(0)
+    used, host, scoring = (
+        rng.permutation(np.geomspace(*each, EACH)) for each in (utilisation, HOST_STEP_S, HOST_EVALUATION_S)
+    )
+    seconds = flops / (peak * 1e12 * used)
+    watts = power_ceiling(system, machine)
+    return Rates(
+        samples=batch,
+        step=batch * seconds + host,
+        evaluation=benchmark.dataset.eval_samples * FORWARD * seconds + scoring,
+        start=0.0,
+        watts=np.array([] if watts is None else [watts / system.workers_per_node]),
+        data=None,
+        weights=weights,
+        source=ESTIMATE,
+        measured=False,
+        notes=tuple(_assumed(precision, peak, utilisation)),
+    )
+
+
+def _assumed(precision: str, peak: float, utilisation: tuple[float, float]) -> Iterator[str]:
+    low, high = (f"{100 * each:g}" for each in utilisation)
+    yield f"assumed: {low} to {high} % of {peak:g} TFLOP/s in {precision} are used"
+    yield "assumed: the host takes {:g} to {:g} ms beside each step".format(*(1e3 * each for each in HOST_STEP_S))
+    yield "assumed: an evaluation is one forward pass of its split, and {:g} to {:g} s of scoring".format(
+        *HOST_EVALUATION_S
+    )
+    yield "start and input are not counted"
+    yield "power is the most that the accelerators draw"
+
+
+def _figure(cell: Cell, name: str) -> float | None:
+    return cell.figures[name].value if name in cell.figures else None
+
+
+def _positive(value: object, source: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e12:
+        raise UserError(f"{source} is no probe of level={LEVEL}: it lacks what a step or an evaluation takes")
+    return float(value)

@@ -1,0 +1,93 @@
+"""A forecast in the terminal: of one system in full, of many as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from suite.forecast.choosing import cheapest, fastest
+from suite.forecast.model import LEVEL, Forecast, Range
+from suite.record.summary import format_cost, format_seconds
+
+UNKNOWN = "not known"
+
+
+def whole(to: Console, made: Forecast) -> None:
+    """One forecast, with what it rests on."""
+    to.print(Text(f"{made.benchmark} in {made.framework} on hw={made.system}"))
+    if not made.measured:
+        to.print(Text("ESTIMATE from peak rates: nothing was measured on this system", "yellow"))
+    table = Table("to the target", "median", f"{LEVEL:.0%} of runs")
+    for name, told, shown in _figures(made):
+        table.add_row(name, *(_cells(told, shown)))
+    to.print(table)
+    shares = ", ".join(f"{name} {UNKNOWN if share is None else f'{share:.1%}'}" for name, share in made.shares.items())
+    to.print(Text(f"limited by  {made.limited_by}: {shares}"), soft_wrap=True)
+    to.print(Text(f"rates       {made.source}"), soft_wrap=True)
+    for note in made.notes:
+        to.print(Text(f"            {note}", "yellow" if note.startswith("NOISY") else ""), soft_wrap=True)
+
+
+def many(to: Console, made: Sequence[Forecast], failed: Mapping[str, str]) -> None:
+    """A row for each system, the fastest first; `failed` has why others have none."""
+    table = Table("system", "time", f"{LEVEL:.0%} of runs", "cost", "energy", "limited by", "rates")
+    for each in sorted(made, key=lambda each: each.seconds.median):
+        figures = {name: (told, shown) for name, told, shown in _figures(each)}
+        table.add_row(
+            each.system,
+            *_cells(*figures["time"]),
+            _cells(*figures["cost"])[0],
+            _cells(*figures["energy"])[0],
+            each.limited_by,
+            "measured" if each.measured else "ESTIMATE",
+        )
+    to.print(table)
+    for name, why in failed.items():
+        to.print(Text(f"{name}: {UNKNOWN}: {why}"), soft_wrap=True)
+
+
+def choices(to: Console, made: Sequence[Forecast], deadline: float | None, budget: float | None) -> None:
+    """The cheapest system for the deadline, the fastest for the budget."""
+    if deadline is not None:
+        to.print(Text(f"cheapest within {format_seconds(deadline)}: {_chosen(cheapest(made, deadline))}"))
+    if budget is not None:
+        currency = next((each.currency for each in made if each.currency), None)
+        to.print(Text(f"fastest within {format_cost(budget, currency)}: {_chosen(fastest(made, budget))}"))
+
+
+def brief(made: Forecast) -> str:
+    """In a line."""
+    figures = {name: (told, shown) for name, told, shown in _figures(made)}
+    time, cost = _cells(*figures["time"]), _cells(*figures["cost"])
+    mark = "" if made.measured else f" ({made.source})"
+    return f"{time[0]}, {LEVEL:.0%} of runs {time[1]}; {cost[0]}{mark}"
+
+
+def samples(told: Range) -> str:
+    """How many a run takes."""
+    median, interval = _cells(told, lambda value: f"{value:,.0f}")
+    return f"{median} samples, {LEVEL:.0%} of runs {interval}"
+
+
+def _chosen(made: Forecast | None) -> str:
+    if made is None:
+        return "none of these systems"
+    return f"{made.system}: {brief(made)}"
+
+
+def _figures(made: Forecast) -> list[tuple[str, Range | None, Callable[[float], str]]]:
+    return [
+        ("samples", made.samples, lambda value: f"{value:,.0f}"),
+        ("time", made.seconds, format_seconds),
+        ("energy", made.joules, lambda value: f"{value:.0f} J" if value < 10_000 else f"{value / 1000:.3g} kJ"),
+        ("cost", made.cost, lambda value: format_cost(value, made.currency)),
+    ]
+
+
+def _cells(told: Range | None, shown: Callable[[float], str]) -> tuple[str, str]:
+    if told is None:
+        return UNKNOWN, ""
+    return shown(told.median), f"{shown(told.low)} to {shown(told.high)}"

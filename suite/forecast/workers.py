@@ -1,0 +1,33 @@
+"""What several workers add to a step: the all-reduce of its gradients, by the alpha-beta model of a ring."""
+
+from __future__ import annotations
+
+from suite.config.models import System
+from suite.errors import UserError
+
+
+def ring(workers: int, nbytes: float, latency_s: float, bytes_per_s: float) -> float:
+    """Seconds of a ring all-reduce of `nbytes` over so many workers.
+
+    2 (n - 1) messages, one after the other, each of a latency alpha and of nbytes / n at the link's bandwidth 1 / beta
+    (R. Thakur, R. Rabenseifner and W. Gropp 2005, Optimization of Collective Communication Operations in MPICH).
+    """
+    return 2 * (workers - 1) * (latency_s + nbytes / workers / bytes_per_s)
+
+
+def communication(system: System, weights: float | None) -> float:
+    """Seconds of a step in which the workers of the system send `weights` bytes of gradients; 0 for a single worker.
+
+    Raises UserError where the link between the workers, or the size of the model, is not known.
+    """
+    workers = system.world_size
+    if workers == 1:
+        return 0.0
+    if system.link_gb_per_s is None or system.link_latency_us is None:
+        raise UserError(
+            f"hw={system.name} has {workers} workers, and what links them is not known: give hw.link_gb_per_s= and "
+            "hw.link_latency_us= (python -m suite.doctor workers=N measures them)"
+        )
+    if weights is None:
+        raise UserError("the size of the model is not known, so what its workers send is not")
+    return ring(workers, weights, system.link_latency_us / 1e6, system.link_gb_per_s * 1e9)

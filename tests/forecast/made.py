@@ -1,0 +1,79 @@
+"""Points and rates made up: for tests of what is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from suite import config
+from suite.forecast.needed import Needed
+from suite.forecast.rates import Rates
+from suite.probe.record import Cell, Conditions, Figure, Probe, Row
+from suite.rules.reference import Point, ReferenceRun
+
+BENCHMARK = config.benchmark("recommendation", "mini")
+BATCH = BENCHMARK.hyperparameters["global_batch_size"]
+
+
+def point(samples: Sequence[int | None], batch: int = BATCH) -> Point:
+    """The reference's runs at a batch size, which took so many samples."""
+    runs = tuple(
+        ReferenceRun(
+            seed=seed,
+            samples=each,
+            framework="torch",
+            system="cpu",
+            machine="a machine",
+            date="2026-01-01",
+            command="python -m suite.run",
+            git_revision=None,
+            run_id=f"run-{seed}",
+            curve=(),
+        )
+        for seed, each in enumerate(samples)
+    )
+    return Point(global_batch_size=batch, runs=runs)
+
+
+def needed(samples: Sequence[int | None]) -> Needed:
+    """What a benchmark needs whose reference took so many samples."""
+    made = point(samples)
+    return Needed(BENCHMARK, BATCH, made, made, 0.0, "")
+
+
+def rates(step: float, evaluation: float, **others: object) -> Rates:
+    """Of a system whose steps and evaluations take always the same."""
+    values = {"start": 0.0, "watts": np.array([]), "data": None, "weights": None, "source": "made up", "measured": True}
+    made = {"samples": BATCH, "step": np.array([step]), "evaluation": np.array([evaluation]), **values, **others}
+    return Rates(**made)  # type: ignore[arg-type]
+
+
+def probe(step_ms: Sequence[float], evaluation_ms: float, system: str = "cpu", **conditions: object) -> Probe:
+    """A probe at level=clock of a benchmark."""
+    told = {"task": "recommendation", "scale": "mini", "framework": "torch", "mode": "train", "precision": "fp32"}
+    rows = [
+        Row(name=f"block {at}", values={"repeat": at, "samples": 100 * at, "step": each, "evaluation": evaluation_ms})
+        for at, each in enumerate(step_ms, 1)
+    ]
+    figures = {
+        "start": Figure(value=100.0, unit="ms"),
+        "samples/step": Figure(value=BATCH, unit=""),
+        "data phase": Figure(value=10.0, unit="%"),
+        "power": Figure(value=50.0, unit="W"),
+        "weights": Figure(value=1.0, unit="MB"),
+    }
+    cell = Cell(conditions=Conditions.model_validate({**told, **conditions}), figures=figures, rows=rows)
+    return Probe(
+        level="clock",
+        suite_version="0",
+        date="2026-01-01T00:00:00Z",
+        system=system,
+        machine={"logical_cpus": 4},
+        software={},
+        environment={},
+        repeats=len(rows),
+        seconds=1.0,
+        noisy=[],
+        cells=[cell],
+    )

@@ -1,0 +1,130 @@
+"""`python -m suite.forecast` as it is typed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from suite.errors import UserError
+from suite.forecast.__main__ import main
+from suite.probe import record
+from suite.run.__main__ import main as run
+from tests.forecast import made
+
+TASK = ["task=recommendation", "scale=mini"]
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> str:
+    record.write(made.probe([10.0, 11.0, 12.0], 200.0), tmp_path / "probe")
+    return f"from={tmp_path / 'probe'}"
+
+
+def test_from_a_probe(capsys, kept):
+    assert main([*TASK, kept, "--json"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)["forecasts"]
+    assert told["system"] == "cpu"
+    assert told["measured"]
+    samples, seconds = told["samples"]["median"], told["seconds"]["median"]
+    count = 1 + -(-(samples - made.BENCHMARK.evaluation.first) // made.BENCHMARK.evaluation.every)
+    assert seconds == pytest.approx(0.1 + samples / made.BATCH * 0.011 + count * 0.2, rel=0.1)
+    assert told["joules"]["median"] == pytest.approx(50 * seconds)
+    assert told["cost"]["median"] == pytest.approx(seconds / 3600 * 4 * 0.05132)  # of the machine that was probed
+    assert told["shares"]["input"] == pytest.approx(told["shares"]["compute"] / 9)
+    assert main([*TASK, kept]) == 0
+    shown = capsys.readouterr().out
+    assert "limited by  compute" in shown
+    assert "20 of 20 reference runs reached the target" in shown
+
+
+def test_two_machines_share_a_step_and_send_its_gradients(capsys, kept):
+    link = ["hw.nodes=2", "hw.link_gb_per_s=1", "hw.link_latency_us=50"]
+    assert main([*TASK, kept, *link, "--json"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)["forecasts"]
+    step, sent = 0.011 / 2, 2 * (50e-6 + 0.5e6 / 1e9)
+    assert told["shares"]["communication"] / (told["shares"]["compute"] + told["shares"]["input"]) == pytest.approx(
+        sent / step, rel=0.05
+    )
+
+
+def test_every_system_with_the_choices_and_a_picture(capsys, kept, tmp_path):
+    drawn = tmp_path / "costs.svg"
+    words = [*TASK, kept, "hw=all", "deadline=2h", "budget=100", "--picture", str(drawn)]
+    assert main(words) == 0
+    shown = capsys.readouterr().out
+    assert "measured" in shown
+    assert "ESTIMATE" in shown
+    assert "cheapest within 2 h 00 min: " in shown
+    assert "fastest within $100.00: " in shown
+    assert drawn.read_text().count("hollow") > 12
+    assert "<script" not in drawn.read_text()
+
+
+def test_a_price_that_is_not_known_is_said(capsys, kept):
+    assert main([*TASK, kept, "hw.price_per_cpu_hour=null", "hw.power_ceiling_w_per_cpu=null"]) == 0
+    assert [line for line in capsys.readouterr().out.splitlines() if "cost" in line and "not known" in line]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "which task"),
+        (["task=recomendation"], "did you mean 'recommendation'"),
+        (["task=recommendation", "scale=tiny"], "unknown scale of recommendation 'tiny'"),
+        ([*TASK, "framework=jax"], "unknown framework for recommendation 'jax'"),
+        ([*TASK, "hw=v1000"], "did you mean 'v100'"),
+        ([*TASK, "hw.nods=2"], "did you mean 'nodes'"),
+        ([*TASK, "deadline=soon"], "write 90s, 30min, 2h"),
+        ([*TASK, "budget=-1"], "budget=-1 is not a number above 0"),
+        ([*TASK, "batch=0"], "batch=0 is not a whole number"),
+        ([*TASK, "batch=100000"], "has reference convergence points at batch size"),
+        ([*TASK, "from=nowhere"], "nowhere is no probe"),
+        (["task=recommendation", "scale=small"], "no reference convergence points"),
+        ([*TASK, "hw=v100x8", "hw.link_gb_per_s=null"], "what links them is not known"),
+    ],
+)
+def test_a_mistake_is_one_line(words, said, monkeypatch):
+    with pytest.raises(UserError, match=said) as raised:
+        main(words)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_probe_of_something_else_is_refused_and_nothing_of_one_reaches_the_terminal(capsys, tmp_path):
+    record.write(made.probe([10.0], 1.0, task="translation"), tmp_path / "other")
+    with pytest.raises(UserError, match=r"holds translation/mini .* nothing of recommendation/mini in torch"):
+        main([*TASK, f"from={tmp_path / 'other'}"])
+    level = made.probe([10.0], 1.0).model_copy(update={"level": "throughput"})
+    record.write(level, tmp_path / "level")
+    with pytest.raises(UserError, match="level=throughput: a forecast takes one at level=clock"):
+        main([*TASK, f"from={tmp_path / 'level'}"])
+    hostile = made.probe([10.0], 1.0)
+    (cell,) = hostile.cells
+    noted = cell.model_copy(update={"notes": ["\x1b[2Jgone"]})
+    record.write(hostile.model_copy(update={"cells": [noted], "date": "\x1b]0;x"}), tmp_path / "hostile")
+    assert main([*TASK, f"from={tmp_path / 'hostile'}"]) == 0
+    assert "\x1b" not in capsys.readouterr().out
+    record.write(made.probe([0.0], 1.0), tmp_path / "zero")
+    with pytest.raises(UserError, match="lacks what a step"):
+        main([*TASK, f"from={tmp_path / 'zero'}"])
+    with pytest.raises(UserError, match="not like hw=v100"):
+        main([*TASK, "hw=v100", f"from={tmp_path / 'zero'}"])
+
+
+def test_a_dry_run_prints_a_forecast(capsys):
+    assert run([*TASK, "hw=v100", "dry_run=true"]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("forecast")]
+    assert "(estimate from peak rates)" in line
+    assert run([*TASK, "hw=cpu", "dry_run=true", "hyperparameters.global_batch_size=20"]) == 0
+    assert "estimate from a matrix product" in capsys.readouterr().out
+    assert run([*TASK, "hw=v100", "dry_run=true", "target=0.5"]) == 0
+    assert "none: the benchmark was changed" in capsys.readouterr().out
+
+
+def test_a_probe_of_this_machine(capsys, monkeypatch):
+    monkeypatch.setattr("suite.forecast.sources.REPEATS", 2)
+    monkeypatch.setattr("suite.forecast.sources.SECONDS", 0.05)
+    assert main([*TASK, "hw=cpu", "--json"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)["forecasts"]
+    assert told["measured"]
+    assert 0 < told["seconds"]["low"] <= told["seconds"]["median"] <= told["seconds"]["high"]
+    assert told["limited_by"] in ("compute", "evaluation", "start")

@@ -1,0 +1,131 @@
+"""What a forecast is made of, held to figures worked out by hand."""
+
+import numpy as np
+import pytest
+
+from suite import config
+from suite.errors import UserError
+from suite.forecast import rates as of_rates
+from suite.forecast.choosing import cheapest, fastest
+from suite.forecast.model import forecast, samples_to_target, seconds_at
+from suite.forecast.needed import Needed, evaluations, needed, on_grid
+from suite.forecast.workers import communication, ring
+from suite.measure.machine import Machine
+from tests.forecast import made
+from tests.forecast.made import BATCH, BENCHMARK
+
+MACHINE = Machine("a processor", 4, 1, 8.0, False)
+CPU = config.system("cpu")
+FIRST, EVERY = BENCHMARK.evaluation.first, BENCHMARK.evaluation.every
+
+
+def test_a_run_is_its_start_its_steps_and_its_evaluations():
+    samples = FIRST + 2 * EVERY
+    known = made.rates(0.5, 7.0, start=3.0, communication=0.25)
+    expected = 3 + samples / BATCH * (0.5 + 0.25) + 3 * 7
+    assert seconds_at(BENCHMARK, known, samples) == pytest.approx(expected)
+    told = forecast(made.needed([samples] * 9), known, CPU, MACHINE, "torch")
+    assert (told.seconds.low, told.seconds.median, told.seconds.high) == pytest.approx([expected] * 3)
+    assert told.cost is not None
+    assert told.cost.median == pytest.approx(expected * 0.05132 * 4 / 3600)
+    assert told.joules is None
+    assert told.limited_by == "compute"
+    assert told.shares["input"] is None
+    assert told.shares["evaluation"] == pytest.approx(21 / expected)
+
+
+def test_the_largest_part_limits_and_power_gives_energy():
+    told = forecast(
+        made.needed([FIRST] * 9), made.rates(0.001, 9.0, watts=np.array([50.0]), data=0.25), CPU, MACHINE, "torch"
+    )
+    assert told.limited_by == "evaluation"
+    assert told.joules is not None
+    assert told.joules.median == pytest.approx(50 * told.seconds.median)
+    assert told.shares["input"] == pytest.approx(told.shares["compute"] / 3)
+
+
+def test_samples_lie_where_a_run_is_evaluated():
+    asked = np.array([1, FIRST, FIRST + 1, FIRST + EVERY, 10**9], float)
+    ends = on_grid(BENCHMARK, asked)
+    assert ends.tolist() == [FIRST, FIRST, FIRST + EVERY, FIRST + EVERY, BENCHMARK.budget_samples]
+    assert evaluations(BENCHMARK, ends)[:4].tolist() == [1, 1, 2, 2]
+    assert all(BENCHMARK.next_evaluation(int(end) - 1) == end for end in ends)
+
+
+def test_few_points_make_a_wide_interval_and_many_a_sound_one():
+    """Of new runs from one distribution nine in ten lie within, however many points there are."""
+    rng, held = np.random.default_rng(1), []
+    for _ in range(60):
+        drawn = rng.normal(FIRST + 4 * EVERY, 1.2 * EVERY, size=12)
+        told = samples_to_target(made.needed([int(each) for each in on_grid(BENCHMARK, drawn[:6])]))
+        held += [told.low <= each <= told.high for each in on_grid(BENCHMARK, drawn[6:])]
+    assert np.mean(held) > 0.85
+
+
+def test_failures_are_paid_for():
+    reached = samples_to_target(made.needed([FIRST] * 9))
+    half = samples_to_target(made.needed([FIRST, None] * 9))
+    assert reached.high == FIRST
+    assert half.high >= FIRST + 2 * BENCHMARK.budget_samples
+
+
+def test_between_two_batch_sizes_samples_are_interpolated(monkeypatch):
+    low, high = made.point([FIRST] * 9, 20), made.point([FIRST + 2 * EVERY] * 9, 40)
+    monkeypatch.setattr("suite.rules.convergence.counting", lambda benchmark: [high, low])
+    told = needed(BENCHMARK, 30)
+    assert samples_to_target(told).median == FIRST + EVERY
+    assert "between batch sizes 20 and 40" in told.note
+    assert samples_to_target(needed(BENCHMARK, 40)).median == FIRST + 2 * EVERY
+    assert "a smaller one takes no more" in needed(BENCHMARK, 10).note
+    with pytest.raises(UserError, match="at batch size 20, 40"):
+        needed(BENCHMARK, 41)
+
+
+def test_no_points_are_said_in_a_line(monkeypatch):
+    monkeypatch.setattr("suite.rules.convergence.counting", lambda benchmark: [])
+    with pytest.raises(UserError, match=r"no reference convergence points.*suite\.rcp"):
+        needed(BENCHMARK)
+
+
+def test_a_ring_of_workers():
+    """Eight workers, 100 MB, 3 us, 100 GB/s: 14 messages of 12.5 MB."""
+    assert ring(8, 100e6, 3e-6, 100e9) == pytest.approx(14 * (3e-6 + 12.5e6 / 100e9))
+    v100 = config.system("v100x8")
+    assert communication(v100, 100e6) == pytest.approx(14 * (3.4e-6 + 12.5e6 / 150e9))
+    assert communication(config.system("v100"), None) == 0
+    with pytest.raises(UserError, match="link_gb_per_s"):
+        communication(CPU.model_copy(update={"nodes": 2}), 1e6)
+    with pytest.raises(UserError, match="size of the model"):
+        communication(v100, None)
+
+
+def test_an_estimate_from_peak_rates_is_of_the_declared_operations():
+    v100 = config.system("v100")
+    told = of_rates.from_peaks(BENCHMARK, v100, MACHINE, "fp16")
+    assert not told.measured
+    assert told.watts.tolist() == [300]
+    flops = BENCHMARK.train_flops_per_sample
+    assert flops
+    least = BATCH * flops / 125e12 / max(of_rates.UTILISATION) + min(of_rates.HOST_STEP_S)
+    most = BATCH * flops / 125e12 / min(of_rates.UTILISATION) + max(of_rates.HOST_STEP_S)
+    assert least <= told.step.min() < told.step.max() <= most
+    with pytest.raises(UserError, match="no peak rate in bf16"):
+        of_rates.from_peaks(BENCHMARK, v100, MACHINE, "bf16")
+    with pytest.raises(UserError, match="not declared"):
+        of_rates.from_peaks(config.benchmark("translation", "mini"), v100, MACHINE, "fp16")
+
+
+def test_cheapest_for_a_deadline_and_fastest_for_a_budget():
+    cheap, quick = CPU, CPU.model_copy(update={"name": "quick", "price_per_cpu_hour": 5.0})
+    runs: Needed = made.needed([FIRST] * 9)
+    slow_one = forecast(runs, made.rates(1.0, 1.0), cheap, MACHINE, "torch")
+    fast_one = forecast(runs, made.rates(0.1, 0.1), quick, MACHINE, "torch")
+    both = [slow_one, fast_one]
+    assert slow_one.cost is not None
+    assert fast_one.cost is not None
+    assert cheapest(both, 1e9) is slow_one
+    assert cheapest(both, slow_one.seconds.high - 1) is fast_one
+    assert cheapest(both, 1e-3) is None
+    assert fastest(both, fast_one.cost.high) is fast_one
+    assert fastest(both, slow_one.cost.high) is slow_one
+    assert fastest(both, 1e-9) is None
