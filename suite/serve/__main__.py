@@ -1,0 +1,110 @@
+"""`python -m suite.serve`: the model that a run has trained under the load of MLPerf inference's scenarios."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from importlib.util import find_spec
+from pathlib import Path
+
+from rich.console import Console
+
+from suite import config
+from suite.config import formats
+from suite.config.models import System
+from suite.errors import LOST, OneLineParser, UserError, command, split_options
+from suite.harness.contestant import read
+from suite.measure import machine, noise
+from suite.measure.load import LoadMeter
+from suite.serve import options
+from suite.serve.asking import Asked, Local
+from suite.serve.batching import Batcher
+from suite.serve.model import Examples, examples, load
+from suite.serve.options import Options
+from suite.store.disk import write_text
+
+NEEDED = ("mlperf_loadgen", "starlette", "uvicorn")
+EPILOG = """\
+FOLDER holds a run that was made with checkpoints=keep, whose last state answers. Its requests are single test examples.
+  scenario=LIST        of single-stream, multi-stream, server, offline, as MLPerf inference has them; default: all
+  latency=SECONDS      the bound that 99 % of the queries keep in scenario=server (0.1)
+  rate=N               queries a second in scenario=server; default: the highest that keeps the bound is searched for
+  seconds=X            how long each load lasts at least (10; MLPerf asks for 600)
+  batch=N wait=SECONDS at most N requests are answered together (32), for which the first waits so long (0.002)
+  queue=N              as many requests may wait (256); more are refused at once, which makes a load not count
+  hw=NAME precision=X  where and how it answers; default: this machine, and the run's precision
+  implementation=PATH  the code that the run was made with, where that was one's own
+  data_dir=FOLDER      where datasets lie
+Over HTTP, on one machine or two:
+  listen=PORT          answer there until Ctrl-C, or at listen=HOST:PORT; nobody is asked who they are
+  url=http://HOST:PORT put the load on such a server
+
+Exit code: 0 measured, 1 a load failed, 2 a mistake in the command. docs/serve.md explains the figures.
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Serve, or put load on, what the command line `argv` names."""
+    parser = OneLineParser("python -m suite.serve", "A trained model under load.", EPILOG)
+    parser.add_argument("words", nargs="*", metavar="FOLDER option=value", help="see below")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    parser.add_argument("--html", metavar="FILE", help="write a page as well, self-contained")
+    args = parser.parse_intermixed_args(argv)
+    given, folders = split_options(args.words, options.ALLOWED)
+    wanted = options.parse(given)
+    if len(folders) != 1:
+        raise UserError(f"give one FOLDER, of a run that was made with checkpoints=keep; given: {len(folders)}")
+    if lacking := [name for name in NEEDED if not find_spec(name)]:
+        raise UserError(f"suite.serve needs {', '.join(lacking)}: pip install -c constraints.txt -e '.[serve]'")
+    own = read(Path(given["implementation"])) if "implementation" in given else None
+    found = examples(Path(folders[0]), own, given.get("data_dir"))
+    if wanted.url:
+        from suite.serve.web import Client
+
+        return _load(wanted, found, Client(wanted.url, found), f"over {wanted.url}", args)
+    system, precision = (
+        _system(given.get("hw", machine.AUTO)),
+        formats.known(given.get("precision", found.plan.precision)),
+    )
+    model = load(Path(folders[0]), found, own, system, precision)
+    model.warm_up(wanted.batch)
+    batcher = Batcher(model.answers, wanted.batch, wanted.wait, wanted.queue)
+    where = f"by {found.plan.framework.name} in {precision} on {system.name}, batch={wanted.batch} wait={wanted.wait:g}"
+    if wanted.listen:
+        from suite.serve import web
+
+        web.serve(model, batcher, *wanted.listen, f"{found.plan.benchmark.name} {where}, queue={wanted.queue}")
+        return 0
+    return _load(wanted, found, Local(found, batcher), f"{where}, in this process", args)
+
+
+def _load(wanted: Options, found: Examples, asked: Asked, where: str, args: Namespace) -> int:
+    from suite.serve import measuring, showing
+
+    here = machine.detect()
+    quiet, meter = noise.before(here), LoadMeter()
+    with Console(stderr=True).status("") as status:
+        measured = measuring.measure(wanted, found, asked, status.update)
+    noisy = [*quiet.reasons, *noise.meanwhile(here, quiet, meter.read()).reasons]
+    told = [f"{found.plan.benchmark.name} {where}", *(f"NOISY  {why}" for why in noisy)]
+    if args.html:
+        write_text(Path(args.html), showing.page(measured, told))
+    if args.json:
+        print(measured.model_dump_json(indent=1))
+    else:
+        console = Console(highlight=False)
+        if not console.is_terminal:
+            console.width = 160
+        showing.show(console, measured, told)
+    return LOST if any(each.failed for each in measured.loads) else 0
+
+
+def _system(name: str) -> System:
+    here = machine.detect()
+    system = machine.resolve(config.system(name), here)
+    if why := machine.mismatch(system, here):
+        raise UserError(why)
+    return system
+
+
+if __name__ == "__main__":
+    command(main)

@@ -1,0 +1,82 @@
+"""Dynamic batching: requests that wait at the same time are answered together."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from suite.serve.model import Request
+
+
+class Overloaded(Exception):
+    """As many requests wait as may; this one was not taken."""
+
+
+class Batcher:
+    """Answers requests in the order in which they come, at most `batch` at a time, by `answers`.
+
+    A request waits at most `wait_s` for others, and at most `queue` requests wait. One that cannot be answered fails by
+    itself: those that were in a batch with it are answered each alone.
+    """
+
+    def __init__(
+        self, answers: Callable[[Sequence[Request]], list[Any]], batch: int, wait_s: float, queue: int
+    ) -> None:
+        self.batches, self.taken, self.shed = 0, 0, 0
+        self._answers, self._batch, self._wait_s, self._queue = answers, batch, wait_s, queue
+        self._waiting: deque[tuple[Request, Future[Any]]] = deque()
+        self._change, self._closed = threading.Condition(), False
+        self._thread = threading.Thread(target=self._work, name="batcher", daemon=True)
+        self._thread.start()
+
+    def submit(self, request: Request, wait: bool = False) -> Future[Any]:
+        """The answer, when it has come. Where too many wait it is Overloaded at once, unless it may `wait` for room."""
+        future: Future[Any] = Future()
+        with self._change:
+            if wait:
+                self._change.wait_for(lambda: len(self._waiting) < self._queue)
+            if len(self._waiting) < self._queue:
+                self._waiting.append((request, future))
+                self._change.notify_all()
+                return future
+            self.shed += 1
+        future.set_exception(Overloaded(f"{self._queue} requests wait"))
+        return future
+
+    def close(self) -> None:
+        """Answer those that wait, and end."""
+        with self._change:
+            self._closed = True
+            self._change.notify_all()
+        self._thread.join()
+
+    def _work(self) -> None:
+        while batch := self._gathered():
+            self.batches, self.taken = self.batches + 1, self.taken + len(batch)
+            self._answer(batch)
+
+    def _gathered(self) -> list[tuple[Request, Future[Any]]]:
+        """The next batch; empty at the end."""
+        with self._change:
+            self._change.wait_for(lambda: self._waiting or self._closed)
+            if not self._closed:
+                self._change.wait_for(lambda: len(self._waiting) >= self._batch or self._closed, self._wait_s)
+            batch = [self._waiting.popleft() for _ in range(min(self._batch, len(self._waiting)))]
+            self._change.notify_all()
+            return batch
+
+    def _answer(self, batch: Sequence[tuple[Request, Future[Any]]]) -> None:
+        try:
+            answers = self._answers([request for request, _ in batch])
+        except Exception as error:
+            if len(batch) == 1:
+                batch[0][1].set_exception(error)
+            else:
+                for each in batch:
+                    self._answer([each])
+        else:
+            for (_, future), answer in zip(batch, answers, strict=True):
+                future.set_result(answer)

@@ -1,0 +1,81 @@
+"""A model under all the loads that are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from pydantic import BaseModel
+
+from suite.errors import BadPrediction, UserError
+from suite.serve.asking import Asked
+from suite.serve.model import Examples
+from suite.serve.options import Options
+from suite.serve.rate import highest, offline
+from suite.serve.scenarios import Ask, Load, load
+
+
+class Measured(BaseModel, frozen=True):
+    """What was found. `quality` is that of the served answers, None where they cannot be scored, `trained` what the run
+    logged. `highest` rate that kept the bound of the scenario `server`, and the lowest that did not, `too_high`, are
+    None where there was none, or none was asked for.
+    """
+
+    benchmark: str
+    metric: str
+    trained: float | None
+    quality: float | None
+    loads: list[Load]
+    highest: float | None = None
+    too_high: float | None = None
+
+
+def measure(
+    wanted: Options,
+    examples: Examples,
+    asked: Asked,
+    say: Callable[[str], None],
+) -> Measured:
+    """Ask for each example once and score the answers, then put each load on. `say` is told what is being done."""
+    patient = partial(asked.submit, wait=True)
+    benchmark = examples.plan.benchmark
+
+    def loaded(scenario: str, ask: Ask, rate: float | None = None) -> Load:
+        say(f"{scenario}{'' if rate is None else f' at {rate:,.4g}/s'}")
+        return load(scenario, ask, examples.count, wanted.seconds, rate, wanted.latency)
+
+    say("the quality of its answers")
+    quality = _quality(examples, patient)
+    loads = [loaded(each, asked.submit) for each in wanted.scenarios if each.endswith("stream")]
+    kept = broken = None
+    all_at_once = None
+    if "offline" in wanted.scenarios or ("server" in wanted.scenarios and wanted.rate is None):
+        all_at_once = offline(lambda rate: loaded("offline", patient, rate), examples.count / wanted.seconds)
+    if "offline" in wanted.scenarios and all_at_once:
+        loads.append(all_at_once)
+    if "server" in wanted.scenarios and wanted.rate is not None:
+        loads.append(loaded("server", asked.submit, wanted.rate))
+    elif "server" in wanted.scenarios:
+        first = (all_at_once.reached if all_at_once else None) or 1.0
+        found = highest(lambda rate: loaded("server", asked.submit, rate), first / 2)
+        kept, broken = found.kept, found.broken
+        loads += sorted(found.loads, key=lambda each: each.rate or 0.0)
+    return Measured(
+        benchmark=benchmark.name,
+        metric=benchmark.metric,
+        trained=examples.trained,
+        quality=quality,
+        loads=loads,
+        highest=kept,
+        too_high=broken,
+    )
+
+
+def _quality(examples: Examples, patient: Ask) -> float | None:
+    futures = [patient(index) for index in range(examples.count)]
+    try:
+        return examples.quality([future.result() for future in futures])
+    except BadPrediction:
+        return None
+    except OSError as error:
+        raise UserError(f"the server does not answer: {error}") from error

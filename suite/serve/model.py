@@ -1,0 +1,134 @@
+"""The model that a run has trained, as what answers requests: the arrays of one test example each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from suite.config.models import System
+from suite.config.plan import Plan
+from suite.errors import UserError
+from suite.harness import contract
+from suite.harness.contestant import OwnImplementation
+from suite.harness.contract import Checked
+from suite.harness.implementation import Device, load_implementation
+from suite.record import evidence, states
+from suite.record.mllog import read
+from suite.record.summary import summarise
+from suite.run import resuming
+from suite.store.arrays import prepared
+from suite.store.task import Requesting, Task, load_requests, load_task, score
+
+Request = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Examples:
+    """A benchmark's test examples, as requests, and what they are scored by; `trained` is the quality of the run."""
+
+    plan: Plan
+    task: Task
+    requests: Requesting
+    data: Mapping[str, np.ndarray]
+    trained: float | None
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self.task.split_sizes(self.data)["eval_samples"]
+
+    def request(self, index: int) -> Request:
+        """The request for an example."""
+        return self.requests.request(self.data, index)
+
+    def checked(self, asked: Request) -> Request:
+        """A stranger's request: the arrays of one example, of the types and dimensions that those of this split have.
+
+        Raises UserError that says what is asked for.
+        """
+        if asked.keys() != self.request(0).keys():
+            raise UserError(f"the arrays are {', '.join(asked) or 'none'}; expected {', '.join(self.request(0))}")
+        for name, array in asked.items():
+            like = self.data[name]
+            if array.dtype != like.dtype or array.ndim != like.ndim or array.shape[1:] != like.shape[1:]:
+                rest = "".join(f", {length}" for length in like.shape[1:])
+                raise UserError(f"{name} is {array.dtype} {[*array.shape]}; expected {like.dtype} [N{rest}]")
+        given = {**self.data, **asked}
+        try:
+            alone = self.requests.request(given, 0)
+            count = self.task.split_sizes(given)["eval_samples"]
+        except (ArithmeticError, LookupError, ValueError) as error:
+            raise UserError(f"the arrays are not of one example: {error}") from error
+        if count != 1 or any(alone[name].shape != array.shape for name, array in asked.items()):
+            raise UserError(f"the arrays are not of one example but of {count}, or of other lengths than they say")
+        return asked
+
+    def quality(self, answers: Sequence[Any]) -> float:
+        """The benchmark's metric of an answer for each example. Raises BadPrediction."""
+        predictions = [self.requests.numbered(answer, index) for index, answer in enumerate(answers)]
+        return float(score(self.plan.benchmark, self.task, predictions, self.data)[self.plan.benchmark.metric])
+
+
+class Model:
+    """Answers the requests of `examples` with the last state that its run kept."""
+
+    def __init__(self, examples: Examples, made: Checked) -> None:
+        self.examples, self.made = examples, made
+        self.example = examples.request(0)  # what a request looks like
+        names = contract.evaluation_data(examples.data).keys() - self.example.keys()
+        self._others = {name: examples.data[name] for name in names}
+
+    def answers(self, requests: Sequence[Request]) -> list[Any]:
+        """An answer to each, as to the first example. A batch is filled up to a power of two with its last request,
+        so that a framework that compiles for each shape knows them all."""
+        size = 1 << (len(requests) - 1).bit_length()
+        filled = [*requests, *[requests[-1]] * (size - len(requests))]
+        joined = {name: np.concatenate([each[name] for each in filled]) for name in self.example}
+        predictions = self.made.predict({**self._others, **joined})
+        if len(predictions) != size:
+            raise ValueError(f"{len(predictions)} answers to {size} requests")
+        return [self.examples.requests.numbered(each, 0) for each in predictions[: len(requests)]]
+
+    def warm_up(self, batch: int) -> None:
+        """Answer batches of each size up to `batch`, so that none is the first of its kind under load."""
+        count = self.examples.count
+        for size in (1 << power for power in range(batch.bit_length())):
+            self.answers([self.examples.request(index % count) for index in range(size)])
+
+
+def examples(folder: Path, own: OwnImplementation | None, data_dir: str | None) -> Examples:
+    """Those of the run in `folder`. Raises UserError where there is none, and for a task that cannot be asked so."""
+    plan = resuming.from_evidence(folder, {}, own)
+    name = plan.benchmark.task
+    requests = load_requests(name)
+    if requests is None:
+        raise UserError(
+            f"{name} has no tasks/{name}/requests.py: nothing says what one request is, so that it cannot be served"
+        )
+    task = load_task(name)
+    trained = summarise(list(read(_run(folder) / evidence.LOG))).quality
+    return Examples(plan, task, requests, prepared(plan.benchmark, task, data_dir), trained)
+
+
+def load(folder: Path, found: Examples, own: OwnImplementation | None, system: System, precision: str) -> Model:
+    """The model of the run in `folder`, on a system, in a precision. Raises UserError where it kept no state."""
+    plan = found.plan
+    kept = sorted((_run(folder) / states.STATES).glob("*.npz"), key=lambda path: (len(path.name), path.name))
+    if not kept:
+        raise UserError(f"{folder} holds no kept state: make a run with checkpoints=keep out={folder}")
+    module = own.load(plan.benchmark.task) if own else load_implementation(plan.benchmark.task, plan.framework)
+    device = Device(system.device_kind, precision)
+    made = contract.build(module, plan.benchmark, found.data, plan.seeds[0], device)
+    try:
+        made.load_state_dict(states.read(kept[-1])[0])
+    except (OSError, states.BadState, KeyError, ValueError, RuntimeError) as error:
+        raise UserError(f"{kept[-1]} is no state of {plan.benchmark.name}: {error}") from error
+    return Model(found, made)
+
+
+def _run(folder: Path) -> Path:
+    return folder if (folder / evidence.CONFIG).exists() else folder / "run_1"

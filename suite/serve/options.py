@@ -1,0 +1,68 @@
+"""The options of `python -m suite.serve`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from suite.errors import UserError, positive, unknown, whole
+
+MOST_BATCH = 4096
+HOST = "127.0.0.1"
+SCENARIOS = ("single-stream", "multi-stream", "server", "offline")
+ALLOWED = (
+    "scenario", "latency", "rate", "seconds", "batch", "wait", "queue", "listen", "url", "implementation", "hw",
+    "precision", "data_dir",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a command asks for; times are in seconds, `rate` in queries a second, None to find the highest."""
+
+    scenarios: tuple[str, ...]
+    latency: float
+    rate: float | None
+    seconds: float
+    batch: int
+    wait: float
+    queue: int
+    listen: tuple[str, int] | None
+    url: str | None
+
+
+def parse(given: Mapping[str, str]) -> Options:
+    """The options by their names. Raises UserError that says what is allowed."""
+    if "listen" in given and (others := given.keys() & {"url", "scenario", "rate", "latency", "seconds"}):
+        raise UserError(f"listen= waits for others' load: leave out {', '.join(sorted(others))}")
+    if "url" in given and (others := given.keys() & {"batch", "wait", "queue", "hw", "precision"}):
+        raise UserError(f"url= has a model of its own: give {', '.join(sorted(others))} where it listens")
+    scenarios = tuple(filter(None, given.get("scenario", ",".join(SCENARIOS)).split(",")))
+    for each in scenarios or ("",):
+        if each not in SCENARIOS:
+            raise unknown("scenario", each, SCENARIOS)
+    if "rate" in given and "server" not in scenarios:
+        raise UserError(f"rate={given['rate']} is of scenario=server; {', '.join(scenarios)} ask as fast as they can")
+    return Options(
+        scenarios=scenarios,
+        latency=positive("latency", given.get("latency", "0.1"), "seconds"),
+        rate=positive("rate", given["rate"]) if "rate" in given else None,
+        seconds=positive("seconds", given.get("seconds", "10"), "seconds"),
+        batch=whole("batch", given.get("batch", "32"), MOST_BATCH),
+        wait=_wait(given.get("wait", "0.002")),
+        queue=whole("queue", given.get("queue", "256")),
+        listen=_address(given["listen"]) if "listen" in given else None,
+        url=given.get("url"),
+    )
+
+
+def _wait(text: str) -> float:
+    return 0.0 if re.fullmatch(r"0(\.0*)?", text) else positive("wait", text, "seconds")
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not (port.isascii() and port.isdecimal() and int(port) < 1 << 16):
+        raise UserError(f"listen={text} is no port or HOST:PORT; for example listen=8000")
+    return host or HOST, int(port)

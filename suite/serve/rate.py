@@ -1,0 +1,42 @@
+"""The rates that scenarios need: of all that a model can answer, and the highest that a bound on the latency allows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from suite.serve.scenarios import Load
+
+WITHIN = 1.05  # the highest rate is found when the lowest that failed is at most so many times it
+_TRIES = 24  # loads of a search
+
+
+class Highest(NamedTuple):
+    """The highest rate that kept the bound, and the lowest that did not; None where there was none. All `loads`."""
+
+    kept: float | None
+    broken: float | None
+    loads: list[Load]
+
+
+def offline(load: Callable[[float], Load], first: float) -> Load:
+    """The offline scenario with as many samples as last for its duration, which depends on what it finds."""
+    found = load(first)
+    while not found.valid and not found.failed and found.reached and found.rate and found.reached > found.rate:
+        found = load(found.reached)
+    return found
+
+
+def highest(load: Callable[[float], Load], first: float) -> Highest:
+    """By bisection of the logarithm, from `first` a second on: doubled or halved until the bound lies between."""
+    kept: float | None = None
+    broken: float | None = None
+    rate, loads = first, list[Load]()
+    while len(loads) < _TRIES and not (kept and broken and broken / kept <= WITHIN):
+        loads.append(load(rate))
+        if loads[-1].valid:
+            kept = rate
+        else:
+            broken = rate
+        rate = (kept * broken) ** 0.5 if kept and broken else rate * 2 if kept else rate / 2
+    return Highest(kept, broken, loads)

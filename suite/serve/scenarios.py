@@ -1,0 +1,163 @@
+"""The load of MLPerf inference's scenarios, made, timed and judged by MLPerf's LoadGen.
+
+https://github.com/mlcommons/inference_policies/blob/master/inference_rules.adoc, "Scenarios"; LoadGen's early stopping
+says from how many queries a percentile is known with 99 % confidence.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import mlperf_loadgen as loadgen
+from pydantic import BaseModel
+
+from suite.errors import printable
+from suite.serve.batching import Overloaded
+
+_DETAIL = "mlperf_log_detail.txt"
+_PREFIX = ":::MLLOG "
+_MARGIN = 1.2  # of the offline scenario's samples, so that they last for as long as is asked
+PERCENTILES = ("50.00", "90.00", "99.00", "99.90")  # as LoadGen writes them
+Ask = Callable[[int], "Future[Any]"]  # for the example of that number, from any thread
+
+
+class Scenario(NamedTuple):
+    """A scenario: LoadGen's name of it, the percentile of the latency that counts, the queries at least, in words."""
+
+    name: str
+    percentile: float | None
+    queries: int
+    meaning: str
+
+
+SCENARIOS = {
+    "single-stream": Scenario("SingleStream", 0.90, 64, "one query after another; the 90th percentile counts"),
+    "multi-stream": Scenario("MultiStream", 0.99, 662, "queries of 8 samples one after another; the 99th counts"),
+    "server": Scenario("Server", 0.99, 1000, "Poisson arrivals at a rate; the 99th is to keep the bound"),
+    "offline": Scenario("Offline", None, 1, "all samples at once; samples a second count"),
+}
+MLPERF_SECONDS = 600  # the least duration of an official run
+
+
+class Load(BaseModel, frozen=True):
+    """What a load found: `rate` was asked for, and `reached` samples a second answered; latencies in seconds by the
+    percentile. `shed` were not taken, `failed` not answered. `problems` say why it does not count; `None` is what the
+    scenario does not tell.
+    """
+
+    scenario: str
+    rate: float | None
+    reached: float | None
+    queries: int
+    seconds: float
+    latencies: dict[str, float]
+    bound: float | None
+    shed: int
+    failed: int
+    problems: list[str]
+
+    @property
+    def valid(self) -> bool:
+        """Whether LoadGen took it for valid, and every request was answered."""
+        return not self.problems
+
+
+def load(
+    scenario: str, ask: Ask, examples: int, seconds: float, rate: float | None = None, bound: float | None = None
+) -> Load:
+    """Put load on `ask` for at least so many seconds: in `server` at `rate` queries a second, 99 % of them to be
+    answered within `bound` seconds; in `offline` of the samples that `rate` a second would take.
+    """
+    kind = SCENARIOS[scenario]
+    settings = loadgen.TestSettings()
+    settings.scenario = getattr(loadgen.TestScenario, kind.name)
+    settings.mode = loadgen.TestMode.PerformanceOnly
+    settings.min_duration_ms = round(seconds * 1000)
+    settings.min_query_count = kind.queries
+    if scenario == "server":
+        settings.server_target_qps, settings.server_target_latency_ns = float(rate or 1), round((bound or 1) * 1e9)
+    elif scenario == "offline":
+        settings.offline_expected_qps = float(rate or 1) * _MARGIN
+    counts = {"shed": 0, "failed": 0}
+    counting = threading.Lock()
+
+    def count(name: str) -> None:
+        with counting:
+            counts[name] += 1
+
+    def issue(samples: list[Any]) -> None:
+        for sample in samples:
+            ask(sample.index).add_done_callback(partial(answered, sample.id))
+
+    def answered(number: int, done: Future[Any]) -> None:
+        if error := done.exception():
+            count("shed" if isinstance(error, Overloaded) else "failed")
+        loadgen.QuerySamplesComplete([loadgen.QuerySampleResponse(number, 0, 0)])
+
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.monotonic()
+        _start(issue, examples, settings, folder)
+        lasted = time.monotonic() - began
+        told = _told(Path(folder) / _DETAIL)
+    times = {name: told.get(f"result_{name}_percentile_latency_ns") for name in PERCENTILES}
+    found = {f"{float(name):g}": ns / 1e9 for name, ns in times.items() if ns is not None}
+    problems = [f"{number} of its samples {name}" for name, number in counts.items() if number]
+    if told["result_validity"] != "VALID":
+        problems.append(_why(told))
+    return Load(
+        scenario=scenario,
+        rate=rate,
+        reached=_reached(scenario, told),
+        queries=told["result_query_count"],
+        seconds=lasted,
+        latencies={} if scenario == "offline" else found,
+        bound=bound if scenario == "server" else None,
+        problems=problems,
+        **counts,
+    )
+
+
+def _start(issue: Callable[[list[Any]], None], examples: int, settings: Any, folder: str) -> None:
+    """LoadGen's test, in a thread of its own, so that a signal reaches the main thread meanwhile."""
+    log = loadgen.LogSettings()
+    log.log_output.outdir = folder
+    log.log_output.copy_summary_to_stdout = False
+    log.enable_trace = False
+    system = loadgen.ConstructSUT(issue, lambda: None)
+    library = loadgen.ConstructQSL(examples, examples, lambda indices: None, lambda indices: None)
+    test = threading.Thread(
+        target=loadgen.StartTestWithLogSettings, args=(system, library, settings, log), name="loadgen", daemon=True
+    )
+    test.start()
+    while test.is_alive():
+        test.join(0.2)
+    loadgen.DestroyQSL(library)
+    loadgen.DestroySUT(system)
+
+
+def _told(path: Path) -> dict[str, Any]:
+    lines = (line.removeprefix(_PREFIX) for line in path.read_text().splitlines() if line.startswith(_PREFIX))
+    return {entry["key"]: entry["value"] for entry in map(json.loads, lines)}
+
+
+def _why(told: Mapping[str, Any]) -> str:
+    if told.get("result_perf_constraints_met") is False:
+        late, queries = told["result_overlatency_query_count"], told["result_query_count"]
+        return f"{late} of {queries} queries took longer than the bound"
+    reasons = (str(told.get(key, "")) for key in ("result_invalid_reason", "early_stopping_result"))
+    return printable(" ".join(" ".join(reasons).replace("*", "").split())) or "LoadGen calls it invalid"
+
+
+def _reached(scenario: str, told: Mapping[str, Any]) -> float | None:
+    if scenario == "multi-stream":
+        return float(told["effective_samples_per_query"] * 1e9 / told["result_mean_query_latency_ns"])
+    names = ("result_samples_per_second", "result_completed_samples_per_sec", "result_qps_with_loadgen_overhead")
+    return next((float(told[name]) for name in names if name in told), None)

@@ -1,0 +1,108 @@
+"""A model under load, in the terminal and as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from suite.plots import charts, templates
+from suite.plots.charts import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Chart
+from suite.serve.measuring import Measured
+from suite.serve.scenarios import MLPERF_SECONDS, SCENARIOS, Load
+
+DRAWN = "99"  # percentile, that which counts in the server scenario
+
+
+def show(console: Console, found: Measured, told: list[str]) -> None:
+    """Print the loads as a table, and what stands of them in words."""
+    for line in (*told, quality(found)):
+        console.print(Text(line), soft_wrap=True)
+    table = Table("scenario", *(title for title, _ in COLUMNS), "counts")
+    for load in found.loads:
+        table.add_row(load.scenario, *(cell(load) for _, cell in COLUMNS), Text(verdict(load), overflow="fold"))
+    console.print(table)
+    for line in remarks(found):
+        console.print(Text(line), soft_wrap=True)
+
+
+def page(found: Measured, told: list[str]) -> str:
+    """The same as one self-contained file, with the latency against the rate."""
+    return templates.page(
+        "serve.html",
+        ("suite.serve", "suite.plots"),
+        css=("page.css",),
+        js=("page.js",),
+        found=found,
+        told=[*told, quality(found)],
+        columns=COLUMNS,
+        verdict=verdict,
+        remarks=remarks(found),
+        chart=chart(found),
+    )
+
+
+def chart(found: Measured) -> Chart | None:
+    """The 99th percentile of the latency against the rate, and the bound; None without at least two rates."""
+    served = [load for load in found.loads if load.scenario == "server" and DRAWN in load.latencies]
+    places = sorted((load.rate or 0.0, 1e3 * load.latencies[DRAWN]) for load in served)
+    if len(places) < 2:
+        return None
+    bound = 1e3 * (served[0].bound or 0.0)
+    across = charts.Scale(0, max(x for x, _ in places), LEFT, WIDTH - RIGHT)
+    up = charts.Scale(0, min(4 * bound, max(bound, *(y for _, y in places))), HEIGHT - BOTTOM, TOP)
+    return Chart(
+        axis="queries a second",
+        metric=f"{DRAWN}th percentile of the latency, ms",
+        x_ticks=across.ticks(),
+        y_ticks=up.ticks(),
+        curves=[charts.curve(found.benchmark, 0, places, across, up)],
+        band="",
+        target=up.at(bound),
+        target_value=bound,
+    )
+
+
+def quality(found: Measured) -> str:
+    """The quality of the served answers beside that of the run."""
+    served, trained = ("not known" if each is None else f"{each:.4g}" for each in (found.quality, found.trained))
+    return f"{found.metric} of the served answers {served}; the run logged {trained}"
+
+
+def verdict(load: Load) -> str:
+    """Whether a load counts, and why not."""
+    return "yes" if load.valid else "; ".join(load.problems)
+
+
+def remarks(found: Measured) -> list[str]:
+    """What follows from the loads, and what they are not."""
+    lines = []
+    server = [load for load in found.loads if load.scenario == "server"]
+    if len(server) > 1 or found.highest or found.too_high:
+        bound = f"{1e3 * (server[0].bound or 0):g} ms at the {DRAWN}th percentile"
+        above = f", {found.too_high:,.4g}/s does not" if found.too_high else ""
+        lines.append(f"{found.highest:,.4g}/s keeps {bound}{above}" if found.highest else f"no rate keeps {bound}")
+    shortest = min((load.seconds for load in found.loads), default=0.0)
+    if shortest < MLPERF_SECONDS:
+        lines.append(
+            f"the shortest load took {shortest:.0f} s; MLPerf asks for {MLPERF_SECONDS}: seconds={MLPERF_SECONDS}"
+        )
+    lines += [f"{name}: {SCENARIOS[name].meaning}" for name in dict.fromkeys(load.scenario for load in found.loads)]
+    return lines
+
+
+def _milliseconds(percentile: str) -> tuple[str, Callable[[Load], str]]:
+    def cell(load: Load) -> str:
+        return f"{1e3 * load.latencies[percentile]:.4g}" if percentile in load.latencies else ""
+
+    return f"p{percentile}, ms", cell
+
+
+COLUMNS: tuple[tuple[str, Callable[[Load], str]], ...] = (
+    ("asked/s", lambda load: "" if load.rate is None else f"{load.rate:,.4g}"),
+    ("samples/s", lambda load: "" if load.reached is None else f"{load.reached:,.4g}"),
+    ("queries", lambda load: f"{load.queries:,}"),
+    *(_milliseconds(each) for each in ("50", "90", "99", "99.9")),
+)

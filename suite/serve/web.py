@@ -1,0 +1,132 @@
+"""A model over HTTP, and the client that asks it.
+
+`POST /predict` takes the arrays of one request as numpy's .npz and answers `{"prediction": ...}`; 400 says what is
+wrong with them, 413 that they are too large, 503 that as many requests wait as may, each as `{"error": ...}`.
+`GET /health` tells the benchmark and how many requests were answered. Nobody is asked who they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import socket
+import threading
+import time
+import zipfile
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import requests
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request as Asked
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from suite.errors import UserError, shown
+from suite.serve.batching import Batcher, Overloaded
+from suite.serve.model import Examples, Model, Request
+
+MAX_BYTES = 16 << 20
+CONNECTIONS = 64
+TIMEOUT_S = 60.0
+_RETRY_S = 1  # asked of strangers
+_AGAIN_S = 0.01  # of one that waits for room
+
+
+def app(model: Model, batcher: Batcher) -> Starlette:
+    """The server of a model, whose requests `batcher` answers."""
+    name = model.examples.plan.benchmark.name
+
+    async def predict(asked: Asked) -> JSONResponse:
+        body = b""
+        async for part in asked.stream():
+            body += part
+            if len(body) > MAX_BYTES:
+                return JSONResponse({"error": f"more than {MAX_BYTES} bytes"}, 413)
+        try:
+            future = batcher.submit(model.examples.checked(unpacked(body)))
+            return JSONResponse({"prediction": await asyncio.wrap_future(future)})
+        except UserError as error:
+            return JSONResponse({"error": str(error)}, 400)
+        except Overloaded as error:
+            return JSONResponse({"error": f"{error}: try again later"}, 503, {"Retry-After": str(_RETRY_S)})
+        except Exception as error:  # whatever an implementation raises for arrays that are no example
+            return JSONResponse({"error": shown(f"{type(error).__name__}: {error}")}, 400)
+
+    async def health(asked: Asked) -> JSONResponse:
+        told = {"benchmark": name, "answered": batcher.taken, "batches": batcher.batches, "shed": batcher.shed}
+        return JSONResponse(told)
+
+    return Starlette(routes=[Route("/predict", predict, methods=["POST"]), Route("/health", health)])
+
+
+def serve(model: Model, batcher: Batcher, host: str, port: int, what: str) -> None:
+    """Serve until a signal ends the process; `what` is told first. Raises UserError where the port cannot be had."""
+    try:
+        listening = socket.create_server((host, port))
+    except OSError as error:
+        raise UserError(f"listen={host}:{port} cannot be had ({error.strerror}): give another port") from error
+    # asyncio sets it for sockets that were made for TCP by name alone; without it some answers wait 40 ms for an ACK
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    print(f"http://{host}:{listening.getsockname()[1]}   {what}", flush=True)
+    config = uvicorn.Config(app(model, batcher), log_level="warning", access_log=False)
+    uvicorn.Server(config).run([listening])
+
+
+def packed(request: Request) -> bytes:
+    """A request as `POST /predict` takes it."""
+    content = io.BytesIO()
+    np.savez(content, allow_pickle=False, **request)
+    return content.getvalue()
+
+
+def unpacked(body: bytes) -> Mapping[str, np.ndarray]:
+    """The arrays of a stranger's request. Raises UserError for what is no .npz of plain arrays, or unpacks to more."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(body)) as archive:
+            if sum(each.file_size for each in archive.infolist()) > MAX_BYTES:
+                raise UserError(f"arrays of more than {MAX_BYTES} bytes")
+        with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
+            found = {name: arrays[name] for name in arrays.files}
+    # NotImplementedError and RuntimeError are zipfile's, for compression that it does not know and for encryption
+    except (OSError, EOFError, ValueError, NotImplementedError, RuntimeError, zipfile.BadZipFile) as error:
+        raise UserError(f"no .npz of plain arrays: {error}") from error
+    if strange := [name for name, array in found.items() if not isinstance(array, np.ndarray)]:
+        raise UserError(f"no .npz of plain arrays: {shown(strange[0])} is none")
+    return found
+
+
+class Client:
+    """Asks a server for the answers to examples, over as many as CONNECTIONS connections at a time."""
+
+    def __init__(self, url: str, examples: Examples) -> None:
+        self._url, self._examples = url.rstrip("/"), examples
+        self._pool = ThreadPoolExecutor(CONNECTIONS, "client")
+        self._own = threading.local()
+        name = examples.plan.benchmark.name
+        try:
+            told = requests.get(f"{self._url}/health", timeout=TIMEOUT_S).json()["benchmark"]
+        except (requests.RequestException, ValueError, KeyError, TypeError) as error:
+            raise UserError(f"url={url} is no server of python -m suite.serve ({error})") from error
+        if told != name:
+            raise UserError(f"url={url} serves {shown(told)}, not {name}")
+
+    def submit(self, index: int, wait: bool = False) -> Future[Any]:
+        """See `suite.serve.asking.Asked`: no more than CONNECTIONS requests are under way. OSError where it fails."""
+        return self._pool.submit(self._ask, packed(self._examples.request(index)), wait)
+
+    def _ask(self, body: bytes, wait: bool) -> Any:
+        if not hasattr(self._own, "session"):
+            self._own.session = requests.Session()
+        while True:
+            answer = self._own.session.post(f"{self._url}/predict", data=body, timeout=TIMEOUT_S)
+            if answer.status_code != 503:
+                break
+            if not wait:
+                raise Overloaded(self._url)
+            time.sleep(_AGAIN_S)
+        answer.raise_for_status()
+        return answer.json()["prediction"]

@@ -1,0 +1,66 @@
+"""Requests that wait at the same time are answered together, and none is answered for another."""
+
+import threading
+
+import pytest
+
+from suite.serve.batching import Batcher, Overloaded
+
+
+class Slow:
+    """Answers as soon as it may; keeps the batches it was given."""
+
+    def __init__(self):
+        self.may, self.batches = threading.Event(), []
+
+    def __call__(self, requests):
+        self.may.wait(30)
+        self.batches.append(list(requests))
+        if "bad" in requests:
+            raise ValueError("bad")
+        return [f"{each}!" for each in requests]
+
+
+@pytest.fixture
+def slow():
+    return Slow()
+
+
+def test_answers_are_those_of_their_requests_and_batches_no_larger_than_allowed(slow):
+    batcher = Batcher(slow, batch=4, wait_s=0.01, queue=100)
+    futures = [batcher.submit(index) for index in range(11)]
+    slow.may.set()
+    batcher.close()
+    assert [future.result(30) for future in futures] == [f"{index}!" for index in range(11)]
+    assert [each for batch in slow.batches for each in batch] == list(range(11))
+    assert max(map(len, slow.batches)) == 4
+    assert (batcher.taken, batcher.shed) == (11, 0)
+
+
+def test_a_full_queue_refuses_at_once_and_recovers(slow):
+    batcher = Batcher(slow, batch=2, wait_s=0.0, queue=3)
+    futures = [batcher.submit(index) for index in range(50)]
+    refused = [future for future in futures if future.done() and isinstance(future.exception(), Overloaded)]
+    assert 45 <= len(refused) == batcher.shed <= 47  # two at most were being answered, three waited
+    slow.may.set()
+    assert all(future.result(30) for future in futures if future not in refused)
+    assert batcher.submit("later").result(30) == "later!"
+
+
+def test_who_may_wait_is_not_refused(slow):
+    slow.may.set()
+    batcher = Batcher(slow, batch=2, wait_s=0.0, queue=1)
+    futures = [batcher.submit(index, wait=True) for index in range(20)]
+    assert [future.result(30) for future in futures] == [f"{index}!" for index in range(20)]
+
+
+def test_a_request_that_cannot_be_answered_fails_by_itself(slow):
+    batcher = Batcher(slow, batch=8, wait_s=0.01, queue=100)
+    first = batcher.submit("first")  # is being answered while the others gather
+    futures = [batcher.submit(each) for each in ("one", "bad", "two")]
+    slow.may.set()
+    assert first.result(30) == "first!"
+    assert futures[0].result(30) == "one!"
+    assert futures[2].result(30) == "two!"
+    with pytest.raises(ValueError, match="bad"):
+        futures[1].result(30)

@@ -1,0 +1,132 @@
+"""`python -m suite.serve`, as its user types it: in this process, and over HTTP."""
+
+import io
+import json
+import signal
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+import requests
+
+from suite.serve.__main__ import main
+from suite.serve.web import MAX_BYTES
+from tests.command import PROJECT, run, start
+
+OURS = PROJECT / "tests/implementations/alike"
+LOAD = ("scenario=single-stream,server", "rate=2000", "latency=2", "seconds=0.3")
+
+pytest.importorskip("mlperf_loadgen")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A run of a few steps whose states were kept."""
+    folder = tmp_path_factory.mktemp("serve")
+    words = ("task=image_classification", "scale=mini", "hw=cpu", f"implementation={OURS}", "checkpoints=keep")
+    done = run(folder, "suite.run", *words, "division=open", "budget_samples=4000", "mlflow=false", "out=kept")
+    assert (folder / "kept/states").exists(), done.stdout + done.stderr
+    return folder / "kept"
+
+
+@pytest.fixture(scope="module")
+def server(trained):
+    """The address of a server of that run; it ends as Ctrl-C ends it."""
+    process = start(trained, "suite.serve", str(trained), f"implementation={OURS}", "listen=0", "queue=20")
+    told = process.stdout.readline()
+    yield told.split()[0]
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGINT, errors
+
+
+def asked(capsys, *words: str) -> dict:
+    assert main([*words, f"implementation={OURS}", "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_served_answers_have_the_quality_that_the_run_logged(trained, server, capsys):
+    for more in ((), (f"url={server}",)):
+        found = asked(capsys, str(trained), *LOAD, *more)
+        assert found["quality"] == found["trained"] > 0.5
+        assert [load["scenario"] for load in found["loads"]] == ["single-stream", "server"]
+        for load in found["loads"]:
+            assert load["queries"] >= 64
+            assert 0 < load["latencies"]["50"] <= load["latencies"]["99"]
+            assert load["failed"] == 0
+
+
+def test_the_highest_rate_lies_between_one_that_keeps_the_bound_and_one_that_does_not(trained, capsys, tmp_path):
+    page = tmp_path / "page.html"
+    bound = ("scenario=server,offline", "latency=0.05", "seconds=0.2", "--html", str(page))
+    found = asked(capsys, str(trained), *bound)
+    served = {load["rate"]: load for load in found["loads"] if load["scenario"] == "server"}
+    assert served[found["too_high"]]["problems"]
+    if found["highest"] is not None:  # a busy machine may keep no bound
+        assert served[found["highest"]]["problems"] == []
+        assert found["highest"] < found["too_high"]
+    HTMLParser().feed(page.read_text())
+    assert "<script src" not in page.read_text()
+    assert "queries a second" in page.read_text()
+
+
+def packed(**arrays) -> bytes:
+    content = io.BytesIO()
+    np.savez_compressed(content, **arrays)
+    return content.getvalue()
+
+
+def test_what_is_no_request_is_said_in_a_line_and_the_server_goes_on(server):
+    bomb = packed(test_images=np.zeros((2 * MAX_BYTES, 1), np.uint8))
+    assert len(bomb) < MAX_BYTES
+    for body, code, text in (
+        (b"junk", 400, "no .npz"),
+        (bomb, 400, "arrays of more than"),
+        (bytes(MAX_BYTES + 1), 413, "more than"),
+        (packed(test_images=np.array([{}])), 400, "no .npz of plain arrays"),
+        (packed(test_images=np.zeros((1, 9, 8, 1), np.uint8)), 400, "expected uint8 [N, 8, 8, 1]"),
+        (packed(test_images=np.zeros((0, 8, 8, 1), np.uint8)), 400, "not of one example"),
+        (packed(other=np.zeros(1)), 400, "expected test_images"),
+    ):
+        answer = requests.post(f"{server}/predict", data=body, timeout=60)
+        assert (answer.status_code, text in answer.json()["error"]) == (code, True), answer.text
+    good = packed(test_images=np.zeros((1, 8, 8, 1), np.uint8))
+    assert requests.post(f"{server}/predict", data=good, timeout=60).json().keys() == {"prediction"}
+    assert requests.get(f"{server}/health", timeout=60).json()["benchmark"] == "image_classification/mini"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "give one FOLDER"),
+        (("nowhere",), "holds no run"),
+        (("nowhere", "scenario=servr"), "did you mean 'server'?"),
+        (("nowhere", "rate=5", "scenario=offline"), "rate=5 is of scenario=server"),
+        (("nowhere", "batch=0"), "batch=0 is not a whole number"),
+        (("nowhere", "latency=nan"), "latency=nan is not a number above 0, in seconds"),
+        (("nowhere", "listen=99999"), "listen=99999 is no port"),
+        (("nowhere", "listen=80", "url=http://a"), "leave out url"),
+        (("nowhere", "btach=3"), "did you mean 'batch'?"),
+    ],
+)
+def test_a_mistake_is_one_line(words, said, tmp_path):
+    done = run(tmp_path, "suite.serve", *words)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert said in done.stderr
+
+
+def test_a_port_that_is_taken_is_one_line(trained, server, tmp_path):
+    port = server.rpartition(":")[2]
+    done = run(tmp_path, "suite.serve", str(trained), f"implementation={OURS}", f"listen={port}")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "give another port" in done.stderr
+
+
+def test_a_task_that_cannot_be_asked_for_one_example_says_so(tmp_path):
+    words = ("task=recommendation", "scale=mini", "hw=cpu", "division=open", "budget_samples=100")
+    run(tmp_path, "suite.run", *words, "mlflow=false", "out=kept")
+    done = run(tmp_path, "suite.serve", "kept")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "no tasks/recommendation/requests.py" in done.stderr

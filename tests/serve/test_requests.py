@@ -1,0 +1,60 @@
+"""Each example of a task alone, as its tasks/<task>/requests.py gives it."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from suite import config
+from suite.errors import UserError
+from suite.serve.model import Examples
+from suite.store.arrays import prepared
+from suite.store.task import load_requests, load_task
+
+ASKED = [task for task in config.names("task") if load_requests(task)]
+
+
+def examples(task: str) -> Examples:
+    benchmark, found = config.benchmark(task, "mini"), load_task(task)
+    return Examples(
+        SimpleNamespace(benchmark=benchmark), found, load_requests(task), prepared(benchmark, found, None), 1
+    )
+
+
+def test_these_tasks_can_be_asked_for_one_example():
+    assert set(ASKED) == {"detection", "image_classification", "speech", "translation"}
+
+
+@pytest.mark.parametrize("task", ASKED)
+def test_all_requests_one_after_another_are_the_test_split(task):
+    found = examples(task)
+    requests = [found.request(index) for index in range(found.count)]
+    for name in requests[0]:
+        np.testing.assert_array_equal(np.concatenate([each[name] for each in requests]), found.data[name])
+
+
+@pytest.mark.parametrize("task", ASKED)
+def test_a_request_is_taken_as_it_is_and_others_are_not(task):
+    found = examples(task)
+    request = dict(found.request(1))
+    assert found.checked(request).keys() == request.keys()
+    name = next(iter(request))
+    spoilt = {
+        "another type": {**request, name: request[name].astype(np.float64)},
+        "another form": {**request, name: request[name][..., None]},
+        "nothing": {each: array[:0] for each, array in request.items()},
+        "two examples": {each: np.concatenate([array, array]) for each, array in request.items()},
+        "other lengths": {**request, name: np.concatenate([request[name], request[name]])},
+        "an array too many": {**request, "test_more": np.zeros(1)},
+        "an array missing": {},
+    }
+    for what, asked in spoilt.items():
+        with pytest.raises(UserError):
+            pytest.fail(f"{task}: {what} was taken: {found.checked(asked).keys()}")
+
+
+def test_an_answer_bears_the_number_that_it_is_given():
+    numbered = load_requests("detection").numbered
+    record = {"image_id": 7, "category_id": 1, "bbox": [0.0, 0.0, 1.0, 1.0], "score": 0.5}
+    assert numbered([record], 0) == [{**record, "image_id": 0}]
+    assert record["image_id"] == 7
