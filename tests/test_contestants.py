@@ -51,6 +51,15 @@ def test_it_trains_digits_to_the_target_and_passes_review_and_audit(theirs, tmp_
     assert block["exact"]
 
 
+@pytest.mark.parametrize("theirs", [pytest.param("jax", marks=NEEDS_JAX)], indirect=True)
+def test_what_it_does_not_train_is_one_line(theirs, tmp_path):
+    """As of the references: what the author's code refuses is the user's mistake."""
+    done = run(tmp_path, "suite.run", *DIGITS, "implementation=theirs", "hyperparameters.eval_shift_fraction=0.5")
+    assert done.returncode == 2, done.stdout
+    (said,) = done.stderr.splitlines()
+    assert said.startswith("error: the JAX example trains scale=mini alone: ")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("theirs", [pytest.param("jax", marks=NEEDS_JAX)], indirect=True)
 def test_jax_keeps_the_promises_of_an_implementation(theirs, tmp_path):

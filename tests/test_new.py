@@ -18,16 +18,25 @@ def test_an_implementation_is_the_reference_s_files_by_names_of_their_own(task, 
     assert main([f"implementation={tmp_path / 'ours'}", f"task={task}", f"framework={framework}"]) == 0
     assert f"suite.run task={task} implementation={tmp_path / 'ours'}" in capsys.readouterr().out
     own = contestant.read(tmp_path / "ours")
-    assert (own.framework.name, own.accelerators, own.told.entry) == (framework, 1, "__init__.py")
+    assert (own.framework.name, own.declared.accelerators, own.told.entry) == (framework, 1024, "__init__.py")
     text = b"".join(own.files.values()).decode()
     assert f"reference_impls.{task}.{framework}" not in text
     stems = {name.removesuffix(".py") for name in own.files if name != "__init__.py"}
     assert all(f"from .{stem} import" in text for stem in stems)
+    assert own.load(task).ACCELERATORS == 1024
 
 
-def test_it_keeps_the_promises_of_the_reference(tmp_path, capsys):
-    main([f"implementation={tmp_path / 'ours'}", "task=image_classification"])
-    words = ["task=image_classification", "scale=mini", f"implementation={tmp_path / 'ours'}"]
+CHECKED = (
+    ("image_classification", "torch"),
+    pytest.param("language_modeling", "tensorflow", marks=pytest.mark.slow),
+    pytest.param("reinforcement_learning", "torch", marks=pytest.mark.slow),
+)
+
+
+@pytest.mark.parametrize(("task", "framework"), CHECKED)
+def test_it_keeps_the_promises_of_the_reference(task, framework, tmp_path, capsys):
+    main([f"implementation={tmp_path / 'ours'}", f"task={task}", f"framework={framework}"])
+    words = [f"task={task}", "scale=mini", f"implementation={tmp_path / 'ours'}"]
     assert check(words) == 0, capsys.readouterr().out
 
 

@@ -17,7 +17,9 @@ from suite.audit.worker import EVALUATION
 from suite.check.equivalence.trials import Builder, Subject, equivalence
 from suite.config.bounds import bounds
 from suite.config.models import Benchmark
+from suite.errors import UserError
 from suite.harness import contract
+from suite.harness.contestant import read
 from suite.harness.implementation import Device, TrainStats
 from suite.measure import machine
 from suite.record.equivalence import FILE, Comparison
@@ -26,6 +28,7 @@ from suite.record.states import State
 from suite.record.system import ROOT
 from suite.rules.equivalence import cannot_tell
 from suite.rules.finding import Checks, Finding
+from suite.store.code import CODE
 
 
 @dataclass(frozen=True)
@@ -60,9 +63,11 @@ class Remote:
 
 def held(run: Run, means: Means) -> Comparison:
     """The trials of the implementation that trained a run, in fp32 and in the run's format. Raises Failed."""
-    _, _, precision, _ = run.configuration
-    claimed = run.evidence.equivalence
-    own_draws = any(each.own_draws for each in (claimed.comparisons if claimed else ()))
+    framework, _, precision, _ = run.configuration
+    try:
+        own_draws = read(means.code / CODE, framework).declared.own_draws
+    except UserError as error:
+        raise Failed(f"its code: {error}") from error
     with ExitStack() as stack:
         reference = _builder(stack, run, replace(means, code=ROOT), reference=True)
         candidate = _builder(stack, run, means)

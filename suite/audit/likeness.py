@@ -25,6 +25,7 @@ def unlike(run: Run, means: Means, machine: Machine, software: Mapping[str, str]
         "framework": (framework, means.framework or framework),
         "precision": (precision, means.precision or precision),
         "device": (kind, means.kind),
+        "workers": (run.evidence.world_size, 1),
         "processor": (told("detected", "cpu_model"), machine.cpu_model),
         "logical CPUs": (told("detected", "logical_cpus"), machine.logical_cpus),
         "native bf16": (told("detected", "cpu_bf16"), machine.cpu_bf16),

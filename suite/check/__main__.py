@@ -35,7 +35,7 @@ samples, what build reads, and the frameworks against each other. Nothing is rec
 
 Without scale= every scale whose data is here is tried, without framework= every framework that the task is written in
 and that is installed; with implementation= your own alone, at PATH, a folder or a file. Your own is then held to the
-reference, from one state to the next, in fp32 and in precision= (left out: what this machine's processors train in),
+reference, from one state to the next, in fp32 and in precision= (left out: what a run on this machine's CPUs takes),
 which is skipped where conf/equivalence.yaml has no bounds for it;
 out= writes what was found, as equivalence.json, beside the evidence of each run in FOLDER.
 --json prints a list with one object for each promise.
@@ -126,8 +126,8 @@ def _check(
         under, load_own = ledger.under(own.told.name), cache(lambda: own.load(name))
         if not _implementation(under, benchmark, task, load_own, data, asked=True):
             return None
-        precision = precision or machine.precision_of(config.system(machine.CPU), machine.detect())
-        return held.against(under, benchmark, load_own(), own.framework.name, data, precision)
+        usual = benchmark.precision or machine.precision_of(config.system(machine.CPU), machine.detect())
+        return held.against(under, benchmark, own, load_own(), data, precision or usual)
     found = frameworks(name)
     if not found:
         ledger.hold(

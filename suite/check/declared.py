@@ -16,6 +16,7 @@ from suite.config.models import Benchmark
 from suite.errors import UserError
 from suite.store import files
 from suite.store.arrays import array_sha256, prepared
+from suite.store.shards import mapped
 from suite.store.task import (
     Arrays,
     Drawing,
@@ -73,10 +74,12 @@ def arrays_of(ledger: Ledger, benchmark: Benchmark, task: Task, data_dir: str | 
         with suppress(UserError):  # other sums or sizes than declared: the next promise
             made.update(prepared(benchmark, task, data_dir))
             return
-        made.update(prepare(benchmark, task, files.root(data_dir)))
+        root = files.root(data_dir)
+        made.update({**prepare(benchmark, task, root), **mapped(dataset, root)})
 
     def sums() -> None:
-        found = {name: array_sha256(array) for name, array in made.items()}
+        shards = mapped(dataset, files.root(data_dir))
+        found = {name: array_sha256(array) for name, array in made.items() if name not in shards}
         sizes = split_sizes(benchmark, task, made)
         if found == dataset.arrays and all(getattr(dataset, name) == size for name, size in sizes.items()):
             return

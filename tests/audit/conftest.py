@@ -17,7 +17,8 @@ from suite.record.system import ROOT
 from tests.rules.editor import Evidence
 from tests.waiting import until
 
-RUN = ("task=image_classification", "scale=mini", "hw=cpu", "mlflow=false", "checkpoints=keep")
+RUN = ("task=image_classification", "scale=mini", "hw=cpu", "precision=fp32", "mlflow=false", "checkpoints=keep")
+SEED = 23  # it and the next one reach the target at the second evaluation
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}  # so that busy cores do not make it wait
 
 
@@ -29,8 +30,8 @@ def one_thread(monkeypatch):
 
 @pytest.fixture(scope="session")
 def honest(tmp_path_factory):
-    """Two runs of the quickest benchmark, with the state at each evaluation."""
-    return trained(tmp_path_factory.mktemp("honest"), ROOT, "seed=11", "runs=2")
+    """Two runs of the quickest benchmark, of two blocks each, with the state at each evaluation."""
+    return trained(tmp_path_factory.mktemp("honest"), ROOT, f"seed={SEED}", "runs=2")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from suite import config
 from suite.check.__main__ import main as check
 from suite.config import folder
 from suite.errors import BrokenContract, UserError
-from suite.harness.implementation import accelerators
+from suite.harness.declared import by_reference
 from suite.record import mllog
 from suite.review.__main__ import main as review
 from suite.run.__main__ import main as run
@@ -124,10 +124,10 @@ def test_accelerators_are_read_without_an_import(source, most, parity, tmp_path)
     shutil.copy(folder.CONF / "framework" / "numpy.yaml", folder.CONF / "framework" / "own.yaml")
     framework = config.framework("own")
     if most:
-        assert accelerators("parity", framework) == most
+        assert by_reference("parity", framework).accelerators == most
     else:
         with pytest.raises(BrokenContract, match=r"parity\.own has no ACCELERATORS, or none that is a plain number"):
-            accelerators("parity", framework)
+            by_reference("parity", framework)
 
 
 def test_the_missing_yaml_can_be_pasted(parity, capsys):

@@ -7,7 +7,7 @@ What is compared is the way that an array went, its new value less its old one. 
 the length of their difference over the length of the reference's, 0 for the same step: a learning rate that is 5 % off
 puts every array that it rules at 0.05, half a batch left out puts them near 1. Rounding puts them somewhere as well,
 and how far hangs on the array: a bias before a normalisation has no gradient but rounding. So the reference itself says
-what rounding does: it takes the same step from states that were nudged by as much as its numbers are rounded, and an
+what rounding does: it takes the same step from states that were nudged by as much as a step's rounding comes to, and an
 array may be `slack` times as far off as the worst of these, or as `distance` in conf/equivalence.yaml where that is
 more. An array that a nudge sends anywhere is not judged, and named. Of predictions as many may differ as a nudge
 changes.

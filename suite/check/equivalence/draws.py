@@ -61,7 +61,7 @@ def of_steps(precision: str, pair: Pair, states: Sequence[State]) -> Iterator[Tr
 
 def unlikelihood(ours: Sequence[float], theirs: Sequence[float]) -> float:
     """-log10 of the chance that two samples of one distribution are so unlike (Kolmogorov and Smirnov)."""
-    return -math.log10(max(float(ks_2samp(ours, theirs).pvalue), LEAST))
+    return rarity(float(ks_2samp(ours, theirs).pvalue))
 
 
 def unlikely_ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
@@ -71,5 +71,10 @@ def unlikely_ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
     if np.array_equal(*pairs):
         return 0.0
     if not (pairs > 0).all():
-        return -math.log10(LEAST)
-    return -math.log10(max(float(ttest_rel(*np.log(pairs)).pvalue), LEAST))
+        return rarity(0.0)
+    return rarity(float(ttest_rel(*np.log(pairs)).pvalue))
+
+
+def rarity(chance: float) -> float:
+    """-log10 of a chance: 0 for what is certain."""
+    return abs(math.log10(max(chance, LEAST)))

@@ -13,6 +13,7 @@ from suite.check.ledger import Ledger, Row
 from suite.config.contestant import Contestant
 from suite.config.models import Benchmark
 from suite.errors import UserError
+from suite.harness.contestant import OwnImplementation
 from suite.harness.implementation import Implementation, ImplementationModule, frameworks, load_implementation
 from suite.measure import machine
 from suite.record.equivalence import FILE, Comparison, Equivalence, Trial
@@ -35,14 +36,14 @@ def hold(ledger: Ledger, subject: Subject, precisions: Sequence[str]) -> Compari
 def against(
     ledger: Ledger,
     benchmark: Benchmark,
+    own: OwnImplementation,
     module: ImplementationModule,
-    framework: str,
     data: Mapping[str, np.ndarray],
     precision: str,
 ) -> Comparison | None:
-    """Hold a module's implementation to the reference, that in its own `framework` where there is one, on the CPU."""
+    """Hold the implementation `own`, loaded as `module`, to the reference: that in its framework, if there is one."""
     written = frameworks(benchmark.task)
-    beside = framework if framework in written else written[0]
+    beside = own.framework.name if own.framework.name in written else written[0]
     references: list[ImplementationModule] = []
     if not ledger.hold(
         f"the reference in {beside} can be loaded",
@@ -57,7 +58,7 @@ def against(
         data,
         "cpu",
         machine.detect().logical_cpus,
-        own_draws=getattr(module, "OWN_DRAWS", False) is True,
+        own_draws=own.declared.own_draws,
     )
     return hold(ledger, subject, ("fp32", precision))
 

@@ -18,13 +18,22 @@ def is_float(array: np.ndarray) -> bool:
 
 
 def nudged(state: Mapping[str, np.ndarray], by: float, number: int = 0) -> State:
-    """The state with every floating-point number off by a relative error of deviation `by`, the draw of a `number`."""
-    return _multiplied(state, (1, number), lambda draw, shape: 1 + by * draw.standard_normal(shape))
+    """The state with every floating-point number off by a relative error of deviation `by`, the draw of a `number`.
+
+    A vector of zeros, as biases begin, is off by an absolute error of that deviation: what it is added to is about 1.
+    One of an optimizer, `PREFIX/NAME` beside an array NAME, stays as it is: no step has rounded it yet.
+    """
+
+    def off(draw: np.random.Generator, name: str, array: np.ndarray) -> np.ndarray:
+        moves = array.ndim == 1 and not array.any() and name.partition("/")[2] not in state
+        return array + by * draw.standard_normal(array.shape) * (1 if moves else array)
+
+    return _altered(state, (1, number), off)
 
 
 def shaken(state: Mapping[str, np.ndarray]) -> State:
     """The state with every floating-point number multiplied by one of its own, drawn around 1 and above 0."""
-    return _multiplied(state, (2,), lambda draw, shape: np.exp(SHAKE * draw.standard_normal(shape)))
+    return _altered(state, (2,), lambda draw, _, array: array * np.exp(SHAKE * draw.standard_normal(array.shape)))
 
 
 def at_later_steps(state: Mapping[str, np.ndarray], following: Mapping[str, np.ndarray], count: int) -> list[State]:
@@ -55,13 +64,13 @@ def without_dropout(hyperparameters: Mapping[str, object]) -> dict[str, object]:
     return {name: 0.0 for name, value in hyperparameters.items() if name.endswith("dropout") and value}
 
 
-def _multiplied(
+def _altered(
     state: Mapping[str, np.ndarray],
     seed: Sequence[int],
-    factors: Callable[[np.random.Generator, tuple[int, ...]], np.ndarray],
+    alter: Callable[[np.random.Generator, str, np.ndarray], np.ndarray],
 ) -> State:
     draw = np.random.default_rng(seed)
     return {
-        name: (array * factors(draw, array.shape)).astype(array.dtype) if is_float(array) else array.copy()
+        name: alter(draw, name, array).astype(array.dtype) if is_float(array) else array.copy()
         for name, array in sorted(state.items())
     }

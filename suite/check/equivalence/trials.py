@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from suite.check.equivalence import draws
 from suite.check.equivalence.states import amplified, at_later_steps, is_float, nudged, shaken, without_dropout
-from suite.check.equivalence.trainee import Trained, Trainee, found, train
+from suite.check.equivalence.trainee import Trainee, found, train
 from suite.check.equivalence.ways import distances, ways, worst
 from suite.check.training import SEED, State, copied
 from suite.config.bounds import Bounds, bounds, unmeasured
@@ -79,7 +80,7 @@ def _in(subject: Subject, precision: str, within: Bounds) -> Iterator[Trial]:
     state = train(ours, initial, TRAINED).state
     for name, begin in (("trained", state), ("shaken", shaken(state))):
         yield _predictions(f"predictions of the {name} state", precision, within, ours, theirs, begin, subject.data)
-    yield _seconds(subject, precision, train(theirs, state, STEPS))
+    yield from _seconds(subject, precision, theirs, state)
     larger, moments = amplified(hyperparameters), at_later_steps(state, train(ours, state, 1).state, draws.DRAWS)
     if subject.own_draws:
         yield from draws.of_steps(precision, (ours, theirs), moments)
@@ -172,11 +173,27 @@ def _steps(
     yield found(trial, precision, farthest.distance, farthest.bound, farthest.name, remark)
 
 
-def _seconds(subject: Subject, precision: str, trained: Trained) -> Trial:
-    """The time of a training sample: the least that the machine's processors need, over what it took."""
-    flops, size = subject.benchmark.train_flops_per_sample, subject.benchmark.hyperparameters.get("global_batch_size")
-    trial = "the least time of a training sample over its time"
+def _seconds(subject: Subject, precision: str, made: Trainee, state: State) -> Iterator[Trial]:
+    """The time of a sample in training and in prediction: the least that the processors need, over what it took.
+
+    A prediction takes at least one forward pass, a third of the products of a training step.
+    """
+    benchmark = subject.benchmark
+    flops, size = benchmark.train_flops_per_sample, benchmark.hyperparameters.get("global_batch_size")
     if subject.kind != "cpu" or not flops or not size:
-        return found(trial, precision, None, None, remark="its operations, or the machine's, are not known")
-    each = trained.seconds / (STEPS * size)
-    return found(trial, precision, flops / (SAVED * CPU_PEAK * subject.cpus) / each, 1.0, remark=f"{each:.3g} s")
+        remark = "how fast its device may be is not known"
+        if subject.kind == "cpu":
+            remark = f"how many operations a sample of {benchmark.name} takes is not known"
+        yield found("the least time of a sample over its time", precision, None, None, remark=remark)
+        return
+    steps = train(made, state, STEPS).seconds
+    began = time.perf_counter()
+    made.predict(subject.data)
+    predicting = time.perf_counter() - began
+    for what, seconds, count, needed in (
+        ("training", steps, STEPS * size, flops),
+        ("evaluation", predicting, benchmark.dataset.eval_samples, flops / 3),
+    ):
+        trial = f"the least time of a sample in {what} over its time"
+        least = count * needed / (SAVED * CPU_PEAK * subject.cpus)
+        yield found(trial, precision, least / seconds, 1.0, remark=f"{count:,} in {seconds:.3g} s")

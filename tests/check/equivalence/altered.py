@@ -56,15 +56,43 @@ def half_of_the_batch(made):
     made.training.forward = lambda drawn, size: training(drawn[:, : drawn.shape[1] // 2], size)
 
 
-def mirrored(made):
-    training = made.training.forward
+def augmented(of):
+    """The training images made others: `of` takes and returns float32 [B, C, H, W]."""
 
-    def forward(drawn, size):
-        images, labels = training(drawn, size)
-        every_other = torch.arange(len(images))[:, None, None, None] % 2 == 0
-        return torch.where(every_other, images, images.flip(3)), labels
+    def change(made):
+        training = made.training.forward
 
-    made.training.forward = forward
+        def forward(drawn, size):
+            images, labels = training(drawn, size)
+            return of(images), labels
+
+        made.training.forward = forward
+
+    return change
+
+
+def every_other_mirrored(images):
+    every_other = torch.arange(len(images))[:, None, None, None] % 2 == 0
+    return torch.where(every_other, images, images.flip(3))
+
+
+def some_mirrored(share):
+    return lambda images: torch.where(torch.rand(len(images), 1, 1, 1) < share, images.flip(3), images)
+
+
+def with_a_patch_blank(images):
+    made = images.clone()
+    top, left = torch.randint(0, images.shape[2] - 1, (2,)).tolist()
+    made[:, :, top : top + 2, left : left + 2] = 0
+    return made
+
+
+def brighter_or_darker(images):
+    return images * (1 + 0.2 * torch.randn(len(images), 1, 1, 1))
+
+
+def noisy(deviation):
+    return lambda images: images + deviation * torch.randn_like(images)
 
 
 def clipped(made):
@@ -133,6 +161,7 @@ def other_order_of_the_batch(made):
 def one_kernel_a_parameter(made):
     for group in made.sgd.param_groups:
         group["fused"], group["foreach"] = None, False
+    made.sgd._step_supports_amp_scaling = False  # as of an optimizer that was made so
 
 
 def compiled(made):
@@ -169,6 +198,10 @@ def faulty(task=IMAGES, change=lambda made: None, **hyperparameters):
     return Altered(task, hyperparameters, change)
 
 
+def drawing(change=lambda made: None, **hyperparameters):
+    return Altered(IMAGES, hyperparameters, both(of_draws_of_its_own, change))
+
+
 FAULTS = {
     "learning rate of the head 5 % off": faulty(head_learning_rate=lambda rate: 1.05 * rate),
     "learning rate of the matrices 5 % off": faulty(muon_learning_rate=lambda rate: 0.95 * rate),
@@ -178,7 +211,7 @@ FAULTS = {
     "batch norm's momentum": faulty(norm_momentum=lambda momentum: momentum + 0.05),
     "evaluation with the batch's statistics": faulty(change=evaluated_by_the_batch),
     "half of the batch skipped": faulty(change=half_of_the_batch),
-    "an extra augmentation": faulty(change=mirrored),
+    "an extra augmentation": faulty(change=augmented(every_other_mirrored)),
     "gradient clipping": faulty(change=clipped),
     "weights of four bits": faulty(change=of_four_bits),
     "epsilon within the root": faulty(ITEMS, epsilon_within_the_root),
@@ -186,11 +219,19 @@ FAULTS = {
     "dropout missing": faulty(ITEMS, dropout=lambda rate: 0.0),
 }
 WITH_OWN_DRAWS = {
-    "no fault": (True, faulty(change=of_draws_of_its_own)),
-    "half of the batch skipped": (False, faulty(change=both(of_draws_of_its_own, half_of_the_batch))),
-    "label smoothing missing": (False, faulty(change=of_draws_of_its_own, label_smoothing=lambda share: 0.0)),
-    "learning rate 5 % off": (False, faulty(change=of_draws_of_its_own, muon_learning_rate=lambda rate: 1.05 * rate)),
-    "an extra augmentation": (False, faulty(change=both(of_draws_of_its_own, mirrored))),
+    "half of the batch skipped": drawing(half_of_the_batch),
+    "label smoothing missing": drawing(label_smoothing=lambda share: 0.0),
+    "learning rate of the matrices 5 % off": drawing(muon_learning_rate=lambda rate: 1.05 * rate),
+    "every other image mirrored": drawing(augmented(every_other_mirrored)),
+    "shifts of a pixel more": drawing(translate=lambda most: most + 1),
+}
+DRAWN_ALIKE = drawing()
+SURVEYED = {  # with draws of its own as well, where another run may find another figure
+    "images brighter or darker by 20 %": drawing(augmented(brighter_or_darker)),
+    "a patch of 2 x 2 pixels blank": drawing(augmented(with_a_patch_blank)),
+    "ten images of a hundred mirrored": drawing(augmented(some_mirrored(0.1))),
+    "two images of a hundred mirrored": drawing(augmented(some_mirrored(0.02))),
+    "noise of a tenth of the images' deviation": drawing(augmented(noisy(0.1))),
 }
 FREEDOMS = {
     "the same": faulty(),
@@ -199,3 +240,4 @@ FREEDOMS = {
     "an optimizer that is not fused": faulty(change=one_kernel_a_parameter),
     "gradient accumulation": faulty(ITEMS, accumulated),
 }
+COMPILED = faulty(change=compiled)  # beside the others, for it takes a compiler and its time

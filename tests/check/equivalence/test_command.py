@@ -51,6 +51,17 @@ def test_nothing_is_tried_in_a_format_whose_bounds_nobody_measured(written, tmp_
     assert [trial.found for trial in made.comparisons[0].trials if trial.precision == "mxfp8"] == [None]
 
 
+def test_one_that_says_that_its_draws_are_its_own_is_held_to_distributions(written, tmp_path, capsys):
+    words = written(1.0)
+    with (tmp_path / "ours/__init__.py").open("a") as file:
+        file.write("OWN_DRAWS = True\n")
+    assert main(words) == 0, capsys.readouterr().out
+    (made,) = Equivalence.model_validate_json((tmp_path / "runs" / "run_1" / FILE).read_text()).comparisons
+    assert made.own_draws
+    assert any(trial.trial.startswith("the length of a step") for trial in made.trials)
+    assert not any(trial.trial.startswith("a step from") for trial in made.trials)
+
+
 def test_a_learning_rate_that_is_off_is_found(written, tmp_path, capsys):
     assert main([*written(1.05), "--json"]) == 1
     broken = [row for row in json.loads(capsys.readouterr().out) if row["status"] == "fail"]

@@ -18,6 +18,7 @@ from reference_impls.image_classification.shared import (
     initial_parameters,
     scale_and_offset,
 )
+from suite.errors import UserError
 from suite.harness.implementation import Device, TrainStats
 
 from .network import STATISTICS, Arrays, logits, whitening
@@ -36,7 +37,10 @@ class JaxImageClassifier:
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         # An example of `mini`: the resizing and the shifted views that CIFAR-10's recipe asks for are left out.
         if hyper.eval_shift_fraction or {*hyper.epoch_sizes} != {data["train_images"].shape[1]}:
-            raise NotImplementedError("smaller training images, and test images seen shifted, as scale=small has them")
+            raise UserError(
+                "the JAX example trains scale=mini alone: training images smaller than they are "
+                "(hyperparameters.epoch_sizes) and test images seen shifted (eval_shift_fraction) are left out"
+            )
         self.hyper, self.data, self.dtype = hyper, data, DTYPES[device.precision]
         self.device = jax.devices(device.kind)[0]
         self.draws = Draws(len(data["train_images"]), hyper, seed)
@@ -174,7 +178,8 @@ def build(
     made = JaxImageClassifier(hyper, data, seed, device)
     initial = made.state_dict()
     shape = data["train_images"].shape
-    made.images, made.labels = jnp.zeros(shape, jnp.uint8), jnp.zeros(shape[0], jnp.int32)
+    blank = np.zeros(shape, np.uint8), np.zeros(shape[0], np.int32)
+    made.images, made.labels = jax.device_put(blank, made.device)  # where the data will lie: else it compiles again
     for size, epoch in hyper.kinds_of_step():
         made.train_step(Draw(np.zeros((4, hyper.global_batch_size), np.int32), size, epoch))
     made.predict({"test_images": np.zeros((EVAL_BATCH, *shape[1:]), np.uint8)})

@@ -43,8 +43,10 @@ def orthogonalised(matrix: jax.Array, steps: int, dtype: Any) -> jax.Array:
     rows, columns = matrix.shape
     x = matrix.T if rows > columns else matrix
     x = (x / (jnp.linalg.norm(x) + 1e-7)).astype(dtype)
-    for _ in range(steps):
+
+    def nearer(_: int, x: jax.Array) -> jax.Array:
         gram = x @ x.T
-        x = a * x + (b * gram + c * gram @ gram) @ x
-    x = x.astype(jnp.float32)
+        return a * x + (b * gram + c * gram @ gram) @ x
+
+    x = jax.lax.fori_loop(0, steps, nearer, x).astype(jnp.float32)
     return x.T * (rows / columns) ** 0.5 if rows > columns else x
