@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from rich.text import Text
 from suite.errors import OneLineParser, UserError, command
 from suite.probe import comparing, showing
 from suite.probe import record as probe_record
+from suite.results.across import of_comparisons
 from suite.results.comparison import CONFIDENCE, LEAST_RUNS, Comparison, compare
 from suite.results.reading import read, sources
 from suite.review.progress import bar
@@ -29,6 +31,9 @@ For each figure: its mean over the runs that reached the target, and the ratio B
 noise: these runs do not show a difference. Fewer than {LEAST_RUNS} such runs on a side tell nothing. Of a few runs the
 interval is rough, and rather too narrow than too wide; where runs did not reach the target, the means flatter the side
 that lost them.
+
+Over several comparisons stands the geometric mean of their ratios, with the interval of all runs resampled together;
+one that holds 1 is a tie. Which benchmarks only one side holds is said.
 
 Of two probes, out= folders of python -m suite.probe, the figures of like cells are compared by their own intervals.
 
@@ -71,6 +76,11 @@ def main(argv: list[str]) -> int:
             console.width = 120
         for each in made:
             _show(console, each)
+        if len(made) > 1:
+            _show_across(console, made)
+        for name, side, other in (("A", sides[0], sides[1]), ("B", sides[1], sides[0])):
+            if lacking := sorted({entry.benchmark for entry in side} - {entry.benchmark for entry in other}):
+                console.print(Text(f"only {name} holds {', '.join(lacking)}"), soft_wrap=True)
     return 0
 
 
@@ -119,6 +129,15 @@ def _show(console: Console, made: Comparison) -> None:
     for side, of in (("A", made.a), ("B", made.b)):
         for remark in of.remarks:
             console.print(Text(f"{side}: {remark}", "yellow"), soft_wrap=True)
+
+
+def _show_across(console: Console, made: Sequence[Comparison]) -> None:
+    table = Table("over all of these", "comparisons", "B / A, geometric mean", "interval", "which says")
+    for each in of_comparisons(made):
+        low_high = "" if each.interval is None else "{:.3g} to {:.3g}".format(*each.interval)
+        mean = "" if each.ratio is None else f"{each.ratio:.3g}"
+        table.add_row(each.name, f"{len(each.over)} of {len(made)}", mean, low_high, each.says)
+    console.print(table)
 
 
 def _show_differences(console: Console, made: Comparison) -> None:

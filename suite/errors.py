@@ -6,12 +6,14 @@ import argparse
 import difflib
 import inspect
 import json
+import math
 import os
 import signal
 import sys
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, NoReturn
 
+LOST = 1
 USER_ERROR = 2
 BY_SIGNAL = 128  # and the signal's number: the exit code of what a signal ended, as shells have it
 _MAX_SHOWN = 200  # characters
@@ -19,6 +21,10 @@ _MAX_SHOWN = 200  # characters
 
 class UserError(Exception):
     """A mistake that the user can mend; its text is the one line that the user reads."""
+
+
+class WorkerLost(Exception):
+    """One of several workers ended, hung, or parted from the others; its text is the one line that the user reads."""
 
 
 class Stopped(KeyboardInterrupt):
@@ -126,6 +132,24 @@ def split_options(words: Iterable[str], allowed: Collection[str]) -> tuple[dict[
     return options, others
 
 
+def whole(name: str, text: str, most: int = 999_999_999) -> int:
+    """The option's whole number from 1. Raises UserError for another text."""
+    if not (text.isascii() and text.isdecimal() and len(text) < 10 and 0 < int(text) <= most):
+        raise UserError(f"{name}={text} is not a whole number from 1 to {most:,}")
+    return int(text)
+
+
+def positive(name: str, text: str, unit: str = "") -> float:
+    """The option's number above 0, in `unit` if that is said. Raises UserError for another text."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < 1e12:
+        raise UserError(f"{name}={text} is not a number above 0" + (f", in {unit}" if unit else ""))
+    return value
+
+
 def complain(error: Exception) -> None:
     """Print the one line that a user reads of an error, on standard error."""
     print(f"error: {printable(' '.join(str(error).split()))}", file=sys.stderr)
@@ -134,8 +158,8 @@ def complain(error: Exception) -> None:
 def command(main: Callable[[list[str]], int]) -> None:
     """Run a command's `main(argv) -> exit code` and leave the process with that code.
 
-    A `UserError`, and what the system refuses, become one line on standard error and exit code 2; Ctrl-C becomes exit
-    code 130, SIGTERM during a run 143.
+    A `UserError`, and what the system refuses, become one line on standard error and exit code 2, `WorkerLost` one and
+    exit code 1; Ctrl-C becomes exit code 130, SIGTERM during a run 143.
     """
     try:
         code = main(sys.argv[1:])
@@ -149,4 +173,7 @@ def command(main: Callable[[list[str]], int]) -> None:
     except (UserError, OSError) as error:
         complain(error)
         code = USER_ERROR
+    except WorkerLost as error:
+        complain(error)
+        code = LOST
     sys.exit(code)

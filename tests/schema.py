@@ -9,14 +9,14 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from suite.config.dataset import Dataset, File, Mirror, Remote
+from suite.config.dataset import Dataset, File, Mirror, Remote, Shards
 from suite.config.models import Benchmark, Evaluation, Formula, Range, TaskFile
 from suite.config.values import Values
 
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "adding-a-task.md"
 BEGIN, END = "<!-- schema: made by python -m tests.schema -->\n", "<!-- end of schema -->"
 NAMES = {str: "text", int: "whole number", float: "number", bool: "true or false", Any: "any value"}
-RECORDS = (TaskFile, Benchmark, Evaluation, Dataset, File, Remote, Mirror, Range, Formula)
+RECORDS = (TaskFile, Benchmark, Evaluation, Dataset, File, Remote, Mirror, Shards, Range, Formula)
 GIVEN_BY_PLACE = {"task", "scale"}  # fields of a benchmark that the file does not hold
 
 

@@ -54,14 +54,14 @@ def test_interval_covers_the_true_ratio_as_often_as_it_says():
     draw = np.random.default_rng(0)
     hits = 0
     for _ in range(200):
-        low, high = ratio_interval(draw.normal(10, 1, 10), draw.normal(12, 1.2, 10))
+        low, high = ratio_interval((draw.normal(10, 1, 10), draw.normal(12, 1.2, 10)))
         hits += low <= 1.2 <= high
     assert 172 <= hits <= 198
 
 
 def test_interval_of_equal_runs_is_their_ratio():
-    assert ratio_interval([2.0] * 3, [3.0] * 4) == (1.5, 1.5)
-    low, high = ratio_interval([2.0] * 3, [3.0, 3.0, 3.5])
+    assert ratio_interval(([2.0] * 3, [3.0] * 4)) == (1.5, 1.5)
+    low, high = ratio_interval(([2.0] * 3, [3.0, 3.0, 3.5]))
     assert 1.5 <= low <= high <= 1.75
 
 
@@ -131,6 +131,20 @@ def test_prints_a_table(sound_result, tmp_path, capsys):  # noqa: F811
     assert made["figures"][0]["says"] == "noise: no difference is shown"
 
 
+def test_several_benchmarks_are_summed_up_and_what_one_side_lacks_is_said(monkeypatch, capsys):
+    sides = {
+        "a": [of([10, 11, 12], benchmark="one/small"), of([40, 41, 42], benchmark="two/small")],
+        "b": [of([10, 11, 12.1], benchmark=f"{name}/small") for name in ("one", "two", "three")],
+    }
+    read = lambda source, *_: SimpleNamespace(entries=sides[source.folder.name])  # noqa: E731
+    monkeypatch.setattr("suite.compare.read", read)
+    assert main(["a", "b"]) == 0
+    printed = capsys.readouterr().out
+    assert "geometric mean" in printed
+    assert "2 of 2" in printed
+    assert "only B holds three/small" in printed
+
+
 def test_compares_mlperf_s_results(tmp_path, capsys):
     maker.package(tmp_path)
     word = f"{maker.RULESET}={tmp_path}"
@@ -175,7 +189,7 @@ def test_is_a_command(tmp_path):
 
 def test_no_time_at_all_has_no_ratio():
     assert figures(of([0.0, 0.0, 0.0]), of([1, 2, 3]))["time to quality"].ratio is None
-    assert ratio_interval([0.0, 0.0, 0.0, 1.0], [1.0, 2.0, 3.0, 4.0]) is None
+    assert ratio_interval(([0.0, 0.0, 0.0, 1.0], [1.0, 2.0, 3.0, 4.0])) is None
 
 
 def test_what_decided_the_sides_and_differs_is_listed(sound_result, tmp_path, capsys):  # noqa: F811

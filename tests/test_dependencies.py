@@ -17,6 +17,8 @@ from suite.harness.implementation import written
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
+# What imports the packages of an extra, where it is asked for, beyond the core.
+ASKED_FOR = {"slurm": ("suite/run/slurm.py",), "serve": ("suite/serve/scenarios.py", "suite/serve/web.py")}
 INSTRUMENTS = "suite/probe/instruments"  # loaded where their framework is installed
 OURS = {"suite", "tasks", "reference_impls"}
 OF_MODULE = packages_distributions()
@@ -43,13 +45,19 @@ def modules(file: Path) -> Iterator[str]:
 
 
 def declared(*extras: str) -> set[str]:
-    wanted = [*PROJECT["dependencies"], *(each for extra in extras for each in EXTRAS[extra])]
+    wanted = [*PROJECT["dependencies"], *(each for extra in extras for each in EXTRAS[canonicalize_name(extra)])]
     return {canonicalize_name(Requirement(each).name) for each in wanted}
 
 
 def test_the_core_is_what_the_suite_imports_and_holds_no_package_of_a_task_or_a_framework():
-    files = (path for path in (ROOT / "suite").rglob("*.py") if path.parent != ROOT / INSTRUMENTS)
-    assert imported(*(str(path.relative_to(ROOT)) for path in files)) == declared()
+    files = {str(path.relative_to(ROOT)) for path in (ROOT / "suite").rglob("*.py")}
+    apart = {path for path in files if path.startswith(INSTRUMENTS)}.union(*ASKED_FOR.values())
+    assert imported(*files - apart) == declared()
+
+
+@pytest.mark.parametrize("extra", ASKED_FOR)
+def test_what_imports_an_extra_imports_all_of_it(extra):
+    assert imported(*ASKED_FOR[extra]) - declared() == {canonicalize_name(each) for each in EXTRAS[extra]}
 
 
 @pytest.mark.parametrize("framework", ["torch", "tensorflow"])
@@ -73,7 +81,12 @@ def test_one_framework_and_one_task_are_enough(task, framework):
     assert imported(*files) <= declared(framework, task)
 
 
+def test_every_extra_is_named_as_pip_before_23_3_finds_it():
+    within = {extra for of_one in EXTRAS.values() for each in of_one for extra in Requirement(each).extras}
+    assert {*EXTRAS, *within} == {canonicalize_name(name) for name in (*EXTRAS, *within)}
+
+
 def test_all_is_every_framework_and_every_task():
     named = {extra for each in EXTRAS["all"] for extra in Requirement(each).extras}
-    assert named == {*FRAMEWORKS, *config.names("task")}
+    assert named == {*FRAMEWORKS, *map(canonicalize_name, config.names("task"))}
     assert f"{PROJECT['name']}[all,jax]" in EXTRAS["dev"]

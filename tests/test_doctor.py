@@ -12,6 +12,7 @@ from suite import config, doctor
 from suite.config import folder
 from suite.errors import UserError
 from tests import distributions
+from tests.command import run
 from tests.eighth_task import HERE
 from tests.measure import fakes
 
@@ -86,3 +87,20 @@ def test_an_unknown_option_is_one_line() -> None:
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert doctor.main(["--help"]) == 0
     assert "data_dir=FOLDER" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_measures_how_fast_workers_sum(tmp_path):
+    done = run(tmp_path, "suite.doctor", "workers=2")
+    assert done.returncode == 0, done.stderr
+    _, _, table = done.stdout.partition("All-reduce, 2 workers")
+    rows = [line.split() for line in table.splitlines()[2:8]]
+    assert [row[0] for row in rows] == ["64", "1,024", "16,384", "262,144", "4,194,304", "67,108,864"]
+    assert all(float(row[1].replace(",", "")) > 0 and float(row[2]) > 0 for row in rows)
+
+
+@pytest.mark.parametrize("workers", ["0", "two", "-1", "1.5"])
+def test_a_number_of_workers_that_is_none_is_one_line(tmp_path, workers):
+    done = run(tmp_path, "suite.doctor", f"workers={workers}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"error: workers={workers} is no whole number from 1 to 1024\n"

@@ -57,7 +57,7 @@ def test_a_missing_environment_gets_one_line(tmp_path, monkeypatch, package):
     done = run(tmp_path, "suite.run", *arguments, "mlflow=false")
     assert done.returncode == 2
     assert "LunarLander-v3" in done.stderr
-    assert "pip install -c constraints.txt -e '.[reinforcement_learning]'" in done.stderr
+    assert "pip install -c constraints.txt -e '.[reinforcement-learning]'" in done.stderr
     assert done.stderr.count("\n") == 1
 
 

@@ -88,7 +88,7 @@ def test_names_the_factor_of_a_score_that_is_no_olympic_mean(sound_result, monke
 def test_a_result_that_is_held_to_no_points_says_so(sound_result, monkeypatch, tmp_path, capsys):
     """In the review as in the last lines of a run."""
     monkeypatch.setattr("suite.rules.reference.path", lambda benchmark: tmp_path / "none")
-    said = "not held to the reference, which has no points up to batch size 100"
+    said = "not held to the reference, of which there are no convergence points here"
     assert main([str(sound_result)]) == 0
     assert f"time to quality: 30.0 s (olympic mean of 5 runs; {said}); 5 converged" in capsys.readouterr().out
     printing.verdict(printing.console(), review(sound_result))

@@ -85,6 +85,15 @@ P = ("task=parity", "framework=numpy", "hw=cpu")
             (*P, "precision=fp8"),
             "unknown precision 'fp8': did you mean 'mxfp8'? Allowed: bf16, fp16, fp32, fp8_blockwise",
         ),
+        (
+            ("task=translation", "hw=cpu", "precision=fp8_rowwise"),
+            "precision=fp8_rowwise: the reference in torch trains in fp32, tf32, bf16, fp16",
+        ),
+        (
+            ("task=reinforcement_learning", "framework=tensorflow", "hw=cpu", "precision=bf16"),
+            "precision=bf16: the reference in tensorflow trains in fp32",
+        ),
+        (("task=translation", "hw=cpu", "precision=tf32"), "tf32 is arithmetic of GPUs: on processors take fp32"),
         ((*P, "hw.precision=bfloat16"), "unknown precision 'bfloat16': did you mean 'bf16'?"),
         ((*P, "evaluation.frist=1"), "unknown value in evaluation of parity/mini 'frist': did you mean 'first'?"),
         ((*P, "evaluation=5"), "evaluation is 5"),
@@ -251,7 +260,13 @@ def test_dry_run_plans_for_more_accelerators_than_the_reference_trains_on(here, 
     assert main(["task=parity", "framework=numpy", "hw=toaster", "dry_run=true"]) == 0
     shown = capsys.readouterr().out
     assert "parity/mini" in shown
-    assert "No machine could run it yet: hw=toaster has 2 accelerators; parity in NumPy trains on 1" in shown
+    assert "No machine could run it yet: hw=toaster trains with 2 workers; parity in NumPy with 1" in shown
+
+
+def test_dry_run_plans_for_a_format_that_the_reference_does_not_train_in(here, capsys):
+    assert main(["task=translation", "hw=h100", "precision=mxfp8", "dry_run=true"]) == 0
+    shown = capsys.readouterr().out
+    assert "No machine could run it yet: precision=mxfp8: the reference in torch trains in fp32, tf32, bf16" in shown
 
 
 def test_dry_run_of_what_is_not_written_is_a_mistake(here):

@@ -22,7 +22,8 @@ MIN_COVERAGE = 0.95  # of a run's time, for an energy that stands for the whole 
 class Sample(NamedTuple):
     """A row of power.csv: cumulative joules of each counter, and load since the row before as fractions 0 to 1.
 
-    `utilisation` is of the device that the run trains on; `steal` and `others` are of the CPUs. None: not known.
+    `utilisation` is of the device that the run trains on; `steal` and `others` are of the CPUs. None: not known. All
+    are of the node of that number, the leader's being 0; the file has that column where a run has several.
     """
 
     time_ms: int
@@ -32,11 +33,15 @@ class Sample(NamedTuple):
     utilisation: float | None
     steal: float | None
     others: float | None
+    node: int = 0
 
 
-HEADER = ",".join(Sample._fields)
+HEADER = ",".join(Sample._fields[:-1])
+HEADER_OF_NODES = ",".join(Sample._fields)
 _DECIMALS = (3, 3, 3, 4, 4, 4)  # of joules and of fractions
-_ROW = re.compile(r"(\d{1,15})" + r",(\d{1,15}\.\d{1,3})?" * 3 + r",([01]\.\d{1,6})?" * 3, re.ASCII)
+MOST_NODES = 100_000
+_CELLS = r"(\d{1,15})" + r",(\d{1,15}\.\d{1,3})?" * 3 + r",([01]\.\d{1,6})?" * 3
+_ROWS = {HEADER: re.compile(_CELLS, re.ASCII), HEADER_OF_NODES: re.compile(_CELLS + r",(\d{1,5})", re.ASCII)}
 
 
 class SamplesError(ValueError):
@@ -52,8 +57,8 @@ class Energy:
     """What a run drew. `joules` are those measured: the part `coverage` (0 to 1) of its time; the rest is not guessed.
 
     `source` is nvml, rapl, nvml+rapl, estimated, or None with `joules` None. `covers` names the counters that were
-    read. `interval_s` is the median time between the samples that they rest on; `mean_w` the mean power while it was
-    measured.
+    read, on every node. `interval_s` is the median time between the samples that they rest on, that of the node where
+    it is longest; `mean_w` the mean power while it was measured.
     """
 
     joules: float | None
@@ -76,12 +81,33 @@ class _Interval(NamedTuple):
         return (self.last.time_ms - self.first.time_ms) / 1000
 
 
-def energy(samples: Sequence[Sample], start_ms: int, stop_ms: int, ceiling_w: float | None) -> Energy:
-    """The energy between two times: differences of counters; without any, `ceiling_w` times utilisation, integrated.
+def energy(samples: Sequence[Sample], start_ms: int, stop_ms: int, ceiling_w: float | None, nodes: int = 1) -> Energy:
+    """The energy of all nodes between two times: differences of counters; where a node has none, `ceiling_w`, that of
+    each node, times utilisation, integrated.
 
     A counter that runs backwards (it wrapped or was reset) and a pause of more than MAX_INTERVAL_MS count as not
     measured.
     """
+    of: dict[int, list[Sample]] = {}
+    for sample in samples:
+        of.setdefault(sample.node, []).append(sample)
+    each = [_of_node(of.get(node, []), start_ms, stop_ms, ceiling_w) for node in range(nodes)]
+    known = [used for used in each if used.joules is not None]
+    if len(each) == 1 or not known:
+        return each[0]
+    sources = dict.fromkeys(part for used in known for part in (used.source or "").split("+"))
+    return Energy(
+        joules=sum(used.joules or 0.0 for used in known),
+        source="+".join(sources),
+        interval_s=max(used.interval_s or 0.0 for used in known),
+        coverage=min(used.coverage for used in each),
+        mean_w=sum(used.mean_w or 0.0 for used in known),
+        covers=tuple(name for name in each[0].covers if all(name in used.covers for used in each)),
+    )
+
+
+def _of_node(samples: Sequence[Sample], start_ms: int, stop_ms: int, ceiling_w: float | None) -> Energy:
+    """The energy of one node, of which all samples are."""
     intervals = []
     for first, last in pairwise(samples):
         within_ms = min(last.time_ms, stop_ms) - max(first.time_ms, start_ms)
@@ -132,14 +158,16 @@ def _scaled(utilisation: float | None, ceiling_w: float) -> float | None:
 
 def rounded(sample: Sample) -> Sample:
     """The sample as it is read again from its row."""
-    cells = zip(sample[1:], _DECIMALS, strict=True)
-    return Sample(sample.time_ms, *(None if cell is None else round(cell, places) for cell, places in cells))
+    cells = zip(sample[1:-1], _DECIMALS, strict=True)
+    figures = (None if cell is None else round(cell, places) for cell, places in cells)
+    return Sample._make([sample.time_ms, *figures, sample.node])
 
 
-def format_row(sample: Sample) -> str:
-    """A row of power.csv, without newline."""
-    cells = zip(sample[1:], _DECIMALS, strict=True)
-    return ",".join([str(sample.time_ms), *("" if cell is None else f"{cell:.{places}f}" for cell, places in cells)])
+def format_row(sample: Sample, nodes: int = 1) -> str:
+    """A row of power.csv, without newline, of a run of so many nodes."""
+    cells = zip(sample[1:-1], _DECIMALS, strict=True)
+    figures = ["" if cell is None else f"{cell:.{places}f}" for cell, places in cells]
+    return ",".join([str(sample.time_ms), *figures, *([str(sample.node)] if nodes > 1 else [])])
 
 
 def read_samples(path: Path) -> list[Sample]:
@@ -157,17 +185,21 @@ def samples_of(content: bytes) -> list[Sample]:
     Raises SamplesError, with the line, for anything that `format_row` would not have written; memory is bounded.
     """
     lines = content.split(b"\n")[:-1]
-    if not lines or lines[0] != HEADER.encode():
+    row = _ROWS.get(lines[0][:200].decode("ascii", "replace")) if lines else None
+    if row is None:
         raise SamplesError(1, f"is not the header {HEADER!r}")
     samples: list[Sample] = []
+    last: dict[int, int] = {}  # the time of each node's last row
     for number, raw in enumerate(lines[1:], 2):
-        match = _ROW.fullmatch(raw[:200].decode("ascii", "replace"))
+        match = row.fullmatch(raw[:200].decode("ascii", "replace"))
         if not match:
             raise SamplesError(number, "is not a row of samples")
-        sample = Sample(int(match[1]), *(float(cell) if cell else None for cell in match.groups()[1:]))
-        if any(fraction is not None and fraction > 1 for fraction in sample[4:]):
+        node = int(match[8]) if row.groups > 7 else 0
+        sample = Sample._make([int(match[1]), *(float(cell) if cell else None for cell in match.groups()[1:7]), node])
+        if any(fraction is not None and fraction > 1 for fraction in sample[4:7]):
             raise SamplesError(number, "a fraction is above 1")
-        if samples and sample.time_ms <= samples[-1].time_ms:
+        if sample.time_ms <= last.get(node, -1):
             raise SamplesError(number, "is not later than the row before")
+        last[node] = sample.time_ms
         samples.append(sample)
     return samples

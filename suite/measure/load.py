@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import psutil
@@ -20,14 +23,19 @@ class Load(NamedTuple):
 class LoadMeter:
     """Measures the load between one `read()` and the next.
 
-    Ours are this process and the children that it has now; whatever else runs on the same CPUs are others.
+    Ours are this process and `workers`, each with the children that it has now; whatever else runs on the same CPUs are
+    others.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, workers: Sequence[int] = ()) -> None:
         self._indices = usable_indices()
         self._share = usable_cpus() / len(self._indices)
-        process = psutil.Process()
-        self._ours = [process, *process.children(recursive=True)]
+        ours: dict[int, psutil.Process] = {}
+        for each in (os.getpid(), *workers):
+            with suppress(psutil.Error):
+                process = psutil.Process(each)
+                ours |= {found.pid: found for found in (process, *process.children(recursive=True))}
+        self._ours = list(ours.values())
         self._last = self._times()
 
     def read(self) -> Load:

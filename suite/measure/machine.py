@@ -18,8 +18,10 @@ from suite.config.models import Precision, Price, System
 from suite.measure import cgroup, nvml
 
 AUTO, CPU = "auto", "cpu"
+ALIKE = ("cpu_model", "sockets", "logical_cpus", "accelerators", "driver", "cuda")  # on all nodes of a run
 BF16_CPU_FLAGS = {"avx512_bf16", "amx_bf16"}
 BF16_COMPUTE_CAPABILITY = (8, 0)  # NVIDIA Ampere
+_AFFINITY = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
 
 
 @dataclass(frozen=True)
@@ -47,9 +49,8 @@ class Machine:
 
 
 def usable_indices() -> list[int]:
-    """The indices of the logical CPUs that this process may run on."""
-    affinity = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
-    return sorted(affinity)
+    """The indices of the logical CPUs that this process might run on as it began; a worker keeps to its share."""
+    return sorted(_AFFINITY)
 
 
 def usable_cpus() -> int:
@@ -112,7 +113,7 @@ def precision_of(system: System, machine: Machine) -> Precision:
 
 
 def power_ceiling(system: System, machine: Machine) -> float | None:
-    """The most power in watts that the system's processors can draw; None if not known."""
+    """The most power in watts that the processors of one node of the system can draw; None if not known."""
     if system.power_ceiling_w is not None:
         return system.power_ceiling_w
     each = system.power_ceiling_w_per_cpu

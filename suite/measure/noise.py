@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -45,9 +45,9 @@ class Environment:
         return bool(self.reasons)
 
 
-def before(machine: Machine) -> Environment:
-    """Look for WINDOW_S at a machine on which this process is idle."""
-    meter, throttled = LoadMeter(), throttled_ms(machine)
+def before(machine: Machine, workers: Sequence[int] = ()) -> Environment:
+    """Look for WINDOW_S at a machine on which this process is idle, and the other `workers` of its run."""
+    meter, throttled = LoadMeter(workers), throttled_ms(machine)
     time.sleep(WINDOW_S)
     load, since = meter.read(), _since(throttled, throttled_ms(machine))
     handles = [handle for _, handle in nvml.visible()[0]] if machine.accelerators else []
@@ -78,7 +78,24 @@ def meanwhile(machine: Machine, quiet: Environment, load: Load) -> Environment:
 
 
 def judge(samples: Sequence[Sample], throttled: Mapping[str, float], seconds: float) -> Environment:
-    """The verdict on `samples`, and on the milliseconds for which each of `throttled` was throttled in `seconds`."""
+    """The verdict on `samples`, and on the milliseconds for which each of `throttled` was throttled in `seconds`.
+
+    The figures are those of the leader's node; one that is noisy makes the run noisy.
+    """
+    of: dict[int, list[Sample]] = {0: []}
+    for sample in samples:
+        of.setdefault(sample.node, []).append(sample)
+    leader = _of_node(of.pop(0), throttled, seconds)
+    return together(leader, {node: _of_node(own, {}, seconds).reasons for node, own in of.items()})
+
+
+def together(leader: Environment, others: Mapping[int, Sequence[str]]) -> Environment:
+    """The leader's verdict, with the reasons of other nodes by their numbers."""
+    reasons = [f"node {node}: {reason}" for node, found in sorted(others.items()) for reason in found]
+    return replace(leader, reasons=(*leader.reasons, *reasons))
+
+
+def _of_node(samples: Sequence[Sample], throttled: Mapping[str, float], seconds: float) -> Environment:
     return _judged(_mean(samples, "others"), _mean(samples, "steal"), throttled, seconds)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
@@ -18,7 +18,17 @@ from zeus.exception import ZeusBaseError
 
 from suite.errors import UserError
 from suite.measure import nvml
-from suite.measure.energy import HEADER, Energy, Sample, SamplesError, energy, format_row, read_samples, rounded
+from suite.measure.energy import (
+    HEADER,
+    HEADER_OF_NODES,
+    Energy,
+    Sample,
+    SamplesError,
+    energy,
+    format_row,
+    read_samples,
+    rounded,
+)
 from suite.measure.load import Load, LoadMeter
 
 INTERVAL_S = 1.0
@@ -58,22 +68,74 @@ class Counters:
         return sum(rates) / len(rates) if rates else None
 
 
+class Meter:
+    """Reads counters and load of this machine; `workers` are the run's other processes here, see `LoadMeter`."""
+
+    def __init__(self, device: str, workers: Sequence[int] = ()) -> None:
+        self._device, self._workers = device, workers
+        self._counters = Counters(device)
+        self._load: LoadMeter | None = None
+
+    def sample(self, time_ms: int) -> Sample:
+        """The counters as they stand, and the load since the last call; at the first one nobody has watched it."""
+        if self._load is None:
+            self._load = LoadMeter(self._workers)
+            load = Load(None, None, None)
+        else:
+            load = self._load.read()
+            if self._device != "cpu":
+                load = load._replace(utilisation=self._counters.accelerator_utilisation())
+        return rounded(Sample(time_ms, *self._counters.joules(), *load))
+
+
+class Beat:
+    """Calls `work` every INTERVAL_S from a thread of its own, until `stop()`, or until it raises OSError."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work, self._stopped, self.failed = work, threading.Event(), False
+        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it, with a last call."""
+        self._stopped.set()
+        self._thread.join()
+        if not self.failed:
+            with suppress(OSError):
+                self._work()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(INTERVAL_S):
+            try:
+                self._work()
+            except OSError:
+                self.failed = True
+                return
+
+
 class Sampler:
     """Samples from `start()` to `stop()` into `path`, going on with the file that an interrupted run left.
 
-    `clock` gives milliseconds since 1970, `ceiling_w` the power ceiling that an estimate is made from, `device` what
-    the run trains on, `cpu` or `gpu`. A disk that refuses a row ends the sampling, not the run.
+    `clock` gives milliseconds since 1970, `ceiling_w` the power ceiling of a node that an estimate is made from,
+    `device` what the run trains on, `cpu` or `gpu`; `workers` are the run's other processes on this machine, and
+    `nodes` how many machines there are. A disk that refuses a row ends the sampling, not the run.
     """
 
-    def __init__(self, path: Path, clock: Callable[[], int], ceiling_w: float | None, device: str) -> None:
-        self._path, self._clock, self._ceiling_w, self._device = path, clock, ceiling_w, device
-        self._counters = Counters(device)
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="sampler", daemon=True)
+    def __init__(
+        self,
+        path: Path,
+        clock: Callable[[], int],
+        ceiling_w: float | None,
+        device: str,
+        workers: Sequence[int] = (),
+        nodes: int = 1,
+    ) -> None:
+        self._path, self._clock, self._ceiling_w, self._nodes = path, clock, ceiling_w, nodes
+        self._meter = Meter(device, workers)
         self._joules: float | None = None
         self._source: str | None = None
-        self._last: Sample | None = None
-        self._refused = False
+        self._last: dict[int, Sample] = {}
+        self._writing = threading.Lock()
 
     def start(self) -> None:
         """Write the first row and begin.
@@ -87,31 +149,31 @@ class Sampler:
         self._file = FileIO(self._path, "ab")
         self._file.truncate(kept)
         if not kept:
-            self._write(HEADER)
-        self._write_row(Load(None, None, None))  # of the time that nobody watched
-        self._meter = LoadMeter()
-        self._thread.start()
+            self._write(HEADER_OF_NODES if self._nodes > 1 else HEADER)
+        self._sample()
+        self._beat = Beat(self._sample)
 
     def stop(self) -> None:
         """Write the last row and end."""
-        self._stopped.set()
-        self._thread.join()
-        if not self._refused:
-            with suppress(OSError):
-                self._sample()
-        self._file.close()
+        self._beat.stop()
+        with self._writing:
+            self._file.close()
+
+    def add(self, sample: Sample) -> None:
+        """Write a row, which may be of another node; one that comes too late, or out of turn, is left out."""
+        with self._writing:
+            last = self._last.get(sample.node)
+            if self._file.closed or (last and sample.time_ms <= last.time_ms):
+                return
+            self._write(format_row(sample, self._nodes))
+            self._last[sample.node] = sample
+            if last:
+                pair = [last._replace(node=0), sample._replace(node=0)]
+                self._count(energy(pair, last.time_ms, sample.time_ms, self._ceiling_w))
 
     def so_far(self) -> tuple[float | None, str | None]:
         """Joules measured so far, and their source."""
         return self._joules, self._source
-
-    def _work(self) -> None:
-        while not self._stopped.wait(INTERVAL_S):
-            try:
-                self._sample()
-            except OSError:
-                self._refused = True
-                return
 
     def _go_on(self) -> None:
         try:
@@ -119,24 +181,11 @@ class Sampler:
         except SamplesError as error:
             raise UserError(f"{self._path}: {error}: delete it to go on without its samples") from error
         if samples:
-            self._last = samples[-1]
-            self._count(energy(samples, samples[0].time_ms, samples[-1].time_ms, self._ceiling_w))
+            self._last = {sample.node: sample for sample in samples}
+            self._count(energy(samples, samples[0].time_ms, samples[-1].time_ms, self._ceiling_w, self._nodes))
 
     def _sample(self) -> None:
-        load = self._meter.read()
-        if self._device != "cpu":
-            load = load._replace(utilisation=self._counters.accelerator_utilisation())
-        self._write_row(load)
-
-    def _write_row(self, load: Load) -> None:
-        sample = rounded(Sample(self._clock(), *self._counters.joules(), *load))
-        last = self._last
-        if last and sample.time_ms <= last.time_ms:
-            return
-        self._write(format_row(sample))
-        self._last = sample
-        if last:
-            self._count(energy([last, sample], last.time_ms, sample.time_ms, self._ceiling_w))
+        self.add(self._meter.sample(self._clock()))
 
     def _write(self, line: str) -> None:
         content = line.encode() + b"\n"

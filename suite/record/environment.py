@@ -22,6 +22,7 @@ _PREFIXES = (
     *("ATEN_", "TORCH", "PYTORCH_", "TF_", "XLA_", "JAX_", "KERAS_", "MALLOC_", "JEMALLOC_", "TCMALLOC_"),
 )
 _NAMES = ("LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONHASHSEED", "PYTHONOPTIMIZE", "PYTHONMALLOC")
+_LAUNCHER = "TORCHELASTIC_"  # torchrun's, another at each start
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|PWD|AUTH|CRED|COOKIE|SIGNATURE", re.IGNORECASE)
 _IN_ADDRESS = re.compile(r"//[^/@\s]*@")  # user and password
 _MAX_VALUE = 500  # characters
@@ -43,7 +44,7 @@ def environment() -> dict[str, Any]:
 
 
 def _decides(name: str) -> bool:
-    return (name.startswith(_PREFIXES) or name in _NAMES) and not _SECRET.search(name)
+    return (name.startswith(_PREFIXES) or name in _NAMES) and not (name.startswith(_LAUNCHER) or _SECRET.search(name))
 
 
 def _plain(value: str) -> str:

@@ -79,14 +79,17 @@ class View:
         return [point for line in self._new_lines() for point in self._points(line)]
 
     def power(self) -> list[Point]:
-        """Load and power within the timed run over its seconds, as the means of at most `POWER_POINTS` intervals."""
+        """Load and power of the leader's node within the timed run over its seconds.
+
+        They are the means of at most `POWER_POINTS` intervals.
+        """
         if self.started_ms is None or self.ended_ms is None:
             return []
         try:
             samples = read_samples(self.folder / evidence.POWER)
         except SamplesError:
             return []
-        timed = [sample for sample in samples if self.started_ms <= sample.time_ms <= self.ended_ms]
+        timed = [s for s in samples if s.node == 0 and self.started_ms <= s.time_ms <= self.ended_ms]
         return list(self._intervals(timed, max(1, math.ceil(len(timed) / POWER_POINTS))))
 
     def artifacts(self) -> list[Path]:

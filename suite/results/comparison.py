@@ -22,6 +22,21 @@ RESAMPLES = 9999
 DIFFERING = ("framework", "implementation", "system", "machine", "submitter", "division", "ruleset")
 
 
+Pair = tuple[Sequence[float], Sequence[float]]
+
+
+def said(ratio: float | None, interval: tuple[float, float] | None, alike: str) -> str:
+    """What a ratio of B to A and its interval say; `alike` is the word for no difference."""
+    if ratio is None:
+        return "not known of both"
+    if interval is None:
+        return f"too few runs: {LEAST_RUNS} of each are needed"
+    low, high = interval
+    if low <= 1 <= high:
+        return f"{alike}: no difference is shown"
+    return "B is lower" if high < 1 else "B is higher"
+
+
 @dataclass(frozen=True)
 class Side:
     """One of the two: what it is, how many of its runs reached the target, whose seeds and clock, and remarks."""
@@ -38,7 +53,8 @@ class Side:
 class Figure:
     """A figure of both sides. `a` and `b` are means over the runs that reached the target, None if not known.
 
-    `interval` is the confidence interval of `ratio`, b / a; None where there are too few runs for one.
+    `interval` is the confidence interval of `ratio`, b / a; None where there are too few runs for one. `runs` has the
+    figure of each run of either side, where there is a ratio.
     """
 
     name: str
@@ -48,18 +64,12 @@ class Figure:
     shown_b: str
     ratio: float | None
     interval: tuple[float, float] | None
+    runs: Pair | None = None
 
     @property
     def says(self) -> str:
         """What the interval says."""
-        if self.ratio is None:
-            return "not known of both"
-        if self.interval is None:
-            return f"too few runs: {LEAST_RUNS} of each are needed"
-        low, high = self.interval
-        if low <= 1 <= high:
-            return "noise: no difference is shown"
-        return "B is lower" if high < 1 else "B is higher"
+        return said(self.ratio, self.interval, "noise")
 
 
 @dataclass(frozen=True)
@@ -100,21 +110,37 @@ def compare(a: Sequence[Entry], b: Sequence[Entry]) -> list[Comparison]:
     return made
 
 
-def ratio_interval(a: Sequence[float], b: Sequence[float]) -> tuple[float, float] | None:
-    """The confidence interval of mean(b) / mean(a) over resampled runs; None for fewer than `LEAST_RUNS`, or of zeros.
+def ratio(pairs: Sequence[Pair]) -> float:
+    """The geometric mean of mean(b) / mean(a) over the pairs (a, b) of runs' figures, all above 0.
 
-    BCa (B. Efron, Better Bootstrap Confidence Intervals, 1987). Where all runs of both sides have one value it is that
+    Of ratios only that mean does not depend on which side is the reference (P. J. Fleming and J. J. Wallace 1986, How
+    Not to Lie with Statistics, Comm. ACM 29).
+    """
+    return float(np.prod([np.mean(b) / np.mean(a) for a, b in pairs]) ** (1 / len(pairs)))
+
+
+def ratio_interval(*pairs: Pair) -> tuple[float, float] | None:
+    """The confidence interval of `ratio` over resampled runs; None for fewer than `LEAST_RUNS`, or of zeros.
+
+    BCa (B. Efron, Better Bootstrap Confidence Intervals, 1987). Where all runs of each side have one value it is that
     one ratio; where BCa is not defined, the percentile interval.
     """
-    if min(len(a), len(b)) < LEAST_RUNS:
+    samples = [np.asarray(side, float) for pair in pairs for side in pair]
+    if not samples or min(map(len, samples)) < LEAST_RUNS:
         return None
-    if len(set(a)) == len(set(b)) == 1:
-        return b[0] / a[0], b[0] / a[0]
+    if all(len(set(each)) == 1 for each in samples):
+        return ratio(pairs), ratio(pairs)
+
+    def of(*drawn: np.ndarray, axis: int) -> np.ndarray:
+        means = [np.mean(each, axis=axis) for each in drawn]
+        ratios = [b / a for a, b in zip(means[::2], means[1::2], strict=True)]
+        return np.asarray(np.prod(ratios, axis=0) ** (1 / len(pairs)))
+
     for method in ("BCa", "percentile"):
         with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
             found = bootstrap(
-                (np.asarray(a), np.asarray(b)),
-                lambda x, y, axis: np.mean(y, axis=axis) / np.mean(x, axis=axis),
+                samples,
+                of,
                 n_resamples=RESAMPLES,
                 confidence_level=CONFIDENCE,
                 method=method,
@@ -174,7 +200,7 @@ def _figure(
     texts = ["not known" if mean is None else text(mean) for mean, text in zip((a, b), shown, strict=True)]
     if a is None or b is None or a <= 0:
         return Figure(name, a, b, texts[0], texts[1], None, None)
-    return Figure(name, a, b, texts[0], texts[1], b / a, ratio_interval(*found))
+    return Figure(name, a, b, texts[0], texts[1], b / a, ratio_interval((found[0], found[1])), (found[0], found[1]))
 
 
 def _side(entries: Sequence[Entry]) -> Side:

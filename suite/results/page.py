@@ -10,6 +10,7 @@ from urllib.parse import quote
 from suite.plots import charts, templates
 from suite.plots.charts import Group
 from suite.plots.scatter import TOP
+from suite.results.across import profile, standings
 from suite.results.entry import Entry, remarks, scored_by
 from suite.results.places import link
 from suite.results.scatters import scatters
@@ -41,6 +42,8 @@ def html(
         remarks=remarks,
         scored_by=scored_by,
         ratios=ratios(entries, reference),
+        reference_standings=standings(entries, system_of, reference) if reference else [],
+        profile=profile(entries, system_of),
         scatters=scatters(entries),
         scatter_top=TOP,
         run_name=run_name,

@@ -32,6 +32,8 @@ several of these below it; or any of them as .zip or .tar (.gz, .bz2, .xz). With
 a log, a benchmark's folder or a whole submission of MLPerf Training.
 The predictions are scored again on the dataset in data_dir=FOLDER (or --data-dir FOLDER), else in the folder that the
 environment variable SUITE_DATA names, else in the user's cache folder. rules.md gives the rules by their ids.
+A review runs none of a submission's code: suite audit PATH run_code=true trains a part again, and with equivalence=true
+holds an implementation of the submitter's own to the reference again.
 Use the command `suite` on what a stranger sent: python -m takes modules from the current folder, also a stranger's.
 
 Exit code: 0 compliant, 1 not compliant, 2 could not be reviewed. A run that did not reach its target is compliant.

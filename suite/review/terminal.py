@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from mlperf_logging.mllog import constants as keys
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -125,7 +126,10 @@ def _result(result: ResultReview) -> Text:
 def _implementation(result: ResultReview, contestant: Contestant) -> Text:
     said = f"trained by {contestant.name} in {result.framework}, {format_count(len(contestant.files), 'file')}"
     where = f"{result.path}  " if result.path else ""
-    return Text(f"{where}{said}: --html FILE shows how it differs from the reference")
+    shows = "--html FILE shows how it differs from the reference"
+    if result.division == keys.CLOSED:
+        shows += ", suite audit PATH run_code=true equivalence=true measures by how much"
+    return Text(f"{where}{said}: {shows}")
 
 
 def _others(console: Console, report: Report) -> None:

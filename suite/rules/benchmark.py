@@ -8,6 +8,7 @@ from typing import Any
 from mlperf_logging.mllog import constants as keys
 
 from suite import config as suite_config
+from suite.config.dataset import Dataset
 from suite.config.logkeys import CONFIG as LOGGED_CONFIG
 from suite.config.logkeys import DATASET
 from suite.record import names
@@ -17,6 +18,7 @@ from suite.record.system import DIVISIONS, STATUSES
 from suite.rules import cadence
 from suite.rules.finding import Finding
 from suite.rules.reading import RUN, Evidence
+from suite.store.shards import numbered
 
 OF_CADENCE = ("evaluation", "budget_samples")
 NOT_YOURS = "run the benchmark as conf/task/ has it: without overriding task values"
@@ -60,7 +62,7 @@ def _comparable(benchmark: Any, free: Collection[str]) -> Any:
         others = {"hyperparameters", "free", "precision", *free}
         values = {name: value for name, value in values.items() if name not in others}
         if isinstance(dataset := values.get("dataset"), dict):
-            brought = ("files", "archive", "mirror")
+            brought = ("files", "made", "archive", "mirror")
             values["dataset"] = {name: value for name, value in dataset.items() if name not in brought}
     return values
 
@@ -127,8 +129,23 @@ def right_data(run: Evidence) -> Iterator[Finding]:
     mend = "get the dataset anew: python -m suite.data verify, then fetch"
     if line.value != benchmark.dataset.name:
         yield Finding(LOG, line.number, f"dataset {benchmark.dataset.name}", line.value, mend)
-    for path, right, wrong in differences(benchmark.dataset.arrays, line.metadata.get("arrays")):
+    logged = line.metadata.get("arrays")
+    declared = {name: right for name, right in benchmark.dataset.arrays.items() if right is not None}
+    unknown = {*benchmark.dataset.arrays, *_shards(benchmark.dataset)} - declared.keys()
+    if isinstance(logged, dict) and unknown:
+        told = ", ".join(f"{name} {logged.get(name, 'none')!s:.64}" for name in sorted(unknown)[:2])
+        expected = f"declared sums of {len(unknown)} arrays of {benchmark.dataset.name}, which the suite never read"
+        declare = "compare with the sums of others' runs of this benchmark"
+        yield Finding(LOG, line.number, expected, f"not held to any: {told}...", declare, "note")
+        logged = {name: found for name, found in logged.items() if name not in unknown}
+    for path, right, wrong in differences(declared, logged):
         yield Finding(LOG, line.number, f"sha256 of {'.'.join(map(str, path)) or 'each array'}: {right}", wrong, mend)
+
+
+def _shards(dataset: Dataset) -> list[str]:
+    """The names of the arrays whose files have no declared sum."""
+    named = [(name, i, file) for name in dataset.shards or {} for i, file in enumerate(dataset.shards_of(name))]
+    return [numbered(name, i) for name, i, file in named if file.sha256 is None]
 
 
 @RUN.rule("data.2")

@@ -24,7 +24,7 @@ from suite.record.mllog import samples_of
 from suite.record.parsing import number
 from suite.record.scoring import DROPS_FROM, olympic_mean
 from suite.rules import reference
-from suite.rules.finding import Finding
+from suite.rules.finding import Finding, Severity
 from suite.rules.hyperparameters import batch_size
 from suite.rules.quality import converged
 from suite.rules.reading import RESULT, RUN, Evidence
@@ -55,7 +55,8 @@ class Convergence:
     `normalisation`, which is above 1 for a submission that passes below the reference's mean. `curves` are those of
     the reference's runs at the nearest batch size (see `reference.band`).
 
-    outcome `missing`: the batch size has no point; then figures that need one are None.
+    outcome `missing`: the batch size is above `largest`, the largest that has a point, None where there is no point at
+    all; then figures that need one are None.
     """
 
     outcome: Literal["pass", "fail", "missing"]
@@ -68,13 +69,16 @@ class Convergence:
     interval: tuple[float, float] | None = None
     normalisation: float = 1.0
     curves: tuple[Curve, ...] = ()
+    largest: int | None = None
 
     @property
     def unheld(self) -> str:
         """Why it is held to nothing; empty where it is."""
         if self.outcome != "missing":
             return ""
-        return f"not held to the reference, which has no points up to batch size {self.batch_size}"
+        if self.largest is None:
+            return "not held to the reference, of which there are no convergence points here"
+        return f"not held to the reference, whose points end at batch size {self.largest:,}, below {self.batch_size:,}"
 
 
 def population(batch_size: int, samples: Sequence[float | None], resolution: float) -> Population:
@@ -136,7 +140,8 @@ def t_test(mean: float, count: int, batch_size: int, populations: Sequence[Popul
     """Hold a submission's olympic mean of `count` runs (those that it keeps) to the reference's points."""
     held_to = at(populations, batch_size)
     if held_to is None:
-        return Convergence("missing", batch_size, mean, count)
+        largest = max((each.batch_size for each in populations), default=None)
+        return Convergence("missing", batch_size, mean, count, largest=largest)
     allowed = margin(held_to, count)
     passed = mean >= held_to.mean - allowed
     return Convergence(
@@ -238,11 +243,12 @@ def has_a_reference(runs: Sequence[Evidence]) -> Iterator[Finding]:
     made, benchmark = convergence(runs), runs[0].benchmark
     if made is None or benchmark is None or made.outcome != "missing":
         return
-    others = bool(counting(benchmark))
-    if others or benchmark.scale != "mini":
-        expected = f"reference convergence points of {benchmark.name} up to batch size {made.batch_size}"
+    if made.largest or benchmark.submittable:
+        expected = f"a reference convergence point of {benchmark.name} at batch size {made.batch_size:,} or above"
+        found = f"none above {made.largest:,}" if made.largest else "none of any batch size"
         mend = "run the reference at that batch size and add its runs: python -m suite.rcp FOLDER"
-        yield Finding(".", None, expected, f"none; not tested: {_needed(made)}", mend, "fail" if others else "note")
+        severity: Severity = "fail" if made.largest else "note"
+        yield Finding(".", None, expected, f"{found}; not tested: {_needed(made)}", mend, severity)
 
 
 def _needed(made: Convergence) -> str:

@@ -114,9 +114,9 @@ def no_copies(runs: Sequence[Evidence]) -> Iterator[Finding]:
 
 
 def _same_predictions(a: Evidence, b: Evidence) -> bool:
-    """Whether two runs predict alike what two seeds cannot. Those of `mini` may both be all right."""
+    """Whether two runs predict alike what two seeds cannot. Those that are for trying may both be all right."""
     digest = a.digests.get(PREDICTIONS)
-    submittable = a.benchmark is not None and a.benchmark.scale != "mini"
+    submittable = a.benchmark is not None and a.benchmark.submittable
     return submittable and digest is not None and digest.size > FEW_BYTES and digest == b.digests.get(PREDICTIONS)
 
 

@@ -32,7 +32,7 @@ def energy_holds(run: Evidence) -> Iterator[Finding]:
         value = run.configured("system", name)
         if value is not None and not (number(value) or 0) > 0:
             yield Finding(CONFIG, run.config_line("system", name), f"{name}, a number above 0", value, _AS_WRITTEN)
-    used = energy(run.samples, start.time_ms, stop.time_ms, _power_ceiling(run))
+    used = energy(run.samples, start.time_ms, stop.time_ms, _power_ceiling(run), run.nodes)
     claims = {"joules": line.value, **line.metadata}
     for name in ("joules", "source", "coverage", "interval_s", "mean_w"):
         derived = getattr(used, name)
@@ -62,7 +62,7 @@ def energy_sampled(run: Evidence) -> Iterator[Finding]:
     line, start, stop = run.last(ENERGY), run.timeline.run_start, run.timeline.run_stop
     if not (line and line.value is not None and start and stop and run.samples and run.intact(POWER, CONFIG, SYSTEM)):
         return
-    interval_s = energy(run.samples, start.time_ms, stop.time_ms, _power_ceiling(run)).interval_s
+    interval_s = energy(run.samples, start.time_ms, stop.time_ms, _power_ceiling(run), run.nodes).interval_s
     if interval_s is not None and interval_s > MAX_INTERVAL_S:
         expected = f"a power sample at least every {MAX_INTERVAL_S:g} s (median)"
         mend = "run it again where the sampler gets its turn, or submit no energy"
@@ -141,15 +141,18 @@ def _improper_price(run: Evidence) -> Iterator[Finding]:
 
 
 def _power_ceiling(run: Evidence) -> float | None:
-    return _of_system(run, *CEILINGS)
+    """Of each node."""
+    return _of_node(run, *CEILINGS)
 
 
 def _price_per_hour(run: Evidence) -> float | None:
-    return _of_system(run, *PRICES)
+    """Of all nodes."""
+    each = _of_node(run, *PRICES)
+    return None if each is None else each * run.nodes
 
 
-def _of_system(run: Evidence, total: str, per_cpu: str) -> float | None:
-    """A configured figure of the whole system, or else the one per logical CPU times the number of those."""
+def _of_node(run: Evidence, total: str, per_cpu: str) -> float | None:
+    """A configured figure of a node, or else the one per logical CPU times the number of those."""
     figure = number(run.configured("system", total))
     if figure is not None:
         return figure

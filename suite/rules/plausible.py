@@ -69,8 +69,8 @@ def possible_power(run: Evidence) -> Iterator[Finding]:
             found = f"{name} from {counted[0].time_ms} on"
             yield Finding(POWER, None, "no energy of accelerators, for the run used none", found, _AS_WRITTEN)
             continue
-        used = energy(_alone(run.samples, name), start.time_ms, stop.time_ms, None)
-        most = _most_watts(run, name, accelerators)
+        used = energy(_alone(run.samples, name), start.time_ms, stop.time_ms, None, run.nodes)
+        most = _most_watts(run, name, accelerators) * run.nodes
         if used.mean_w is None:
             continue
         if used.mean_w > most:
@@ -88,7 +88,7 @@ def _alone(samples: Sequence[Sample], counter: str) -> list[Sample]:
 
 
 def _accelerators(run: Evidence) -> int:
-    """How many accelerators took part."""
+    """How many accelerators of each node took part."""
     found = run.described("detected", "accelerators")
     return len(found) if run.configured("system", "accelerator") and isinstance(found, list) else 0
 
@@ -108,6 +108,6 @@ def _peak(run: Evidence) -> float | None:
         return None
     if system.accelerator is None:
         cpus = whole(run.described("detected", "logical_cpus"))
-        return CPU_PEAK * cpus if cpus and not _accelerators(run) else None
+        return CPU_PEAK * cpus * run.nodes if cpus and not _accelerators(run) else None
     rates = [tflops for rate, tflops in system.peak_tflops.items() if rate != "fp8"]  # for which SAVED has room
     return max(rates) * 1e12 * system.accelerators_per_node * system.nodes if rates else None

@@ -17,8 +17,8 @@ from suite.record.parsing import close, number
 from suite.rules.finding import Finding
 from suite.rules.hyperparameters import batch_size
 from suite.rules.reading import RUN, Evidence
-from suite.store import files, packages
-from suite.store.arrays import prepared
+from suite.store import packages
+from suite.store.arrays import prepared_to_score
 from suite.store.task import check_metric, for_run, load_task, score
 
 REASONS = {"target": keys.SUCCESS} | dict.fromkeys(("budget", "diverged", "refused", "interrupt"), keys.ABORTED)
@@ -158,9 +158,7 @@ def same_quality(run: Evidence) -> Iterator[Finding]:
         yield Finding(PREDICTIONS, None, "a task that scores the benchmark's metric", str(error), mend, "error")
         return
     try:
-        if missing := files.faults(benchmark.dataset, files.root(run.data_dir)):
-            raise UserError(missing[0].problem)
-        data = prepared(benchmark, task, run.data_dir)
+        data = prepared_to_score(benchmark, task, run.data_dir)
     except UserError as error:
         mend = f"python -m suite.data fetch {benchmark.name}, or name the folder that has it with data_dir=FOLDER"
         yield Finding(PREDICTIONS, None, f"the dataset of {benchmark.name}, to score with", str(error), mend, "error")

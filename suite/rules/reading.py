@@ -14,7 +14,7 @@ from mlperf_logging.mllog import constants as keys
 from suite import config
 from suite.config.logkeys import CONFIG as LOGGED_CONFIG
 from suite.config.models import Benchmark
-from suite.measure.energy import MAX_BYTES, Sample, SamplesError, samples_of
+from suite.measure.energy import MAX_BYTES, MOST_NODES, Sample, SamplesError, samples_of
 from suite.record.equivalence import FILE as EQUIVALENCE
 from suite.record.equivalence import Equivalence
 from suite.record.evidence import (
@@ -30,7 +30,7 @@ from suite.record.evidence import (
     digest,
 )
 from suite.record.mllog import Line
-from suite.record.parsing import KeyPath, MalformedError, json_object, yaml_mapping
+from suite.record.parsing import KeyPath, MalformedError, json_object, whole, yaml_mapping
 from suite.record.states import is_kept
 from suite.rules import contents
 from suite.rules.cadence import evaluated_when
@@ -203,6 +203,17 @@ class Evidence:
         return bool(self.value(keys.SUBMISSION_DIVISION) == keys.OPEN)
 
     @property
+    def nodes(self) -> int:
+        """How many machines the configured system has; no more than samples can tell apart."""
+        return min(whole(self.configured("system", "nodes")) or 1, MOST_NODES)
+
+    @property
+    def world_size(self) -> int:
+        """How many workers the configured system has."""
+        each = whole(self.configured("system", "accelerators_per_node")) or whole(self.configured("system", "workers"))
+        return self.nodes * (each or 1)
+
+    @property
     def token(self) -> Any:
         """The token of the round that drew the seed, as the head of the log has it; None if it names none."""
         line = self.line(LOGGED_CONFIG)
@@ -237,7 +248,8 @@ class Evidence:
     def benchmark(self) -> Benchmark | None:
         """The suite's own benchmark of the name that the log gives, None if there is none of that name.
 
-        In the open division it is evaluated when the configuration says.
+        In the open division it is evaluated when the configuration says; of a pilot, with the configuration's `subset`,
+        it has as much data.
         """
         name = self.value(keys.SUBMISSION_BENCHMARK)
         task, _, scale = name.partition("/") if isinstance(name, str) else ("", "", "")
@@ -245,6 +257,9 @@ class Evidence:
             return None
         benchmark = config.benchmark(task, scale)
         own = self.configured("benchmark")
+        share = self.configured("benchmark", "dataset", "subset")
+        if type(share) is float and 0 < share < 1 and benchmark.dataset.shards:
+            benchmark = benchmark.of_subset(share)
         return evaluated_when(benchmark, own) if self.in_open and isinstance(own, dict) else benchmark
 
 

@@ -10,6 +10,7 @@ from mlperf_logging.mllog import constants as keys
 
 from suite import config as suite_config
 from suite.config.logkeys import CONFIG as LOGGED_CONFIG
+from suite.config.models import FOR_TRYING
 from suite.harness.seeds import LIMIT
 from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.record.mllog import Line, line_hash
@@ -184,12 +185,19 @@ def scored(runs: Sequence[Evidence]) -> Iterator[Finding]:
 
 @RESULT.rule("division.4")
 def submittable(runs: Sequence[Evidence]) -> Iterator[Finding]:
-    """`mini` is for trying."""
+    """`mini`, `pilot` and a part of the training data are for trying."""
     line, benchmark = runs[0].line(keys.SUBMISSION_BENCHMARK), runs[0].benchmark
-    if line and benchmark and benchmark.scale == "mini":
+    if not (line and benchmark) or benchmark.submittable:
+        return
+    if (share := benchmark.dataset.subset) is not None:
+        mend = "submit runs without subset="
+        where = runs[0].config_line("benchmark", "dataset", "subset")
+        found = f"a pilot of {share:g} of it: not submittable"
+        yield Finding(path_of(runs[0], CONFIG), where, "the whole training data", found, mend, "note")
+    else:
         mend = "submit runs of another scale"
-        found = "mini: not submittable"
-        yield Finding(path_of(runs[0], LOG), line.number, "a scale other than mini", found, mend, "note")
+        expected, found = f"a scale other than {' and '.join(FOR_TRYING)}", f"{benchmark.scale}: not submittable"
+        yield Finding(path_of(runs[0], LOG), line.number, expected, found, mend, "note")
 
 
 @PACKAGE.rule("division.6")

@@ -13,9 +13,9 @@ from suite import config as suite_config
 from suite.config.formats import closed, formats
 from suite.config.logkeys import CONFIG as LOGGED_CONFIG
 from suite.config.models import System
-from suite.measure.machine import AUTO
+from suite.measure.machine import ALIKE, AUTO
 from suite.record.evidence import CONFIG, LOG, SYSTEM
-from suite.record.parsing import differences, number, whole
+from suite.record.parsing import differences, number, same, whole
 from suite.record.system import DISTRIBUTION, KEYS, framework_text, kernel_text, memory_text, stack_text
 from suite.rules.finding import Finding
 from suite.rules.reading import RUN, Evidence
@@ -41,10 +41,13 @@ FREE = {
     "price",
     "default_scale",
     "precision",
+    "nodes",
+    "workers",
 }  # what a submitter may set for a named system
 FOUND = {"title", "accelerator", "accelerators_per_node", "memory_gb"}  # what `auto` takes from the machine
 
 _VERSION = re.compile(r"\d+(\.\d+)+([a-z.+-]+\d+)*\Z")
+_ALIKE = "run on machines that are alike"
 _AS_WRITTEN = "submit the file as the suite wrote it"
 
 
@@ -155,6 +158,7 @@ def detected(run: Evidence) -> Iterator[Finding]:
     if isinstance(system_text, str) and system_text.strip() and not system_text.endswith(kernel_text(kernel)):
         line = run.json_line(SYSTEM, "operating_system")
         yield Finding(SYSTEM, line, f"an operating_system of kernel {kernel}, as detected", system_text, _AS_WRITTEN)
+    yield from _other_nodes(run)
     system = listed(run)
     if system is None or system.accelerator is None:
         return
@@ -163,6 +167,20 @@ def detected(run: Evidence) -> Iterator[Finding]:
         expected = f"{system.accelerators_per_node} accelerators matching {system.accelerator}, for hw={system.name}"
         line = run.json_line(SYSTEM, "accelerators")
         yield Finding(SYSTEM, line, expected, names or "none", "name the system that the run was made on")
+
+
+def _other_nodes(run: Evidence) -> Iterator[Finding]:
+    """Where a run of several nodes does not tell each, or one differs from the leader's in what they have alike."""
+    others, line = run.described("other_nodes"), run.json_line(SYSTEM, "other_nodes")
+    found = others if isinstance(others, list) else []
+    if run.parsed(CONFIG) and len(found) != run.nodes - 1:
+        expected = f"other_nodes, what was detected on {run.nodes - 1} beside the leader's"
+        yield Finding(SYSTEM, line, expected, f"{len(found)} of them", _AS_WRITTEN)
+    for index, node in enumerate(found, 1):
+        for name in ALIKE:
+            ours, theirs = run.described("detected", name), node.get(name) if isinstance(node, dict) else None
+            if not same(ours, theirs):
+                yield Finding(SYSTEM, line, f"{name} {ours} on node {index}, as on the leader's", theirs, _ALIKE)
 
 
 @RUN.rule("system.8")

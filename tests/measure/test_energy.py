@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.measure.energy import HEADER, Sample, SamplesError, energy, format_row, read_samples
+from suite.measure.energy import HEADER, HEADER_OF_NODES, Sample, SamplesError, energy, format_row, read_samples
 
 T0 = 1_700_000_000_000
 
@@ -91,18 +91,46 @@ def outcome(path: Path) -> list[Sample] | SamplesError:
 
 joules = st.none() | st.floats(0, 1e11).map(lambda value: round(value, 3))
 fraction = st.none() | st.floats(0, 1).map(lambda value: round(value, 4))
-samples = st.lists(
-    st.builds(Sample, st.integers(0, 10**13), joules, joules, joules, fraction, fraction, fraction),
-    max_size=20,
-    unique_by=lambda sample: sample.time_ms,
-).map(lambda found: sorted(found, key=lambda sample: sample.time_ms))
 
 
-@given(samples)
-def test_samples_survive_the_file(tmp_path_factory: pytest.TempPathFactory, written: list[Sample]) -> None:
+def samples_of_nodes(nodes: int) -> st.SearchStrategy[list[Sample]]:
+    node = st.integers(0, nodes - 1)
+    sample = st.builds(Sample, st.integers(0, 10**13), joules, joules, joules, fraction, fraction, fraction, node)
+    listed = st.lists(sample, max_size=20, unique_by=lambda sample: (sample.node, sample.time_ms))
+    return listed.map(lambda found: sorted(found, key=lambda sample: sample.time_ms))
+
+
+samples = samples_of_nodes(1)
+
+
+@given(st.data(), st.sampled_from([1, 3]))
+def test_samples_survive_the_file(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, nodes: int) -> None:
+    written = data.draw(samples_of_nodes(nodes))
     path = tmp_path_factory.mktemp("power") / "power.csv"
-    path.write_text("".join(line + "\n" for line in [HEADER, *map(format_row, written)]) + "12,torn")
+    rows = [HEADER if nodes == 1 else HEADER_OF_NODES, *(format_row(sample, nodes) for sample in written)]
+    path.write_text("".join(line + "\n" for line in rows) + "12,torn")
     assert read_samples(path) == written
+
+
+def test_energy_of_nodes_is_their_sum_and_covered_as_the_worst_is() -> None:
+    leader = rows(None, None, step_ms=1000, busy=0.5)
+    other = [sample._replace(node=1) for sample in rows(None, None, step_ms=1000, busy=0.25)]
+    until = leader[-1].time_ms
+    alone = energy(leader, T0, until, ceiling_w=100)
+    both = energy([*leader, *other], T0, until, ceiling_w=100, nodes=2)
+    assert alone.joules is not None
+    assert both.joules == pytest.approx(1.5 * alone.joules)
+    assert both.mean_w == pytest.approx(75)
+    assert both.coverage == alone.coverage
+    assert energy(leader, T0, until, ceiling_w=100, nodes=2).coverage == 0
+
+
+def test_a_counter_that_one_node_lacks_does_not_cover_the_run() -> None:
+    leader = rows(0, 10, 20, cpu=(0.0, 5.0, 10.0))
+    other = [sample._replace(node=1, accelerator_j=None) for sample in leader]
+    both = energy([*leader, *other], T0, T0 + 2000, None, nodes=2)
+    assert both.covers == ("cpu",)
+    assert both.joules == pytest.approx(40)
 
 
 @given(samples, st.integers(0, 10**13), st.integers(1, 10**7), st.none() | st.floats(1, 1e5))

@@ -65,13 +65,13 @@ def test_filters_rows_dots_and_details_together(show):
     assert systems(page) == ["slow", "quick"]
     assert len(shown(page, "article.result")) == 2
     assert [dot.get_attribute("data-n") for dot in shown(page, "svg a")] == ["1", "2"]
-    assert len(shown(page, "section > .drawings > figure")) == 1  # none without a dot
+    assert len(shown(page, "[aria-labelledby=tradeoffs] > .drawings > figure")) == 1  # none without a dot
     choose(page, "select[data-filter=framework]", "tensorflow")
     assert systems(page) == ["quick"]
     assert page.find_element("id", "count").text == "1 of 4 results"
     page.find_element("css selector", "button[type=reset]").click()
     until(lambda: len(shown(page)) == 4)
-    assert len(shown(page, "section > .drawings > figure")) == 2
+    assert len(shown(page, "[aria-labelledby=tradeoffs] > .drawings > figure")) == 2
     page.find_element("id", "search").send_keys("Small NOISY")
     assert systems(page) == ["noisy"]
 
@@ -184,6 +184,7 @@ def test_every_dot_and_control_is_reached_by_keyboard_and_has_a_name(show):
     page = show(MANY)
     for each in page.find_elements("css selector", "a, button, input, select, [tabindex]"):
         if each.is_displayed():
+            page.execute_script("arguments[0].scrollIntoView()", each)  # what is far away is not laid out yet
             assert each.accessible_name.strip()
             assert page.execute_script("return arguments[0].tabIndex", each) == 0
 

@@ -112,4 +112,6 @@ def test_no_path_of_a_package_is_followed(run, tmp_path, place):
 
 def test_the_terminal_names_it(tmp_path, capsys):
     main([str(write_run(tmp_path / "run", own=True).folder)])
-    assert "trained by ours in torch, 2 files: --html FILE shows how it differs from the" in capsys.readouterr().out
+    said = "trained by ours in torch, 2 files: --html FILE shows how it differs from the reference, "
+    said += "suite audit PATH run_code=true equivalence=true measures by how much"
+    assert said in capsys.readouterr().out

@@ -50,7 +50,7 @@ def test_one_seed_in_two_frameworks_may_give_one_curve(tmp_path):
 def test_two_seeds_do_not_predict_alike(tmp_path, monkeypatch):
     first, second = (write_run(tmp_path / f"run_{index}", index, runs=2) for index in (1, 2))
     monkeypatch.setattr("suite.config.benchmark", lambda task, scale: BENCHMARK.model_copy(update={"scale": "small"}))
-    monkeypatch.setattr("suite.rules.quality.prepared", lambda benchmark, task, data_dir: prepared(BENCHMARK, task))
+    monkeypatch.setattr("suite.rules.quality.prepared_to_score", lambda b, task, data_dir: prepared(BENCHMARK, task))
     assert copies(tmp_path) == []
     lines = (first.folder / "predictions.jsonl").read_text().splitlines()
     second.edit_predictions([int(line) for line in lines])

@@ -62,7 +62,7 @@ def test_predictions_that_lack_the_packages_to_score_them_are_an_error_with_the_
     (finding,) = (finding for finding in made.findings if finding.rule not in ALWAYS)
     assert (made.verdict, finding.rule, finding.severity) == ("error", "quality.6", "error")
     assert finding.found == "a-package and b-package missing"
-    assert finding.mend == "pip install -c constraints.txt -e '.[image_classification]'"
+    assert finding.mend == "pip install -c constraints.txt -e '.[image-classification]'"
 
 
 def test_sound_run_on_an_accelerator_passes(tmp_path, monkeypatch):

@@ -1,0 +1,114 @@
+"""A machine in one figure: geometric means of ratios over the benchmarks that two sides have, and which are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from suite.plots.charts import Chart
+from suite.plots.profiles import profiles
+from suite.results.comparison import Comparison, Pair, ratio, ratio_interval, said
+from suite.results.entry import Entry, values
+from suite.rules.verdict import RunReview
+
+FIGURES: Mapping[str, Callable[[RunReview], float | None]] = {
+    "time to quality": lambda run: run.summary.seconds,
+    "energy": lambda run: run.summary.joules,
+    "cost": lambda run: run.summary.cost,
+}
+
+
+@dataclass(frozen=True)
+class Across:
+    """A figure over several benchmarks: the geometric mean of the ratios b / a, None where no benchmark has one.
+
+    `over` are the benchmarks that it is of. `interval` is None where a side has too few runs of one of them.
+    """
+
+    name: str
+    ratio: float | None
+    interval: tuple[float, float] | None
+    over: tuple[str, ...]
+
+    @property
+    def says(self) -> str:
+        """What the interval says of b."""
+        return said(self.ratio, self.interval, "tie")
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A system held to the reference over the benchmarks that both have; `missing` has those that only one has."""
+
+    system: str
+    figures: tuple[Across, ...]
+    missing: tuple[str, ...]
+
+
+def of_comparisons(made: Sequence[Comparison]) -> list[Across]:
+    """The figures over several comparisons, each of which counts once."""
+    names = dict.fromkeys(figure.name for each in made for figure in each.figures if figure.name in FIGURES)
+    return [
+        _across(name, {each.benchmark: f.runs for each in made for f in each.figures if f.name == name and f.runs})
+        for name in names
+    ]
+
+
+def standings(entries: Sequence[Entry], system_of: Callable[[Entry], str], reference: str) -> list[Standing]:
+    """Every system but the reference, each by its fastest result that passed the review, of each benchmark."""
+    best = fastest(entries, system_of)
+    theirs = best.get(reference, {})
+    made = []
+    for system in sorted(best.keys() - {reference}):
+        both = sorted(theirs.keys() & best[system].keys())
+        figures = [
+            _across(
+                name,
+                {
+                    each: pair
+                    for each in both
+                    if (pair := _pair(theirs[each], best[system][each], of, name)) is not None
+                },
+            )
+            for name, of in FIGURES.items()
+        ]
+        missing = sorted(theirs.keys() ^ best[system].keys())
+        made.append(Standing(system, tuple(figures), tuple(missing)))
+    return made
+
+
+def fastest(entries: Iterable[Entry], system_of: Callable[[Entry], str]) -> dict[str, dict[str, Entry]]:
+    """Of each system the fastest result of each benchmark that passed the review."""
+    best: dict[str, dict[str, Entry]] = {}
+    for entry in entries:
+        if entry.seconds and entry.verdict == "pass":
+            here = best.setdefault(system_of(entry), {})
+            other = here.get(entry.benchmark)
+            if other is None or entry.seconds < (other.seconds or 0.0):
+                here[entry.benchmark] = entry
+    return best
+
+
+def profile(entries: Iterable[Entry], system_of: Callable[[Entry], str]) -> Chart | None:
+    """The performance profiles of the systems; None where not two of them have a benchmark in common."""
+    best = fastest(entries, system_of)
+    return profiles(
+        {
+            system: {name: entry.seconds for name, entry in each.items() if entry.seconds}
+            for system, each in best.items()
+        }
+    )
+
+
+def _pair(a: Entry, b: Entry, of: Callable[[RunReview], float | None], name: str) -> Pair | None:
+    """The figures of both results' runs; None where a run that reached its target lacks one, or currencies differ."""
+    if name == "cost" and (a.currency is None or a.currency != b.currency):
+        return None
+    found = [values(entry.runs, of) for entry in (a, b)]
+    whole = all(each and len(each) == entry.reached for each, entry in zip(found, (a, b), strict=True))
+    return (found[0], found[1]) if whole and min(map(min, found)) > 0 else None
+
+
+def _across(name: str, pairs: Mapping[str, Pair]) -> Across:
+    each = list(pairs.values())
+    return Across(name, ratio(each) if each else None, ratio_interval(*each), tuple(pairs))

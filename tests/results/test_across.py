@@ -1,0 +1,109 @@
+"""A machine in one figure: geometric means over benchmarks, and performance profiles, by hand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from suite.plots.charts import BOTTOM, HEIGHT, TOP, Scale
+from suite.plots.profiles import profiles
+from suite.results import page
+from suite.results.across import of_comparisons, profile, standings
+from suite.results.comparison import compare, ratio, ratio_interval
+from suite.results.entry import Entry
+from tests.results.maker import entry, run
+
+A, B = "example-org: a", "example-org: b"
+
+
+def result(system: str, benchmark: str, seconds: float, **changes) -> Entry:
+    runs = tuple(run(seconds * factor) for factor in (0.98, 1.0, 1.02))
+    made = entry(seconds, system=system, benchmark=benchmark, runs=runs, **changes)
+    return replace(made, seconds=seconds)
+
+
+def test_the_geometric_mean_of_ratios_and_its_interval():
+    pairs = [([10.0] * 3, [20.0] * 3), ([8.0] * 3, [1.0] * 3)]
+    assert ratio(pairs) == pytest.approx(math.sqrt(2 / 8))
+    assert ratio_interval(*pairs) == (pytest.approx(0.5), pytest.approx(0.5))
+    assert ratio([(b, a) for a, b in pairs]) == pytest.approx(2.0)  # whichever is the reference
+    spread = [([9.0, 10.0, 11.0, 10.5], [19.0, 20.0, 22.0, 20.0]), ([8.0, 8.2, 7.9, 8.0], [1.0, 1.1, 1.0, 0.9])]
+    low, high = ratio_interval(*spread) or (math.nan, math.nan)
+    assert low < ratio(spread) < high
+    assert ratio_interval(([1.0, 2.0], [1.0, 2.0])) is None
+
+
+def test_systems_are_held_to_the_reference_over_what_both_have():
+    entries = [
+        result("a", "one/small", 10.0),
+        result("a", "two/small", 40.0),
+        result("a", "three/small", 1.0),
+        result("b", "one/small", 5.0),
+        result("b", "one/small", 7.0),  # not its fastest
+        result("b", "one/small", 1.0, verdict="fail"),
+        result("b", "two/small", 10.0),
+        result("b", "four/small", 1.0),
+    ]
+    (b,) = standings(entries, page.system_of, A)
+    time = next(each for each in b.figures if each.name == "time to quality")
+    assert (b.system, b.missing) == (B, ("four/small", "three/small"))
+    assert time.over == ("one/small", "two/small")
+    assert time.ratio == pytest.approx(math.sqrt(0.5 * 0.25))
+    assert time.says == "B is lower"
+
+
+def test_a_near_tie_is_called_a_tie_and_one_run_tells_nothing():
+    near = standings([result("a", "one/small", 10.0), result("b", "one/small", 10.05)], page.system_of, A)
+    assert {each.says for each in near[0].figures} == {"tie: no difference is shown"}
+    single = replace(result("b", "one/small", 5.0), runs=(run(5.0),))
+    (held,) = standings([result("a", "one/small", 10.0), single], page.system_of, A)
+    assert held.figures[0].interval is None
+    assert "too few runs" in held.figures[0].says
+    (none,) = standings([result("a", "one/small", 10.0), result("b", "two/small", 10.0)], page.system_of, A)
+    assert none.figures[0].ratio is None
+    assert none.figures[0].says == "not known of both"
+
+
+def test_a_cost_in_another_currency_is_not_compared():
+    other = result("b", "one/small", 10.0)
+    euros = replace(other, runs=tuple(replace(r, summary=replace(r.summary, currency="EUR")) for r in other.runs))
+    (held,) = standings([result("a", "one/small", 10.0), euros], page.system_of, A)
+    assert {each.name: each.ratio is None for each in held.figures} == {
+        "time to quality": False,
+        "energy": False,
+        "cost": True,
+    }
+
+
+def test_profiles_are_those_of_dolan_and_more():
+    """Two benchmarks of three each is fastest in one; the third b lacks."""
+    chart = profiles({"a": {"x": 1.0, "y": 4.0, "z": 3.0}, "b": {"x": 2.0, "y": 1.0}})
+    assert chart is not None
+    up = Scale(0.0, 1.0, HEIGHT - BOTTOM, TOP)
+    ends = [tuple(map(float, curve.points.split()[-1].split(","))) for curve in chart.curves]
+    assert [y for _, y in ends] == [up.at(1.0), up.at(2 / 3)]
+    heights = [{float(place.split(",")[1]) for place in curve.points.split()} for curve in chart.curves]
+    assert heights[0] == {up.at(0), up.at(1 / 3), up.at(2 / 3), up.at(1.0)}
+    assert heights[1] == {up.at(0), up.at(1 / 3), up.at(2 / 3)}
+    assert profiles({"a": {"x": 1.0}, "b": {"y": 1.0}}) is None
+    assert profile([result("a", "one/small", 10.0)], page.system_of) is None
+
+
+def test_the_page_has_both(tmp_path):
+    entries = [result("a", "one/small", 10.0), result("b", "one/small", 10.05), result("b", "two/small", 3.0)]
+    shown = page.html(entries, tmp_path / "results.html", {}, A)
+    assert "tie</span>" in shown
+    assert "times as long as the fastest" in shown
+    assert "two/<wbr>small" in shown
+
+
+def test_comparisons_over_several_benchmarks():
+    made = compare(
+        [result("a", "one/small", 10.0), result("a", "two/small", 40.0)],
+        [result("b", "one/small", 5.0), result("b", "two/small", 10.0)],
+    )
+    time = next(each for each in of_comparisons(made) if each.name == "time to quality")
+    assert time.ratio == pytest.approx(math.sqrt(0.5 * 0.25))
+    assert len(time.over) == 2
