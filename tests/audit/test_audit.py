@@ -17,6 +17,7 @@ from tests.rules.subject import right_predictions
 
 pytestmark = pytest.mark.slow  # each trains
 ALL = "blocks=1000"
+LAST = ("blocks=1", "draw=02")  # of two blocks
 
 
 def test_honest_runs_pass_bit_for_bit(honest, capsys):
@@ -53,14 +54,14 @@ def test_states_can_lie_elsewhere(result, tmp_path, capsys):
     for run in ("run_1", "run_2"):
         (tmp_path / "kept" / run).mkdir(parents=True)
         shutil.move(result / run / STATES, tmp_path / "kept" / run)
-    code, made, _ = audited(capsys, result, f"states={tmp_path / 'kept'}", ALL)
+    code, made, _ = audited(capsys, result, f"states={tmp_path / 'kept'}", "blocks=2", "draw=0a")
     assert code == 0
     assert sum(each["samples"][0] == 0 for each in made["blocks"]) == 2
 
 
 def test_on_other_threads_and_precision_and_framework_a_distance_decides(honest, monkeypatch, capsys):
     for words in (("precision=bf16",), ("framework=tensorflow",)):
-        code, made, _ = audited(capsys, honest / "run_1", "blocks=1", "draw=01", *words)
+        code, made, _ = audited(capsys, honest / "run_1", *LAST, *words)
         assert code == 0, made["findings"]
         (block,) = made["blocks"]
         assert not block["exact"]
@@ -85,8 +86,8 @@ def test_answers_with_thirteen_errors(result, capsys):
     wrong = np.random.default_rng(0).choice(797, 13, replace=False)
     forged = [(answer + 1) % 10 if at in wrong else answer for at, answer in enumerate(right_predictions())]
     Evidence(result / "run_1").edit_predictions(forged)
-    assert audited(capsys, result / "run_1", ALL)[2] == {"audit.5"}
-    code, made, failed = audited(capsys, result / "run_1", ALL, "precision=bf16")  # where nobody is condemned
+    assert audited(capsys, result / "run_1", *LAST)[2] == {"audit.5"}
+    code, made, failed = audited(capsys, result / "run_1", *LAST, "precision=bf16")  # where nobody is condemned
     assert (code, failed) == (2, set()), made["findings"]
     assert {each["rule"] for each in made["findings"]} == {"audit.5"}
 
