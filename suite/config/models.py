@@ -86,8 +86,9 @@ class Benchmark(Values):
     runs: int = Field(gt=0)
     """The runs that make a result."""
     train_flops_per_sample: float | None = Field(default=None, gt=0, exclude=True)
-    """Floating-point operations of the model's products, forward and backward, for a training sample. Left out where
-    they are not known. It decides nothing of a run and does not stand in its configuration."""
+    """Floating-point operations of the model's products, forward and backward, for a training sample, the mean where
+    samples differ. Left out where they are not known. It decides nothing of a run and does not stand in its
+    configuration."""
     dataset: Dataset
     """What is learned from."""
     precision: Precision | None = None

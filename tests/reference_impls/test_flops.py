@@ -18,6 +18,8 @@ DECLARED = [
     for each in EVERY
     if each.train_flops_per_sample
 ]
+DIFFER = {"image_classification", "speech", "translation"}  # lengths, and arrays that are trained for some epochs
+STEPS_THAT_DIFFER = 10, 0.1  # so many steps are as near as this to the mean of an epoch
 
 
 @pytest.mark.parametrize("benchmark", DECLARED)
@@ -26,6 +28,8 @@ def test_declared_operations_are_those_counted(benchmark: Benchmark):
     module = load_implementation(benchmark.task, config.framework("torch"))
     made = contract.build(module, benchmark, data, 1, Device("cpu", "fp32"))
     samples = made.train_until(1).samples
+    steps, away = STEPS_THAT_DIFFER if benchmark.task in DIFFER else (1, 0)
+    until = samples + steps * benchmark.hyperparameters["global_batch_size"]
     taken: list[int] = []
-    counted = flops.torch(lambda: taken.append(made.train_until(samples + 1).samples))
-    assert counted == benchmark.train_flops_per_sample * (taken[0] - samples)
+    counted = flops.torch(lambda: taken.append(made.train_until(until).samples))
+    assert counted / (taken[0] - samples) == pytest.approx(benchmark.train_flops_per_sample, rel=away)
