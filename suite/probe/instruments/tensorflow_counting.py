@@ -195,13 +195,16 @@ def matrix_product(size: int, device: Device) -> Callable[[], None]:
 
 
 def copy(size: int, device: Device) -> Callable[[], None]:
-    """See `Instruments.copy`."""
+    """See `Instruments.copy`: of two thirds, added in place, which moves three arrays where a copy moves two.
+
+    TensorFlow assigns by reference and copies into fresh memory, whose pages the system has to clear first.
+    """
     with tf.device(device_name(device)):
-        source, target = tf.ones(size // 4), tf.Variable(tf.zeros(size // 4))
+        source, target = tf.ones(size // 6), tf.Variable(tf.zeros(size // 6))
 
     def copied() -> None:
         with tf.device(device_name(device)):
-            target.assign(tf.identity(source))
+            target.assign_add(source)
             target[0].numpy()
 
     return copied
