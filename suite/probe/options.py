@@ -15,12 +15,25 @@ from suite.errors import UserError, positive, unknown, whole
 from suite.harness.contestant import OwnImplementation, read
 from suite.measure import machine
 from suite.measure.machine import Machine
-from suite.probe import levels
+from suite.probe import levels, tags
 from suite.probe.record import MODES, Conditions, Data, Probe
 from suite.probe.subject import Subject
 
-SPECIAL = ("samples", "from", "trace")  # of some levels alone
-SWEPT = ("task", "scale", "model", "framework", "mode", "batch", "precision", "size", "data", "samples", "from")
+SPECIAL = ("samples", "from", "trace", "kernels")  # of some levels alone
+SWEPT = (
+    "task",
+    "scale",
+    "model",
+    "framework",
+    "mode",
+    "batch",
+    "precision",
+    "size",
+    "data",
+    "samples",
+    "from",
+    "kernels",
+)
 FIELDS = {"from": "state"}  # of the conditions, where their name is another
 SINGLE = ("level", "hw", "repeats", "seconds", "out", "trace", "implementation")
 TRACE = "trace.json"
@@ -46,7 +59,7 @@ def parse(given: Mapping[str, str], data_dir: str | None, found: Machine) -> Opt
             raise UserError(f"{name}={given[name]}: level={given['level']} has no use for it; {', '.join(taking)} have")
     if "from" in given and "samples" in given:
         raise UserError("from= and samples= exclude each other: a kept state was trained before")
-    if ("task" in given) == ("model" in given):
+    if given.keys() >= {"task", "model"} or not (given.keys() & {"task", "model"} or levels.alone(given["level"])):
         tasks = ", ".join(config.names("task"))
         raise UserError(f"what to probe? Give task= (one of {tasks}) or model= (a model's name), one of the two.")
     if "model" in given and "scale" in given:
@@ -128,6 +141,8 @@ def _conditions(lists: Mapping[str, list[str]], system: System, found: Machine) 
         given: dict[str, Any] = dict(zip(lists, values, strict=True))
         _one_of("mode", given.setdefault("mode", "train"), MODES)
         given.setdefault("framework", "torch")
+        if "kernels" in given:
+            tags.known(given["kernels"])
         for name in ("batch", "size", "samples"):
             if name in given:
                 given[name] = whole(name, given[name])

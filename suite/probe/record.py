@@ -26,7 +26,7 @@ MODES: tuple[Mode, ...] = ("train", "infer")
 
 
 class Conditions(Values):
-    """Under which a workload runs: a `task` at a `scale`, or a `model` by its name."""
+    """Under which a workload runs: a `task` at a `scale`, or a `model` by its name; or neither, at level kernels."""
 
     task: str | None = None
     """The task; None for a model by its name."""
@@ -52,18 +52,20 @@ class Conditions(Values):
     """Training samples after which a model's quality is told; None for the target, or the end of the budget."""
     state: str | None = None
     """The run, a folder with kept states, whose last state is looked at; None for a model that is trained here."""
+    kernels: str | None = None
+    """Of which operations, by their tags; of DeepBench's where there is neither task nor model."""
 
     @property
     def name(self) -> str:
-        """`task/scale`, by whose code if not the reference's; or the model's name."""
+        """`task/scale`, by whose code if not the reference's; or the model's name; or whose operations they are."""
         by = f" by {self.implementation}" if self.implementation else ""
-        return f"{self.task}/{self.scale}{by}" if self.task else str(self.model)
+        return f"{self.task}/{self.scale}{by}" if self.task else self.model or "DeepBench"
 
     @property
     def described(self) -> str:
         """All conditions in a line."""
         rest = [self.framework, self.mode, self.precision]
-        told = ("batch", "size", "data", "samples", "state")
+        told = ("batch", "size", "data", "samples", "state", "kernels")
         rest += [f"{name} {value}" for name in told if (value := getattr(self, name)) is not None]
         return " ".join([self.name, *rest])
 

@@ -15,6 +15,7 @@ from suite import config
 from suite.errors import UserError
 from suite.harness.implementation import Device
 from suite.probe.judging import Judged
+from suite.probe.problems import Problem
 from suite.probe.record import Conditions
 from suite.probe.tracing import Timeline, Tracked, Watched
 from suite.probe.workload import Workload
@@ -46,7 +47,18 @@ class Instruments(Hashable, Protocol):
         ...
 
     def copy(self, size: int, device: Device) -> Callable[[], None]:
-        """A copy of so many bytes from place to place in the device's memory, done when it returns."""
+        """A copy of so many bytes from place to place in the device's memory, or what moves as many."""
+        ...
+
+    def kernel(self, problem: Problem, device: Device) -> Workload:
+        """One operation over and over, on noise in the device's precision.
+
+        Raises UserError for a precision, and for an operation, that the framework does not have.
+        """
+        ...
+
+    def algorithm(self, workload: Workload, device: Device) -> str | None:
+        """How the library does an operation of `kernel`, as it tells; None where it does not."""
         ...
 
     def judged(self, build: Callable[[], Workload], device: Device) -> list[Judged]:

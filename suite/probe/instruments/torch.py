@@ -2,6 +2,7 @@
 
 from suite.probe.instruments.torch_counting import apart, copy, flops, matrix_product
 from suite.probe.instruments.torch_judging import judged
+from suite.probe.instruments.torch_kernels import algorithm, kernel
 from suite.probe.instruments.torch_memory import memory
 from suite.probe.instruments.torch_models import model
 from suite.probe.instruments.torch_pictures import decoded, resized
@@ -9,11 +10,13 @@ from suite.probe.instruments.torch_timeline import timeline
 from suite.probe.instruments.torch_watch import watch
 
 __all__ = [
+    "algorithm",
     "apart",
     "copy",
     "decoded",
     "flops",
     "judged",
+    "kernel",
     "matrix_product",
     "memory",
     "model",

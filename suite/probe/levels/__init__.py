@@ -27,7 +27,8 @@ class Measurement(Protocol):
 class Level(Protocol):
     """A module of this folder. `measurement(subject)` builds the workload and makes ready to measure it.
 
-    It may have TAKES, the names of options that other levels refuse, and DEFAULTS, what options are where not given.
+    It may have TAKES, the names of options that other levels refuse, DEFAULTS, what options are where not given, and
+    ALONE, where it has something to look at without a task or model.
     """
 
     measurement: Callable[[Subject], Measurement]
@@ -55,6 +56,11 @@ def taking(option: str) -> list[str]:
 def defaults(name: str) -> dict[str, str]:
     """What options are at this level where they are not given."""
     return dict(getattr(load(name), "DEFAULTS", {}))
+
+
+def alone(name: str) -> bool:
+    """Whether a level looks at something of its own where no task or model is given."""
+    return getattr(load(name), "ALONE", False)
 
 
 def _modules() -> dict[str, str]:

@@ -1,0 +1,157 @@
+"""Single operations in TensorFlow, on noise, each executed at once as it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil, prod
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from suite.errors import UserError
+from suite.harness.implementation import Device
+from suite.probe.instruments.tensorflow_counting import DTYPES, device_name
+from suite.probe.problems import (
+    BY_INPUT,
+    FORWARD,
+    Convolution,
+    MatrixProduct,
+    Problem,
+    Recurrent,
+    SparseProduct,
+)
+from suite.probe.workload import Workload
+
+NOISE = 1 << 20  # numbers that are drawn; a larger array holds them again and again
+
+Call = Callable[[], object]
+Noise = Callable[..., tf.Tensor]
+
+
+class Kernel:
+    """One operation over and over; see `Workload`."""
+
+    samples = 1
+
+    def __init__(self, call: Call, device: str) -> None:
+        self.call, self.device = call, device
+
+    def ready(self, steps: int) -> None:
+        """See `Workload`."""
+
+    def run(self, steps: int) -> None:
+        """See `Workload`."""
+        with tf.device(self.device):
+            for _ in range(steps):
+                self.call()
+        tf.test.experimental.sync_devices()
+
+
+def kernel(problem: Problem, device: Device) -> Workload:
+    """See `Instruments.kernel`."""
+    if device.precision not in DTYPES:
+        raise UserError(f"precision={device.precision}: TensorFlow has no plain operations in it")
+    tf.config.experimental.enable_tensor_float_32_execution(device.precision == "tf32")
+    dtype = DTYPES[device.precision]
+
+    def noise(*shape: int) -> tf.Tensor:
+        drawn = tf.cast(tf.random.normal([min(NOISE, prod(shape))]), dtype)
+        return tf.reshape(tf.tile(drawn, [ceil(prod(shape) / len(drawn))])[: prod(shape)], shape)
+
+    with tf.device(device_name(device)):
+        match problem:
+            case MatrixProduct():
+                call = _product(problem, noise)
+            case Convolution() if problem.groups == problem.channels and problem.groups > 1:
+                call = _depthwise(problem, noise)
+            case Convolution():
+                call = _convolution(problem, noise)
+            case Recurrent():
+                call = _recurrent(problem, noise, dtype)
+            case SparseProduct():
+                call = _sparse(problem, noise)
+            case _:
+                raise UserError(f"{problem.kind} is no operation of one process")
+    return Kernel(call, device_name(device))
+
+
+def _product(it: MatrixProduct, noise: Noise) -> Call:
+    many = (it.batch,) if it.batch > 1 else ()
+    sides = zip(((it.m, it.k), (it.k, it.n)), it.transposed, strict=True)
+    left, right = (noise(*many, *(shape[::-1] if lies else shape)) for shape, lies in sides)
+    return lambda: tf.matmul(left, right, transpose_a=it.transposed[0], transpose_b=it.transposed[1])
+
+
+def _arguments(it: Convolution) -> dict[str, Any]:
+    """As the operations of TensorFlow take them, for images [batch, height, width, channels]."""
+    return {
+        "strides": [1, *it.stride, 1],
+        "padding": "EXPLICIT",
+        "explicit_paddings": [0, 0, *(each for around in it.padding for each in around), 0, 0],
+        "dilations": [1, *it.dilation, 1],
+    }
+
+
+def _convolution(it: Convolution, noise: Noise) -> Call:
+    ops, arguments = tf.raw_ops, _arguments(it)
+    images = noise(it.batch, *it.size, it.channels)
+    filters = noise(*it.window, it.channels // it.groups, it.filters)
+    if it.direction == FORWARD:
+        return lambda: ops.Conv2D(input=images, filter=filters, **arguments)
+    gradient, shapes = noise(it.batch, *it.out, it.filters), (tf.shape(images), tf.shape(filters))
+    if it.direction == BY_INPUT:
+        return lambda: ops.Conv2DBackpropInput(
+            input_sizes=shapes[0], filter=filters, out_backprop=gradient, **arguments
+        )
+    return lambda: ops.Conv2DBackpropFilter(input=images, filter_sizes=shapes[1], out_backprop=gradient, **arguments)
+
+
+def _depthwise(it: Convolution, noise: Noise) -> Call:
+    """Each channel by itself, for which TensorFlow has operations of their own."""
+    ops, arguments = tf.raw_ops, _arguments(it)
+    images, filters = noise(it.batch, *it.size, it.channels), noise(*it.window, it.channels, it.filters // it.groups)
+    if it.direction == FORWARD:
+        return lambda: ops.DepthwiseConv2dNative(input=images, filter=filters, **arguments)
+    gradient, shapes = noise(it.batch, *it.out, it.filters), (tf.shape(images), tf.shape(filters))
+    if it.direction == BY_INPUT:
+        return lambda: ops.DepthwiseConv2dNativeBackpropInput(
+            input_sizes=shapes[0], filter=filters, out_backprop=gradient, **arguments
+        )
+    return lambda: ops.DepthwiseConv2dNativeBackpropFilter(
+        input=images, filter_sizes=shapes[1], out_backprop=gradient, **arguments
+    )
+
+
+def _recurrent(it: Recurrent, noise: Noise, dtype: tf.DType) -> Call:
+    layers: dict[str, Callable[..., Any]] = {
+        "vanilla": lambda **given: keras.layers.SimpleRNN(it.hidden, activation="relu", **given),
+        "gru": lambda **given: keras.layers.GRU(it.hidden, **given),
+        "lstm": lambda **given: keras.layers.LSTM(it.hidden, **given),
+    }
+    layer = layers[it.cell](return_sequences=True, use_bias=False, dtype=dtype.name)
+    inputs = noise(it.batch, it.steps, 1)
+    layer.build(inputs.shape)
+    forward = tf.function(lambda values: layer(values))
+    if it.direction == FORWARD:
+        return lambda: forward(inputs)
+    with tf.GradientTape(persistent=True) as tape:
+        outputs = forward(inputs)
+    gradient = noise(*outputs.shape)
+    return lambda: tape.gradient(outputs, layer.trainable_variables, output_gradients=gradient)
+
+
+def _sparse(it: SparseProduct, noise: Noise) -> Call:
+    """Rows that keep as many numbers each, at places drawn anew in each."""
+    random = np.random.default_rng(0)
+    kept = np.diff(np.arange(it.m + 1) * it.kept // it.m)
+    columns = np.concatenate([np.sort(random.permutation(it.k)[:many]) for many in kept])
+    places = np.stack([np.repeat(np.arange(it.m), kept), columns], axis=1)
+    sparse, dense = tf.SparseTensor(places, noise(it.kept), (it.m, it.k)), noise(it.k, it.n)
+    return lambda: tf.sparse.sparse_dense_matmul(sparse, dense)
+
+
+def algorithm(workload: Workload, device: Device) -> str | None:
+    """See `Instruments.algorithm`: TensorFlow tells nothing of a single operation."""
+    return None

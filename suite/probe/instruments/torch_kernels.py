@@ -1,0 +1,186 @@
+"""Single operations in PyTorch, on noise; what its library tells of how it does them."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from math import ceil, prod
+from typing import Any
+
+import torch
+from torch.autograd import DeviceType  # type: ignore[attr-defined]
+from torch.profiler import ProfilerActivity, profile
+
+from suite.errors import UserError
+from suite.harness.implementation import Device
+from suite.probe.instruments.torch_counting import DTYPES, torch_device
+from suite.probe.problems import (
+    BY_INPUT,
+    BY_WEIGHT,
+    FORWARD,
+    Convolution,
+    MatrixProduct,
+    Problem,
+    Recurrent,
+    SparseProduct,
+)
+from suite.probe.workload import Workload
+
+NOISE = 1 << 20  # numbers that are drawn; a larger array holds them again and again
+# Of a line of oneDNN's verbose mode the primitive, implementation and algorithm; of MKL's the routine
+ONEDNN = re.compile(r"^onednn_verbose,v1,primitive,exec,cpu,(?!reorder)(\w+),([^,]+),(?:.*?\balg:(\w+))?", re.M)
+MKL = re.compile(r"^MKL_VERBOSE (\w+)\(", re.M)
+
+Call = Callable[[], object]
+
+
+class Kernel:
+    """One operation over and over; see `Workload`."""
+
+    samples = 1
+
+    def __init__(self, call: Call, where: torch.device) -> None:
+        self.call, self.where = call, where
+
+    def ready(self, steps: int) -> None:
+        """See `Workload`."""
+
+    def run(self, steps: int) -> None:
+        """See `Workload`."""
+        with torch.inference_mode():
+            for _ in range(steps):
+                self.call()
+        if self.where.type == "cuda":
+            torch.cuda.synchronize()
+
+
+class Backward(Kernel):
+    """A gradient over and over."""
+
+    def run(self, steps: int) -> None:
+        """See `Workload`."""
+        for _ in range(steps):
+            self.call()
+        if self.where.type == "cuda":
+            torch.cuda.synchronize()
+
+
+def kernel(problem: Problem, device: Device) -> Workload:
+    """See `Instruments.kernel`."""
+    if device.precision not in DTYPES:
+        raise UserError(f"precision={device.precision}: PyTorch has no plain operations in it")
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = device.precision == "tf32"
+    where, dtype = torch_device(device), DTYPES[device.precision]
+
+    def noise(*shape: int) -> torch.Tensor:
+        drawn = torch.randn(min(NOISE, prod(shape)), device=where).to(dtype)
+        return drawn.repeat(ceil(prod(shape) / len(drawn)))[: prod(shape)].view(shape)
+
+    match problem:
+        case MatrixProduct():
+            return Kernel(_product(problem, noise), where)
+        case Convolution():
+            return Kernel(_convolution(problem, noise), where)
+        case Recurrent():
+            return _recurrent(problem, noise, where, dtype)
+        case SparseProduct():
+            return Kernel(_sparse(problem, noise, where, dtype), where)
+    raise UserError(f"{problem.kind} is no operation of one process")
+
+
+def _product(it: MatrixProduct, noise: Callable[..., torch.Tensor]) -> Call:
+    many = (it.batch,) if it.batch > 1 else ()
+    sides = zip(((it.m, it.k), (it.k, it.n)), it.transposed, strict=True)
+    left, right = (noise(*many, *(shape[::-1] if lies else shape)) for shape, lies in sides)
+    left, right = (
+        each.transpose(-1, -2) if lies else each for each, lies in zip((left, right), it.transposed, strict=True)
+    )
+    return lambda: torch.matmul(left, right)
+
+
+def _convolution(it: Convolution, noise: Callable[..., torch.Tensor]) -> Call:
+    if any(before != after for before, after in it.padding):
+        raise UserError("PyTorch pads both sides alike")
+    images = noise(it.batch, it.channels, *it.size)
+    filters = noise(it.filters, it.channels // it.groups, *it.window)
+    padding = [before for before, _ in it.padding]
+    given: list[Any] = [list(it.stride), padding, list(it.dilation), False, [0, 0], it.groups]
+    if it.direction == FORWARD:
+        return lambda: torch.ops.aten.convolution(images, filters, None, *given)
+    gradient = noise(it.batch, it.filters, *it.out)
+    wanted = [it.direction == BY_INPUT, it.direction == BY_WEIGHT, False]
+    return lambda: torch.ops.aten.convolution_backward(gradient, images, filters, None, *given, wanted)
+
+
+def _recurrent(it: Recurrent, noise: Callable[..., torch.Tensor], where: torch.device, dtype: torch.dtype) -> Workload:
+    made: dict[str, Callable[[], torch.nn.RNNBase]] = {
+        "vanilla": lambda: torch.nn.RNN(1, it.hidden, nonlinearity="relu", bias=False),
+        "gru": lambda: torch.nn.GRU(1, it.hidden, bias=False),
+        "lstm": lambda: torch.nn.LSTM(1, it.hidden, bias=False),
+    }
+    layer = made[it.cell]().to(where, dtype)
+    inputs = noise(it.steps, it.batch, 1)
+    if it.direction == FORWARD:
+        return Kernel(lambda: layer(inputs), where)
+    outputs, _ = layer(inputs)
+    gradient, weights = noise(*outputs.shape), list(layer.parameters())
+    return Backward(lambda: torch.autograd.grad(outputs, weights, gradient, retain_graph=True), where)
+
+
+def _sparse(it: SparseProduct, noise: Callable[..., torch.Tensor], where: torch.device, dtype: torch.dtype) -> Call:
+    """Rows that keep as many numbers each, at places drawn anew in each."""
+    ends = torch.arange(it.m + 1) * it.kept // it.m
+    columns = [torch.randperm(it.k)[:kept].sort().values for kept in ends.diff().tolist()]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of PyTorch's: sparse tensors are in beta
+        sparse = torch.sparse_csr_tensor(
+            ends.int(), torch.cat(columns).int(), noise(it.kept).cpu(), (it.m, it.k), dtype=dtype
+        ).to(where)
+    dense = noise(it.k, it.n)
+    return lambda: torch.mm(sparse, dense)
+
+
+def algorithm(workload: Workload, device: Device) -> str | None:
+    """See `Instruments.algorithm`: names of kernels on GPUs, oneDNN's and MKL's verbose modes on processors."""
+    if device.kind == "gpu":
+        with profile(activities=[ProfilerActivity.CUDA]) as profiled:
+            workload.run(1)
+        names = [each.name for each in profiled.events() or () if each.device_type == DeviceType.CUDA]
+    else:
+        said: list[str] = []
+        with _printed(said), _told():
+            workload.run(1)
+        names = [" ".join(["oneDNN", *filter(None, found)]) for found in ONEDNN.findall(said[0])]
+        names += [f"MKL {name}" for name in MKL.findall(said[0])]
+    return ", ".join(dict.fromkeys(names)) or None
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """oneDNN and MKL print what they do meanwhile."""
+    onednn, mkl = torch.backends.mkldnn.verbose, torch.backends.mkl.verbose
+    with onednn(1), mkl(1):  # type: ignore[no-untyped-call]
+        yield
+
+
+@contextmanager
+def _printed(said: list[str]) -> Iterator[None]:
+    """Appends what is printed meanwhile, by libraries too."""
+    sys.stdout.flush()
+    before = os.dup(1)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 1)
+        try:
+            yield
+        finally:
+            ctypes.CDLL(None).fflush(None)
+            os.dup2(before, 1)
+            os.close(before)
+            file.seek(0)
+            said.append(file.read().decode(errors="replace"))

@@ -1,0 +1,189 @@
+"""Matrix products, convolutions, recurrent, sparse and all-reduce, one by one: time, rates, share of the peak.
+
+They are DeepBench's, or with task= or model= those that a step takes, with the shapes that it was seen to give them.
+Inputs are noise, made anew for each repeat, so that one problem at a time is in memory.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+import numpy as np
+import psutil
+
+from suite.config.formats import formats
+from suite.config.models import Rate
+from suite.errors import UserError
+from suite.harness.implementation import Device
+from suite.measure.machine import detect
+from suite.probe import deepbench, measuring, tags
+from suite.probe.problems import Listed, MatrixProduct
+from suite.probe.record import Cell, Figure, Row, one_line
+from suite.probe.roof import Roof
+from suite.probe.subject import SEED, Subject
+
+TAKES = ("kernels",)
+DEFAULTS = {"kernels": tags.QUICK}
+ALONE = True
+WIDTHS = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}  # bytes of a number
+ROOM = 2  # times what a problem moves, that it may take while its inputs are made and its library works
+US = "us"
+COLUMNS = {
+    "calls": "a step",
+    "precision": "",
+    US: "",
+    "from": "",
+    "to": "",
+    "TFLOP/s": "",
+    "GB/s": "",
+    "of peak": "%",
+    "GFLOP": "",
+    "MB": "",
+    "share": "%",
+    "algorithm": "",
+    "why": "",
+}
+
+
+@dataclass
+class Look:
+    """At one problem: seconds of each repeat, or `why` there are none."""
+
+    listed: Listed
+    device: Device
+    steps: int = 1
+    times: list[float] = field(default_factory=list)
+    algorithm: str | None = None
+    why: str | None = None
+
+    @property
+    def bytes(self) -> int:
+        """That the problem moves at least."""
+        return self.listed.problem.bytes(WIDTHS[self.device.precision])
+
+
+class Kernels:
+    """See `levels.Measurement`."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject, self.instruments = subject, subject.instruments
+        self.roof = Roof(subject)
+        listed = tags.chosen(self._listed(), str(subject.conditions.kernels))
+        self.seconds = subject.seconds / len(listed)
+        room = _room(subject.device)
+        self.looks = [
+            Look(each, replace(subject.device, precision=each.precision or subject.device.precision)) for each in listed
+        ]
+        self.order = random.Random(SEED)
+        for look in self.looks:
+            if (need := ROOM * look.bytes) > room:
+                look.why = f"out of memory: it may take {need / 1e9:.3g} GB, and there are {room / 1e9:.3g}"
+            else:
+                self._attempt(look, first=True)
+
+    def repeat(self) -> None:
+        """A look at the roof, then each problem once, in a new order."""
+        self.roof.look()
+        running = [look for look in self.looks if look.why is None]
+        for look in self.order.sample(running, len(running)):
+            self._attempt(look)
+
+    def found(self) -> Cell:
+        """See `levels.Measurement`."""
+        looks = [look for look in self.looks if look.why is None]
+        peak = self._peak()
+        best = max(looks, key=_rate, default=None)
+        notes = [f"of peak: of {peak / 1e12:.4g} TFLOP/s, {self._peak_of()}"]
+        if best and _rate(best):
+            notes.append(f"the most operations a second: {_rate(best) / 1e9:.4g} GFLOP/s in {best.listed.problem.name}")
+        figures = {
+            **self.roof.figures(),
+            "problems": Figure(value=len(looks), unit=""),
+            "not measured": Figure(value=len(self.looks) - len(looks), unit=""),
+        }
+        whole = sum(np.mean(look.times) * (look.listed.calls or 1) for look in looks)
+        rows = [self._row(look, peak, float(whole)) for look in looks]
+        rows.sort(key=lambda row: -cast(float, row.values["share"]))
+        failed = {look.listed.problem.name: look.why for look in self.looks if look.why}
+        rows += [Row(name=name, values={"why": why}) for name, why in failed.items()]
+        for why in dict.fromkeys(failed.values()):
+            first, *others = (name for name, each in failed.items() if each == why)
+            notes.append(f"not measured: {first}{f' and {len(others)} more' if others else ''}: {why}")
+        told = {name for row in rows for name, value in row.values.items() if value is not None}
+        columns = {name: unit for name, unit in COLUMNS.items() if name in told}
+        return Cell(conditions=self.subject.conditions, figures=figures, columns=columns, rows=rows, notes=notes)
+
+    def _listed(self) -> list[Listed]:
+        """DeepBench's problems, or those of the workload."""
+        conditions = self.subject.conditions
+        for name in ("batch", "size", "data"):
+            if getattr(conditions, name) is not None:
+                raise UserError(f"{name}={getattr(conditions, name)} is for task= or model=; DeepBench has its sizes")
+        return deepbench.problems(conditions.mode)
+
+    def _attempt(self, look: Look, first: bool = False) -> None:
+        """Time it, the `first` time to see how many calls a repeat is to have; or note why that cannot be."""
+        try:
+            workload = self.instruments.kernel(look.listed.problem, look.device)
+            if first:
+                times = measuring.first_steps(workload, self.seconds)
+                look.steps = measuring.steps_for(self.seconds, times[measuring.end_of_warm_up(times) :])
+                look.algorithm = self.instruments.algorithm(workload, look.device)
+            else:
+                look.times.append(measuring.block(workload, look.steps) / look.steps)
+        except Exception as error:  # whatever a framework raises for what it does not have, or for want of memory
+            look.why = one_line(error)
+
+    def _peak(self) -> float:
+        """Operations a second that shares are of: the system's, where its sheet says, else the fastest product."""
+        for look in self.looks:
+            if isinstance(look.listed.problem, MatrixProduct) and look.device == self.subject.device:
+                self.roof.flops = max(self.roof.flops, _rate(look))
+        return self._sheet() or self.roof.flops
+
+    def _peak_of(self) -> str:
+        conditions = self.subject.conditions
+        if self._sheet():
+            return f"the peak of {self.subject.system.name} in {conditions.precision}"
+        return f"the fastest matrix product in {conditions.precision} here"
+
+    def _sheet(self) -> float | None:
+        rate = cast(Rate, formats()[self.subject.conditions.precision].rate)
+        tflops = self.subject.system.peak_tflops.get(rate)
+        return tflops * 1e12 if tflops else None
+
+    def _row(self, look: Look, peak: float, whole: float) -> Row:
+        problem, seconds = look.listed.problem, measuring.mean(look.times, "s")
+        mean, flops = cast(float, seconds.value), problem.flops or None
+        values: dict[str, float | str | None] = {
+            "calls": look.listed.calls,
+            "precision": look.device.precision,
+            US: 1e6 * mean,
+            "from": None if seconds.low is None else 1e6 * seconds.low,
+            "to": None if seconds.high is None else 1e6 * seconds.high,
+            "TFLOP/s": flops and flops / mean / 1e12,
+            "GB/s": look.bytes / mean / 1e9,
+            "of peak": flops and 100 * flops / mean / peak if look.device == self.subject.device else None,
+            "GFLOP": flops and flops / 1e9,
+            "MB": look.bytes / 1e6,
+            "share": 100 * mean * (look.listed.calls or 1) / whole,
+            "algorithm": look.algorithm,
+        }
+        return Row(name=problem.name, values=values)
+
+
+def _rate(look: Look) -> float:
+    """The most operations a second of all repeats."""
+    return look.listed.problem.flops / min(look.times) if look.times else 0.0
+
+
+def _room(device: Device) -> float:
+    """Bytes: of a GPU its whole memory, which frameworks keep, else what is free."""
+    if device.kind == "gpu":
+        return min(each.memory_gb for each in detect().accelerators) * 2**30
+    return float(psutil.virtual_memory().available)
+
+
+measurement = Kernels

@@ -1,0 +1,47 @@
+"""Which problems are looked at: tags by kind, by set of DeepBench, and a few of each kind for a first answer."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from suite.errors import UserError, unknown
+from suite.probe.deepbench import SETS
+from suite.probe.problems import KINDS, Listed
+
+ALL, QUICK, AND = "all", "quick", "+"
+TAGS = (ALL, QUICK, *KINDS, *SETS)
+MOST_FLOPS, MOST_BYTES = 1e9, 64e6  # of a quick problem
+A_FEW = 3  # quick ones of a kind, a set and a direction
+WIDTH = 4  # bytes of a number, by which problems are told to be quick
+
+
+def known(text: str) -> str:
+    """The tags, as they stand. Raises UserError for one that there is not."""
+    for tag in text.split(AND):
+        if tag not in TAGS:
+            raise unknown("tag of kernels=", tag, TAGS)
+    return text
+
+
+def chosen(listed: Sequence[Listed], text: str) -> list[Listed]:
+    """Those that have all of the tags. Raises UserError where there are none."""
+    tags = set(text.split(AND))
+    found = [each for each in listed if tags - {ALL, QUICK} <= {each.problem.kind, *each.sets}]
+    if not found:
+        raise UserError(f"kernels={text}: no problem is all of that")
+    return _quick(found) if QUICK in tags else found
+
+
+def _quick(listed: Sequence[Listed]) -> list[Listed]:
+    """Of each sort the smallest, the middle and the largest that takes little, in their order."""
+    sorts: dict[object, list[Listed]] = defaultdict(list)
+    for each in listed:
+        problem = each.problem
+        if problem.flops <= MOST_FLOPS and problem.bytes(WIDTH) <= MOST_BYTES:
+            sorts[problem.kind, getattr(problem, "direction", None), each.sets].append(each)
+    taken: set[Listed] = set()
+    for alike in sorts.values():
+        alike.sort(key=lambda each: (each.problem.flops, each.problem.bytes(WIDTH)))
+        taken |= {alike[round(at * (len(alike) - 1) / (A_FEW - 1))] for at in range(A_FEW)}
+    return [each for each in listed if each in taken]

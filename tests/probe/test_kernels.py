@@ -1,0 +1,134 @@
+"""Single operations: DeepBench's list, what each takes by formula, and the level by the command."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from suite.errors import UserError
+from suite.harness.implementation import Device
+from suite.probe import deepbench, instruments, record, tags
+from suite.probe.__main__ import main
+from suite.probe.problems import (
+    BY_INPUT,
+    BY_WEIGHT,
+    FORWARD,
+    Convolution,
+    MatrixProduct,
+    Recurrent,
+    SparseProduct,
+)
+
+FRAMEWORKS = ["torch", pytest.param("tensorflow", marks=pytest.mark.slow)]
+DEVICE = Device("cpu", "fp32")
+CONVOLUTION = Convolution(2, 4, (9, 8), 6, (3, 2), (2, 1), ((1, 1), (2, 2)))
+
+
+def look(capsys, *words: str) -> list[record.Cell]:
+    """The cells of a probe."""
+    brief = ["precision=fp32", "repeats=3", "seconds=0.01", "mlflow=false", "--json"]
+    assert main(["level=kernels", *words, *brief]) == 0
+    return record.Probe.model_validate_json(capsys.readouterr().out).cells
+
+
+def test_deepbench_has_the_problems_that_it_has():
+    """As its files hold them, with the one convolution that is commented out there."""
+    counts = {kind: sum(map(len, sets.values())) for kind, sets in deepbench.sizes().items()}
+    assert counts == {"matmul": 248, "convolution": 218, "recurrent": 125, "sparse": 32, "all_reduce": 7}
+    assert sum(row[0] == 7860 for rows in deepbench.sizes()["sparse"].values() for row in rows) == 8
+
+
+def test_gradients_are_of_training_problems():
+    found = {mode: deepbench.problems(mode) for mode in ("train", "infer")}
+    both = [each for each in found["train"] if each.problem.kind == "convolution"]
+    forward = [each for each in both if each.problem.direction == FORWARD]
+    assert len(forward) == len({(*each.problem.size, each.problem) for each in forward})
+    assert all(each.sets == {"train"} for each in both if each.problem.direction != FORWARD)
+    assert len(both) - len(forward) == 2 * sum("train" in each.sets for each in forward)
+    assert forward == [each for each in found["infer"] if each.problem.kind == "convolution"]
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize(
+    "problem",
+    [
+        MatrixProduct(3, 5, 7),
+        MatrixProduct(3, 5, 7, (True, False), batch=2),
+        *(replace(CONVOLUTION, direction=each) for each in (FORWARD, BY_INPUT, BY_WEIGHT)),
+    ],
+    ids=lambda problem: problem.name,
+)
+def test_operations_are_those_that_the_framework_counts(framework, problem):
+    library = instruments.load(framework)
+    workload = library.kernel(problem, DEVICE)
+    assert sum(library.flops(lambda: workload.run(1)).values()) == problem.flops
+
+
+@pytest.mark.filterwarnings("ignore:TF32")  # of PyTorch's, at any flag of mkldnn
+@pytest.mark.parametrize(
+    "problem",
+    [
+        Convolution(2, 4, (9, 8), 6, (3, 3), groups=2),
+        Convolution(2, 4, (9, 8), 6, (3, 3), groups=2, direction=BY_WEIGHT),
+        Recurrent("vanilla", 8, 3, 5),
+        Recurrent("gru", 8, 3, 5),
+        Recurrent("lstm", 8, 3, 5),
+        Recurrent("gru", 8, 3, 5, BY_WEIGHT),
+        Recurrent("lstm", 8, 3, 5, BY_WEIGHT),
+    ],
+    ids=lambda problem: problem.name,
+)
+def test_operations_are_those_that_pytorch_counts(problem):
+    library = instruments.load("torch")
+    with torch.backends.mkldnn.flags(enabled=False):  # whose recurrent layers are one operation
+        workload = library.kernel(problem, DEVICE)
+        assert sum(library.flops(lambda: workload.run(1)).values()) == problem.flops
+
+
+def test_bytes_are_those_of_the_arrays():
+    assert MatrixProduct(3, 5, 7, batch=2).bytes(2) == 2 * 2 * (3 * 7 + 7 * 5 + 3 * 5)
+    assert CONVOLUTION.out == (5, 11)
+    assert CONVOLUTION.bytes(4) == 4 * (2 * 4 * 9 * 8 + 6 * 4 * 3 * 2 + 2 * 6 * 5 * 11)
+    sparse = SparseProduct(10, 3, 20, 0.9)
+    assert (sparse.kept, sparse.flops) == (20, 2 * 20 * 3)
+    assert sparse.bytes(4) == 20 * (4 + 4) + 11 * 4 + 4 * 3 * (20 + 10)
+
+
+def test_tags_choose_and_quick_takes_a_few_of_each_kind():
+    listed = deepbench.problems("train")
+    assert len(tags.chosen(listed, "matmul+device")) == 13
+    quick = tags.chosen(listed, "quick")
+    assert {each.problem.kind for each in quick} == {"matmul", "convolution", "recurrent", "sparse", "all_reduce"}
+    assert len(quick) < 60
+    assert set(quick) < set(tags.chosen(listed, "all"))
+    with pytest.raises(UserError, match="no problem is all of that"):
+        tags.chosen(listed, "sparse+train")
+    with pytest.raises(UserError, match="did you mean 'convolution'"):
+        main(["level=kernels", "kernels=convolutions"])
+    with pytest.raises(UserError, match="has no use for it; kernels have"):
+        main(["level=throughput", "model=vgg11", "kernels=matmul"])
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_problems_are_timed_and_told(capsys, framework):
+    (cell,) = look(capsys, "kernels=convolution+device+quick", f"framework={framework}")
+    asked = tags.chosen(deepbench.problems("train"), "convolution+device+quick")
+    assert {row.name: row.values["precision"] for row in cell.rows} == {each.problem.name: "fp32" for each in asked}
+    for row in cell.rows:
+        values = row.values
+        assert values["from"] <= values["us"] <= values["to"]
+        assert values["TFLOP/s"] == pytest.approx(values["GFLOP"] / values["us"] * 1e3)
+        assert values["GB/s"] == pytest.approx(values["MB"] / values["us"] * 1e3)
+        assert values["of peak"] == pytest.approx(100e3 * values["TFLOP/s"] / cell.figures["product"].value)
+    assert sum(row.values["share"] for row in cell.rows) == pytest.approx(100)
+    if framework == "torch":
+        assert all(row.values["algorithm"].startswith(("oneDNN convolution", "MKL SGEMM")) for row in cell.rows)
+
+
+def test_what_does_not_fit_is_one_marked_row(capsys, monkeypatch):
+    monkeypatch.setattr("suite.probe.levels.kernels._room", lambda device: 8e6)
+    (cell,) = look(capsys, "kernels=convolution+device")
+    why = {row.name: row.values["why"] for row in cell.rows if "why" in row.values}
+    assert 0 < len(why) < len(cell.rows)
+    assert all(each.startswith("out of memory: it may take 0.0") for each in why.values())
+    assert cell.figures["not measured"].value == len(why)
