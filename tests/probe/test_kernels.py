@@ -132,3 +132,16 @@ def test_what_does_not_fit_is_one_marked_row(capsys, monkeypatch):
     assert 0 < len(why) < len(cell.rows)
     assert all(each.startswith("out of memory: it may take 0.0") for each in why.values())
     assert cell.figures["not measured"].value == len(why)
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_task_brings_the_shapes_of_its_step(capsys, framework):
+    words = ("task=image_classification", "scale=mini", "kernels=all", f"framework={framework}")
+    (cell,) = look(capsys, *words)
+    rows = {row.name: row.values for row in cell.rows}
+    lies = {"torch": "nt", "tensorflow": "nn"}[framework]  # its weights, as a layer keeps them
+    assert rows[f"matmul 100x10x128 {lies}"]["calls"] == 1  # the last layer: 128 features, 10 classes
+    last = "convolution 100x128x1x1 128x3x3 pad 1"
+    assert [rows[f"{last}{way}"]["calls"] for way in ("", " by input", " by weight")] == [1, 1, 1]
+    assert "these are 100 % of a step's operations, if all are looked at" in cell.notes
+    assert cell.figures["sum"].value == pytest.approx(sum(each["us"] * each["calls"] for each in rows.values()) / 1e3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections import Counter
 from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager
 from importlib.util import find_spec
@@ -48,6 +49,10 @@ class Instruments(Hashable, Protocol):
 
     def copy(self, size: int, device: Device) -> Callable[[], None]:
         """A copy of so many bytes from place to place in the device's memory, or what moves as many."""
+        ...
+
+    def called(self, call: Callable[[], object], device: Device) -> Counter[tuple[Problem, str]]:
+        """How often `call` takes each matrix product and convolution, in which precision: by its numbers' type."""
         ...
 
     def kernel(self, problem: Problem, device: Device) -> Workload:

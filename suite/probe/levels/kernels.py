@@ -7,6 +7,8 @@ Inputs are noise, made anew for each repeat, so that one problem at a time is in
 from __future__ import annotations
 
 import random
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -19,7 +21,7 @@ from suite.errors import UserError
 from suite.harness.implementation import Device
 from suite.measure.machine import detect
 from suite.probe import deepbench, measuring, tags
-from suite.probe.problems import Listed, MatrixProduct
+from suite.probe.problems import Listed, MatrixProduct, Problem
 from suite.probe.record import Cell, Figure, Row, one_line
 from suite.probe.roof import Roof
 from suite.probe.subject import SEED, Subject
@@ -30,6 +32,7 @@ ALONE = True
 WIDTHS = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}  # bytes of a number
 ROOM = 2  # times what a problem moves, that it may take while its inputs are made and its library works
 US = "us"
+COUNTED_STEPS = 2
 COLUMNS = {
     "calls": "a step",
     "precision": "",
@@ -69,7 +72,7 @@ class Kernels:
 
     def __init__(self, subject: Subject) -> None:
         self.subject, self.instruments = subject, subject.instruments
-        self.roof = Roof(subject)
+        self.roof, self.notes = Roof(subject), list[str]()
         listed = tags.chosen(self._listed(), str(subject.conditions.kernels))
         self.seconds = subject.seconds / len(listed)
         room = _room(subject.device)
@@ -95,11 +98,12 @@ class Kernels:
         looks = [look for look in self.looks if look.why is None]
         peak = self._peak()
         best = max(looks, key=_rate, default=None)
-        notes = [f"of peak: of {peak / 1e12:.4g} TFLOP/s, {self._peak_of()}"]
+        notes = [*self.notes, f"of peak: of {peak / 1e12:.4g} TFLOP/s, {self._peak_of()}"]
         if best and _rate(best):
             notes.append(f"the most operations a second: {_rate(best) / 1e9:.4g} GFLOP/s in {best.listed.problem.name}")
         figures = {
             **self.roof.figures(),
+            **({"sum": measuring.mean(_sums(looks), "ms")} if looks and looks[0].listed.calls else {}),
             "problems": Figure(value=len(looks), unit=""),
             "not measured": Figure(value=len(self.looks) - len(looks), unit=""),
         }
@@ -118,10 +122,30 @@ class Kernels:
     def _listed(self) -> list[Listed]:
         """DeepBench's problems, or those of the workload."""
         conditions = self.subject.conditions
+        if conditions.task or conditions.model:
+            return self._called()
         for name in ("batch", "size", "data"):
             if getattr(conditions, name) is not None:
                 raise UserError(f"{name}={getattr(conditions, name)} is for task= or model=; DeepBench has its sizes")
         return deepbench.problems(conditions.mode)
+
+    def _called(self) -> list[Listed]:
+        """What a step of the workload takes, the mean of the first few."""
+        with self.instruments.apart():
+            workload = self.subject.build()
+            workload.ready(COUNTED_STEPS)
+            found: list[Counter[tuple[Problem, str]]] = []
+            device = self.subject.device
+            counted = self.instruments.flops(
+                lambda: found.append(self.instruments.called(lambda: workload.run(COUNTED_STEPS), device))
+            )
+        ((calls,), whole) = found, sum(counted.values())
+        covered = sum(times * problem.flops for (problem, _), times in calls.items())
+        if whole:
+            self.notes.append(f"these are {100 * covered / whole:.4g} % of a step's operations, if all are looked at")
+        return [
+            Listed(problem, precision, times / COUNTED_STEPS) for (problem, precision), times in calls.most_common()
+        ]
 
     def _attempt(self, look: Look, first: bool = False) -> None:
         """Time it, the `first` time to see how many calls a repeat is to have; or note why that cannot be."""
@@ -177,6 +201,14 @@ class Kernels:
 def _rate(look: Look) -> float:
     """The most operations a second of all repeats."""
     return look.listed.problem.flops / min(look.times) if look.times else 0.0
+
+
+def _sums(looks: Sequence[Look]) -> list[float]:
+    """Milliseconds of all calls of a step, in each repeat."""
+    return [
+        sum(1e3 * seconds * (look.listed.calls or 0) for look, seconds in zip(looks, times, strict=True))
+        for times in zip(*(look.times for look in looks), strict=True)
+    ]
 
 
 def _room(device: Device) -> float:

@@ -1,0 +1,111 @@
+"""Which products and convolutions a call takes in TensorFlow, with the shapes and types of what is executed."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+from suite.harness.implementation import Device
+from suite.probe.instruments.tensorflow_counting import DTYPES, Shape, plain, run_eagerly
+from suite.probe.problems import BY_INPUT, BY_WEIGHT, FORWARD, Convolution, MatrixProduct, Pair, Problem
+
+# Where an operation has its images and filters: among its inputs, or what it makes, the last
+CONVOLUTIONS = {
+    "Conv2D": (FORWARD, 0, 1),
+    "Conv2DBackpropInput": (BY_INPUT, -1, 1),
+    "Conv2DBackpropFilter": (BY_WEIGHT, 0, -1),
+    "DepthwiseConv2dNative": (FORWARD, 0, 1),
+    "DepthwiseConv2dNativeBackpropInput": (BY_INPUT, -1, 1),
+    "DepthwiseConv2dNativeBackpropFilter": (BY_WEIGHT, 0, -1),
+}
+
+
+def called(call: Callable[[], object], device: Device) -> Counter[tuple[Problem, str]]:
+    """See `Instruments.called`."""
+    names = {DTYPES[name]: name for name in ("bf16", "fp16", "fp32")}
+    names |= {dtype: name for name, dtype in DTYPES.items() if name == device.precision}  # of fp32 it may be tf32
+    found: Counter[tuple[Problem, str]] = Counter()
+
+    def operation(
+        kind: Any, inputs: Sequence[Any], attributes: Sequence[Any], outputs: Sequence[Any], name: Any = None,
+        graph: Any = None,
+    ) -> None:  # fmt: skip
+        kind = kind.decode() if isinstance(kind, bytes) else kind
+        if kind in PRODUCTS or kind in CONVOLUTIONS:
+            shapes = [tuple(each.shape) for each in (*inputs, outputs[0])]
+            problem = PRODUCTS.get(kind, _convolution)(kind, shapes, plain(attributes))
+            if precision := names.get(outputs[0].dtype):
+                found[problem, precision] += 1
+
+    with run_eagerly(operation):
+        call()
+    return found
+
+
+def _product(kind: str, shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> MatrixProduct:
+    left, right = (bool(attributes.get(f"transpose_{a}", attributes.get(f"adj_{x}"))) for a, x in ("ax", "by"))
+    *many, m, n = shapes[-1]
+    return MatrixProduct(m, n, shapes[0][-2 if left else -1], (left, right), prod(many))
+
+
+def _einsum(kind: str, shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> MatrixProduct:
+    """As the batched product that TensorFlow makes of it."""
+    first, second, made = re.split(",|->", attributes["equation"])
+    sizes = {**dict(zip(first, shapes[0], strict=True)), **dict(zip(second, shapes[1], strict=True))}
+
+    def size(letters: set[str]) -> int:
+        return prod(sizes[each] for each in letters)
+
+    left, right, out = set(first), set(second), set(made)
+    shared = left & right
+    return MatrixProduct(size(left - right), size(right - left), size(shared - out), batch=size(shared & out))
+
+
+PRODUCTS = {"MatMul": _product, "BatchMatMulV2": _product, "Einsum": _einsum}
+
+
+def _convolution(kind: str, shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Convolution:
+    """Of images [batch, height, width, channels] with filters [height, width, in, out]."""
+    direction, images, filters = CONVOLUTIONS[kind]
+    (batch, *size, channels), (*window, inner, outer) = shapes[images], shapes[filters]
+    stride, dilation = (_pair(attributes.get(name) or (1, 1, 1, 1)) for name in ("strides", "dilations"))
+    padding = attributes["padding"]
+    if padding == "EXPLICIT":
+        around = attributes["explicit_paddings"]
+        pads = (_two(around[2:4]), _two(around[4:6]))
+    else:
+        axes = zip(size, window, stride, dilation, strict=True)
+        high, wide = (_same(*each) if padding == "SAME" else (0, 0) for each in axes)
+        pads = (high, wide)
+    depthwise = kind.startswith("Depthwise")
+    return Convolution(
+        batch=batch,
+        channels=channels,
+        size=_two(size),
+        filters=inner * outer if depthwise else outer,
+        window=_two(window),
+        stride=stride,
+        padding=pads,
+        dilation=dilation,
+        groups=channels if depthwise else channels // inner,
+        direction=direction,
+    )
+
+
+def _same(size: int, window: int, stride: int, dilation: int) -> Pair:
+    """What padding="SAME" puts before and after an axis (tf.nn, "Notes on padding")."""
+    whole = max((-(-size // stride) - 1) * stride + dilation * (window - 1) + 1 - size, 0)
+    return whole // 2, whole - whole // 2
+
+
+def _pair(values: Any) -> Pair:
+    """Height's and width's of one for each axis."""
+    return _two([*values][1:3])
+
+
+def _two(values: Sequence[int]) -> Pair:
+    first, second = values
+    return int(first), int(second)
