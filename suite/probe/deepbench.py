@@ -41,7 +41,10 @@ def problems(mode: str) -> list[Listed]:
             for row in rows:
                 for problem in _problems(kind, row, backward=name == TRAIN and mode == "train"):
                     found.setdefault(problem, set()).add(name)
-    return [Listed(problem, sets=frozenset(sets)) for problem, sets in found.items()]
+    return [
+        Listed(problem, "fp32" if isinstance(problem, AllReduce) else None, sets=frozenset(sets))
+        for problem, sets in found.items()
+    ]
 
 
 def _problems(kind: str, row: Any, backward: bool) -> Iterator[Problem]:

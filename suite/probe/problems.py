@@ -166,12 +166,13 @@ class AllReduce:
     """The sum over all workers of `numbers` numbers in fp32, which each then has."""
 
     numbers: int
+    workers: int = 2
     kind: ClassVar[str] = "all_reduce"
 
     @property
     def name(self) -> str:
         """With how many numbers."""
-        return f"{self.kind} {self.numbers}"
+        return f"{self.kind} {self.numbers} by {self.workers}"
 
     @property
     def flops(self) -> int:
@@ -179,8 +180,8 @@ class AllReduce:
         return 0
 
     def bytes(self, width: int) -> int:
-        """Of the numbers, in fp32 whatever the precision."""
-        return SUMMED * self.numbers
+        """That each worker sends in a ring, in fp32: over the time the bus bandwidth (nccl-tests, PERFORMANCE.md)."""
+        return 2 * (self.workers - 1) * SUMMED * self.numbers // self.workers
 
 
 Problem = MatrixProduct | Convolution | Recurrent | SparseProduct | AllReduce

@@ -1,5 +1,7 @@
 """Single operations: DeepBench's list, what each takes by formula, and the level by the command."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -134,7 +136,33 @@ def test_what_does_not_fit_is_one_marked_row(capsys, monkeypatch):
     assert cell.figures["not measured"].value == len(why)
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.slow  # starts a worker
+def test_workers_sum_over_each_other():
+    command = ["-m", "suite.probe", "level=kernels", "kernels=all_reduce+quick", "precision=fp32", "hw=cpu", "--json"]
+    done = subprocess.run([sys.executable, *command, "repeats=3"], capture_output=True, check=True)
+    (cell,) = record.Probe.model_validate_json(done.stdout).cells
+    for row in cell.rows:
+        assert (row.values["algorithm"], row.values["precision"]) == ("gloo", "fp32")
+        numbers = int(row.name.split()[1])
+        assert row.values["GB/s"] == pytest.approx(4 * numbers / row.values["us"] / 1e3)  # of two workers
+    assert len(cell.rows) == 3
+
+
+def test_shapes_are_those_of_the_call():
+    images, filters = torch.ones(2, 4, 9, 8), torch.ones(6, 4, 3, 2, requires_grad=True)
+    left = torch.ones(3, 5)
+
+    def call() -> None:
+        torch.conv2d(images, filters, stride=(2, 1), padding=(1, 2)).sum().backward()
+        left @ torch.ones(4, 5).bfloat16().float().T
+
+    found = instruments.load("torch").called(call, DEVICE)
+    gradient = replace(CONVOLUTION, direction=BY_WEIGHT)
+    assert found == {(each, "fp32"): 1 for each in (CONVOLUTION, gradient, MatrixProduct(3, 4, 5, (False, True)))}
+
+
+@pytest.mark.slow  # imports TensorFlow, and the other trains
+@pytest.mark.parametrize("framework", ["torch", "tensorflow"])
 def test_a_task_brings_the_shapes_of_its_step(capsys, framework):
     words = ("task=image_classification", "scale=mini", "kernels=all", f"framework={framework}")
     (cell,) = look(capsys, *words)

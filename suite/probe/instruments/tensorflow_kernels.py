@@ -73,7 +73,7 @@ def kernel(problem: Problem, device: Device) -> Workload:
             case SparseProduct():
                 call = _sparse(problem, noise)
             case _:
-                raise UserError(f"{problem.kind} is no operation of one process")
+                raise UserError("TensorFlow's workers are to be set up before a process does anything else")
     return Kernel(call, device_name(device))
 
 

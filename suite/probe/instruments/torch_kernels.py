@@ -20,10 +20,12 @@ from torch.profiler import ProfilerActivity, profile
 from suite.errors import UserError
 from suite.harness.implementation import Device
 from suite.probe.instruments.torch_counting import DTYPES, torch_device
+from suite.probe.instruments.torch_workers import Sums, sums
 from suite.probe.problems import (
     BY_INPUT,
     BY_WEIGHT,
     FORWARD,
+    AllReduce,
     Convolution,
     MatrixProduct,
     Problem,
@@ -91,7 +93,8 @@ def kernel(problem: Problem, device: Device) -> Workload:
             return _recurrent(problem, noise, where, dtype)
         case SparseProduct():
             return Kernel(_sparse(problem, noise, where, dtype), where)
-    raise UserError(f"{problem.kind} is no operation of one process")
+        case AllReduce():
+            return sums(problem, device)
 
 
 def _product(it: MatrixProduct, noise: Callable[..., torch.Tensor]) -> Call:
@@ -148,6 +151,8 @@ def _sparse(it: SparseProduct, noise: Callable[..., torch.Tensor], where: torch.
 
 def algorithm(workload: Workload, device: Device) -> str | None:
     """See `Instruments.algorithm`: names of kernels on GPUs, oneDNN's and MKL's verbose modes on processors."""
+    if isinstance(workload, Sums):
+        return workload.algorithm
     if device.kind == "gpu":
         with profile(activities=[ProfilerActivity.CUDA]) as profiled:
             workload.run(1)

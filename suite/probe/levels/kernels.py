@@ -21,7 +21,7 @@ from suite.errors import UserError
 from suite.harness.implementation import Device
 from suite.measure.machine import detect
 from suite.probe import deepbench, measuring, tags
-from suite.probe.problems import Listed, MatrixProduct, Problem
+from suite.probe.problems import AllReduce, Listed, MatrixProduct, Problem
 from suite.probe.record import Cell, Figure, Row, one_line
 from suite.probe.roof import Roof
 from suite.probe.subject import SEED, Subject
@@ -127,7 +127,15 @@ class Kernels:
         for name in ("batch", "size", "data"):
             if getattr(conditions, name) is not None:
                 raise UserError(f"{name}={getattr(conditions, name)} is for task= or model=; DeepBench has its sizes")
-        return deepbench.problems(conditions.mode)
+        listed = deepbench.problems(conditions.mode)
+        if (gpus := len(detect().accelerators)) and self.subject.device.kind == "gpu":
+            return [
+                replace(each, problem=replace(each.problem, workers=gpus))
+                if isinstance(each.problem, AllReduce)
+                else each
+                for each in listed
+            ]
+        return listed
 
     def _called(self) -> list[Listed]:
         """What a step of the workload takes, the mean of the first few."""

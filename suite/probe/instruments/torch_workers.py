@@ -1,0 +1,104 @@
+"""Workers that a probe starts on this machine, which sum arrays over each other as often as their leader says.
+
+By NCCL on GPUs, one each, and by gloo on processors; what is said goes by gloo, which lets a GPU alone.
+"""
+
+from __future__ import annotations
+
+import atexit
+from contextlib import ExitStack
+from datetime import timedelta
+from functools import cache
+
+import torch
+import torch.distributed as dist
+
+from suite.errors import UserError
+from suite.harness.implementation import Device
+from suite.harness.workers import place as places
+from suite.harness.workers import starting
+from suite.harness.workers.place import Place
+from suite.probe.problems import AllReduce
+
+MODULE = "suite.probe.instruments.torch_workers"
+MEETING, PATIENCE = timedelta(minutes=5), timedelta(days=1)  # until all are there; while other problems are timed
+
+
+class Member:
+    """One of the workers; the leader has the others started, and ends them with its process."""
+
+    def __init__(self, place: Place, kind: str = "") -> None:
+        where = f"tcp://{place.host}:{place.port}"
+        dist.init_process_group("gloo", where, MEETING, place.world_size, place.rank)
+        self.words = dist.new_group(backend="gloo", timeout=PATIENCE)
+        gpu = bool(self.told(kind == "gpu")[0])
+        self.where = torch.device("cuda", place.local_rank) if gpu else torch.device("cpu")
+        self.group = dist.new_group(backend="nccl", timeout=PATIENCE) if gpu else self.words
+        self.array = torch.empty(0)
+
+    def told(self, *values: int) -> list[int]:
+        """What the leader says."""
+        said = torch.tensor(values)
+        dist.broadcast(said, 0, self.words)
+        return [int(each) for each in said]
+
+    def prepare(self, numbers: int) -> None:
+        """Have so many numbers to be summed."""
+        if len(self.array) != numbers:
+            self.array = torch.zeros(numbers, device=self.where)
+
+    def sum(self, times: int) -> None:
+        """Sum them so often; return when that is done."""
+        for _ in range(times):
+            dist.all_reduce(self.array, group=self.group)
+        if self.array.is_cuda:
+            torch.cuda.synchronize()
+
+
+class Sums:
+    """Sums over all workers over and over; see `Workload`."""
+
+    samples = 1
+
+    def __init__(self, problem: AllReduce, leader: Member) -> None:
+        self.numbers, self.leader = problem.numbers, leader
+        self.algorithm: str = dist.get_backend(leader.group)
+
+    def ready(self, steps: int) -> None:
+        """See `Workload`."""
+        self.leader.told(self.numbers, steps)
+        self.leader.prepare(self.numbers)
+
+    def run(self, steps: int) -> None:
+        """See `Workload`."""
+        self.leader.sum(steps)
+
+
+def sums(problem: AllReduce, device: Device) -> Sums:
+    """See `Instruments.kernel`; the first starts the workers."""
+    if problem.workers < 2:
+        raise UserError("there is one accelerator, and nobody to sum with")
+    return Sums(problem, _leader(problem.workers, device.kind))
+
+
+@cache
+def _leader(workers: int, kind: str) -> Member:
+    stack = ExitStack()
+    atexit.register(stack.close)
+    place, _ = stack.enter_context(starting.started(Place(), workers, MODULE))
+    leader = Member(place, kind)
+    stack.callback(leader.told, 0, 0)
+    return leader
+
+
+def _follow() -> None:
+    place = places.find()
+    starting.take_share(place)
+    member = Member(place)
+    while (said := member.told(0, 0))[1]:
+        member.prepare(said[0])
+        member.sum(said[1])
+
+
+if __name__ == "__main__":
+    _follow()
