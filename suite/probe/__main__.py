@@ -35,6 +35,8 @@ What is looked at; lists such as batch=32,64 make a sweep of all combinations:
   precision=NAME         of conf/formats.yaml; default: the benchmark's, or the system's; several at level=precision
   data=real|synthetic    a task's own training data (the default), or noise in its place
   samples=N              where models are trained: so many samples; default: to the target, or the budget's end
+  kernels=TAG+TAG        of level=kernels: quick (the default), all, matmul, convolution, recurrent, sparse, all_reduce,
+                         and without task= or model=, of DeepBench: train, server, device
   from=FOLDER            in place of training: the last state of a run that was made with checkpoints=keep
   hw=NAME                the system; default: what this machine is
 How:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from suite.errors import UserError
 from suite.probe.record import Cell, Figure, Probe
 
+LOW, HIGH = "from", "to"  # columns
 LITTLE = 40  # characters of a value that is shown
 
 
@@ -41,7 +42,7 @@ class Compared:
 
 
 def compare(a: Probe, b: Probe) -> list[Compared]:
-    """The figures of cells under like conditions; of two single cells, whatever their conditions.
+    """The figures of cells under like conditions, and what was measured of their rows; of two single cells of any.
 
     Raises UserError for probes of different levels, and where no cells are alike.
     """
@@ -51,11 +52,37 @@ def compare(a: Probe, b: Probe) -> list[Compared]:
     if not pairs:
         raise UserError("nothing to compare: no cell of A has the conditions of one of B")
     return [
-        Compared(name, figure, one.figures[figure], other.figures[figure])
+        Compared(name, figure, a[figure], b[figure])
         for name, one, other in pairs
-        for figure in one.figures
-        if figure in other.figures
+        for a, b in ((one.figures, other.figures), (measured(one), measured(other)))
+        for figure in a
+        if figure in b
     ]
+
+
+def measured(cell: Cell) -> dict[str, Figure]:
+    """What was measured of each row, where there is an interval: the column before `from`, by the row's name."""
+    names = list(cell.columns)
+    if LOW not in names[1:]:
+        return {}
+    column = names[names.index(LOW) - 1]
+    return {
+        f"{row.name}, {column}": Figure(
+            value=_number(row.values.get(column)),
+            unit=cell.columns[column],
+            low=_number(row.values.get(LOW)),
+            high=_number(row.values.get(HIGH)),
+        )
+        for row in cell.rows
+    }
+
+
+def beside(cells: Sequence[Cell]) -> list[tuple[str, list[Figure | None]]]:
+    """What several cells measured of rows of the same name, in the first cell's order."""
+    found = [measured(cell) for cell in cells]
+    names = dict.fromkeys(name for each in found for name in each)
+    rows = [(name, [each.get(name) for each in found]) for name in names]
+    return [(name, figures) for name, figures in rows if sum(each is not None for each in figures) > 1]
 
 
 def differences(a: Probe, b: Probe) -> list[tuple[str, str, str]]:
@@ -82,6 +109,10 @@ def _pairs(a: Probe, b: Probe) -> Iterator[tuple[str, Cell, Cell]]:
     for cell in a.cells:
         if (other := others.get(cell.conditions)) is not None:
             yield cell.conditions.described, cell, other
+
+
+def _number(value: float | str | None) -> float | None:
+    return None if isinstance(value, str) else value
 
 
 def _flat(values: Mapping[str, object], above: str = "") -> dict[str, str]:

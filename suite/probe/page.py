@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from suite.plots import scatter, templates
-from suite.probe import pictures, showing
+from suite.probe import comparing, pictures, showing
 from suite.probe.pictures import ROW
 from suite.probe.record import Cell, Probe
 
@@ -44,6 +44,7 @@ def html(probe: Probe) -> str:
         parted=parted,
         unit=unit,
         stacks=stacks,
+        beside=comparing.beside(probe.cells) if probe.level == showing.BESIDE else [],
         against_inference=pictures.against_inference(probe),
         over=list(pictures.over(probe)),
         roofline=pictures.roofline,

@@ -13,6 +13,7 @@ from suite.plots import charts, scatter, treemap
 from suite.plots.charts import BOTTOM, HEIGHT, KINDS, LEFT, RIGHT, WIDTH, Chart, Tick
 from suite.plots.scatter import TOP
 from suite.probe import showing
+from suite.probe.levels.kernels import US
 from suite.probe.levels.layers import TIMES
 from suite.probe.record import Cell, Conditions, Probe
 from suite.probe.roof import COPY, PRODUCT
@@ -212,7 +213,7 @@ def _performances(cell: Cell) -> Iterator[tuple[str, float, float, float]]:
     for row in cell.rows:
         flops, moved, share = (plain(row.values.get(name)) for name in ("GFLOP", "MB", "share"))
         times = [plain(row.values.get(name)) for name in (*TIMES, "time")]
-        milliseconds = sum(each for each in times if each is not None)
+        milliseconds = sum(each for each in times if each is not None) or (plain(row.values.get(US)) or 0) / 1e3
         if flops and moved and share and milliseconds:
             yield row.name, 1e3 * flops / moved, 1e3 * flops / milliseconds, share
 

@@ -9,10 +9,12 @@ from rich.table import Table
 from rich.text import Text
 
 from suite.errors import printable
+from suite.probe import comparing
 from suite.probe.comparing import Compared
 from suite.probe.record import Cell, Conditions, Figure, Probe
 from suite.record.summary import format_count
 
+BESIDE = "kernels"  # the level whose rows are the same in several cells
 MOST_ROWS = 15  # of a cell; all are in the JSON
 
 
@@ -37,6 +39,8 @@ def show(console: Console, probe: Probe) -> None:
         console.print(table)
     for cell in probe.cells:
         _show_parts(console, cell, of=len(probe.cells))
+    if probe.level == BESIDE and (rows := comparing.beside(probe.cells)):
+        _show_beside(console, [cell.conditions.described for cell in probe.cells], rows)
     for why in probe.noisy:
         console.print(Text(f"NOISY  {why}", "yellow"), soft_wrap=True)
 
@@ -84,6 +88,15 @@ def _show_parts(console: Console, cell: Cell, of: int) -> None:
             console.print(f"and {len(rest)} more{together}: --json lists all")
     for note in cell.notes:
         console.print(Text(f"{name}{printable(note)}"), soft_wrap=True)
+
+
+def _show_beside(console: Console, cells: list[str], rows: list[tuple[str, list[Figure | None]]]) -> None:
+    table = Table("side by side", *cells)
+    for name, figures in rows[:MOST_ROWS]:
+        table.add_row(Text(printable(name)), *("" if each is None else text(each) for each in figures))
+    console.print(table)
+    if len(rows) > MOST_ROWS:
+        console.print(f"and {len(rows) - MOST_ROWS} more: --json lists all")
 
 
 def show_compared(console: Console, found: Sequence[Compared], differing: Sequence[tuple[str, str, str]]) -> None:

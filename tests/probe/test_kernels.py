@@ -1,5 +1,6 @@
 """Single operations: DeepBench's list, what each takes by formula, and the level by the command."""
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -7,9 +8,10 @@ from dataclasses import replace
 import pytest
 import torch
 
+from suite.compare import main as compare
 from suite.errors import UserError
 from suite.harness.implementation import Device
-from suite.probe import deepbench, instruments, record, tags
+from suite.probe import comparing, deepbench, instruments, pictures, record, showing, tags
 from suite.probe.__main__ import main
 from suite.probe.problems import (
     BY_INPUT,
@@ -173,3 +175,33 @@ def test_a_task_brings_the_shapes_of_its_step(capsys, framework):
     assert [rows[f"{last}{way}"]["calls"] for way in ("", " by input", " by weight")] == [1, 1, 1]
     assert "these are 100 % of a step's operations, if all are looked at" in cell.notes
     assert cell.figures["sum"].value == pytest.approx(sum(each["us"] * each["calls"] for each in rows.values()) / 1e3)
+
+
+def test_what_is_kept_is_drawn_and_compared(capsys, tmp_path):
+    out, html = tmp_path / "kept", tmp_path / "page.html"
+    words = ["level=kernels", "kernels=matmul+device+quick", "precision=fp32", "repeats=3", "seconds=0.01"]
+    assert main([*words, "mlflow=false", f"out={out}", "--html", str(html)]) == 0
+    (cell,) = record.read(out).cells
+    assert 'aria-label="Roofline' in html.read_text()
+    drawn = pictures.roofline(cell)
+    assert len(drawn.dots) == len(cell.rows)
+    assert drawn.product == cell.figures["product"].value
+    assert f"{showing.number(1e3 * cell.rows[0].values['TFLOP/s'])} GFLOP/s" in drawn.dots[0].text
+    capsys.readouterr()
+    assert compare([str(out), str(out), "--json"]) == 0
+    found = {each["figure"]: each for each in json.loads(capsys.readouterr().out)["figures"]}
+    for row in cell.rows:
+        assert found[f"{row.name}, us"]["a"]["low"] == row.values["from"]
+        assert found[f"{row.name}, us"]["says"] == "noise: the intervals overlap"
+
+
+def test_frameworks_stand_side_by_side():
+    def cell(framework: str, **times: float) -> record.Cell:
+        conditions = record.Conditions(framework=framework, mode="train", precision="fp32", kernels="quick")
+        rows = [record.Row(name=name, values={"us": us, "from": us, "to": us}) for name, us in times.items()]
+        return record.Cell(conditions=conditions, columns=dict.fromkeys(("us", "from", "to"), ""), rows=rows)
+
+    found = comparing.beside([cell("torch", a=1.0, b=2.0), cell("tensorflow", b=3.0, a=4.0, c=5.0)])
+    assert [(name, [each.value for each in figures]) for name, figures in found] == [
+        ("a, us", [1.0, 4.0]), ("b, us", [2.0, 3.0])
+    ]  # fmt: skip

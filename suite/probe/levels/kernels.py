@@ -102,8 +102,8 @@ class Kernels:
         if best and _rate(best):
             notes.append(f"the most operations a second: {_rate(best) / 1e9:.4g} GFLOP/s in {best.listed.problem.name}")
         figures = {
-            **self.roof.figures(),
             **({"sum": measuring.mean(_sums(looks), "ms")} if looks and looks[0].listed.calls else {}),
+            **self.roof.figures(),
             "problems": Figure(value=len(looks), unit=""),
             "not measured": Figure(value=len(self.looks) - len(looks), unit=""),
         }
@@ -203,7 +203,8 @@ class Kernels:
             "share": 100 * mean * (look.listed.calls or 1) / whole,
             "algorithm": look.algorithm,
         }
-        return Row(name=problem.name, values=values)
+        other = "" if look.device == self.subject.device else f" {look.device.precision}"
+        return Row(name=f"{problem.name}{other}", values=values)
 
 
 def _rate(look: Look) -> float:
