@@ -6,7 +6,7 @@ import re
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from math import prod
 from typing import Any
@@ -64,12 +64,17 @@ def apart() -> Iterator[None]:
         with (
             mock.patch.object(tf, "function", plain_function),
             mock.patch.object(Function, "__call__", joined_call),
-            mock.patch.object(_FrequentTracingDetectorManager, "called_with_tracing"),
+            untold_tracing(),
             mock.patch.object(tf.nn.experimental, "stateless_dropout", plain_dropout),
         ):
             yield
     finally:
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False, **options})
+
+
+def untold_tracing() -> AbstractContextManager[Any]:
+    """TensorFlow does not count how often it traces a function meanwhile, which it would warn of."""
+    return mock.patch.object(_FrequentTracingDetectorManager, "called_with_tracing")
 
 
 @contextmanager

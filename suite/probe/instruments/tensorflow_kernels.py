@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from suite.errors import UserError
 from suite.harness.implementation import Device
-from suite.probe.instruments.tensorflow_counting import DTYPES, device_name
+from suite.probe.instruments.tensorflow_counting import DTYPES, device_name, untold_tracing
 from suite.probe.problems import (
     BY_INPUT,
     FORWARD,
@@ -134,10 +134,10 @@ def _recurrent(it: Recurrent, noise: Noise, dtype: tf.DType) -> Call:
     inputs = noise(it.batch, it.steps, 1)
     layer.build(inputs.shape)
     forward = tf.function(lambda values: layer(values))
+    with untold_tracing(), tf.GradientTape(persistent=True) as tape:
+        outputs = forward(inputs)
     if it.direction == FORWARD:
         return lambda: forward(inputs)
-    with tf.GradientTape(persistent=True) as tape:
-        outputs = forward(inputs)
     gradient = noise(*outputs.shape)
     return lambda: tape.gradient(outputs, layer.trainable_variables, output_gradients=gradient)
 
