@@ -81,7 +81,10 @@ def _product(it: MatrixProduct, noise: Noise) -> Call:
     many = (it.batch,) if it.batch > 1 else ()
     sides = zip(((it.m, it.k), (it.k, it.n)), it.transposed, strict=True)
     left, right = (noise(*many, *(shape[::-1] if lies else shape)) for shape, lies in sides)
-    return lambda: tf.matmul(left, right, transpose_a=it.transposed[0], transpose_b=it.transposed[1])
+    first, second = it.transposed
+    if many:
+        return lambda: tf.raw_ops.BatchMatMulV2(x=left, y=right, adj_x=first, adj_y=second)
+    return lambda: tf.raw_ops.MatMul(a=left, b=right, transpose_a=first, transpose_b=second)
 
 
 def _arguments(it: Convolution) -> dict[str, Any]:
@@ -134,10 +137,12 @@ def _recurrent(it: Recurrent, noise: Noise, dtype: tf.DType) -> Call:
     inputs = noise(it.batch, it.steps, 1)
     layer.build(inputs.shape)
     forward = tf.function(lambda values: layer(values))
+    if it.direction == FORWARD:
+        with untold_tracing():
+            forward(inputs)
+        return lambda: forward(inputs)
     with untold_tracing(), tf.GradientTape(persistent=True) as tape:
         outputs = forward(inputs)
-    if it.direction == FORWARD:
-        return lambda: forward(inputs)
     gradient = noise(*outputs.shape)
     return lambda: tape.gradient(outputs, layer.trainable_variables, output_gradients=gradient)
 
@@ -148,8 +153,9 @@ def _sparse(it: SparseProduct, noise: Noise) -> Call:
     kept = np.diff(np.arange(it.m + 1) * it.kept // it.m)
     columns = np.concatenate([np.sort(random.permutation(it.k)[:many]) for many in kept])
     places = np.stack([np.repeat(np.arange(it.m), kept), columns], axis=1)
-    sparse, dense = tf.SparseTensor(places, noise(it.kept), (it.m, it.k)), noise(it.k, it.n)
-    return lambda: tf.sparse.sparse_dense_matmul(sparse, dense)
+    indices, shape = tf.constant(places, tf.int64), tf.constant((it.m, it.k), tf.int64)
+    values, dense = noise(it.kept), noise(it.k, it.n)
+    return lambda: tf.raw_ops.SparseTensorDenseMatMul(a_indices=indices, a_values=values, a_shape=shape, b=dense)
 
 
 def algorithm(workload: Workload, device: Device) -> str | None:

@@ -124,7 +124,7 @@ class Kernels:
         conditions = self.subject.conditions
         if conditions.task or conditions.model:
             return self._called()
-        for name in ("batch", "size", "data"):
+        for name in ("scale", "batch", "size", "data"):
             if getattr(conditions, name) is not None:
                 raise UserError(f"{name}={getattr(conditions, name)} is for task= or model=; DeepBench has its sizes")
         listed = deepbench.problems(conditions.mode)
