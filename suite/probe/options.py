@@ -15,7 +15,8 @@ from suite.errors import UserError, positive, unknown, whole
 from suite.harness.contestant import OwnImplementation, read
 from suite.measure import machine
 from suite.measure.machine import Machine
-from suite.probe import levels, tags
+from suite.probe import levels
+from suite.probe.kernels import tags
 from suite.probe.record import MODES, Conditions, Data, Probe
 from suite.probe.subject import Subject
 

@@ -11,9 +11,10 @@ import torch
 from suite.compare import main as compare
 from suite.errors import UserError
 from suite.harness.implementation import Device
-from suite.probe import comparing, deepbench, instruments, pictures, record, showing, tags
+from suite.probe import comparing, instruments, pictures, record, showing
 from suite.probe.__main__ import main
-from suite.probe.problems import (
+from suite.probe.kernels import deepbench, tags
+from suite.probe.kernels.problems import (
     BY_INPUT,
     BY_WEIGHT,
     FORWARD,

@@ -16,7 +16,7 @@ from suite import config
 from suite.errors import UserError
 from suite.harness.implementation import Device
 from suite.probe.judging import Judged
-from suite.probe.problems import Problem
+from suite.probe.kernels.problems import Problem
 from suite.probe.record import Conditions
 from suite.probe.tracing import Timeline, Tracked, Watched
 from suite.probe.workload import Workload

@@ -13,7 +13,7 @@ import tensorflow as tf
 from suite.errors import UserError
 from suite.harness.implementation import Device
 from suite.probe.instruments.tensorflow_counting import DTYPES, device_name, untold_tracing
-from suite.probe.problems import (
+from suite.probe.kernels.problems import (
     BY_INPUT,
     FORWARD,
     Convolution,

@@ -10,7 +10,7 @@ from typing import Any
 
 from suite.harness.implementation import Device
 from suite.probe.instruments.tensorflow_counting import DTYPES, Shape, plain, run_eagerly
-from suite.probe.problems import BY_INPUT, BY_WEIGHT, FORWARD, Convolution, MatrixProduct, Pair, Problem
+from suite.probe.kernels.problems import BY_INPUT, BY_WEIGHT, FORWARD, Convolution, MatrixProduct, Pair, Problem
 
 # Where an operation has its images and filters: among its inputs, or what it makes, the last
 CONVOLUTIONS = {

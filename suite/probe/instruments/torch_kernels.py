@@ -21,7 +21,7 @@ from suite.errors import UserError
 from suite.harness.implementation import Device
 from suite.probe.instruments.torch_counting import DTYPES, torch_device
 from suite.probe.instruments.torch_workers import Sums, sums
-from suite.probe.problems import (
+from suite.probe.kernels.problems import (
     BY_INPUT,
     BY_WEIGHT,
     FORWARD,

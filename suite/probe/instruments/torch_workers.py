@@ -18,7 +18,7 @@ from suite.harness.implementation import Device
 from suite.harness.workers import place as places
 from suite.harness.workers import starting
 from suite.harness.workers.place import Place
-from suite.probe.problems import AllReduce
+from suite.probe.kernels.problems import AllReduce
 
 MODULE = "suite.probe.instruments.torch_workers"
 MEETING, PATIENCE = timedelta(minutes=5), timedelta(days=1)  # until all are there; while other problems are timed

@@ -20,8 +20,9 @@ from suite.config.models import Rate
 from suite.errors import UserError
 from suite.harness.implementation import Device
 from suite.measure.machine import detect
-from suite.probe import deepbench, measuring, tags
-from suite.probe.problems import AllReduce, Listed, MatrixProduct, Problem
+from suite.probe import measuring
+from suite.probe.kernels import deepbench, tags
+from suite.probe.kernels.problems import AllReduce, Listed, MatrixProduct, Problem
 from suite.probe.record import Cell, Figure, Row, one_line
 from suite.probe.roof import Roof
 from suite.probe.subject import SEED, Subject

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from suite.probe.problems import (
+from suite.probe.kernels.problems import (
     BY_INPUT,
     BY_WEIGHT,
     FORWARD,

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from suite.errors import UserError, unknown
-from suite.probe.deepbench import SETS
-from suite.probe.problems import KINDS, Listed
+from suite.probe.kernels.deepbench import SETS
+from suite.probe.kernels.problems import KINDS, Listed
 
 ALL, QUICK, AND = "all", "quick", "+"
 TAGS = (ALL, QUICK, *KINDS, *SETS)
