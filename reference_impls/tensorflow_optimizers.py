@@ -69,6 +69,25 @@ class SGD(Momentum):
             variable.assign_sub(learning_rate * (decayed + self.momentum * buffer))
 
 
+class LARS(Momentum):
+    """The twin of `torch_lars.LARS`."""
+
+    def __init__(self, variables: Sequence[Any], momentum: float, weight_decay: float, trust: float) -> None:
+        super().__init__(variables)
+        self.momentum, self.weight_decay, self.trust = momentum, weight_decay, trust
+
+    def apply(self, gradients: Sequence[tf.Tensor], learning_rate: tf.Tensor) -> None:
+        """One step along the gradients of the variables."""
+        for variable, buffer, gradient in zip(self.variables, self.buffers, gradients, strict=True):
+            if variable.shape.rank > 1:
+                weight, slope = tf.norm(variable), tf.norm(gradient)
+                trust = self.trust * weight / (slope + self.weight_decay * weight)
+                trust = tf.where((weight > 0) & (slope > 0), trust, 1.0)
+                gradient = trust * (gradient + self.weight_decay * variable)
+            buffer.assign(self.momentum * buffer + learning_rate * gradient)
+            variable.assign_sub(buffer)
+
+
 class Muon(Momentum):
     """The twin of `torch_muon.Muon`. Keras's lacks the factor sqrt(max(1, out / in)), stacks, convolutions, and bf16.
 

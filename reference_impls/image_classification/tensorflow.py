@@ -1,4 +1,7 @@
-"""Image classification in TensorFlow: the twin of `torch.py`, line by line. States keep PyTorch's names and layout."""
+"""Image classification in TensorFlow: the twin of `torch.py`, line by line. States keep PyTorch's names and layout.
+
+`pilot` and `full` have another model: `tensorflow_resnet.py`.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,8 @@ from reference_impls.image_classification.shared import (
     scale_and_offset,
 )
 from reference_impls.image_classification.tensorflow_network import Network
+from reference_impls.image_classification.tensorflow_resnet import TensorFlowResNet
+from reference_impls.image_classification.tensorflow_resnet import build as build_resnet
 from reference_impls.kept import Kept
 from reference_impls.shares import part, require, share
 from reference_impls.tensorflow_optimizers import SGD, GradScaler, Muon
@@ -225,8 +230,13 @@ class TensorFlowImageClassifier:
 
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
-) -> TensorFlowImageClassifier:
-    """The implementation, traced and warmed up on blank images of each size; its state is that of the seed."""
+) -> TensorFlowImageClassifier | TensorFlowResNet:
+    """The implementation, traced and warmed up on blank images of each size; its state is that of the seed.
+
+    A recipe that names a model has a ResNet's.
+    """
+    if "model" in hyperparameters:
+        return build_resnet(hyperparameters, data, seed, device)
     hyper = Hyperparameters.of(hyperparameters)
     made = TensorFlowImageClassifier(hyper, data, seed, device)
     shape = data["train_images"].shape[1:]

@@ -1,4 +1,7 @@
-"""Image classification in PyTorch. Read top to bottom: training images on the device, implementation."""
+"""Image classification in PyTorch. Read top to bottom: training images on the device, implementation.
+
+`pilot` and `full` have another model: `torch_resnet.py`.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,8 @@ from reference_impls.image_classification.shared import (
     scale_and_offset,
 )
 from reference_impls.image_classification.torch_network import Network
+from reference_impls.image_classification.torch_resnet import TorchResNet
+from reference_impls.image_classification.torch_resnet import build as build_resnet
 from reference_impls.kept import Kept
 from reference_impls.memory import keep_freed_memory
 from reference_impls.shares import part, require, share
@@ -249,8 +254,13 @@ class TorchImageClassifier:
 
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
-) -> TorchImageClassifier:
-    """The implementation, compiled and warmed up on blank images of each size; its state is that of the seed."""
+) -> TorchImageClassifier | TorchResNet:
+    """The implementation, compiled and warmed up on blank images of each size; its state is that of the seed.
+
+    A recipe that names a model has a ResNet's.
+    """
+    if "model" in hyperparameters:
+        return build_resnet(hyperparameters, data, seed, device)
     keep_freed_memory()
     hyper = Hyperparameters.of(hyperparameters)
     made = TorchImageClassifier(hyper, data, seed, device)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from functools import cache
+from typing import Literal
 from urllib.parse import quote
 
 import numpy as np
@@ -48,7 +49,7 @@ class Mirror(Values):
 class Shards(Values):
     """An array that is too large for one file, or for the memory: shards of one form, each mapped into the memory.
 
-    It is given as arrays of its name, `_` and a number of four digits from 0. Each element is a sample.
+    It is given as arrays of its name, `_` and a number of four digits from 0.
     """
 
     files: str
@@ -57,9 +58,12 @@ class Shards(Values):
     """numpy's name of the elements' type."""
     offset: int = Field(default=0, ge=0)
     """Bytes before the first element."""
+    samples_are: Literal["elements", "told"] = "elements"
+    """`elements` where each is a sample; `told` where other arrays say which elements are one, as of bytes of pictures:
+    how many a part has is not known before it is read."""
 
     def samples(self, file: File) -> int:
-        """How many elements a file holds."""
+        """How many elements a file holds, each a sample."""
         return (file.bytes - self.offset) // np.dtype(self.dtype).itemsize
 
 
@@ -93,7 +97,7 @@ class Dataset(Values):
     made: tuple[File, ...] | str | None = None
     """The files, or NAME for those of `conf/files/NAME.txt`, that the task makes of the others, off the clock."""
     shards: dict[str, Shards] | None = None
-    """The training arrays, by their names, that are files as they lie on the disk."""
+    """The arrays, by their names, that are files as they lie on the disk."""
     subset: float | None = Field(default=None, gt=0, lt=1)
     """Not to be given: which share of the shards a pilot takes, `subset=`."""
     arrays: dict[str, str | None]
@@ -113,7 +117,7 @@ class Dataset(Values):
 
     @property
     def evaluation(self) -> Dataset:
-        """The dataset without the training array's shards, enough to score predictions with."""
+        """The dataset without the arrays that are shards, enough to score predictions with."""
         if not self.shards:
             return self
         prefixes = tuple(each.files for each in self.shards.values())
@@ -127,16 +131,19 @@ class Dataset(Values):
         )
 
     def part(self, share: float) -> Dataset:
-        """The dataset with the first `share` of each sharded array alone, at least one shard.
+        """The dataset with the first `share` of each sharded training array alone, at least one shard.
 
         Raises UserError where it has none.
         """
-        if not self.shards:
+        training = {name: form for name, form in (self.shards or {}).items() if name.startswith("train_")}
+        if not training:
             raise UserError(f"subset={share:g} takes a part of a dataset's shards, and {self.name} has none")
-        arrays = [self.shards_of(name) for name in self.shards]
+        arrays = [self.shards_of(name) for name in training]
         left_out = {file.path for array in arrays for file in array[math.ceil(share * len(array)) :]}
         kept = self._of(file for file in self.members if file.path not in left_out)
-        samples = sum(each.samples(file) for name, each in self.shards.items() for file in kept.shards_of(name))
+        samples = None
+        if all(form.samples_are == "elements" for form in training.values()):
+            samples = sum(form.samples(file) for name, form in training.items() for file in kept.shards_of(name))
         return kept.model_copy(update={"subset": share, "train_samples": samples})
 
     def _of(self, files: Iterable[File]) -> Dataset:

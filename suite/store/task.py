@@ -225,11 +225,11 @@ def _check_arrays(benchmark: Benchmark, arrays: Any, contract: Callable[..., Any
 
 
 def check_sizes(benchmark: Benchmark, task: Task, arrays: Arrays) -> None:
-    """Raise UserError unless the dataset declares as many samples as its arrays hold."""
+    """Raise UserError unless the dataset declares as many samples as its arrays hold; of a part it may not know."""
     dataset, sizes = benchmark.dataset, split_sizes(benchmark, task, arrays)
     for name, found in sizes.items():
         declared = getattr(dataset, name)
-        if declared != found:
+        if declared != found and not (declared is None and dataset.subset):
             raise UserError(
                 f"{benchmark.name}: {name} of {dataset.name} is {declared}, but its arrays hold {found}: "
                 f"declare {name}: {found} in conf/task/{benchmark.task}.yaml."

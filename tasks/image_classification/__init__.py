@@ -1,13 +1,17 @@
 """Image classification: predict the class of an image; the quality is top-1 accuracy on the test split.
 
-A prediction is the class number of one test image. Arrays (both scales):
+A prediction is the class number of one test image. Arrays of `mini` and `small`:
 `train_images` uint8 [N, H, W, C], `train_labels` uint8 [N], `test_images` uint8 [M, H, W, C] and `answer_labels`
 uint8 [M].
+
+In `pilot` and `full` images are JPEG files of any size, in shards that `shards.py` tells and `jpegs.Jpegs` reads:
+`train_jpegs_0000` and so on and `test_jpegs_0000`, uint8, hold the files one after the other, `train_lengths` and
+`test_lengths` int32 their bytes, `train_labels` and `answer_labels` uint16 their classes, and `classes` uint16 [C] the
+numbers of these.
 """
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,14 +19,19 @@ from typing import Any
 import numpy as np
 
 from suite.errors import BadPrediction
+from tasks.image_classification import cifar10
+from tasks.image_classification.jpegs import Jpegs
+from tasks.image_classification.shards import PICTURES, read_index
 
 METRICS = {"accuracy": (0.0, 1.0)}
 DIGITS_TRAIN = 1000  # writers come one after another in the file: the rest is mostly other hands
 
 
 def prepare(scale: str, files: Path) -> dict[str, np.ndarray]:
-    """The arrays of `mini` (UCI digits, 1000 + 797 images 8x8x1 of 0..16) or `small` (CIFAR-10, 50,000 + 10,000)."""
-    return _digits() if scale == "mini" else _cifar10(files / "cifar-10-batches-py")
+    """The arrays of `mini` (UCI digits, 1000 + 797 images 8x8x1 of 0..16), `small` (CIFAR-10), or beside the shards."""
+    if scale == "mini":
+        return _digits()
+    return _arrays(*cifar10.read(files / "cifar-10-batches-py")) if scale == "small" else _jpegs(scale, files)
 
 
 def _digits() -> dict[str, np.ndarray]:
@@ -34,17 +43,16 @@ def _digits() -> dict[str, np.ndarray]:
     return _arrays(images[:DIGITS_TRAIN], labels[:DIGITS_TRAIN], images[DIGITS_TRAIN:], labels[DIGITS_TRAIN:])
 
 
-def _cifar10(folder: Path) -> dict[str, np.ndarray]:
-    """The Python version of the authors' page, in the order of its files; unpickled after its sums were verified."""
-    train = [_batch(folder / f"data_batch_{i}") for i in range(1, 6)]
-    images, labels = (np.concatenate(parts) for parts in zip(*train, strict=True))
-    return _arrays(images, labels, *_batch(folder / "test_batch"))
-
-
-def _batch(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    batch = pickle.loads(path.read_bytes(), encoding="latin1")
-    images = batch["data"].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-    return np.ascontiguousarray(images), np.array(batch["labels"], dtype=np.uint8)
+def _jpegs(scale: str, files: Path) -> dict[str, np.ndarray]:
+    """What the index of the shards tells."""
+    train, test = read_index(scale, files)
+    return {
+        "classes": np.arange(PICTURES[scale].classes, dtype=np.uint16),
+        "train_lengths": np.ascontiguousarray(train["length"]),
+        "train_labels": train["label"].astype(np.uint16),
+        "test_lengths": np.ascontiguousarray(test["length"]),
+        "answer_labels": test["label"].astype(np.uint16),
+    }
 
 
 def _arrays(
@@ -60,6 +68,8 @@ def _arrays(
 
 def split_sizes(data: Mapping[str, np.ndarray]) -> dict[str, int]:
     """Images of each split."""
+    if "train_lengths" in data:
+        return {"train_samples": len(Jpegs(data, "train")), "eval_samples": len(Jpegs(data, "test"))}
     return {"train_samples": len(data["train_images"]), "eval_samples": len(data["test_images"])}
 
 

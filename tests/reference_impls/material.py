@@ -1,12 +1,15 @@
 """The data of the parity suite's cases, and the outputs of an implementation that can be compared."""
 
+import io
 from functools import cache
 from importlib import import_module
 from typing import Any
 from unittest import mock
 
 import numpy as np
+from PIL import Image
 
+from reference_impls.image_classification.pictures import evaluation
 from reference_impls.language_modeling import shared as language_modeling
 from reference_impls.reinforcement_learning.environments import Group
 from reference_impls.translation.shared import bucket, lengths, padded
@@ -84,6 +87,36 @@ def coloured_noise() -> Arrays:
 def image_logits(made: Any, framework: str, data: Arrays) -> list[np.ndarray]:
     """Logits of test images."""
     return [made.logits(made.images(data["test_images"][:64])).numpy()]
+
+
+@cache
+def few_jpegs() -> Arrays:
+    """In the place of JPEG files of a thousand classes: some of ten, of three sizes, in two shards."""
+    random = np.random.default_rng(0)
+
+    def split(name: str, count: int) -> Arrays:
+        files = []
+        for i in range(count):
+            file, coarse = io.BytesIO(), Image.fromarray(random.integers(0, 256, (6, 6, 3), np.uint8))
+            coarse.resize([(60, 80), (90, 70), (64, 64)][i % 3], Image.Resampling.BICUBIC).save(file, "JPEG")
+            files.append(np.frombuffer(file.getvalue(), np.uint8))
+        stream, lengths = np.concatenate(files), np.array([len(file) for file in files], np.int32)
+        half = len(stream) // 2
+        return {f"{name}_jpegs_0000": stream[:half], f"{name}_jpegs_0001": stream[half:], f"{name}_lengths": lengths}
+
+    labels = {"train_labels": random.integers(0, 10, 200).astype(np.uint16)}
+    return {"classes": np.arange(10, dtype=np.uint16), **split("train", 200), **labels, **split("test", 30)}
+
+
+def resnet_logits(made: Any, framework: str, data: Arrays) -> list[np.ndarray]:
+    """Logits of test images."""
+    images, _ = next(evaluation(evaluation_data(data), made.hyper, made.worker))
+    library = import_module(framework)
+    if framework == "tensorflow":
+        return [made.logits(library.constant(images)).numpy()]
+    made.model.eval()
+    with library.no_grad():
+        return [made.logits(library.as_tensor(images)).numpy()]
 
 
 # --- Language modelling -------------------------------------------------------------------------------------------

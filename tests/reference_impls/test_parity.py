@@ -27,6 +27,7 @@ def builds(request):
 
 # Whose trajectories take more than a few seconds.
 LONG = (
+    "image_classification-resnet",
     "language_modeling-mini",
     "recommendation-small",
     "reinforcement_learning-small",

@@ -1,0 +1,170 @@
+"""What a ResNet sees: the order of the images, and how a JPEG file becomes one; in numpy and Pillow.
+
+Everything that is drawn is a function of the seed, the epoch and the image's number, so a checkpoint needs no random
+state. Files are decoded, cut and made smaller on the clock, in threads, while the device works; Pillow does so
+outside of Python's lock.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from itertools import count
+from typing import TypeVar
+
+import numpy as np
+from PIL import Image
+
+from reference_impls.image_classification.resnet import Hyperparameters
+from reference_impls.shares import part
+from suite.harness.implementation import Device
+from tasks.image_classification.jpegs import Jpegs
+
+MEAN, DEVIATION = (123.68, 116.28, 103.53), (58.395, 57.12, 57.375)  # of ImageNet's bytes, red, green, blue
+AHEAD = 3  # groups that are being decoded while the device works on another
+TRIES = 10
+RATIOS = (math.log(3 / 4), math.log(4 / 3))
+_CROP_STREAM = 1_000_002  # a random stream apart from those of the epochs
+Beside = TypeVar("Beside")
+
+
+def crop_box(width: int, height: int, least: float, random: np.random.Generator) -> tuple[int, int, int, int]:
+    """Left, upper, right and lower of a random part of an image, by torchvision's rule of RandomResizedCrop.
+
+    From `least` to all of its area, its sides from 3:4 to 4:3; the middle where ten draws do not fit.
+    """
+    for _ in range(TRIES):
+        area = width * height * random.uniform(least, 1)
+        ratio = math.exp(random.uniform(*RATIOS))
+        w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+        if 0 < w <= width and 0 < h <= height:
+            left, upper = int(random.integers(width - w + 1)), int(random.integers(height - h + 1))
+            return left, upper, left + w, upper + h
+    low, high = map(math.exp, RATIOS)
+    w, h = min(width, round(height * high)), min(height, round(width / low))
+    left, upper = (width - w) // 2, (height - h) // 2
+    return left, upper, left + w, upper + h
+
+
+def training_image(file: np.ndarray, hyper: Hyperparameters, random: np.random.Generator) -> np.ndarray:
+    """Bytes uint8 [image_size, image_size, 3] of a random part of a JPEG file's image, mirrored every other time."""
+    image = _opened(file)
+    box = crop_box(*image.size, hyper.min_crop_area, random)
+    side = hyper.image_size
+    pixels = np.asarray(_rgb(image).crop(box).resize((side, side), Image.Resampling.BILINEAR))
+    return pixels[:, ::-1] if random.random() < 0.5 else pixels
+
+
+def test_image(file: np.ndarray, hyper: Hyperparameters) -> np.ndarray:
+    """Bytes uint8 [image_size, image_size, 3] of the middle of a JPEG file's image, its shorter side made `resize`."""
+    image = _opened(file)
+    width, height = image.size
+    shorter = min(width, height)
+    size = int(hyper.resize * width / shorter), int(hyper.resize * height / shorter)
+    smaller = _rgb(image).resize(size, Image.Resampling.BILINEAR)
+    left, upper = (round((side - hyper.image_size) / 2) for side in size)
+    return np.asarray(smaller.crop((left, upper, left + hyper.image_size, upper + hyper.image_size)))
+
+
+def _opened(file: np.ndarray) -> Image.Image:
+    return Image.open(io.BytesIO(file.tobytes()))
+
+
+def _rgb(image: Image.Image) -> Image.Image:
+    return image if image.mode == "RGB" else image.convert("RGB")  # a few are grey, some CMYK
+
+
+class Training:
+    """The training images of a worker, in groups of `norm_batch_size`, in the order of a seed.
+
+    In each epoch all images are shuffled and the steps take them in turn, each worker its groups of every step; what is
+    left at the end is not seen.
+    """
+
+    def __init__(self, data: Mapping[str, np.ndarray], hyper: Hyperparameters, seed: int, device: Device) -> None:
+        self.jpegs, self.labels = Jpegs(data, "train"), data["train_labels"]
+        self.hyper, self.seed, self.device = hyper, seed, device
+        self.steps_per_epoch = len(self.jpegs) // hyper.global_batch_size
+        assert self.steps_per_epoch, f"{len(self.jpegs)} training images are less than a step"
+
+    def groups(self, step: int) -> Iterator[tuple[int, np.ndarray]]:
+        """The epoch and the numbers of the images of each group, without end, from a step on."""
+        own = part(self.hyper.groups, self.device)
+        epoch, order = -1, np.empty(0, np.int64)
+        for each in count(step):
+            now, within = divmod(each, self.steps_per_epoch)
+            if now != epoch:
+                epoch = now
+                order = np.random.default_rng([self.seed, epoch]).permutation(len(self.jpegs))
+            chosen = order[within * self.hyper.global_batch_size :][: self.hyper.global_batch_size]
+            for group in chosen.reshape(self.hyper.groups, -1)[own]:
+                yield epoch, group
+
+    def image(self, epoch: int, number: int) -> np.ndarray:
+        """What an epoch sees of an image; see `training_image`."""
+        random = np.random.default_rng([self.seed, _CROP_STREAM, epoch, number])
+        return training_image(self.jpegs[number], self.hyper, random)
+
+    def iterate(self, step: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Images uint8 [norm_batch_size, image_size, image_size, 3] and labels int64 of each group, decoded ahead."""
+        jobs = (
+            ([partial(self.image, epoch, int(number)) for number in group], self.labels[group].astype(np.int64))
+            for epoch, group in self.groups(step)
+        )
+        return decoded(jobs, self.hyper, self.device)
+
+
+def evaluation(
+    data: Mapping[str, np.ndarray], hyper: Hyperparameters, device: Device
+) -> Iterator[tuple[np.ndarray, int]]:
+    """The worker's share of the test images, in blocks as `decoded` gives them, and how many a block has."""
+    jpegs = Jpegs(data, "test")
+    own = range(len(jpegs))[part(len(jpegs), device)]
+    blocks = (own[i : i + hyper.norm_batch_size] for i in range(0, len(own), hyper.norm_batch_size))
+    jobs = (([partial(_test_image, jpegs, number, hyper) for number in block], len(block)) for block in blocks)
+    return decoded(jobs, hyper, device)
+
+
+def _test_image(jpegs: Jpegs, number: int, hyper: Hyperparameters) -> np.ndarray:
+    return test_image(jpegs[number], hyper)
+
+
+def decoded(
+    jobs: Iterable[tuple[Sequence[Callable[[], np.ndarray]], Beside]], hyper: Hyperparameters, device: Device
+) -> Iterator[tuple[np.ndarray, Beside]]:
+    """Of each job the images that it makes, and what it has beside them, while `AHEAD` others are under way.
+
+    Images are uint8 [norm_batch_size, image_size, image_size, 3]; where a job makes fewer, zeros follow.
+    """
+    shape = (hyper.norm_batch_size, hyper.image_size, hyper.image_size, 3)
+    coming: deque[tuple[np.ndarray, Beside, list[Future[None]]]] = deque()
+    with ThreadPoolExecutor(threads(device)) as pool:
+        for calls, beside in jobs:
+            images = np.zeros(shape, np.uint8)
+            coming.append((images, beside, [pool.submit(_fill, images[i], call) for i, call in enumerate(calls)]))
+            if len(coming) > AHEAD:
+                yield _done(*coming.popleft())
+        while coming:
+            yield _done(*coming.popleft())
+
+
+def _fill(into: np.ndarray, make: Callable[[], np.ndarray]) -> None:
+    into[:] = make()
+
+
+def _done(images: np.ndarray, beside: Beside, futures: Sequence[Future[None]]) -> tuple[np.ndarray, Beside]:
+    for future in futures:
+        future.result()
+    return images, beside
+
+
+def threads(device: Device) -> int:
+    """How many decode: a worker's share of its machine's CPUs."""
+    hosts = [address.rpartition(":")[0] for address in device.addresses]
+    beside = hosts.count(hosts[device.rank]) if hosts else 1
+    return max(len(os.sched_getaffinity(0)) // beside, 1)

@@ -1,0 +1,187 @@
+"""The ResNet of `resnet.py` in PyTorch: torchvision's network, training step in groups, evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.nn.parallel import DistributedDataParallel
+from torchvision.models.resnet import Bottleneck, ResNet
+
+from reference_impls.image_classification.pictures import DEVIATION, MEAN, Training, evaluation
+from reference_impls.image_classification.resnet import EPSILON, MODELS, Hyperparameters, initial_parameters
+from reference_impls.memory import keep_freed_memory
+from reference_impls.shares import part, require
+from reference_impls.torch_lars import LARS
+from reference_impls.torch_shared import (
+    autocast,
+    compiled,
+    dtype,
+    grad_scaler,
+    load_state_dict,
+    on_device,
+    prepare,
+    set_learning_rate,
+    state_dict,
+    torch_device,
+)
+from reference_impls.torch_workers import Workers
+from suite.harness.implementation import Device, TrainStats
+
+
+class BatchNorm2d(nn.BatchNorm2d):
+    """nn.BatchNorm2d whose running statistics add up those of the groups of a step, times `share`."""
+
+    def __init__(self, width: int, share: float) -> None:
+        super().__init__(width, EPSILON)
+        self.share = share
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[B, C, H, W], each channel of mean 0 and variance 1 over the batch, then scaled and shifted."""
+        if not self.training:
+            return super().forward(x)
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        mean, variance = torch.zeros_like(self.running_mean), torch.zeros_like(self.running_var)
+        y = F.batch_norm(x, mean, variance, self.weight, self.bias, True, 1.0, self.eps)
+        self.running_mean.add_(mean, alpha=self.share)
+        self.running_var.add_(variance, alpha=self.share)
+        return y
+
+
+class TorchResNet:
+    """The implementation; see `suite.harness.implementation.Implementation`."""
+
+    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
+        require(device, hyper.groups, "groups of norm_batch_size images")
+        self.hyper, self.data, self.seed, self.worker = hyper, data, seed, device
+        self.device, self.dtype = torch_device(device), dtype(device)
+        self.workers = Workers(device)
+        self.groups = len(range(hyper.groups)[part(hyper.groups, device)])
+        blocks, width = MODELS[hyper.model]
+        share = (1 - hyper.norm_momentum) * self.workers.size / hyper.groups
+        self.model = ResNet(
+            Bottleneck,
+            list(blocks),
+            len(data["classes"]),
+            width_per_group=width,
+            norm_layer=partial(BatchNorm2d, share=share),
+        ).to(self.device)
+        self.model.to(memory_format=torch.channels_last)
+        self.statistics = [value for name, value in self.model.named_buffers() if ".running_" in name]
+        self.parallel = self.workers.parallel(self.model)
+        self.lars = LARS(self.model.parameters(), 0.0, hyper.opt_momentum, hyper.opt_weight_decay, hyper.lars_trust)
+        self.scaler = grad_scaler(self.device, self.dtype)
+        prepare([self.lars])
+        self.mean, self.deviation = (torch.tensor(each, device=self.device) for each in (MEAN, DEVIATION))
+        self.batches: Iterator[tuple[np.ndarray, np.ndarray]] | None = None
+        self.loss = compiled(self._loss, self.device)
+        self.classify = compiled(self._classify, self.device)
+        self.load_state_dict({**initial_parameters(hyper, len(data["classes"]), seed), "step": np.array(0)})
+
+    def train_until(self, samples: int) -> TrainStats:
+        """Take whole steps until `samples` images have been seen."""
+        if self.batches is None:
+            self.batches = Training(self.data, self.hyper, self.seed, self.worker).iterate(self.step)
+        size = self.hyper.global_batch_size
+        while True:
+            loss = self.train_step(self.batches)
+            if self.step * size >= samples:
+                return TrainStats(self.step * size, float(loss))
+
+    def train_step(self, batches: Iterator[tuple[np.ndarray, np.ndarray]]) -> torch.Tensor:
+        """One step on the worker's groups; the mean loss over its images."""
+        self.lars.zero_grad()
+        self.model.train()
+        torch._foreach_mul_(self.statistics, self.hyper.norm_momentum)
+        total = torch.zeros((), device=self.device)
+        for i in range(self.groups):
+            images, labels = (on_device(each, self.device) for each in next(batches))
+            with nullcontext() if i == self.groups - 1 else self.unsent():
+                loss = self.loss(images, labels)
+                self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+            total += loss.detach()
+        self.average_statistics()
+        set_learning_rate(self.lars, self.hyper.rate(self.step))
+        self.scaler.step(self.lars)
+        self.scaler.update()
+        self.step += 1
+        return total
+
+    def unsent(self) -> Any:
+        """Within it gradients are accumulated and not yet sent to the other workers."""
+        return self.parallel.no_sync() if isinstance(self.parallel, DistributedDataParallel) else nullcontext()
+
+    def average_statistics(self) -> None:
+        """Make the running statistics of batch normalisation their means over the workers."""
+        if self.workers.size > 1:
+            together = torch.cat(self.statistics)
+            self.workers.average(together)
+            lengths = [len(each) for each in self.statistics]
+            torch._foreach_copy_(self.statistics, [*torch.split(together, lengths)])
+
+    def _loss(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """What a group's images add to the mean loss over the worker's part of a batch."""
+        with autocast(self.device, self.dtype):
+            logits = self.parallel(self.normalised(images))
+        smooth = self.hyper.label_smoothing
+        summed = F.cross_entropy(logits.float(), labels, label_smoothing=smooth, reduction="sum")
+        return summed / (self.hyper.global_batch_size / self.workers.size)
+
+    def normalised(self, images: torch.Tensor) -> torch.Tensor:
+        """Bytes [B, S, S, 3] to float32 [B, 3, S, S] around zero."""
+        return ((images.float() - self.mean) / self.deviation).permute(0, 3, 1, 2)
+
+    @torch.no_grad()
+    def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
+        """The classes of the worker's share of the test images, which are decoded anew each time."""
+        self.model.eval()
+        blocks = evaluation(data, self.hyper, self.worker)
+        found = [self.classify(on_device(images, self.device))[:count].clone() for images, count in blocks]
+        return [number for each in found for number in each.tolist()]
+
+    def _classify(self, images: torch.Tensor) -> torch.Tensor:
+        """The classes [B] of images [B, S, S, 3]."""
+        return self.logits(images).argmax(1)
+
+    def logits(self, images: torch.Tensor) -> torch.Tensor:
+        """Logits float32 [B, classes] of images uint8 [B, S, S, 3]."""
+        with autocast(self.device, self.dtype):
+            logits: torch.Tensor = self.model(self.normalised(images)).float()
+        return logits
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Parameters, statistics, momenta and the step."""
+        return state_dict(self.model, [self.lars], self.scaler, self.step)
+
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
+        """Take over a state of either framework; without momenta they start at zero."""
+        self.step = load_state_dict(self.model, [self.lars], self.scaler, state)
+        self.batches = None
+
+    def warm_up(self) -> None:
+        """Compile steps and evaluations, on blank images."""
+        side = self.hyper.image_size
+        images = np.zeros((self.hyper.norm_batch_size, side, side, 3), np.uint8)
+        labels = np.zeros(len(images), np.int64)
+        for _ in range(3 if self.device.type == "cuda" else 1):  # CUDA graphs are recorded at the second call
+            self.train_step(iter([(images, labels)] * self.groups))
+            self.model.eval()
+            with torch.no_grad():
+                self.classify(on_device(images, self.device))
+
+
+def build(hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device) -> TorchResNet:
+    """The implementation, warmed up on blank images; its state is that of the seed."""
+    keep_freed_memory()
+    made = TorchResNet(Hyperparameters.of(hyperparameters), data, seed, device)
+    initial = made.state_dict()
+    made.warm_up()
+    made.load_state_dict(initial)
+    return made
