@@ -27,20 +27,29 @@ from suite.harness.workers.channel import free_port
 from suite.store.arrays import prepared
 from suite.store.task import for_run, load_task
 from tasks.translation import END
-from tests.reference_impls.material import two_shards
+from tests.reference_impls.material import few_jpegs, two_shards
 
 # In image_classification what `small` does and `mini` does not, and a layer that is frozen on the way
 CHANGED = {"dropout": 0.0, "eval_shift_fraction": 0.15, "whiten_bias_epochs": 1}
-EXAMPLES = {"test_images", "test_frames", "test_source", "test_candidates", "test_seeds"}
+EXAMPLES = {"test_images", "test_lengths", "test_frames", "test_source", "test_candidates", "test_seeds"}
 
 # Of other scales, made smaller, on made-up shards
+SHARDS = {"image_classification": few_jpegs, "language_modeling": two_shards}
 PILOTS = {
+    "image_classification-pilot": {
+        "global_batch_size": 16,
+        "norm_batch_size": 4,
+        "image_size": 64,
+        "resize": 72,
+        "schedule_samples": 320,
+        "warmup_samples": 16,
+    },
     "language_modeling-pilot": {
         "global_batch_size": 512,
         "sequence_length": 32,
         "width": 32,
         "schedule_samples": 65_536,
-    }
+    },
 }
 
 
@@ -88,7 +97,8 @@ def _train(task: str, framework: str, device: Device, steps: int, out: Path) -> 
     changed |= PILOTS.get(f"{task}-{scale}", {})
     benchmark = benchmark.model_copy(update={"hyperparameters": {**benchmark.hyperparameters, **changed}})
     module = load_task(task)
-    data = two_shards() if benchmark.dataset.shards else for_run(benchmark, module, prepared(benchmark, module), 1)
+    made_up = SHARDS[task]() if benchmark.dataset.shards else None
+    data = made_up or for_run(benchmark, module, prepared(benchmark, module), 1)
     made = contract.build(load_implementation(task, config.framework(framework)), benchmark, data, 1, device)
     size = benchmark.hyperparameters["global_batch_size"]
     if steps > 1:
