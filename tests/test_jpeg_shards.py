@@ -1,19 +1,18 @@
 """Images of a thousand classes: archives as ImageNet's are made into shards, and read from them."""
 
-import hashlib
 import io
 import os
 import signal
 import subprocess
 import sys
-import tarfile
 import time
+import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
-from scipy.io import savemat
 
 from suite import config
 from suite.errors import UserError
@@ -23,80 +22,27 @@ from suite.store.arrays import prepared
 from suite.store.task import load_task
 from tasks.image_classification import shards
 from tasks.image_classification.jpegs import Jpegs
+from tasks.image_classification.requests import request
 from tests.command import ENVIRONMENT
+from tests.imagenet import in_the_place_of_imagenet, make_all
 
 TASK = load_task("image_classification")
 PILOT = config.benchmark("image_classification", "pilot")
 FULL = config.benchmark("image_classification", "full")
-CLASSES, TRAIN, TEST = 5, 42, 10
-SMALL = shards.Pictures("imagenet-jpeg", TRAIN, TEST, CLASSES, 3, 1 << 19, 1 << 20)
-
-
-def jpeg(random: np.random.Generator) -> bytes:
-    """Of a picture of ImageNet's sizes, 500 pixels in the mean, some grey or CMYK; smooth, so that it has few bytes."""
-    width, height = (int(side) for side in np.clip(random.lognormal(6.1, 0.25, 2), 75, 1500))
-    coarse = Image.fromarray(random.integers(0, 256, (8, 8, 3), np.uint8))
-    mode = str(random.choice(["RGB", "L", "CMYK"], p=[0.9, 0.05, 0.05]))
-    file = io.BytesIO()
-    coarse.resize((width, height), Image.Resampling.BICUBIC).convert(mode).save(file, "JPEG")
-    return file.getvalue()
-
-
-def add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
-    member = tarfile.TarInfo(name)
-    member.size = len(content)
-    archive.addfile(member, io.BytesIO(content))
-
-
-def archives(folder: Path) -> dict[str, bytes]:
-    """Archives as the authors give them, of a few pictures, and these by their names: `0/`, the class, first."""
-    random = np.random.default_rng(0)
-    names = [f"n{number:08}" for number in sorted(random.permutation(10**6)[:CLASSES])]
-    pictures: dict[str, bytes] = {}
-    with tarfile.open(folder / shards.TRAIN[0], "w") as train:
-        for label in random.permutation(CLASSES):
-            inner = io.BytesIO()
-            with tarfile.open(fileobj=inner, mode="w") as of_class:
-                for i in random.permutation(TRAIN // CLASSES + (label < TRAIN % CLASSES)):
-                    content = pictures[f"{label}/{i}"] = jpeg(random)
-                    add(of_class, f"{names[label]}_{i}.JPEG", content)
-            add(train, f"{names[label]}.tar", inner.getvalue())
-    numbers = random.permutation(CLASSES) + 1  # the kit's own, of each name
-    truth = random.integers(0, CLASSES, TEST)
-    with tarfile.open(folder / shards.TEST[0], "w") as test:
-        for i in random.permutation(TEST):
-            content = pictures[f"test/{i}"] = jpeg(random)
-            add(test, f"ILSVRC2012_val_{i + 1:08}.JPEG", content)
-    synsets = [(numbers[i], names[i], "words", "gloss", 0) for i in range(CLASSES)] + [(9, "n9", "all", "above", 5)]
-    fields = [("ILSVRC2012_ID", "i4"), ("WNID", "O"), ("words", "O"), ("gloss", "O"), ("num_children", "i4")]
-    meta = io.BytesIO()
-    savemat(meta, {"synsets": np.array(synsets, fields).reshape(-1, 1)})
-    with tarfile.open(folder / shards.DEVKIT[0], "w:gz") as kit:
-        add(kit, "ILSVRC2012_devkit_t12/data/meta.mat", meta.getvalue())
-        lines = "".join(f"{numbers[label]}\n" for label in truth)
-        add(kit, "ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt", lines.encode())
-    return pictures | {f"label/{i}": bytes([label]) for i, label in enumerate(truth)}
+CLASSES, TRAIN, TEST = 5, 23, 6
+SMALL = shards.Pictures("imagenet-jpeg", TRAIN, TEST, CLASSES, 5, 1 << 20, 1 << 21)
 
 
 @pytest.fixture
-def pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+def pictures(tmp_path: Path) -> Iterator[dict[str, bytes]]:
     """Archives in `tmp_path`, taken for ImageNet's, and their pictures."""
-    made = archives(tmp_path)
-    for name in ("TRAIN", "TEST", "DEVKIT"):
-        file, _ = getattr(shards, name)
-        sums = hashlib.md5((tmp_path / file).read_bytes()).hexdigest()
-        monkeypatch.setattr(shards, name, (file, sums))
-    monkeypatch.setitem(shards.PICTURES, "full", SMALL)
-    return made
+    with in_the_place_of_imagenet(tmp_path, SMALL) as made:
+        yield made
 
 
 def make(folder: Path) -> dict[str, np.ndarray]:
     """All files of `full`, and its arrays."""
-    (folder / SMALL.folder).mkdir()
-    names = ["index", *(f"train_{i:04d}" for i in range(SMALL.shards)), "test_0000"]
-    for name in names:
-        shards.make("full", folder, f"{SMALL.folder}/{name}.bin", folder / SMALL.folder / f"{name}.bin")
-    mapped = {name.replace("_", "_jpegs_"): np.memmap(folder / SMALL.folder / f"{name}.bin") for name in names[1:]}
+    mapped = make_all(folder)
     return {**TASK.prepare("full", folder), **mapped}
 
 
@@ -126,6 +72,13 @@ def test_a_part_of_the_shards_holds_the_pictures_that_lie_whole_in_it(
     assert int(part.ends[-1]) <= SMALL.shard_bytes < int(whole.ends[len(part)])
 
 
+def test_requests_for_single_pictures_are_a_split_of_them(tmp_path: Path, pictures: dict[str, bytes]) -> None:
+    data = make(tmp_path)
+    asked = [request(data, index) for index in (4, 0)]
+    together = {name: np.concatenate([each[name] for each in asked]) for name in asked[0]}
+    assert [file.tobytes() for file in Jpegs(together, "test")] == [pictures["test/4"], pictures["test/0"]]
+
+
 def test_other_archives_are_refused(tmp_path: Path, pictures: dict[str, bytes]) -> None:
     kit = tmp_path / shards.DEVKIT[0]
     kit.write_bytes(kit.read_bytes() + b"0")
@@ -148,6 +101,24 @@ def test_what_full_declares_is_what_is_made() -> None:
     full = shards.PICTURES["full"]
     assert full.shards * full.shard_bytes >= train - 512 * full.train  # a header beside each picture
     assert full.test_bytes >= test - 512 * full.test
+
+
+@pytest.mark.slow
+def test_making_a_shard_of_full_takes_little_memory(tmp_path: Path) -> None:
+    """With an index of ImageNet's size, of an archive that is a hole."""
+    full = shards.PICTURES["full"]
+    with (tmp_path / shards.TRAIN[0]).open("wb") as archive:
+        archive.truncate(FULL.dataset.source_files.members[0].bytes)
+    rows = np.zeros(full.train + full.test, shards.ROW)
+    rows["place"], rows["length"] = np.arange(len(rows)) * 110_000, 110_000
+    (tmp_path / full.folder).mkdir()
+    rows.tofile(tmp_path / full.folder / "index.bin")
+    tracemalloc.start()
+    shards.make("full", tmp_path, f"{full.folder}/train_0300.bin", tmp_path / "made")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (tmp_path / "made").stat().st_size == full.shard_bytes
+    assert peak < 128e6, peak
 
 
 def test_a_pilot_takes_shards_of_full_and_all_test_pictures() -> None:

@@ -119,11 +119,12 @@ def _imagenet(files: Path) -> tuple[np.ndarray, np.ndarray]:
     with tarfile.open(files / TRAIN[0], "r:") as archive:
         for label, each in enumerate(sorted(archive, key=lambda member: member.name)):  # n01440764.tar and so on
             with tarfile.open(fileobj=archive.extractfile(each), mode="r:") as pictures:
-                train += [(each.offset_data + place, length, label) for place, length in _members(pictures)]
+                rows = [(each.offset_data + place, length, label) for place, length in _members(pictures)]
+                train.append(np.array(rows, ROW))
     with tarfile.open(files / TEST[0], "r:") as archive:
         places = list(_members(archive))
     test = [(*row, label) for row, label in zip(places, _test_labels(files / DEVKIT[0]), strict=True)]
-    return np.array(train, ROW), np.array(test, ROW)
+    return np.concatenate(train), np.array(test, ROW)
 
 
 def _members(archive: tarfile.TarFile) -> Iterator[tuple[int, int]]:
