@@ -79,6 +79,8 @@ class TorchResNet:
         self.lars = LARS(self.model.parameters(), 0.0, hyper.opt_momentum, hyper.opt_weight_decay, hyper.lars_trust)
         self.scaler = grad_scaler(self.device, self.dtype)
         prepare([self.lars])
+        for parameter in self.model.parameters():  # gradients add up where no CUDA graph writes
+            parameter.grad = torch.zeros_like(parameter)
         self.mean, self.deviation = (torch.tensor(each, device=self.device) for each in (MEAN, DEVIATION))
         self.batches: Iterator[tuple[np.ndarray, np.ndarray]] | None = None
         self.loss = compiled(self._loss, self.device)
@@ -97,7 +99,7 @@ class TorchResNet:
 
     def train_step(self, batches: Iterator[tuple[np.ndarray, np.ndarray]]) -> torch.Tensor:
         """One step on the worker's groups; the mean loss over its images."""
-        self.lars.zero_grad()
+        self.lars.zero_grad(set_to_none=False)
         self.model.train()
         torch._foreach_mul_(self.statistics, self.hyper.norm_momentum)
         total = torch.zeros((), device=self.device)

@@ -206,3 +206,34 @@ def test_at_full_size_the_loss_begins_at_the_logarithm_of_the_classes(framework,
     assert made.train_until(1).loss == pytest.approx(math.log(1000), rel=0.05)
     momenta = [array.size for name, array in made.state_dict().items() if name.startswith("momentum_buffer/")]
     assert sum(momenta) == 25_557_032
+
+
+@pytest.mark.slow
+def test_a_torch_step_is_traced_whole():
+    torch = pytest.importorskip("torch")
+    made, images = build(CASE, "torch"), torch.from_numpy(np.stack([training_image(i) for i in range(8)]))
+    labels = torch.arange(8)
+    made.model.train()
+    whole = torch.compile(made._loss, backend="aot_eager", fullgraph=True, dynamic=False)
+    found = []
+    for loss in (made._loss, whole):
+        made.load_state_dict(made.state_dict() | {"bn1.running_mean": np.zeros(64, np.float32)})
+        found.append((loss(images, labels).item(), made.model.bn1.running_mean.numpy().copy()))
+    assert found[1][0] == pytest.approx(found[0][0], rel=1e-4)
+    assert np.allclose(found[1][1], found[0][1], atol=1e-5)
+    assert np.abs(found[1][1]).max() > 1e-3
+
+
+@pytest.mark.slow
+def test_a_tensorflow_step_can_be_compiled():
+    tf = pytest.importorskip("tensorflow")
+    made = build(CASE, "tensorflow")
+    initial = made.state_dict()
+    losses = [made.train_until(samples).loss for samples in (16, 32)]
+    made.load_state_dict(initial)
+    made.add = tf.function(made._add, jit_compile=True)
+    assert [made.train_until(samples).loss for samples in (16, 32)] == pytest.approx(losses, rel=1e-3)
+
+
+def training_image(number: int) -> np.ndarray:
+    return Training(few_jpegs(), HYPER, 1, worker()).image(0, number)
