@@ -12,7 +12,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
-from torchvision.models.resnet import Bottleneck, ResNet
 
 from reference_impls.image_classification.pictures import DEVIATION, MEAN, Training, evaluation
 from reference_impls.image_classification.resnet import EPSILON, MODELS, Hyperparameters, initial_parameters
@@ -59,6 +58,8 @@ class TorchResNet:
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
+        from torchvision.models.resnet import Bottleneck, ResNet  # as slow to import as PyTorch, and mini needs none
+
         require(device, hyper.groups, "groups of norm_batch_size images")
         self.hyper, self.data, self.seed, self.worker = hyper, data, seed, device
         self.device, self.dtype = torch_device(device), dtype(device)
