@@ -1,21 +1,25 @@
-# The verbs to remember: quick, lint, test, bench, demo. Each installs what it needs into .venv.
+# The verbs to remember: quick, lint, test, soak, bench, demo. Each installs what it needs into .venv.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Two processes, each with tests that lie side by side, so that they share their fixtures.
-TWO := -n 2 --dist worksteal
+# Three processes for two cores, since tests often wait for processes of theirs; each has tests that lie side by side, so
+# that they share their fixtures.
+THREE := -n 3 --dist worksteal
 
-.PHONY: demo quick test lint bench clean
+.PHONY: demo quick test soak lint bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/demo
 	$(BIN)/python -m suite.run task=image_classification scale=mini hw=cpu out=runs/demo-$$(date +%Y%m%d-%H%M%S)
 
 test: $(VENV)/dev
-	$(BIN)/python -m pytest $(TWO)
+	$(BIN)/python -m pytest $(THREE) -m "not soak"
 
 quick: $(VENV)/dev
-	$(BIN)/python -m pytest $(TWO) -m "not slow"
+	$(BIN)/python -m pytest $(THREE) -m "not slow and not soak"
+
+soak: $(VENV)/dev
+	$(BIN)/python -m pytest $(THREE) -m soak
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .

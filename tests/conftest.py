@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from functools import cache
 
 import pytest
@@ -24,6 +25,9 @@ os.environ |= {
     "TF_CPP_MIN_LOG_LEVEL": "3",
     "XLA_FLAGS": "--xla_backend_optimization_level=0",
 }
+
+# Started in the background by a shell, tests would ignore Ctrl-C, and so would all that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine is no failure, and examples may share a test's folder; in CI they are the same every time.
 settings.register_profile(

@@ -28,8 +28,8 @@ def test_an_implementation_is_the_reference_s_files_by_names_of_their_own(task, 
 
 CHECKED = (
     ("image_classification", "torch"),
-    pytest.param("language_modeling", "tensorflow", marks=pytest.mark.slow),
-    pytest.param("reinforcement_learning", "torch", marks=pytest.mark.slow),
+    pytest.param("language_modeling", "tensorflow", marks=pytest.mark.soak),
+    pytest.param("reinforcement_learning", "torch", marks=pytest.mark.soak),
 )
 
 

@@ -7,6 +7,8 @@ from suite.check.equivalence import trials
 from tests.check.equivalence.altered import COMPILED, DRAWN_ALIKE, FAULTS, FREEDOMS, IMAGES, ITEMS, WITH_OWN_DRAWS
 from tests.check.equivalence.comparing import compared, tensorflow, told
 
+QUICK = (IMAGES, ITEMS, "language_modeling")
+OTHERS = [each for each in config.names("task") if each not in QUICK]
 each_fault = pytest.mark.parametrize("fault", FAULTS)
 each_freedom = pytest.mark.parametrize("freedom", FREEDOMS)
 
@@ -25,6 +27,7 @@ def test_freedom_passes(freedom):
     assert all(row.found is not None for row in report.trials if "least time" not in row.trial)
 
 
+@pytest.mark.soak
 @each_freedom
 def test_freedom_passes_in_bf16(freedom):
     report = compared(FREEDOMS[freedom], FREEDOMS[freedom].task, "bf16")
@@ -51,7 +54,7 @@ def test_what_no_processor_can_have_done_so_soon_is_found(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("precision", ["fp32", pytest.param("bf16", marks=pytest.mark.soak)])
 def test_compiled_passes(precision, tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))  # where no killed process has left half a kernel
     report = compared(COMPILED, IMAGES, precision)
@@ -59,13 +62,13 @@ def test_compiled_passes(precision, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", config.names("task"))
+@pytest.mark.parametrize("task", [*QUICK, *(pytest.param(each, marks=pytest.mark.soak) for each in OTHERS)])
 def test_references_are_each_others_equals(task):
     report = compared(tensorflow(task), task)
     assert report.equivalent, told(report)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("task", [IMAGES, ITEMS])
 def test_references_are_each_others_equals_in_bf16(task):
     report = compared(tensorflow(task), task, "bf16")
