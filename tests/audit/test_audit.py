@@ -11,6 +11,7 @@ from suite.errors import UserError
 from suite.measure.load import Load, LoadMeter
 from suite.record import states
 from suite.record.states import STATES
+from suite.record.system import ROOT
 from tests.audit.conftest import SEED, altered, audited, forge_states, killed_and_resumed, trained
 from tests.rules.editor import Evidence
 from tests.rules.subject import right_predictions
@@ -67,6 +68,15 @@ def test_on_other_threads_and_precision_and_framework_a_distance_decides(honest,
         assert not block["exact"]
         assert 0 < block["distance"] < comparing.MAX_DISTANCE
         assert block["unlike"]
+
+
+def test_one_worker_confirms_what_two_have_trained(tmp_path, capsys):
+    run = trained(tmp_path, ROOT, f"seed={SEED}", "hw.workers=2")
+    code, made, _ = audited(capsys, run, *LAST)
+    assert code == 0, made["findings"]
+    (block,) = made["blocks"]
+    assert block["distance"] < 0.05
+    assert any(each.startswith("workers 2") for each in block["unlike"])
 
 
 @pytest.mark.parametrize(("others", "severity"), [(0.0, "fail"), (0.7, "note")])
