@@ -112,7 +112,7 @@ def test_an_estimate_from_peak_rates_is_of_the_declared_operations():
     with pytest.raises(UserError, match="no peak rate in bf16"):
         of_rates.from_peaks(BENCHMARK, v100, MACHINE, "bf16")
     with pytest.raises(UserError, match="not declared"):
-        of_rates.from_peaks(config.benchmark("translation", "mini"), v100, MACHINE, "fp16")
+        of_rates.from_peaks(BENCHMARK.model_copy(update={"train_flops_per_sample": None}), v100, MACHINE, "fp16")
 
 
 def test_cheapest_for_a_deadline_and_fastest_for_a_budget():
