@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import groupby
+from typing import Any
 
 import torch
 
 from reference_impls.recipe import NEWTON_SCHULZ
+from reference_impls.torch_momentum import Momentum
 
 
-class Muon(torch.optim.Optimizer):
+class Muon(Momentum):
     """Nesterov momentum made roughly semi-orthogonal by Newton-Schulz iteration (Jordan et al. 2024).
 
     A parameter is a matrix [out, in], a stack of them [n, out, in], or a convolution [out, in, h, w], which counts as
@@ -21,8 +23,6 @@ class Muon(torch.optim.Optimizer):
     on most CPUs and leaves nothing to compare between frameworks. Here the iteration is in `dtype`, and matrices of
     like shape, or like when transposed, are iterated together.
     """
-
-    _step_supports_amp_scaling = True  # torch.amp.GradScaler then leaves it to `step` to divide and to skip
 
     def __init__(
         self,
@@ -36,33 +36,24 @@ class Muon(torch.optim.Optimizer):
     ) -> None:
         self.dtype, self.ns_steps, self.unit_norm = dtype, ns_steps, unit_norm
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                self.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
 
-    @torch.no_grad()
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """One step along the gradients; none where `torch.amp.GradScaler` found one that overflowed."""
-        grad_scale, found_inf = getattr(self, "grad_scale", None), getattr(self, "found_inf", None)
-        for group in self.param_groups:
-            parameters = group["params"]
-            gradients = [parameter.grad for parameter in parameters]
-            buffers = [self.state[parameter]["momentum_buffer"] for parameter in parameters]
-            if grad_scale is not None:
-                gradients = [gradient / grad_scale for gradient in gradients]
-            before = [] if found_inf is None else [value.clone() for value in (*parameters, *buffers)]
-            torch._foreach_lerp_(buffers, gradients, 1 - group["momentum"])
-            directions = [*torch._foreach_lerp(gradients, buffers, group["momentum"])]
-            if self.unit_norm:
-                norms = torch._foreach_norm(parameters)
-                lengths = [len(parameter) ** 0.5 for parameter in parameters]
-                torch._foreach_mul_(parameters, [length / norm for length, norm in zip(lengths, norms, strict=True)])
-            if group["weight_decay"]:
-                torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
-            torch._foreach_sub_(parameters, orthogonalised(directions, self.ns_steps, self.dtype), alpha=group["lr"])
-            if found_inf is not None:
-                for value, old in zip((*parameters, *buffers), before, strict=True):
-                    value.copy_(torch.where(found_inf.bool(), old, value))
+    def move(
+        self,
+        group: dict[str, Any],
+        parameters: list[torch.Tensor],
+        gradients: list[torch.Tensor],
+        buffers: list[torch.Tensor],
+    ) -> None:
+        """See `Momentum.move`."""
+        torch._foreach_lerp_(buffers, gradients, 1 - group["momentum"])
+        directions = [*torch._foreach_lerp(gradients, buffers, group["momentum"])]
+        if self.unit_norm:
+            norms = torch._foreach_norm(parameters)
+            lengths = [len(parameter) ** 0.5 for parameter in parameters]
+            torch._foreach_mul_(parameters, [length / norm for length, norm in zip(lengths, norms, strict=True)])
+        if group["weight_decay"]:
+            torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+        torch._foreach_sub_(parameters, orthogonalised(directions, self.ns_steps, self.dtype), alpha=group["lr"])
 
 
 def orthogonalised(matrices: list[torch.Tensor], steps: int, dtype: torch.dtype) -> list[torch.Tensor]:
