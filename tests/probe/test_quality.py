@@ -35,8 +35,7 @@ def test_each_precision_has_its_speed_error_and_quality(capsys):
     for name in ("int8", "fp8_delayed"):
         assert "the reference in torch trains in" in found[name].error
     errors = {name: found[name].figures["error, step 1"].value for name in ("fp32", "bf16")}
-    assert errors["fp32"] is None
-    assert 0 < errors["bf16"] < 1
+    assert 0 < errors["fp32"] < 1e-3 < errors["bf16"] < 1
     for name in errors:
         assert found[name].figures["samples/s"].value > 0
         assert 0.3 < found[name].figures["accuracy"].value <= 1
@@ -46,7 +45,8 @@ def test_each_precision_has_its_speed_error_and_quality(capsys):
 @pytest.mark.slow
 def test_a_precision_of_tensorflow(capsys):
     (cell,) = probe(capsys, "level=precision", *TASK, "samples=500", "framework=tensorflow", "precision=bf16")
-    assert 0 < cell.figures["error, step 1"].value < cell.figures["error, step 10"].value < 1
+    assert 1e-3 < cell.figures["error, step 1"].value < 1
+    assert any("but for FusedBatchNorm" in note for note in cell.notes)
     assert 0.3 < cell.figures["accuracy"].value <= 1
 
 

@@ -18,6 +18,7 @@ from suite.harness.implementation import Device
 from suite.probe.judging import Judged
 from suite.probe.kernels.problems import Problem
 from suite.probe.record import Conditions
+from suite.probe.shadow import Distance
 from suite.probe.tracing import Timeline, Tracked, Watched
 from suite.probe.workload import Workload
 
@@ -68,6 +69,10 @@ class Instruments(Hashable, Protocol):
 
     def judged(self, build: Callable[[], Workload], device: Device) -> list[Judged]:
         """Each operator of a step of what `build` makes, as it is first called with its shapes, held to float64."""
+        ...
+
+    def shadowed(self, build: Callable[[], Workload], device: Device) -> Distance:
+        """How far steps of what `build` makes come from the same steps in float64; one step is taken before them."""
         ...
 
     def memory(self, build: Callable[[], Workload], device: Device) -> Tracked:

@@ -6,6 +6,7 @@ from suite.probe.instruments.tensorflow_kernels import algorithm, kernel
 from suite.probe.instruments.tensorflow_memory import memory
 from suite.probe.instruments.tensorflow_models import model
 from suite.probe.instruments.tensorflow_pictures import decoded, resized
+from suite.probe.instruments.tensorflow_shadow import shadowed
 from suite.probe.instruments.tensorflow_shapes import called
 from suite.probe.instruments.tensorflow_timeline import timeline
 from suite.probe.instruments.tensorflow_watch import watch
@@ -23,6 +24,7 @@ __all__ = [
     "memory",
     "model",
     "resized",
+    "shadowed",
     "timeline",
     "watch",
 ]

@@ -21,6 +21,8 @@ from tensorflow.python.framework import op_def_registry, ops
 
 from suite.harness.implementation import Device
 from suite.measure.machine import usable_cpus
+from suite.probe.instruments.tensorflow_attributes import exact as exact_attributes
+from suite.probe.instruments.tensorflow_attributes import whole
 from suite.probe.instruments.tensorflow_counting import apart, device_name, run_eagerly
 from suite.probe.judging import (
     MANTISSA,
@@ -50,17 +52,12 @@ class Call:
     def __init__(self, kind: str, inputs: Sequence[Any], attributes: Sequence[Any], outputs: int) -> None:
         self.kind, self.outputs = kind, outputs
         self.inputs = [each.numpy() for each in inputs]
-        definition: Any = op_def_registry.get(kind)
-        self.types = {each.name for each in definition.attr if each.type in ("type", "list(type)")}
-        named = zip(attributes[::2], attributes[1::2], strict=True)
-        given = {name: value for name, value in named if value is not None}
-        usual = {each.name: _default(each) for each in definition.attr if each.HasField("default_value")}
-        self.attributes = tuple(part for name, value in (usual | given).items() for part in (name, value))
+        self.attributes = whole(kind, attributes)
 
     def again(self, exact: bool = False, differentiated: bool = False) -> tuple[Arrays, list[np.ndarray | None]]:
         """What it makes, in float64 if `exact`, and the gradients by its inputs of floating-point numbers."""
         inputs = [_exact(tf.constant(each)) if exact else tf.constant(each) for each in self.inputs]
-        attributes = self._exact_attributes() if exact else self.attributes
+        attributes = exact_attributes(self.kind, self.attributes) if exact else self.attributes
         given = [each for each in inputs if each.dtype.is_floating]
         with tf.GradientTape() as tape:
             if differentiated:
@@ -76,17 +73,6 @@ class Call:
             against = [tf.cast(draw, each.dtype) for draw, each in zip(draws, ends, strict=True)]
             gradients = [_values(each) for each in tape.gradient(ends, given, against)]
         return [each.numpy() for each in made], gradients
-
-    def _exact_attributes(self) -> tuple[Any, ...]:
-        named = zip(self.attributes[::2], self.attributes[1::2], strict=True)
-        return tuple(part for name, value in named for part in (name, self._exact_attribute(name, value)))
-
-    def _exact_attribute(self, name: str, value: Any) -> Any:
-        if name not in self.types:
-            return value
-        if isinstance(value, list | tuple):
-            return [self._exact_attribute(name, each) for each in value]
-        return tf.float64.as_datatype_enum if tf.as_dtype(value).is_floating else value
 
 
 class Judge:
@@ -156,17 +142,6 @@ def judged(build: Callable[[], Workload], device: Device) -> list[Judged]:
         with run_eagerly(judge):
             workload.run(1)
     return list(judge.found.values())
-
-
-def _default(attribute: Any) -> Any:
-    """What an operation's attribute is where it was not given; gradients ask for it."""
-    kind = attribute.default_value.WhichOneof("value")
-    value = getattr(attribute.default_value, kind)
-    return (
-        [each for field in (value.i, value.s, value.f, value.b, value.type) for each in field]
-        if kind == "list"
-        else value
-    )
 
 
 def _exact(tensor: tf.Tensor) -> tf.Tensor:

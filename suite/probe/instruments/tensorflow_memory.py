@@ -35,12 +35,12 @@ class Tracked:
     """See `Instruments.memory`."""
 
     def __init__(self, build: Callable[[], Workload], device: Device) -> None:
-        before = _variables()
+        before = variables()
         known = {id(each) for each in before}
         self.sizes = Sizes()
         with fixed(), self.sizes.followed():
             self.watched = Watched(build, device)
-        self.variables = [each for each in _variables() if id(each) not in known]
+        self.variables = [each for each in variables() if id(each) not in known]
 
     def step(self) -> Memory:
         """What a step holds. A variable that no layer has is the optimizer's where the update reads it, else data."""
@@ -142,7 +142,7 @@ def memory(build: Callable[[], Workload], device: Device) -> Tracked:
     return Tracked(build, device)
 
 
-def _variables() -> list[Any]:
+def variables() -> list[Any]:
     """Those that are alive. By type, for a weakly referenced object that is gone cannot be asked what it is."""
     gc.collect()
     return [each for each in gc.get_objects() if issubclass(type(each), tf.Variable)]

@@ -6,6 +6,7 @@ from suite.probe.instruments.torch_kernels import algorithm, kernel
 from suite.probe.instruments.torch_memory import memory
 from suite.probe.instruments.torch_models import model
 from suite.probe.instruments.torch_pictures import decoded, resized
+from suite.probe.instruments.torch_shadow import shadowed
 from suite.probe.instruments.torch_shapes import called
 from suite.probe.instruments.torch_timeline import timeline
 from suite.probe.instruments.torch_watch import watch
@@ -23,6 +24,7 @@ __all__ = [
     "memory",
     "model",
     "resized",
+    "shadowed",
     "timeline",
     "watch",
 ]

@@ -1,25 +1,23 @@
 """Speed, numeric error and quality of trained models in each precision; those that the machine lacks say why.
 
 Each repeat trains a model by a seed of its own through the seam, and the task's own score tells its quality. The
-numeric error is of what the first steps change, against the same steps in fp32: implementations train in no float64.
+numeric error is of what the first steps change, against a shadow of the same steps in float64 (`suite.probe.shadow`).
 """
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Mapping
 
 from suite.errors import UserError
 from suite.probe import measuring, training
 from suite.probe.record import Cell, Figure, Row
+from suite.probe.shadow import STEPS
 from suite.probe.subject import SEED, Subject
 from suite.probe.training import Trained
 from suite.probe.workload import Training
-from suite.record.states import State
 
 TAKES = ("samples",)
 DEFAULTS = {"precision": "fp32,tf32,bf16,fp16,int8"}
-EXACT = "fp32"
-STEPS = (1, 10)  # after which the error is told
 COLUMNS = {"quality": "", "samples": "trained", "reached": "the target"}
 
 
@@ -69,30 +67,16 @@ class Measurement:
         }
         return Cell(conditions=self.subject.conditions, figures=figures, columns=COLUMNS, rows=rows, notes=self.notes)
 
-    def _errors(self) -> dict[int, float | None]:
-        """The error of what the state changed by, L2, relative; not known of what the others are held to."""
-        if self.subject.conditions.precision == EXACT:
-            self.notes.append(f"{EXACT} is what the others' error is against")
+    def _errors(self) -> Mapping[int, float | None]:
+        """By how much the first steps' change is off, L2, relative; not known in a framework without instruments."""
+        try:
+            found = self.subject.instruments.shadowed(self.subject.build, self.subject.device)
+        except UserError as error:
+            self.notes.append(f"not held to float64: {error}")
             return dict.fromkeys(STEPS)
-        exact = self.subject.changed(precision=EXACT).inside()
-        initial = exact.made.state_dict()
-        other = self.subject.inside()
-        other.made.load_state_dict(initial)
-        found: dict[int, float | None] = {}
-        seen = 0, 0
-        for step in range(1, max(STEPS) + 1):
-            seen = exact.made.train_until(seen[0] + 1).samples, other.made.train_until(seen[1] + 1).samples
-            if step in STEPS:
-                found[step] = _distance(initial, exact.made.state_dict(), other.made.state_dict())
-        return found
-
-
-def _distance(initial: State, exact: State, other: State) -> float | None:
-    """How far one state is from another, relative to how far that came from where both began."""
-    names = [name for name, array in initial.items() if array.dtype.kind == "f" and name in other]
-    off = sum(float(np.square(np.float64(other[name]) - exact[name]).sum()) for name in names)
-    came = sum(float(np.square(np.float64(exact[name]) - initial[name]).sum()) for name in names)
-    return (off / came) ** 0.5 if came and np.isfinite(off) else None
+        if found.refused:
+            self.notes.append(f"float64 but for {', '.join(found.refused)}")
+        return found.after
 
 
 measurement = Measurement

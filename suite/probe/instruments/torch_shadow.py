@@ -1,0 +1,115 @@
+"""Steps in PyTorch with a shadow in float64: the dispatcher's operators, each run again on shadows of what it is given.
+
+A shadow is that of a storage, so that views share theirs as they share the storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils.weak import WeakIdKeyDictionary
+
+from suite.harness.implementation import Device
+from suite.probe.instruments.torch_counting import apart
+from suite.probe.instruments.torch_judging import PROFILER
+from suite.probe.instruments.torch_watch import Places
+from suite.probe.shadow import STEPS, Distance, distances
+from suite.probe.workload import Workload
+
+
+class Shadow(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Runs each operator, and again on shadows; `refused` are those whose values were the step's own."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.storages: Any = WeakIdKeyDictionary()  # of each the shadow, [elements]
+        self.refused: set[str] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        """Run one operator."""
+        kwargs = kwargs or {}
+        writes = func._schema.is_mutable
+        shadows = tree_map(lambda each: self._given(each, writes), (args, kwargs))
+        result = func(*args, **kwargs)
+        if func.is_view or func.namespace == PROFILER:
+            return result
+        drawn = torch.Tag.nondeterministic_seeded in func.tags
+        try:
+            self._keep(result, result if drawn else func(*shadows[0], **shadows[1]))
+        except RuntimeError:
+            self.refused.add(str(func.overloadpacket))
+            drawn = True
+        for each in _written(func, args, kwargs) if drawn else ():
+            self.of(each).copy_(each)
+        return result
+
+    def of(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor's shadow, which begins as its own values."""
+        storage = tensor.untyped_storage()
+        if storage not in self.storages:
+            whole = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(storage)
+            self.storages[storage] = whole.double() if tensor.is_floating_point() else whole.clone()
+        shadow: torch.Tensor = self.storages[storage]
+        if not tensor.is_floating_point():
+            shadow = shadow.view(tensor.dtype)
+        return shadow.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+
+    def _given(self, value: Any, writes: bool) -> Any:
+        """What an operator is given for its shadow; whole numbers that nothing has made or will write as they are."""
+        if isinstance(value, torch.dtype) and value.is_floating_point:
+            return torch.float64
+        if not isinstance(value, torch.Tensor):
+            return value
+        if writes or value.is_floating_point() or value.untyped_storage() in self.storages:
+            return self.of(value)
+        return value
+
+    def _keep(self, result: Any, made: Any) -> None:
+        """The shadows of what an operator made anew."""
+        for each, shadow in zip(tree_leaves(result), tree_leaves(made), strict=True):
+            tensors = isinstance(each, torch.Tensor) and isinstance(shadow, torch.Tensor)
+            if tensors and each.untyped_storage() not in self.storages:
+                self.of(each).copy_(shadow)
+
+
+def shadowed(build: Callable[[], Workload], device: Device) -> Distance:
+    """See `Instruments.shadowed`."""
+    places, shadow = Places(lambda phase: None), Shadow()
+    with apart(), places.followed():
+        workload = build()
+        workload.ready(1)
+        workload.run(1)
+    workload.ready(max(STEPS))
+    parameters = {
+        f"{path}.{name}": parameter
+        for module, path in places.names.items()
+        for name, parameter in module.named_parameters(recurse=False)
+    }
+
+    def step() -> None:
+        with shadow:
+            workload.run(1)
+
+    with apart():
+        after = distances(
+            step,
+            found=lambda: {name: _values(each) for name, each in parameters.items()},
+            exact=lambda: {name: _values(shadow.of(each)) for name, each in parameters.items()},
+        )
+    return Distance(after, tuple(sorted(shadow.refused)))
+
+
+def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    said = func._schema.arguments
+    given = [*zip(said, args, strict=False), *((each, kwargs.get(each.name)) for each in said)]
+    written = [value for each, value in given if each.alias_info and each.alias_info.is_write]
+    return [each for each in tree_leaves(written) if isinstance(each, torch.Tensor)]
+
+
+def _values(tensor: torch.Tensor) -> np.ndarray:
+    return tensor.detach().double().cpu().numpy().copy()

@@ -1,0 +1,140 @@
+"""Steps with a shadow in float64, held to the same steps written in float64."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from suite.harness.implementation import Device
+from suite.probe import instruments
+from suite.probe.shadow import STEPS, Distance
+
+DEVICE = Device("cpu", "fp32")
+RATE = 0.125
+RANDOM = np.random.default_rng(1)
+IMAGES, LABELS = RANDOM.standard_normal((8, 8, 8, 3)).astype(np.float32), np.arange(8) % 4
+WEIGHTS = [RANDOM.standard_normal(shape).astype(np.float32) / 4 for shape in [(3, 3, 3, 8), (8,), (32, 4), (4,)]]
+
+
+class Steps:
+    """Steps of a small network, and its parameters after each, [step][parameter]."""
+
+    samples = len(LABELS)
+
+    def __init__(self, step: Callable[[], object], parameters: Callable[[], Sequence[np.ndarray]]) -> None:
+        self.step, self.parameters = step, parameters
+        self.after: list[list[np.ndarray]] = []
+
+    def ready(self, steps):
+        pass
+
+    def run(self, steps):
+        for _ in range(steps):
+            self.step()
+            self.after.append([np.array(each, np.float64) for each in self.parameters()])
+
+
+def in_torch(weights, exact=False, reduced=False, dropout=0.0) -> Steps:
+    import torch
+
+    kind = torch.float64 if exact else torch.float32
+    convolution, head = torch.nn.Conv2d(3, 8, 3), torch.nn.Linear(32, 4)
+    layers = torch.nn.Sequential(
+        convolution,
+        torch.nn.ReLU(inplace=True),
+        torch.nn.MaxPool2d(3),
+        torch.nn.Flatten(),
+        torch.nn.Dropout(dropout),
+        head,
+    ).to(kind)
+    with torch.no_grad():
+        for parameter, array in zip(layers.parameters(), weights, strict=True):
+            parameter.copy_(torch.from_numpy(array.transpose(3, 2, 0, 1) if array.ndim == 4 else array.T))
+    optimizer = torch.optim.SGD(layers.parameters(), RATE)
+    images, labels = torch.from_numpy(IMAGES).permute(0, 3, 1, 2).to(kind), torch.from_numpy(LABELS)
+
+    def step():
+        given = images.clone()
+        given[:, 0] *= 0.25  # a view that is written in place
+        with torch.autocast("cpu", torch.bfloat16, enabled=reduced):
+            loss = torch.nn.functional.cross_entropy(layers(given), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    def parameters():
+        arrays = [each.detach().numpy() for each in layers.parameters()]
+        return [each.transpose(2, 3, 1, 0) if each.ndim == 4 else each.T for each in arrays]
+
+    return Steps(step, parameters)
+
+
+def in_tensorflow(weights, exact=False, reduced=False, dropout=0.0) -> Steps:
+    import keras
+    import tensorflow as tf
+
+    kind = "float64" if exact else "float32"
+    policy = "mixed_bfloat16" if reduced else kind
+    images, labels = tf.constant(IMAGES.astype(kind)), tf.constant(LABELS)
+    layers = keras.Sequential(
+        [
+            keras.layers.Conv2D(8, 3, dtype=policy),
+            keras.layers.ReLU(dtype=policy),
+            keras.layers.MaxPool2D(3, dtype=policy),
+            keras.layers.Flatten(dtype=policy),
+            keras.layers.Dropout(dropout, dtype=policy),
+            keras.layers.Dense(4, dtype=policy),
+        ]
+    )
+    layers.build(IMAGES.shape)
+    layers.set_weights(weights)
+
+    @tf.function
+    def step():
+        with tf.GradientTape() as tape:
+            outputs = tf.cast(layers(images * tf.constant([0.25, 1.0, 1.0], images.dtype), training=True), kind)
+            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, outputs))
+        variables = layers.trainable_variables
+        for variable, gradient in zip(variables, tape.gradient(loss, variables), strict=True):
+            variable.assign_sub(RATE * gradient)
+
+    return Steps(step, lambda: [each.numpy() for each in layers.trainable_variables])
+
+
+BUILDERS = {"torch": in_torch, "tensorflow": in_tensorflow}
+
+
+def shadowed(framework: str, **how) -> tuple[Steps, Distance]:
+    """Steps that were taken, and how far they came from their shadow."""
+    built: list[Steps] = []
+
+    def build() -> Steps:
+        built.append(BUILDERS[framework](WEIGHTS, **how))
+        return built[0]
+
+    distance = instruments.load(framework).shadowed(build, DEVICE)
+    return built[0], distance
+
+
+def length(some: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> float:
+    return float(np.sqrt(sum(np.square(a - b).sum() for a, b in zip(some, others, strict=True))))
+
+
+@pytest.mark.parametrize("framework", BUILDERS)
+@pytest.mark.parametrize("reduced", [False, True])
+def test_the_shadow_takes_the_steps_of_float64(framework, reduced):
+    single, distance = shadowed(framework, reduced=reduced)
+    assert not distance.refused
+    initial, *found = single.after
+    exact = BUILDERS[framework](initial, exact=True)
+    exact.run(max(STEPS))
+    for step in STEPS:
+        expected = length(found[step - 1], exact.after[step - 1]) / length(exact.after[step - 1], initial)
+        assert distance.after[step] == pytest.approx(expected, rel=1e-6)
+        assert expected > (1e-3 if reduced else 1e-8)
+
+
+@pytest.mark.parametrize("framework", BUILDERS)
+def test_what_is_drawn_is_drawn_once(framework):
+    _, distance = shadowed(framework, dropout=0.5)
+    assert 0 < distance.after[max(STEPS)] < 1e-5
