@@ -13,7 +13,8 @@ from suite import config
 from suite.errors import BadPrediction
 from suite.store.arrays import prepared
 from suite.store.task import load_task
-from tasks.translation import LONGEST, metric, parallel
+from tasks.translation import LONGEST, metric
+from tasks.translation.texts import parallel
 from tests.command import run
 from tests.json_values import JSON
 

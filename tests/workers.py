@@ -26,15 +26,15 @@ from suite.harness.implementation import Device, load_implementation
 from suite.harness.workers.channel import free_port
 from suite.store.arrays import prepared
 from suite.store.task import for_run, load_task
-from tasks.translation import END
-from tests.reference_impls.material import few_jpegs, two_shards
+from tasks.translation.subwords import END
+from tests.reference_impls.material import few_jpegs, few_pairs, two_shards
 
 # In image_classification what `small` does and `mini` does not, and a layer that is frozen on the way
 CHANGED = {"dropout": 0.0, "eval_shift_fraction": 0.15, "whiten_bias_epochs": 1}
 EXAMPLES = {"test_images", "test_lengths", "test_frames", "test_source", "test_candidates", "test_seeds"}
 
 # Of other scales, made smaller, on made-up shards
-SHARDS = {"image_classification": few_jpegs, "language_modeling": two_shards}
+SHARDS = {"image_classification": few_jpegs, "language_modeling": two_shards, "translation": few_pairs}
 PILOTS = {
     "image_classification-pilot": {
         "global_batch_size": 16,
@@ -49,6 +49,14 @@ PILOTS = {
         "sequence_length": 32,
         "width": 32,
         "schedule_samples": 65_536,
+    },
+    "translation-pilot": {
+        "global_batch_size": 512,
+        "part_size": 64,
+        "max_sequence_length": 32,
+        "d_model": 32,
+        "d_ff": 64,
+        "opt_learning_rate_warmup_steps": 8,
     },
 }
 

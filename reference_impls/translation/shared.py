@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from reference_impls.recipe import Recipe
-from tasks.translation import END, PAD
+from tasks.translation.subwords import END, PAD
 
-_INIT_STREAM = 1_000_001  # a random stream apart from those of the epochs
+INIT_STREAM = 1_000_001  # a random stream apart from those of the epochs
 POSITIONS = 512  # the longest sequence that is embedded
 MASKED = -1e4  # added to the logits of positions that attention must not see; within fp16's range
 CHECKED = {"cpu": 4, "gpu": 8}  # after so many subwords the search asks the device which sentences are done
@@ -22,12 +23,11 @@ BUCKETS = (8, 16, 24, 32, 48, 64)  # lengths of batches on a GPU, compiled befor
 
 
 @dataclass(frozen=True)
-class Hyperparameters(Recipe):
-    """The fixed recipe; names follow MLPerf's log keys where there is one."""
+class Network(Recipe):
+    """What decides the Transformer and its search, whichever way it is trained."""
 
-    global_batch_size: int  # sentence pairs
-    epochs: float  # of the schedule, warm-up included; the learning rates reach zero at its end
-    warmup_steps: int
+    published: ClassVar[bool]  # with biases in norms and feed-forward layers, and dropout inside of the sublayers too
+
     d_model: int  # width of embeddings and layers
     heads: int
     d_ff: int  # width of the feed-forward sublayers
@@ -35,6 +35,19 @@ class Hyperparameters(Recipe):
     decoder_layers: int
     dropout: float  # of embeddings and of each sublayer's output
     label_smoothing: float
+    beam_size: int
+    length_penalty: float  # hypotheses compare by log probability / length ** length_penalty
+
+
+@dataclass(frozen=True)
+class Hyperparameters(Network):
+    """The fixed recipe of `mini` and `small`; names follow MLPerf's log keys where there is one."""
+
+    published = False
+
+    global_batch_size: int  # sentence pairs
+    epochs: float  # of the schedule, warm-up included; the learning rates reach zero at its end
+    warmup_steps: int
     muon_learning_rate: float
     muon_momentum: float
     muon_steps: int
@@ -42,8 +55,6 @@ class Hyperparameters(Recipe):
     opt_adam_beta_1: float
     opt_adam_beta_2: float
     opt_weight_decay: float  # decoupled, of the matrices; relative to the learning rate
-    beam_size: int
-    length_penalty: float  # hypotheses compare by log probability / length ** length_penalty
 
     def learning_rate(self, step: int, steps_per_epoch: int) -> float:
         """The factor on the learning rates: linear up over `warmup_steps`, then linear to zero."""
@@ -58,12 +69,8 @@ def vocabulary(data: Mapping[str, np.ndarray]) -> int:
     return int(sentencepiece.SentencePieceProcessor(model_proto=data["subword_model"].tobytes()).vocab_size())
 
 
-def initial_parameters(hyper: Hyperparameters, subwords: int, seed: int) -> dict[str, np.ndarray]:
-    """Parameters float32 by name; matrices are [out, in].
-
-    Matrices are uniform with deviation 1 / sqrt(in), embeddings normal with deviation 1 / sqrt(d_model), the gains one.
-    """
-    random = np.random.default_rng([seed, _INIT_STREAM])
+def shapes_of(hyper: Network) -> dict[str, tuple[int, ...]]:
+    """The shape of each weight but the embedding's by the name of its layer; matrices are [out, in]."""
     d, f = hyper.d_model, hyper.d_ff
     shapes: dict[str, tuple[int, ...]] = {}
     for stack, layers in (("encoder", hyper.encoder_layers), ("decoder", hyper.decoder_layers)):
@@ -73,6 +80,16 @@ def initial_parameters(hyper: Hyperparameters, subwords: int, seed: int) -> dict
             shapes |= {f"{stack}.{i}.linear1": (f, d), f"{stack}.{i}.linear2": (d, f)}
             shapes |= {f"{stack}.{i}.norm{j}": (d,) for j in range(1, len(sublayers) + 2)}
         shapes[f"{stack}_norm"] = (d,)
+    return shapes
+
+
+def initial_parameters(hyper: Network, subwords: int, seed: int) -> dict[str, np.ndarray]:
+    """Parameters float32 by name.
+
+    Matrices are uniform with deviation 1 / sqrt(in), embeddings normal with deviation 1 / sqrt(d_model), the gains one.
+    """
+    random = np.random.default_rng([seed, INIT_STREAM])
+    d, shapes = hyper.d_model, shapes_of(hyper)
     parameters: dict[str, np.ndarray] = {"embedding.weight": random.normal(0, d**-0.5, (subwords, d))}
     for name, shape in shapes.items():
         bound = (3 / shape[-1]) ** 0.5

@@ -1,4 +1,7 @@
-"""Translation in TensorFlow: training and search; the network is in `tensorflow_network.py`."""
+"""Translation in TensorFlow: training; the network is in `tensorflow_network.py`, used in `tensorflow_translating.py`.
+
+`pilot` and `full` are trained otherwise: `tensorflow_transformer.py`.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,12 @@ import numpy as np
 import tensorflow as tf
 
 from reference_impls import tensorflow_shared
-from reference_impls.kept import Kept
 from reference_impls.memory import keep_freed_memory
 from reference_impls.shares import require, share
 from reference_impls.tensorflow_optimizers import AdamW, GradScaler, Muon
-from reference_impls.tensorflow_shared import device_name, dropout_seed, dtype, policy, torch_name
-from reference_impls.tensorflow_workers import Workers
-from reference_impls.translation import tensorflow_search
-from reference_impls.translation.search import longest, questions, translate
+from reference_impls.tensorflow_shared import dropout_seed, torch_name
 from reference_impls.translation.shared import (
     BUCKETS,
-    CHECKED,
     TOGETHER,
     Batch,
     Batches,
@@ -29,26 +27,24 @@ from reference_impls.translation.shared import (
     padded,
     vocabulary,
 )
-from reference_impls.translation.tensorflow_network import Memory, Transformer
-from reference_impls.translation.tensorflow_search import Beams
+from reference_impls.translation.tensorflow_transformer import TensorFlowTransformer
+from reference_impls.translation.tensorflow_transformer import build as build_transformer
+from reference_impls.translation.tensorflow_translating import Translator
 from suite.harness.implementation import Device, TrainStats
-from tasks.translation import BEGIN, PAD
+from tasks.translation.subwords import BEGIN, PAD
 
 ACCELERATORS = 1024
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 
 
-class TensorFlowTranslator:
+class TensorFlowTranslator(Translator):
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         require(device, hyper.global_batch_size, "sentence pairs")
-        self.hyper, self.data, self.seed, self.kind, self.worker = hyper, data, seed, device.kind, device
-        self.workers = Workers(device)
-        self.device, self.dtype = device_name(device), dtype(device)
+        super().__init__(hyper, data, device)
+        self.hyper, self.seed = hyper, seed
         with tf.device(self.device):
-            self.model = Transformer(hyper, vocabulary(data), policy(device))
-            self.model.build((None, None))
             trained = self.model.trainable_variables
             self.matrices = [v for v in trained if is_matrix(torch_name(v.path))]
             self.others = [v for v in trained if not is_matrix(torch_name(v.path))]
@@ -62,21 +58,15 @@ class TensorFlowTranslator:
             self.adam.build(self.others)
             self.scaler = GradScaler(device.precision == "fp16")
         self.optimizers = (self.muon, self.adam)
-        self.questions = Kept(self.made_questions)
         self.batches: Iterator[Batch] | None = None
         self.source, self.target = tf.zeros((0, 0), tf.int32), tf.zeros((0, 0), tf.int32)
         self.steps_per_epoch = 0
-        on_gpu = device.kind == "gpu"
-        compiled = on_gpu and self.workers.size == 1  # XLA cannot send to other workers
+        compiled = device.kind == "gpu" and self.workers.size == 1  # XLA cannot send to other workers
         pairs, scalar = tf.TensorSpec((None, None), tf.int32), tf.TensorSpec((), tf.int32)
         drawn = tf.TensorSpec((None,), tf.int64), scalar, scalar, tf.TensorSpec((2,), tf.int32), tf.TensorSpec(())
         # What is compiled begins after the choice of rows, for the number of all rows is not known beforehand.
         self.update = tf.function(self._update, jit_compile=True) if compiled else self._update
         self.graph_step = self._graph_step if compiled else tf.function(self._graph_step, (pairs, pairs, *drawn))
-        self.graph_logits = tf.function(self._graph_logits, (pairs, pairs))
-        self.graph_encode = tf.function(self._graph_encode, (pairs,))
-        search = None if on_gpu else tensorflow_search.signature(hyper, self.dtype)  # a GPU's has fixed shapes
-        self.graph_advance = tf.function(self._graph_advance, search, jit_compile=on_gpu)
         self.load_state_dict({**initial_parameters(hyper, vocabulary(data), seed), "step": np.array(0)})
 
     def train_until(self, samples: int) -> TrainStats:
@@ -144,37 +134,6 @@ class TensorFlowTranslator:
         real = tf.cast(labels != PAD, tf.float32)
         return tf.reduce_sum(losses * real) / self.workers.mean(tf.reduce_sum(real))
 
-    def logits(self, source: np.ndarray, inputs: np.ndarray) -> np.ndarray:
-        """Logits float32 [B, T, V] of the subword after each of `inputs` [B, T], without dropout."""
-        logits: np.ndarray = self.graph_logits(self.on_device(source), self.on_device(inputs)).numpy()
-        return logits.reshape(*inputs.shape, -1)
-
-    def _graph_logits(self, source: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
-        return tf.cast(self.model(source, inputs), tf.float32)
-
-    def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
-        """The translation of each test sentence."""
-        return translate(self.begin, self.questions.of(data), self.data["subword_model"], self.kind)
-
-    def made_questions(self, data: Mapping[str, np.ndarray]) -> list[tuple[np.ndarray, tf.Tensor]]:
-        """The test sentences, as `translate` takes them."""
-        asked = questions(share(padded(data["test_source"]), self.worker), self.kind)
-        return [(chosen, self.on_device(source)) for chosen, source in asked]
-
-    def begin(self, source: tf.Tensor) -> Search:
-        """The search for the translations of sentences [B, S]."""
-        most = longest(source.shape[1])
-        with tf.device(self.device):
-            memory = self.graph_encode(source)
-            beams = tensorflow_search.begin(memory, self.hyper.beam_size, most, 0 if self.kind == "cpu" else most)
-        return Search(self, memory, beams)
-
-    def _graph_encode(self, source: tf.Tensor) -> Memory:
-        return self.model.encode(source, None)
-
-    def _graph_advance(self, memory: Memory, beams: Beams) -> Beams:
-        return tensorflow_search.advance(self.model, memory, beams, self.hyper, CHECKED[self.kind])
-
     def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, the optimizers' moments and the step."""
         return tensorflow_shared.state_dict(self.model, self.optimizers, self.scaler, self.step)
@@ -184,44 +143,16 @@ class TensorFlowTranslator:
         self.step = tensorflow_shared.load_state_dict(self.model, self.optimizers, self.scaler, state)
         self.batches = None
 
-    def on_device(self, values: np.ndarray) -> tf.Tensor:
-        """The values as a tensor."""
-        with tf.device(self.device):
-            return tf.constant(values)
-
-
-class Search:
-    """See `search.Search`."""
-
-    def __init__(self, made: TensorFlowTranslator, memory: Memory, beams: Beams) -> None:
-        self.made, self.memory, self.beams = made, memory, beams
-
-    def advance(self) -> None:
-        """Lengthen all hypotheses by CHECKED subwords."""
-        with tf.device(self.made.device):
-            self.beams = self.made.graph_advance(self.memory, self.beams)
-
-    def done(self) -> np.ndarray:
-        """Which of the sentences are done, bool [B]; waits for the device."""
-        done: np.ndarray = self.beams.done.numpy()
-        return done
-
-    def results(self) -> tuple[np.ndarray, np.ndarray]:
-        """The translations so far [B, L], and how long they are [B]."""
-        rows, counts = tensorflow_search.results(self.beams)
-        return rows.numpy(), counts.numpy()
-
-    def keep(self, sentences: np.ndarray) -> None:
-        """Go on with these sentences alone, int32 [b]."""
-        with tf.device(self.made.device):
-            chosen = tf.constant(sentences, tf.int32)
-            self.beams, self.memory = tensorflow_search.only(self.beams, self.memory, chosen)
-
 
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
-) -> TensorFlowTranslator:
-    """The implementation, traced and warmed up on made-up sentences of each length; its state is that of the seed."""
+) -> TensorFlowTranslator | TensorFlowTransformer:
+    """The implementation, traced and warmed up on made-up sentences of each length; its state is that of the seed.
+
+    A recipe that names a model has that of `tensorflow_transformer.py`.
+    """
+    if "model" in hyperparameters:
+        return build_transformer(hyperparameters, data, seed, device)
     keep_freed_memory()
     hyper = Hyperparameters.of(hyperparameters)
     made = TensorFlowTranslator(hyper, data, seed, device)

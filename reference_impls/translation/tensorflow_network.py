@@ -8,9 +8,11 @@ from functools import partial
 import keras
 import tensorflow as tf
 
-from reference_impls.translation.shared import MASKED, POSITIONS, Hyperparameters, positions
-from tasks.translation import PAD
+from reference_impls import tensorflow_shared
+from reference_impls.translation.shared import MASKED, POSITIONS, Network, positions
+from tasks.translation.subwords import PAD
 
+WITHIN_ATTENTION, WITHIN_FEED_FORWARD = 1000, 2000  # added to the sites of the dropout after these sublayers
 KeysValues = tuple[tf.Tensor, tf.Tensor]  # each [B, heads, L, d / heads]
 Memory = tuple[Sequence[KeysValues], tf.Tensor]  # of each decoder layer, and what is padding: [B, 1, 1, S]
 
@@ -43,9 +45,11 @@ class Dropout(keras.layers.Layer):
 class Attention(keras.layers.Layer):
     """Multi-head attention without biases."""
 
-    def __init__(self, hyper: Hyperparameters, name: str, dtype: keras.DTypePolicy) -> None:
+    def __init__(self, hyper: Network, name: str, site: int, dtype: keras.DTypePolicy) -> None:
+        """`site` is that of the dropout of its weights."""
         super().__init__(name=name, dtype=dtype)
         self.heads = hyper.heads
+        self.drop = Dropout(hyper.dropout if hyper.published else 0.0, site, dtype)
         dense = partial(keras.layers.Dense, hyper.d_model, use_bias=False, dtype=dtype)
         self.q, self.k, self.v, self.out = (dense(name=name) for name in ("q", "k", "v", "out"))
 
@@ -63,11 +67,11 @@ class Attention(keras.layers.Layer):
         """Of what is attended to."""
         return self.split(self.k(x)), self.split(self.v(x))
 
-    def call(self, x: tf.Tensor, keys_values: KeysValues, mask: tf.Tensor) -> tf.Tensor:
+    def call(self, x: tf.Tensor, keys_values: KeysValues, mask: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
         """What `x` [B, T, d] finds there; `mask` is added to the logits [B, heads, T, S]."""
         q, (k, v) = self.split(self.q(x)), keys_values
         logits = tf.matmul(q * tf.cast(q.shape[3] ** -0.5, q.dtype), k, transpose_b=True) + mask
-        found = tf.transpose(tf.matmul(tf.nn.softmax(logits), v), (0, 2, 1, 3))
+        found = tf.transpose(tf.matmul(self.drop(tf.nn.softmax(logits), seed), v), (0, 2, 1, 3))
         return self.out(tf.reshape(found, tf.shape(x)))
 
 
@@ -75,17 +79,18 @@ class Layer(keras.layers.Layer):
     """What an encoder's and a decoder's layer share: attention and a feed-forward network between norms."""
 
     def __init__(
-        self, hyper: Hyperparameters, name: str, attentions: Sequence[str], site: int, dtype: keras.DTypePolicy
+        self, hyper: Network, name: str, attentions: Sequence[str], site: int, dtype: keras.DTypePolicy
     ) -> None:
         """`site` is the number of the first place of dropout."""
         super().__init__(name=name, dtype=dtype)
-        for attention in attentions:
-            setattr(self, attention, Attention(hyper, attention, dtype))
-        dense = partial(keras.layers.Dense, use_bias=False, dtype=dtype)
-        self.linear1 = dense(hyper.d_ff, activation="relu", name="linear1")
-        self.linear2 = dense(hyper.d_model, name="linear2")
+        for i, attention in enumerate(attentions):
+            setattr(self, attention, Attention(hyper, attention, WITHIN_ATTENTION + site + i, dtype))
+        dense = tensorflow_shared.Dense if hyper.published else partial(keras.layers.Dense, use_bias=False)
+        self.linear1 = dense(hyper.d_ff, name="linear1", dtype=dtype)
+        self.linear2 = dense(hyper.d_model, name="linear2", dtype=dtype)
+        self.inner = Dropout(hyper.dropout if hyper.published else 0.0, WITHIN_FEED_FORWARD + site, dtype)
         self.attentions = [getattr(self, attention) for attention in attentions]
-        self.norms = [norm(f"norm{i}", dtype) for i in range(1, len(attentions) + 2)]
+        self.norms = [norm(hyper, f"norm{i}", dtype) for i in range(1, len(attentions) + 2)]
         self.drops = [Dropout(hyper.dropout, site + i, dtype) for i in range(len(self.norms))]
 
     def build(self, shape: tuple[int | None, ...]) -> None:
@@ -96,7 +101,8 @@ class Layer(keras.layers.Layer):
 
     def feed(self, x: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
         """The last sublayer."""
-        return x + self.drops[-1](self.linear2(self.linear1(self.norms[-1](x))), seed)
+        inner = self.inner(tf.nn.relu(self.linear1(self.norms[-1](x))), seed)
+        return x + self.drops[-1](self.linear2(inner), seed)
 
 
 class EncoderLayer(Layer):
@@ -105,7 +111,7 @@ class EncoderLayer(Layer):
     def call(self, x: tf.Tensor, mask: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
         """`x` [B, S, d] one layer on."""
         y = self.norms[0](x)
-        x += self.drops[0](self.self_attn(y, self.self_attn.keys_values(y), mask), seed)
+        x += self.drops[0](self.self_attn(y, self.self_attn.keys_values(y), mask, seed), seed)
         return self.feed(x, seed)
 
 
@@ -127,21 +133,21 @@ class DecoderLayer(Layer):
         present = self.self_attn.keys_values(y)
         if past is not None:
             present = added(past, present, position)
-        x += self.drops[0](self.self_attn(y, present, future), seed)
+        x += self.drops[0](self.self_attn(y, present, future, seed), seed)
         together = tf.reshape(self.norms[1](x), (tf.shape(padding)[0], -1, x.shape[2]))
-        x += self.drops[1](tf.reshape(self.cross_attn(together, source, padding), tf.shape(x)), seed)
+        x += self.drops[1](tf.reshape(self.cross_attn(together, source, padding, seed), tf.shape(x)), seed)
         return self.feed(x, seed), present
 
 
-def norm(name: str, dtype: keras.DTypePolicy) -> keras.layers.Layer:
-    """Layer normalisation without a bias."""
-    return keras.layers.LayerNormalization(epsilon=1e-5, center=False, name=name, dtype=dtype)
+def norm(hyper: Network, name: str, dtype: keras.DTypePolicy) -> keras.layers.Layer:
+    """Layer normalisation."""
+    return keras.layers.LayerNormalization(epsilon=1e-5, center=hyper.published, name=name, dtype=dtype)
 
 
 class Transformer(keras.Model):
     """Encoder, decoder, and embeddings that are the output layer too."""
 
-    def __init__(self, hyper: Hyperparameters, subwords: int, dtype: keras.DTypePolicy) -> None:
+    def __init__(self, hyper: Network, subwords: int, dtype: keras.DTypePolicy) -> None:
         super().__init__(name="transformer", dtype=dtype)
         self.width = hyper.d_model
         self.embedding = keras.layers.Embedding(subwords, hyper.d_model, name="embedding", dtype="float32")
@@ -154,7 +160,7 @@ class Transformer(keras.Model):
             DecoderLayer(hyper, f"decoder.{i}", ("self_attn", "cross_attn"), first + 3 * i, dtype)
             for i in range(hyper.decoder_layers)
         ]
-        self.encoder_norm, self.decoder_norm = norm("encoder_norm", dtype), norm("decoder_norm", dtype)
+        self.encoder_norm, self.decoder_norm = (norm(hyper, f"{stack}_norm", dtype) for stack in ("encoder", "decoder"))
         self.drops = [Dropout(hyper.dropout, site, dtype) for site in range(2)]
 
     def build(self, shape: tuple[int | None, ...]) -> None:

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from reference_impls.translation.shared import Hyperparameters
+from reference_impls.translation.shared import Network
 from reference_impls.translation.tensorflow_network import KeysValues, Memory, Transformer
-from tasks.translation import BEGIN, END
+from tasks.translation.subwords import BEGIN, END
 
 
 class Beams(NamedTuple):
@@ -26,7 +26,7 @@ class Beams(NamedTuple):
     cache: Sequence[KeysValues]  # [B * K, heads, C, d / heads], of each layer
 
 
-def signature(hyper: Hyperparameters, dtype: tf.DType) -> tuple[Memory, Beams]:
+def signature(hyper: Network, dtype: tf.DType) -> tuple[Memory, Beams]:
     """Of memory and beams of any number of sentences, of any length, whose cache grows."""
 
     def spec(*shape: int | None, dtype: tf.DType = tf.int32) -> tf.TensorSpec:
@@ -87,7 +87,7 @@ def results(beams: Beams) -> tuple[tf.Tensor, tf.Tensor]:
     return tf.where(ended[:, None], beams.found, beams.history[:, 0]), beams.length
 
 
-def step(model: Transformer, memory: Memory, beams: Beams, hyper: Hyperparameters) -> Beams:
+def step(model: Transformer, memory: Memory, beams: Beams, hyper: Network) -> Beams:
     """Lengthen each hypothesis by one subword.
 
     A hypothesis is scored by log probability / length ** `length_penalty`, END counted. A sentence is done when the
@@ -128,7 +128,7 @@ def step(model: Transformer, memory: Memory, beams: Beams, hyper: Hyperparameter
     )
 
 
-def advance(model: Transformer, memory: Memory, beams: Beams, hyper: Hyperparameters, count: int) -> Beams:
+def advance(model: Transformer, memory: Memory, beams: Beams, hyper: Network, count: int) -> Beams:
     """Lengthen each hypothesis by `count` subwords."""
 
     def body(before: Beams) -> tuple[Beams]:

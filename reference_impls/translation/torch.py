@@ -1,8 +1,11 @@
-"""Translation in PyTorch: training and search; the network is in `torch_network.py`."""
+"""Translation in PyTorch: training; the network is in `torch_network.py`, its use in `torch_translating.py`.
+
+`pilot` and `full` are trained otherwise: `torch_transformer.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +13,6 @@ import torch
 import torch.nn.functional as F
 
 from reference_impls import torch_shared
-from reference_impls.kept import Kept
 from reference_impls.memory import keep_freed_memory
 from reference_impls.recipe import dropout_seed
 from reference_impls.shares import require, share
@@ -19,18 +21,13 @@ from reference_impls.torch_shared import (
     all_at_once,
     autocast,
     compiled,
-    dtype,
     grad_scaler,
     on_device,
     prepare,
     set_learning_rate,
-    torch_device,
 )
-from reference_impls.torch_workers import Workers
-from reference_impls.translation.search import longest, questions, translate
 from reference_impls.translation.shared import (
     BUCKETS,
-    CHECKED,
     TOGETHER,
     Batch,
     Batches,
@@ -40,24 +37,23 @@ from reference_impls.translation.shared import (
     padded,
     vocabulary,
 )
-from reference_impls.translation.torch_network import Transformer
-from reference_impls.translation.torch_search import Beams, step
+from reference_impls.translation.torch_transformer import TorchTransformer
+from reference_impls.translation.torch_transformer import build as build_transformer
+from reference_impls.translation.torch_translating import Translator
 from suite.harness.implementation import Device, TrainStats
-from tasks.translation import BEGIN, PAD
+from tasks.translation.subwords import BEGIN, PAD
 
 ACCELERATORS = 1024
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 
 
-class TorchTranslator:
+class TorchTranslator(Translator):
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         require(device, hyper.global_batch_size, "sentence pairs")
-        self.hyper, self.data, self.seed, self.kind, self.worker = hyper, data, seed, device.kind, device
-        self.device, self.dtype = torch_device(device), dtype(device)
-        self.workers = Workers(device)
-        self.model = Transformer(hyper, vocabulary(data), self.dtype).to(self.device)
+        super().__init__(hyper, data, device)
+        self.hyper, self.seed = hyper, seed
         self.parallel = self.workers.parallel(self.model)
         matrices = [p for name, p in self.model.named_parameters() if is_matrix(name)]
         others = [p for name, p in self.model.named_parameters() if not is_matrix(name)]
@@ -73,9 +69,6 @@ class TorchTranslator:
         self.scaler = grad_scaler(self.device, self.dtype)
         prepare(self.optimizers)
         self.loss = compiled(self._loss, self.device)
-        self.search_step = compiled(self._search_step, self.device)
-        self.beams: dict[int, Beams] = {}  # for each length of source, on a GPU
-        self.questions = Kept(self.made_questions)
         self.batches: Iterator[Batch] | None = None
         self.source, self.target = torch.empty(0), torch.empty(0)
         self.steps_per_epoch = 0
@@ -130,45 +123,6 @@ class TorchTranslator:
         )  # fmt: skip
         return summed / self.workers.mean((following != PAD).sum())
 
-    @torch.no_grad()
-    def logits(self, source: np.ndarray, inputs: np.ndarray) -> np.ndarray:
-        """Logits float32 [B, T, V] of the subword after each of `inputs` [B, T], without dropout."""
-        self.model.eval()
-        with autocast(self.device, self.dtype):
-            logits = self.model(on_device(source, self.device), on_device(inputs, self.device))
-        found: np.ndarray = logits.float().cpu().numpy()
-        return found
-
-    def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
-        """The translation of each test sentence."""
-        with autocast(self.device, self.dtype):  # around it all, so that weights are cast once
-            return translate(self.begin, self.questions.of(data), self.data["subword_model"], self.kind)
-
-    def made_questions(self, data: Mapping[str, np.ndarray]) -> list[tuple[np.ndarray, torch.Tensor]]:
-        """The test sentences, as `translate` takes them."""
-        asked = questions(share(padded(data["test_source"]), self.worker), self.kind)
-        return [(chosen, on_device(source, self.device)) for chosen, source in asked]
-
-    @torch.no_grad()
-    def begin(self, source: torch.Tensor) -> Search:
-        """The search for the translations of sentences [B, S]."""
-        self.model.eval()
-        length = source.shape[1]
-        with autocast(self.device, self.dtype):
-            beams = Beams.begin(self.model.encode(source), self.hyper.beam_size, longest(length))
-        if self.kind == "gpu":  # a CUDA graph is replayed on the tensors with which it was captured
-            if length not in self.beams:
-                self.beams[length] = beams
-                for tensor in beams.tensors():
-                    torch._dynamo.mark_static_address(tensor)
-            self.beams[length].take(beams)
-            beams = self.beams[length]
-        return Search(self, beams)
-
-    def _search_step(self, beams: Beams, width: int) -> None:
-        with autocast(self.device, self.dtype):
-            step(self.model, beams, self.hyper, width)
-
     def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, the optimizers' moments and the step."""
         return torch_shared.state_dict(self.model, self.optimizers, self.scaler, self.step)
@@ -179,37 +133,15 @@ class TorchTranslator:
         self.batches = None
 
 
-class Search:
-    """See `search.Search`."""
-
-    def __init__(self, made: TorchTranslator, beams: Beams) -> None:
-        self.made, self.beams, self.length = made, beams, 0
-
-    def advance(self) -> None:
-        """Lengthen all hypotheses by CHECKED subwords."""
-        whole = self.beams.history.shape[2]
-        for _ in range(CHECKED[self.made.kind]):
-            self.length += 1
-            self.made.search_step(self.beams, self.length if self.made.kind == "cpu" else whole)
-
-    def done(self) -> np.ndarray:
-        """Which of the sentences are done, bool [B]; waits for the device."""
-        return self.beams.done.cpu().numpy()
-
-    def results(self) -> tuple[np.ndarray, np.ndarray]:
-        """The translations so far [B, L], and how long they are [B]."""
-        rows, counts = self.beams.results()
-        return rows.cpu().numpy(), counts.cpu().numpy()
-
-    def keep(self, sentences: np.ndarray) -> None:
-        """Go on with these sentences alone, int64 [b]."""
-        self.beams = self.beams.only(on_device(sentences, self.made.device))
-
-
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
-) -> TorchTranslator:
-    """The implementation, warmed up on made-up sentences of each length; its state is that of the seed."""
+) -> TorchTranslator | TorchTransformer:
+    """The implementation, warmed up on made-up sentences of each length; its state is that of the seed.
+
+    A recipe that names a model has that of `torch_transformer.py`.
+    """
+    if "model" in hyperparameters:
+        return build_transformer(hyperparameters, data, seed, device)
     keep_freed_memory()
     hyper = Hyperparameters.of(hyperparameters)
     made = TorchTranslator(hyper, data, seed, device)

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from reference_impls.torch_shared import Dropout, LayerNorm
-from reference_impls.translation.shared import MASKED, POSITIONS, Hyperparameters, positions
-from tasks.translation import PAD
+from reference_impls.translation.shared import MASKED, POSITIONS, Network, positions
+from tasks.translation.subwords import PAD
 
 KeysValues = Sequence[torch.Tensor]  # two of [B, heads, L, d / heads]
 Memory = tuple[Sequence[KeysValues], torch.Tensor]  # of each decoder layer, and what is padding: [B, 1, 1, S]
@@ -30,29 +30,32 @@ class Past:
         return [whole[:, :, : self.width] for whole in self.cache]
 
 
-def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Attention [B, heads, T, d / heads]; `mask` is added to the logits [B, heads, T, S].
+def attend(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor, dropout: nn.Dropout | None = None
+) -> torch.Tensor:
+    """Attention [B, heads, T, d / heads]; `mask` is added to the logits [B, heads, T, S], `dropout` is of its weights.
 
     On a CPU not `F.scaled_dot_product_attention`: forward and backward of 128 sentences of 18 subwords in bf16 take it
     48 ms, and this 11 ms (one core of an AMD EPYC with AVX-512).
     """
     if q.device.type != "cpu":
-        return F.scaled_dot_product_attention(q, k, v, mask)
-    logits = (q * q.shape[-1] ** -0.5) @ k.mT + mask
-    found: torch.Tensor = logits.softmax(-1) @ v
+        return F.scaled_dot_product_attention(q, k, v, mask, dropout.p if dropout and dropout.training else 0.0)
+    weights = ((q * q.shape[-1] ** -0.5) @ k.mT + mask).softmax(-1)
+    found: torch.Tensor = (dropout(weights) if dropout else weights) @ v
     return found
 
 
 class Attention(nn.Module):
     """Multi-head attention without biases."""
 
-    def __init__(self, hyper: Hyperparameters) -> None:
+    def __init__(self, hyper: Network) -> None:
         super().__init__()
         self.heads = hyper.heads
         self.q = nn.Linear(hyper.d_model, hyper.d_model, bias=False)
         self.k = nn.Linear(hyper.d_model, hyper.d_model, bias=False)
         self.v = nn.Linear(hyper.d_model, hyper.d_model, bias=False)
         self.out = nn.Linear(hyper.d_model, hyper.d_model, bias=False)
+        self.dropout = Dropout(hyper.dropout) if hyper.published else None
 
     def split(self, x: torch.Tensor) -> torch.Tensor:
         """[B, heads, L, d / heads] of [B, L, d]."""
@@ -65,39 +68,55 @@ class Attention(nn.Module):
     def forward(self, x: torch.Tensor, keys_values: KeysValues, mask: torch.Tensor) -> torch.Tensor:
         """What `x` [B, T, d] finds there."""
         k, v = keys_values
-        found: torch.Tensor = self.out(attend(self.split(self.q(x)), k, v, mask).transpose(1, 2).flatten(2))
+        attended = attend(self.split(self.q(x)), k, v, mask, self.dropout)
+        found: torch.Tensor = self.out(attended.transpose(1, 2).flatten(2))
         return found
 
 
-class EncoderLayer(nn.Module):
+class Layer(nn.Module):
+    """What an encoder's and a decoder's layer share: attention and a feed-forward network between norms."""
+
+    self_attn: Attention
+    cross_attn: Attention
+    norm1: LayerNorm
+    norm2: LayerNorm
+    norm3: LayerNorm
+
+    def __init__(self, hyper: Network, *attentions: str) -> None:
+        super().__init__()
+        for attention in attentions:
+            setattr(self, attention, Attention(hyper))
+        self.linear1 = nn.Linear(hyper.d_model, hyper.d_ff, bias=hyper.published)
+        self.linear2 = nn.Linear(hyper.d_ff, hyper.d_model, bias=hyper.published)
+        for i in range(len(attentions) + 1):
+            setattr(self, f"norm{i + 1}", LayerNorm(hyper.d_model, bias=hyper.published))
+        self.dropout = Dropout(hyper.dropout)
+        self.inner = Dropout(hyper.dropout) if hyper.published else nn.Identity()
+
+    def feed(self, x: torch.Tensor, norm: nn.Module) -> torch.Tensor:
+        """The last sublayer."""
+        fed: torch.Tensor = x + self.dropout(self.linear2(self.inner(F.relu(self.linear1(norm(x))))))
+        return fed
+
+
+class EncoderLayer(Layer):
     """Self-attention and a feed-forward network, each normalised before and added after."""
 
-    def __init__(self, hyper: Hyperparameters) -> None:
-        super().__init__()
-        self.self_attn = Attention(hyper)
-        self.linear1 = nn.Linear(hyper.d_model, hyper.d_ff, bias=False)
-        self.linear2 = nn.Linear(hyper.d_ff, hyper.d_model, bias=False)
-        self.norm1, self.norm2 = (LayerNorm(hyper.d_model, bias=False) for _ in range(2))
-        self.dropout = Dropout(hyper.dropout)
+    def __init__(self, hyper: Network) -> None:
+        super().__init__(hyper, "self_attn")
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """`x` [B, S, d] one layer on."""
         y = self.norm1(x)
         x = x + self.dropout(self.self_attn(y, self.self_attn.keys_values(y), mask))
-        fed: torch.Tensor = x + self.dropout(self.linear2(F.relu(self.linear1(self.norm2(x)))))
-        return fed
+        return self.feed(x, self.norm2)
 
 
-class DecoderLayer(nn.Module):
+class DecoderLayer(Layer):
     """As an encoder's layer, with attention to the source between."""
 
-    def __init__(self, hyper: Hyperparameters) -> None:
-        super().__init__()
-        self.self_attn, self.cross_attn = Attention(hyper), Attention(hyper)
-        self.linear1 = nn.Linear(hyper.d_model, hyper.d_ff, bias=False)
-        self.linear2 = nn.Linear(hyper.d_ff, hyper.d_model, bias=False)
-        self.norm1, self.norm2, self.norm3 = (LayerNorm(hyper.d_model, bias=False) for _ in range(3))
-        self.dropout = Dropout(hyper.dropout)
+    def __init__(self, hyper: Network) -> None:
+        super().__init__(hyper, "self_attn", "cross_attn")
 
     def forward(
         self,
@@ -113,8 +132,7 @@ class DecoderLayer(nn.Module):
         x = x + self.dropout(self.self_attn(y, new if past is None else past.add(new), future))
         y = self.norm2(x).view(len(padding), -1, x.shape[2])
         x = x + self.dropout(self.cross_attn(y, source, padding).view(x.shape))
-        fed: torch.Tensor = x + self.dropout(self.linear2(F.relu(self.linear1(self.norm3(x)))))
-        return fed
+        return self.feed(x, self.norm3)
 
 
 class Transformer(nn.Module):
@@ -122,15 +140,15 @@ class Transformer(nn.Module):
 
     positions: torch.Tensor
 
-    def __init__(self, hyper: Hyperparameters, subwords: int, dtype: torch.dtype) -> None:
+    def __init__(self, hyper: Network, subwords: int, dtype: torch.dtype) -> None:
         super().__init__()
         self.dtype = dtype
         self.embedding = nn.Embedding(subwords, hyper.d_model)
         self.register_buffer("positions", torch.from_numpy(positions(POSITIONS, hyper.d_model)), persistent=False)
         self.encoder = nn.ModuleList(EncoderLayer(hyper) for _ in range(hyper.encoder_layers))
-        self.encoder_norm = LayerNorm(hyper.d_model, bias=False)
+        self.encoder_norm = LayerNorm(hyper.d_model, bias=hyper.published)
         self.decoder = nn.ModuleList(DecoderLayer(hyper) for _ in range(hyper.decoder_layers))
-        self.decoder_norm = LayerNorm(hyper.d_model, bias=False)
+        self.decoder_norm = LayerNorm(hyper.d_model, bias=hyper.published)
         self.dropout = Dropout(hyper.dropout)
 
     def embed(self, subwords: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:

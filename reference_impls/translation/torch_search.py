@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 
 import torch
 
-from reference_impls.translation.shared import Hyperparameters
+from reference_impls.translation.shared import Network
 from reference_impls.translation.torch_network import KeysValues, Memory, Transformer
-from tasks.translation import BEGIN, END
+from tasks.translation.subwords import BEGIN, END
 
 
 @dataclass
@@ -88,7 +88,7 @@ class Beams:
 
 
 @torch.no_grad()
-def step(model: Transformer, beams: Beams, hyper: Hyperparameters, width: int) -> None:
+def step(model: Transformer, beams: Beams, hyper: Network, width: int) -> None:
     """Lengthen each hypothesis by one subword; `width` is at least the position after it.
 
     A hypothesis is scored by log probability / length ** `length_penalty`, END counted. A sentence is done when the

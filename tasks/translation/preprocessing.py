@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import sentencepiece
 
-from tasks.translation import END
+from tasks.translation.subwords import END
 
 _PUNCTUATION = re.compile(r"\s*([.,;:!?()\"'])\s*")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tasks.translation import END
+from tasks.translation.subwords import END
 
 
 def request(data: Mapping[str, np.ndarray], index: int) -> dict[str, np.ndarray]:

@@ -15,7 +15,7 @@ from suite.probe.subject import Subject
 from suite.probe.synthetic import synthetic
 from suite.record import states
 from suite.store.task import load_alterations
-from tasks.translation import END, subword_model
+from tasks.translation.subwords import END, subword_model
 from tests.eighth_task import install
 
 TASK = ("task=image_classification", "scale=mini")

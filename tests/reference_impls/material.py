@@ -18,7 +18,7 @@ from suite.harness.contract import evaluation_data, training_data
 from suite.store.arrays import prepared
 from suite.store.task import load_task
 from tasks.recommendation.protocol import Interactions, leave_one_out
-from tasks.translation import BEGIN, END
+from tasks.translation.subwords import BEGIN, END
 
 Arrays = dict[str, np.ndarray]
 
@@ -266,6 +266,18 @@ def few_phrases() -> Arrays:
     few = {"train_source": 1000, "train_target": 1000, "test_source": 20}
     cut = {name: arrays[name][: np.flatnonzero(arrays[name] == END)[count - 1] + 1] for name, count in few.items()}
     return {"subword_model": arrays["subword_model"], **cut}
+
+
+@cache
+def few_pairs() -> Arrays:
+    """In the place of WMT's shards: 600 of the phrases, in two shards."""
+    data = few_phrases()
+    sides = [np.split(data[name], np.flatnonzero(data[name] == END) + 1) for name in ("train_source", "train_target")]
+    pairs = [np.concatenate(pair) for pair in zip(*sides, strict=True)][:600]
+    shards = {
+        f"train_pairs_000{i}": np.concatenate([*pairs[i::2], np.zeros(100 * (i + 1), np.uint16)]) for i in range(2)
+    }
+    return {"subword_model": data["subword_model"], "test_source": data["test_source"], **shards}
 
 
 def some_sentences() -> tuple[np.ndarray, np.ndarray]:

@@ -33,6 +33,7 @@ LONG = (
     "reinforcement_learning-small",
     "speech-mini",
     "translation-tiny",
+    "translation-transformer",
 )
 
 

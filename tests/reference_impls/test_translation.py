@@ -8,7 +8,7 @@ import pytest
 from reference_impls.translation.shared import BUCKETS, Batches, Hyperparameters, lengths, padded
 from suite import config
 from suite.harness.contract import evaluation_data
-from tasks.translation import END, PAD
+from tasks.translation.subwords import END, PAD
 from tests.reference_impls.cases import BY_ID, FRAMEWORKS, build
 from tests.reference_impls.material import few_phrases, some_sentences
 

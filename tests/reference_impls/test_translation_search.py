@@ -11,7 +11,7 @@ from reference_impls.translation.search import longest, questions, translate, tr
 from reference_impls.translation.shared import TOGETHER, Hyperparameters, lengths, padded
 from suite import config
 from suite.harness.contract import evaluation_data
-from tasks.translation import BEGIN, END
+from tasks.translation.subwords import BEGIN, END
 from tests.reference_impls import translation_oracle
 from tests.reference_impls.cases import BY_ID, FRAMEWORKS, build
 from tests.reference_impls.material import few_phrases, real

@@ -21,7 +21,7 @@ STEPS = {
     "torch": dict.fromkeys([*TASKS, *PILOTS], 20)
     | {"reinforcement_learning": 2},  # iterations, of 80 gradient steps each
     "tensorflow": dict.fromkeys(TASKS, 10)
-    | {"reinforcement_learning": 2, "detection": 1, "image_classification-pilot": 4},
+    | {"reinforcement_learning": 2, "detection": 1, "image_classification-pilot": 4, "translation-pilot": 6},
 }
 PRECISION = {"torch": "fp64", "tensorflow": "fp32"}
 FURTHEST = {"torch": 1e-10, "tensorflow": 1e-4}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from reference_impls.translation.shared import Hyperparameters
-from tasks.translation import BEGIN, END
+from tasks.translation.subwords import BEGIN, END
 
 # log probabilities [rows, V] of what follows the subwords [rows], which continue rows of the step before
 Step = Callable[[np.ndarray, np.ndarray], np.ndarray]

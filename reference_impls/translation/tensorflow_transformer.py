@@ -1,0 +1,136 @@
+"""The Transformer of `transformer.py` in TensorFlow, the twin of `torch_transformer.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from reference_impls.memory import keep_freed_memory
+from reference_impls.shares import part, require
+from reference_impls.tensorflow_optimizers import AdamW, GradScaler
+from reference_impls.tensorflow_shared import dropout_seed, load_state_dict, state_dict
+from reference_impls.translation.shared import TOGETHER, vocabulary
+from reference_impls.translation.tensorflow_translating import Translator
+from reference_impls.translation.transformer import Ahead, Hyperparameters, Pairs, Part, initial_parameters, made_up
+from suite.harness.implementation import Device, TrainStats
+from tasks.translation.subwords import PAD
+
+
+class TensorFlowTransformer(Translator):
+    """The implementation; see `suite.harness.implementation.Implementation`."""
+
+    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
+        require(device, hyper.parts, "parts")
+        super().__init__(hyper, data, device)
+        self.hyper, self.seed = hyper, seed
+        self.share = len(range(hyper.parts)[part(hyper.parts, device)])
+        with tf.device(self.device):
+            self.trained = self.model.trainable_variables
+            self.adam = AdamW(
+                0.0,
+                weight_decay=0.0,
+                beta_1=hyper.opt_adam_beta_1,
+                beta_2=hyper.opt_adam_beta_2,
+                epsilon=hyper.opt_adam_epsilon,
+            )
+            self.adam.build(self.trained)
+            self.summed = [tf.Variable(tf.zeros(v.shape), trainable=False) for v in self.trained]
+            self.scaler = GradScaler(device.precision == "fp16")
+        self.batches: Ahead | None = None
+        gpu = device.kind == "gpu"
+        pairs, scalar = tf.TensorSpec((None, None), tf.int32), tf.TensorSpec((), tf.float32)
+        signature = (pairs, pairs, scalar, tf.TensorSpec((2,), tf.int32), tf.TensorSpec((), tf.int32))
+        self.begin_step = tf.function(self._begin_step)
+        self.add = tf.function(self._add, None if gpu else signature, jit_compile=gpu)  # a GPU's has fixed shapes
+        self.end_step = tf.function(self._end_step, (scalar,))
+        self.load_state_dict({**initial_parameters(hyper, vocabulary(data), seed), "step": np.array(0)})
+
+    def train_until(self, samples: int) -> TrainStats:
+        """Take whole steps until `samples` places for subwords have been seen."""
+        if self.batches is None:
+            self.batches = Ahead(Pairs(self.data, self.hyper, self.seed, self.worker).iterate(self.step))
+        size = self.hyper.global_batch_size
+        while True:
+            loss = self.train_step(next(self.batches))
+            if self.step * size >= samples:
+                return TrainStats(self.step * size, float(loss))
+
+    def train_step(self, parts: Sequence[Part]) -> tf.Tensor:
+        """One step on the worker's parts; the mean loss over the subwords of its targets."""
+        seed = tf.constant(dropout_seed(self.seed, self.step, self.worker.rank))
+        with tf.device(self.device):
+            self.begin_step()
+            total = tf.add_n([self.add(*self.tensors(each), seed, tf.constant(each.number)) for each in parts])
+            self.end_step(tf.constant(self.hyper.rate(self.step), tf.float32))
+        self.step += 1
+        return total
+
+    def tensors(self, of: Part) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Sources, targets, and by what their summed loss is divided."""
+        return tf.constant(of.source), tf.constant(of.target), tf.constant(of.subwords / self.workers.size, tf.float32)
+
+    def _begin_step(self) -> None:
+        for each in self.summed:
+            each.assign(tf.zeros_like(each))
+
+    def _add(
+        self, source: tf.Tensor, target: tf.Tensor, divisor: tf.Tensor, seed: tf.Tensor, number: tf.Tensor
+    ) -> tf.Tensor:
+        """What a part's targets [n, 1 + L] add to the loss of the step; its gradients are added up."""
+        seed = tf.random.experimental.stateless_fold_in(seed, number)
+        with tf.GradientTape() as tape:
+            loss = self._loss(source, target, seed) / divisor
+            scaled = self.scaler.scale(loss)
+        for each, gradient in zip(self.summed, tape.gradient(scaled, self.trained), strict=True):
+            each.assign_add(tf.convert_to_tensor(gradient))
+        return loss
+
+    def _loss(self, source: tf.Tensor, target: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+        """Cross entropy with label smoothing, summed over the subwords of targets [n, 1 + L], of sources [n, L]."""
+        logits = tf.cast(self.model(source, target[:, :-1], seed), tf.float32)
+        labels, subwords, smooth = tf.reshape(target[:, 1:], (-1,)), logits.shape[-1], self.hyper.label_smoothing
+        wanted = tf.one_hot(labels, subwords, 1 - smooth + smooth / subwords, smooth / subwords)
+        losses = tf.nn.softmax_cross_entropy_with_logits(wanted, logits)
+        return tf.reduce_sum(losses * tf.cast(labels != PAD, tf.float32))
+
+    def _end_step(self, rate: tf.Tensor) -> None:
+        """Average over the workers, and take the step."""
+
+        def apply(gradients: Sequence[tf.Tensor]) -> None:
+            self.adam.learning_rate.assign(rate)
+            self.adam.apply(gradients, self.trained)
+
+        self.scaler.step(self.workers.averaged(self.summed), apply)
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Parameters, moments, and the step."""
+        return state_dict(self.model, [self.adam], self.scaler, self.step)
+
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
+        """Take over a state of either framework; without moments they start at zero."""
+        self.step = load_state_dict(self.model, [self.adam], self.scaler, state)
+        self.batches = None
+
+    def warm_up(self) -> None:
+        """Trace and compile steps and searches, on a GPU of every length, on made-up sentences."""
+        for parts in made_up(self.hyper, self.share):
+            self.train_step(parts)
+            length = parts[0].source.shape[1]
+            self.begin(self.on_device(np.full((TOGETHER[self.kind], length), 5, np.int32))).advance()
+            if self.kind == "cpu":
+                break
+
+
+def build(
+    hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
+) -> TensorFlowTransformer:
+    """The implementation, traced and warmed up on made-up sentences; its state is that of the seed."""
+    keep_freed_memory()
+    made = TensorFlowTransformer(Hyperparameters.of(hyperparameters), data, seed, device)
+    initial = made.state_dict()
+    made.warm_up()
+    made.load_state_dict(initial)
+    return made

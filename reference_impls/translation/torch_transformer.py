@@ -1,0 +1,130 @@
+"""The Transformer of `transformer.py` in PyTorch: steps of accumulated gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+from torch.nn.parallel import DistributedDataParallel
+
+from reference_impls.memory import keep_freed_memory
+from reference_impls.recipe import dropout_seed
+from reference_impls.shares import part, require
+from reference_impls.torch_shared import (
+    all_at_once,
+    autocast,
+    compiled,
+    grad_scaler,
+    load_state_dict,
+    on_device,
+    prepare,
+    set_learning_rate,
+    state_dict,
+)
+from reference_impls.translation.shared import TOGETHER, vocabulary
+from reference_impls.translation.torch_translating import Translator
+from reference_impls.translation.transformer import Ahead, Hyperparameters, Pairs, Part, initial_parameters, made_up
+from suite.harness.implementation import Device, TrainStats
+from tasks.translation.subwords import PAD
+
+
+class TorchTransformer(Translator):
+    """The implementation; see `suite.harness.implementation.Implementation`."""
+
+    def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
+        require(device, hyper.parts, "parts")
+        super().__init__(hyper, data, device)
+        self.hyper, self.seed = hyper, seed
+        self.parallel = self.workers.parallel(self.model)
+        self.share = len(range(hyper.parts)[part(hyper.parts, device)])
+        self.adam = torch.optim.Adam(
+            self.model.parameters(),
+            lr=0.0,
+            betas=(hyper.opt_adam_beta_1, hyper.opt_adam_beta_2),
+            eps=hyper.opt_adam_epsilon,
+            **all_at_once(self.device),
+        )
+        self.scaler = grad_scaler(self.device, self.dtype)
+        prepare([self.adam])
+        for parameter in self.model.parameters():  # gradients add up where no CUDA graph writes
+            parameter.grad = torch.zeros_like(parameter)
+        self.batches: Ahead | None = None
+        self.loss = compiled(self._loss, self.device)
+        self.load_state_dict({**initial_parameters(hyper, vocabulary(data), seed), "step": np.array(0)})
+
+    def train_until(self, samples: int) -> TrainStats:
+        """Take whole steps until `samples` places for subwords have been seen."""
+        if self.batches is None:
+            self.batches = Ahead(Pairs(self.data, self.hyper, self.seed, self.worker).iterate(self.step))
+        size = self.hyper.global_batch_size
+        while True:
+            loss = self.train_step(next(self.batches))
+            if self.step * size >= samples:
+                return TrainStats(self.step * size, float(loss))
+
+    def train_step(self, parts: Sequence[Part]) -> torch.Tensor:
+        """One step on the worker's parts; the mean loss over the subwords of its targets."""
+        torch.manual_seed(dropout_seed(self.seed, self.step, self.worker.rank))
+        self.adam.zero_grad(set_to_none=False)
+        self.model.train()
+        total = torch.zeros((), device=self.device)
+        for each in parts:
+            source, target = on_device(each.source, self.device), on_device(each.target, self.device)
+            with nullcontext() if each is parts[-1] else self.unsent():
+                loss = self.loss(source, target) / (each.subwords / self.workers.size)
+                self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+            total += loss.detach()
+        set_learning_rate(self.adam, self.hyper.rate(self.step))
+        self.scaler.step(self.adam)
+        self.scaler.update()
+        self.step += 1
+        return total
+
+    def unsent(self) -> Any:
+        """Within it gradients are accumulated and not yet sent to the other workers."""
+        return self.parallel.no_sync() if isinstance(self.parallel, DistributedDataParallel) else nullcontext()
+
+    def _loss(self, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """Cross entropy with label smoothing, summed over the subwords of targets [n, 1 + L], of sources [n, L]."""
+        with autocast(self.device, self.dtype):
+            logits = self.parallel(source, target[:, :-1])
+        smooth = self.hyper.label_smoothing
+        following = target[:, 1:].flatten().long()
+        return F.cross_entropy(
+            logits.flatten(0, 1).float(), following, ignore_index=PAD, label_smoothing=smooth, reduction="sum"
+        )
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Parameters, moments, and the step."""
+        return state_dict(self.model, [self.adam], self.scaler, self.step)
+
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
+        """Take over a state of either framework; without moments they start at zero."""
+        self.step = load_state_dict(self.model, [self.adam], self.scaler, state)
+        self.batches = None
+
+    def warm_up(self) -> None:
+        """Compile steps and searches of every length, on made-up sentences; on a CPU, where eager is faster, one."""
+        for parts in made_up(self.hyper, self.share):
+            for _ in range(3 if self.kind == "gpu" else 1):  # CUDA graphs are recorded at the second call
+                self.train_step(parts)
+            source = on_device(parts[0].source, self.device)
+            self.begin(source[:1].expand(TOGETHER[self.kind], -1)).advance()
+            if self.kind == "cpu":
+                break
+
+
+def build(
+    hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
+) -> TorchTransformer:
+    """The implementation, warmed up on made-up sentences; its state is that of the seed."""
+    keep_freed_memory()
+    made = TorchTransformer(Hyperparameters.of(hyperparameters), data, seed, device)
+    initial = made.state_dict()
+    made.warm_up()
+    made.load_state_dict(initial)
+    return made
