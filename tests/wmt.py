@@ -19,10 +19,11 @@ ODD = ("\u00ad", "  ", "\t", "\r", "\u00a0", "\u2028")  # soft hyphens, and whit
 
 def sentences(count: int, random: np.random.Generator) -> tuple[list[str], list[str]]:
     """Of some 25 words each, frequent ones and rare; a word of one language is always that of the other."""
-    words = [["".join(random.choice(SYLLABLES, random.integers(1, 5))) for _ in range(2000)] for _ in range(2)]
+    different = min(2000 + count, 500_000)
+    words = [["".join(random.choice(SYLLABLES, random.integers(1, 6))) for _ in range(different)] for _ in range(2)]
     made: tuple[list[str], list[str]] = ([], [])
     for length in np.clip(random.lognormal(3.1, 0.5, count), 1, 120).astype(int):
-        chosen = (2000 ** random.random(length)).astype(int) - 1
+        chosen = (different ** random.random(length)).astype(int) - 1
         for lines, vocabulary in zip(made, words, strict=True):
             lines.append(" ".join(vocabulary[word] for word in chosen).capitalize() + ".")
     return made

@@ -16,9 +16,11 @@ import numpy as np
 
 from reference_impls.recipe import Recipe
 from reference_impls.shares import part
+from suite.errors import unknown
 from suite.harness.implementation import Device
 from tasks.language_modeling import CHUNK
 
+MODELS = ("gpt",)
 DECIMALS = 4  # of a predicted log-probability
 ROTARY_BASE = 10_000.0
 EPSILON = 1e-6  # of the normalisation
@@ -30,6 +32,7 @@ _INIT_STREAM = 1_000_001  # random streams apart from those of the epochs
 class Hyperparameters(Recipe):
     """The fixed recipe; names follow MLPerf's log keys where there is one. A sample is one token."""
 
+    model: str  # of MODELS
     global_batch_size: int  # tokens in one step
     sequence_length: int  # tokens that attend to each other
     vocabulary_size: int  # at least the data's; a multiple of 128 multiplies faster
@@ -46,6 +49,10 @@ class Hyperparameters(Recipe):
     opt_adam_beta_1: float
     opt_adam_beta_2: float
     opt_adam_epsilon: float
+
+    def __post_init__(self) -> None:
+        if self.model not in MODELS:
+            raise unknown("hyperparameters.model", self.model, MODELS)
 
     @property
     def sequences(self) -> int:

@@ -239,7 +239,7 @@ def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TensorFlowLanguageModel | TensorFlowGPT:
     """The implementation, traced and warmed up on made-up texts; its state is that of the seed. See `torch.build`."""
-    if "heads" in hyperparameters:
+    if "model" in hyperparameters:
         return build_gpt(hyperparameters, data, seed, device)
     made = TensorFlowLanguageModel(Hyperparameters.of(hyperparameters), data, seed, device)
     initial = made.state_dict()

@@ -254,8 +254,11 @@ class TorchLanguageModel:
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TorchLanguageModel | TorchGPT:
-    """The implementation, warmed up on random words; its state is that of the seed. A recipe with heads is a GPT's."""
-    if "heads" in hyperparameters:
+    """The implementation, warmed up on random words; its state is that of the seed.
+
+    A recipe that names a model has a GPT's.
+    """
+    if "model" in hyperparameters:
         return build_gpt(hyperparameters, data, seed, device)
     keep_freed_memory()
     hyper = Hyperparameters.of(hyperparameters)

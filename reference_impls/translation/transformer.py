@@ -56,10 +56,10 @@ class Hyperparameters(Network):
                 f"hyperparameters.global_batch_size={self.global_batch_size} is no multiple of "
                 f"part_size={self.part_size}, the places that go through together"
             )
-        if self.max_sequence_length % APART or self.max_sequence_length < SHORTEST:
+        if self.max_sequence_length % APART or not SHORTEST <= self.max_sequence_length <= self.part_size:
             raise UserError(
                 f"hyperparameters.max_sequence_length={self.max_sequence_length} is no multiple of {APART} "
-                f"from {SHORTEST} on"
+                f"from {SHORTEST} to part_size={self.part_size}"
             )
 
     @property
