@@ -14,7 +14,15 @@ from reference_impls.tensorflow_optimizers import AdamW, GradScaler
 from reference_impls.tensorflow_shared import dropout_seed, load_state_dict, state_dict
 from reference_impls.translation.shared import TOGETHER, vocabulary
 from reference_impls.translation.tensorflow_translating import Translator
-from reference_impls.translation.transformer import Ahead, Hyperparameters, Pairs, Part, initial_parameters, made_up
+from reference_impls.translation.transformer import (
+    SEARCHED,
+    Ahead,
+    Hyperparameters,
+    Pairs,
+    Part,
+    initial_parameters,
+    made_up,
+)
 from suite.harness.implementation import Device, TrainStats
 from tasks.translation.subwords import PAD
 
@@ -115,13 +123,11 @@ class TensorFlowTransformer(Translator):
         self.batches = None
 
     def warm_up(self) -> None:
-        """Trace and compile steps and searches, on a GPU of every length, on made-up sentences."""
-        for parts in made_up(self.hyper, self.share):
+        """Trace and compile steps and searches of every length, on made-up sentences."""
+        for parts in made_up(self.hyper, self.share, self.kind):
             self.train_step(parts)
-            length = parts[0].source.shape[1]
+        for length in SEARCHED[self.kind]:
             self.begin(self.on_device(np.full((TOGETHER[self.kind], length), 5, np.int32))).advance()
-            if self.kind == "cpu":
-                break
 
 
 def build(

@@ -27,7 +27,15 @@ from reference_impls.torch_shared import (
 )
 from reference_impls.translation.shared import TOGETHER, vocabulary
 from reference_impls.translation.torch_translating import Translator
-from reference_impls.translation.transformer import Ahead, Hyperparameters, Pairs, Part, initial_parameters, made_up
+from reference_impls.translation.transformer import (
+    SEARCHED,
+    Ahead,
+    Hyperparameters,
+    Pairs,
+    Part,
+    initial_parameters,
+    made_up,
+)
 from suite.harness.implementation import Device, TrainStats
 from tasks.translation.subwords import PAD
 
@@ -108,14 +116,12 @@ class TorchTransformer(Translator):
         self.batches = None
 
     def warm_up(self) -> None:
-        """Compile steps and searches of every length, on made-up sentences; on a CPU, where eager is faster, one."""
-        for parts in made_up(self.hyper, self.share):
+        """Compile steps and searches of every length, on made-up sentences."""
+        for parts in made_up(self.hyper, self.share, self.kind):
             for _ in range(3 if self.kind == "gpu" else 1):  # CUDA graphs are recorded at the second call
                 self.train_step(parts)
-            source = on_device(parts[0].source, self.device)
-            self.begin(source[:1].expand(TOGETHER[self.kind], -1)).advance()
-            if self.kind == "cpu":
-                break
+        for length in SEARCHED[self.kind]:
+            self.begin(torch.full((TOGETHER[self.kind], length), 5, dtype=torch.int32, device=self.device)).advance()
 
 
 def build(

@@ -18,7 +18,7 @@ from itertools import count
 import numpy as np
 
 from reference_impls.shares import part
-from reference_impls.translation.shared import INIT_STREAM, Network, shapes_of
+from reference_impls.translation.shared import BUCKETS, INIT_STREAM, Network, shapes_of
 from suite.errors import UserError, unknown
 from suite.harness.implementation import Device
 from tasks.translation.sizes import PAIRS
@@ -26,6 +26,7 @@ from tasks.translation.subwords import BEGIN, END, PAD
 
 MODELS = ("transformer",)
 SHORTEST, APART = 16, 8  # the lengths to which sentences are filled up: 16, 24, 32 and so on
+SEARCHED = {"cpu": BUCKETS[1:2], "gpu": (*BUCKETS, 2 * BUCKETS[-1])}  # lengths of sources to warm up on
 FIRST_GAIN = 0.25  # of the last norm; see `initial_parameters`
 
 
@@ -125,7 +126,7 @@ class Pairs:
     def __init__(self, data: Mapping[str, np.ndarray], hyper: Hyperparameters, seed: int, device: Device) -> None:
         self.shards = [data[name] for name in sorted(data) if name.startswith(PAIRS)]
         self.hyper, self.seed, self.device = hyper, seed, device
-        ends = [(np.flatnonzero(shard == END) + 1).reshape(-1, 2) for shard in self.shards]
+        ends = [_ends(name, data[name]) for name in sorted(data) if name.startswith(PAIRS)]
         self.shard_ends = np.cumsum([len(each) for each in ends])
         self.ends = np.concatenate(ends)  # of source and target, in their shard
         begins = np.concatenate([np.roll(each[:, 1], 1) for each in ends])
@@ -183,6 +184,14 @@ class Pairs:
         return source, target
 
 
+def _ends(name: str, shard: np.ndarray) -> np.ndarray:
+    """Where the sentences of each pair of a shard end, int64 [N, 2]. Raises UserError where one has no translation."""
+    ends = np.flatnonzero(shard == END) + 1
+    if len(ends) % 2:
+        raise UserError(f"{name} holds {len(ends)} sentences, an odd number: it is no shard of pairs")
+    return ends.reshape(-1, 2)
+
+
 class Ahead:
     """Reads the next step's parts while the device works on this one's."""
 
@@ -197,9 +206,9 @@ class Ahead:
         return found
 
 
-def made_up(hyper: Hyperparameters, parts: int) -> Iterator[list[Part]]:
-    """As many parts to warm up on, of each length."""
-    for length in hyper.lengths.tolist():
+def made_up(hyper: Hyperparameters, parts: int, kind: str) -> Iterator[list[Part]]:
+    """As many parts to warm up on, on a GPU of each length; on a CPU, which compiles none, of one."""
+    for length in hyper.lengths.tolist() if kind == "gpu" else (SHORTEST,):
         rows = hyper.part_size // length
         source, target = np.full((rows, length), 5, np.int32), np.full((rows, length + 1), 5, np.int32)
         yield [Part(source, target, rows * length * hyper.parts, number) for number in range(parts)]

@@ -94,6 +94,12 @@ def test_the_workers_share_the_parts_of_one(size):
     assert {part.subwords for parts in [whole, *shares] for part in parts} == {subwords}
 
 
+def test_a_shard_that_holds_no_pairs_is_named():
+    odd = {"train_pairs_0000": few_pairs()["train_pairs_0000"], "train_pairs_0001": np.array([7, END, 0], np.uint16)}
+    with pytest.raises(UserError, match="train_pairs_0001 holds 1 sentences, an odd number"):
+        Pairs(odd, HYPER, 1, worker())
+
+
 def test_the_learning_rate_rises_and_then_falls_with_the_inverse_square_root():
     hyper = Hyperparameters.of(FULL.hyperparameters)
     rates = [hyper.rate(step) for step in (0, 374, 749, 2999)]
