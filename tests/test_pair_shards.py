@@ -137,7 +137,7 @@ def test_pairs_are_made_of_one_length(tmp_path: Path, lines: tuple[list[str], li
         assert len(ends) == (np.asarray(data[name]) == END).sum(), name
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_making_a_shard_takes_little_memory(tmp_path: Path) -> None:
     """Whatever the text's length: some thousand pairs at a time."""
     like = shards.Text("wmt-en-de", 20_000, 300, 100, 1, 8 << 20, 1 << 17, 1 << 14)

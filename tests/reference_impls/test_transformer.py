@@ -204,8 +204,7 @@ def test_at_full_size_the_loss_begins_at_the_logarithm_of_the_vocabulary(framewo
         assert sum(math.prod(variable.shape) for variable in made.model.trainable_variables) == 211_054_592
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("framework", ["torch", pytest.param("tensorflow", marks=pytest.mark.soak)])
 def test_dropout_goes_on_from_a_state_as_if_never_stopped(framework):
     made = build(CASE, framework, dropout=0.3)
     made.train_until(1000)
@@ -226,7 +225,7 @@ def test_a_torch_step_is_traced_whole():
     torch.testing.assert_close(traced(source, target), made._loss(source, target))
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_tensorflow_step_can_be_compiled():
     tf = pytest.importorskip("tensorflow")
     made, (parts,) = build(CASE, "tensorflow"), steps(1, 0, 1)
