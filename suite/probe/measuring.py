@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 from scipy.stats import bootstrap, theilslopes
@@ -70,14 +71,17 @@ def steps_for(seconds: float, times: Sequence[float]) -> int:
     return int(np.clip(round(seconds / float(np.median(times))), 1, MOST_STEPS))
 
 
-def interval(values: Sequence[float]) -> tuple[float, float] | tuple[None, None]:
-    """The 95 % interval of the mean, by the bootstrap (percentiles, fixed seed); None of fewer than LEAST_VALUES."""
+def interval(values: Sequence[float], of: Callable[..., Any] = np.mean) -> tuple[float, float] | tuple[None, None]:
+    """The 95 % interval of the mean, or of another statistic, by the bootstrap (percentiles, fixed seed).
+
+    None of fewer values than LEAST_VALUES.
+    """
     if len(values) < LEAST_VALUES:
         return None, None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of values that are all alike
         found = bootstrap(
-            (values,), np.mean, n_resamples=RESAMPLES, method="percentile", rng=np.random.default_rng(0)
+            (values,), of, n_resamples=RESAMPLES, method="percentile", rng=np.random.default_rng(0)
         ).confidence_interval
     return float(found.low), float(found.high)
 
@@ -88,6 +92,14 @@ def mean(values: Sequence[float], unit: str) -> Figure:
         return Figure(value=None, unit=unit)
     low, high = interval(values)
     return Figure(value=float(np.mean(values)), unit=unit, low=low, high=high)
+
+
+def median(values: Sequence[float], unit: str) -> Figure:
+    """The median of repeats, with its interval; not known where there are none."""
+    if not values:
+        return Figure(value=None, unit=unit)
+    low, high = interval(values, np.median)
+    return Figure(value=float(np.median(values)), unit=unit, low=low, high=high)
 
 
 def standard_error(values: Sequence[float]) -> float | None:

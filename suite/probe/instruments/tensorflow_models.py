@@ -60,13 +60,18 @@ class Model:
         return self.network(images, training=False)[0, 0]
 
 
+def listed() -> list[str]:
+    """The models of keras.applications, by their names."""
+    return [name for name in vars(keras.applications) if name[0].isupper()]
+
+
 def model(conditions: Conditions, device: Device, seed: int) -> Model:
     """See `Instruments.model`: keras.applications."""
-    makers = {name: maker for name, maker in vars(keras.applications).items() if name[0].isupper()}
-    known = {name.lower(): name for name in makers}
+    makers = vars(keras.applications)
+    known = {name.lower(): name for name in listed()}
     name = known.get(str(conditions.model).lower())
     if name is None:
-        raise unknown("model of keras.applications", str(conditions.model), makers)
+        raise unknown("model of keras.applications", str(conditions.model), known.values())
     options = {} if conditions.size is None else {"input_shape": (conditions.size, conditions.size, 3)}
     before = keras.config.dtype_policy()
     keras.utils.set_random_seed(seed)

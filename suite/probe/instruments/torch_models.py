@@ -27,7 +27,7 @@ class Model:
     def __init__(self, network: torch.nn.Module, conditions: Conditions, size: int, device: Device, seed: int) -> None:
         self.training, self.samples = conditions.mode == "train", conditions.batch or DEFAULT_BATCH
         self.device, self.dtype = torch_device(device), DTYPES[device.precision]
-        self.network = network.to(self.device).train(self.training)
+        self.network = network.train(self.training)
         random = torch.Generator().manual_seed(seed)
         self.images = torch.randn(self.samples, 3, size, size, generator=random).to(self.device)
         self.labels = torch.randint(CLASSES, (self.samples,), generator=random).to(self.device)
@@ -64,13 +64,20 @@ class Model:
         return nullcontext() if self.dtype == torch.float32 else torch.autocast(self.device.type, self.dtype)
 
 
-def model(conditions: Conditions, device: Device, seed: int) -> Model:
-    """See `Instruments.model`: the classifiers of torchvision."""
+def listed() -> list[str]:
+    """The classifiers of torchvision, by their names."""
     if find_spec("torchvision") is None:
         raise UserError("model= in torch needs torchvision: pip install -c constraints.txt -e '.[torch]'")
     from torchvision import models
 
-    known = {name.lower(): name for name in models.list_models(module=models)}
+    return list(models.list_models(module=models))
+
+
+def model(conditions: Conditions, device: Device, seed: int) -> Model:
+    """See `Instruments.model`: the classifiers of torchvision."""
+    known = {name.lower(): name for name in listed()}
+    from torchvision import models
+
     name = known.get(str(conditions.model).lower())
     if name is None:
         raise unknown("model of torchvision", str(conditions.model), known.values())
@@ -84,7 +91,9 @@ def model(conditions: Conditions, device: Device, seed: int) -> Model:
         options["init_weights"] = True
     torch.manual_seed(seed)
     try:
-        made = Model(models.get_model(name, weights=None, **options), conditions, size, device, seed)
+        with torch_device(device):
+            network = models.get_model(name, weights=None, **options)
+        made = Model(network, conditions, size, device, seed)
         with torch.no_grad(), made.autocast():
             made.network.eval()(made.images[:1])
             made.network.train(made.training)

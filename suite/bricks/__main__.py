@@ -1,0 +1,194 @@
+"""`python -m suite.bricks`: the times of many models from those of the parts that they share."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+
+from suite import __version__
+from suite.bricks import frameworks, measuring, options, private, record, showing
+from suite.bricks.chaining import Bricks
+from suite.bricks.composing import compose
+from suite.bricks.record import Brick, Key, Made, Model, Timings
+from suite.errors import OneLineParser, UserError, command, split_options, unknown, whole
+from suite.harness.implementation import Device
+from suite.measure import noise
+from suite.measure.load import LoadMeter
+from suite.measure.machine import detect
+from suite.probe.record import one_line
+from suite.record.system import versions
+
+ROOM = 1 << 33  # bytes that a decoy may take
+REPEATS = "20"
+EPILOG = f"""\
+make models=... out=bricks.json: the unique bricks of models, for which nothing is computed
+  models=LIST            names of classifiers, torchvision, keras, a file with a name a line, or FILE.py of one's own
+                         that holds build(), which gives a torch.nn.Module or keras.Model for pictures
+  task=NAME scale=NAME   in place of models=: a task's reference, or with implementation=PATH code of one's own
+  framework=NAME         torch (the default) or tensorflow
+  mode=infer|train       forward (the default), or a training step: forward, backward and update
+  batch=N size=N         samples a step (1; of a task its own), height and width of pictures
+  precision=NAME         fp32 (the default of models), bf16, fp16
+  granularity=N          so many calls in a brick where they make a chain, 1 (the default) to {record.MOST_CALLS}
+  private=true           bricks alone, in an order that says nothing; decoys=N false ones among them (0);
+                         key=FILE is what you keep to compose with (out= with .key.json)
+measure bricks.json out=timings.json: each brick timed on this machine
+  hw=NAME repeats=N      the system, default: what this machine is; rounds ({REPEATS})
+compose timings.json: the models' times
+  model=NAME key=FILE    one model alone; the key of private bricks
+
+Exit code: 0 done, 2 a mistake in the command, or nothing that could be done. docs/bricks.md tells how true it is.
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Make, measure or compose as the command line `argv` says."""
+    parser = OneLineParser("python -m suite.bricks", "Many models at the price of their parts.", EPILOG)
+    parser.add_argument("words", nargs="*", metavar="make|measure|compose option=value", help="see below")
+    parser.add_argument("--json", action="store_true", help="of compose: print one JSON object instead of a table")
+    args = parser.parse_intermixed_args(argv)
+    verb = args.words[0] if args.words else ""
+    if verb not in VERBS:
+        raise unknown("command of bricks", verb, VERBS)
+    act, allowed, files = VERBS[verb]
+    given, paths = split_options(args.words[1:], allowed)
+    if len(paths) != files:
+        raise UserError(f"{verb} takes {files or 'no'} FILE beside its options; given: {' '.join(paths) or 'none'}")
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 120
+    return act(given, *paths, to=console, as_json=args.json)
+
+
+def make(given: dict[str, str], *, to: Console, as_json: bool) -> int:
+    """Write the bricks of models."""
+    wanted = options.making(given, detect())
+    bricks, models, failed = Bricks(wanted.granularity), list[Model](), dict[str, str]()
+    conditions = wanted.sources[0].subject.conditions
+    framework = frameworks.load(conditions.framework)
+    with Console(stderr=True).status("") as status:
+        for source in wanted.sources:
+            told = source.subject.conditions
+            status.update(f"looking at {told.name}, {len(bricks.made)} bricks so far")
+            try:
+                models.append(bricks.add(told, framework.record(source.subject, source.network)))
+            except UserError as error:
+                if len(wanted.sources) == 1:
+                    raise
+                failed[told.name] = one_line(error)
+        made, key = tuple(bricks.made), None
+        if wanted.key:
+            status.update(f"making {wanted.decoys} decoys")
+            device = Device("cpu", conditions.precision)
+
+            def runs(brick: Brick) -> bool:
+                return framework.runs(brick, device, conditions.mode, ROOM)
+
+            made, key = private.disguised(made, models, wanted.decoys, runs)
+    if not models:
+        raise UserError(f"no bricks of any: {next(iter(failed.values()))}")
+    found = Made(
+        framework=conditions.framework,
+        mode=conditions.mode,
+        precision=conditions.precision,
+        granularity=wanted.granularity,
+        private=key is not None,
+        bricks=made,
+        models=() if key else tuple(models),
+    )
+    record.write(found, wanted.out)
+    showing.made(to, models, len(bricks.made), failed)
+    to.print(f"kept in {wanted.out}", soft_wrap=True)
+    if key and wanted.key:
+        record.write(key, wanted.key)
+        to.print(f"{key.decoys} decoys among {key.bricks} bricks; yours alone: {wanted.key}", soft_wrap=True)
+    return 0
+
+
+def measure(given: dict[str, str], file: str, *, to: Console, as_json: bool) -> int:
+    """Time the bricks of a file."""
+    if "out" not in given:
+        raise UserError("where to? Give out=FILE, for example out=timings.json")
+    made, here = record.read(Made, Path(file)), detect()
+    framework = frameworks.load(made.framework)
+    check_operators(made, framework.known, file)
+    system, repeats = options.system(given, here), whole("repeats", given.get("repeats", REPEATS), record.MOST_ROUNDS)
+    device = Device(system.device_kind, made.precision)
+    quiet, meter = noise.before(here), LoadMeter()
+    with Console(stderr=True).status("") as status:
+        times, seconds = measuring.measure(framework, made.bricks, device, made.mode, repeats, status.update)
+    if not any(each.us for each in times):
+        raise UserError(f"no brick of {file} could be run: {next((each.why for each in times), 'it has none')}")
+    timings = Timings(
+        suite_version=__version__,
+        date=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        system=system.name,
+        machine=asdict(here),
+        software=versions(),
+        threads=os.environ.get("OMP_NUM_THREADS"),
+        framework=made.framework,
+        mode=made.mode,
+        precision=made.precision,
+        seconds=seconds,
+        noisy=[*quiet.reasons, *noise.meanwhile(here, quiet, meter.read()).reasons],
+        times=tuple(times),
+        models=made.models,
+    )
+    record.write(timings, Path(given["out"]))
+    lacking = [each.why for each in times if each.why]
+    to.print(f"{len(times) - len(lacking)} of {len(times)} bricks timed in {repeats} rounds, {seconds:.1f} s")
+    for why in dict.fromkeys(lacking):
+        to.print(f"not timed: {why}", soft_wrap=True, markup=False)
+    for why in timings.noisy:
+        to.print(f"NOISY  {why}", soft_wrap=True, markup=False)
+    to.print(f"kept in {given['out']}", soft_wrap=True)
+    return 0
+
+
+def compose_models(given: dict[str, str], file: str, *, to: Console, as_json: bool) -> int:
+    """Print the times of models."""
+    timings = record.read(Timings, Path(file))
+    models = timings.models
+    if "key" in given:
+        key = record.read(Key, Path(given["key"]))
+        if key.bricks != len(timings.times):
+            raise UserError(f"key={given['key']} is of {key.bricks} bricks; {file} has times of {len(timings.times)}")
+        models = key.models
+    elif not models:
+        raise UserError(f"{file} has no models: their owner composes them, with key=FILE")
+    if "model" in given:
+        named = {model.conditions.name.lower(): model for model in models}
+        if given["model"].lower() not in named:
+            raise unknown("model of these bricks", given["model"], (model.conditions.name for model in models))
+        models = (named[given["model"].lower()],)
+    found = [compose(model, timings.times) for model in models]
+    if as_json:
+        print(json.dumps({"models": showing.rows(found), "noisy": timings.noisy}, indent=1))
+    else:
+        showing.composed(to, found, timings)
+    return 0
+
+
+def check_operators(made: Made, known: Callable[[str], bool], file: str) -> None:
+    """Raise UserError for an operator that is not in the closed table."""
+    for brick in made.bricks:
+        for call in brick.calls:
+            if not known(call.op):
+                raise UserError(f"{file} asks for the operator {call.op!r}, which bricks do not have")
+
+
+VERBS: dict[str, tuple[Callable[..., int], tuple[str, ...], int]] = {
+    "make": (make, options.MAKE, 0),
+    "measure": (measure, options.MEASURE, 1),
+    "compose": (compose_models, options.COMPOSE, 1),
+}
+
+
+if __name__ == "__main__":
+    command(main)

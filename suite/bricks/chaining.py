@@ -1,0 +1,109 @@
+"""From the calls of a step to bricks: chains of so many calls where there are any, single calls elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from suite.bricks.record import Brick, Call, Model, Tensor
+from suite.bricks.recorded import Called, Recorded
+from suite.probe.record import Conditions
+
+
+class Bricks:
+    """The unique bricks of all models that are added, in the order in which they were first seen."""
+
+    def __init__(self, granularity: int) -> None:
+        self.granularity = granularity
+        self.places: dict[str, int] = {}
+        self.made: list[Brick] = []
+
+    def add(self, conditions: Conditions, recorded: Recorded) -> Model:
+        """A model, as the bricks of which it is made."""
+        chains = list(chained(recorded, self.granularity))
+        places, after = [], []
+        maker = {tensor: at for at, chain in enumerate(chains) for called in chain for tensor in called.made}
+        for at, chain in enumerate(chains):
+            used = {maker[each] for called in chain for each in used_by(called.call) if each in maker}
+            after.append(tuple(sorted(each for each in used if each < at)))
+            places.append(self._place(brick(chain, recorded.tensors)))
+        return Model(
+            conditions=conditions,
+            bricks=tuple(places),
+            after=tuple(after),
+            calls=len(recorded.calls),
+            left_out=dict(recorded.left_out),
+        )
+
+    def _place(self, made: Brick) -> int:
+        key = made.model_dump_json(exclude_defaults=True)
+        if key not in self.places:
+            self.places[key] = len(self.made)
+            self.made.append(made)
+        return self.places[key]
+
+
+def chained(recorded: Recorded, granularity: int) -> Iterator[Sequence[Called]]:
+    """All calls in their order, `granularity` together where each uses what the one before made and nobody else does.
+
+    All or a single one, as C. Li, A. Dakkak, J. Xiong and W. Hwu have it (DLBricks, 2019, arXiv:1911.07967).
+    """
+    calls, at = recorded.calls, 0
+    users: dict[int, set[int]] = {}
+    made: dict[int, int] = {}
+    for place, called in enumerate(calls):
+        for each in used_by(called.call):
+            users.setdefault(each, set()).add(place)
+        made |= dict.fromkeys(called.made, place)
+    while at < len(calls):
+        chain = calls[at : at + granularity]
+        if len(chain) < granularity or not all(
+            _follows(place, calls, users, made) for place in range(at + 1, at + granularity)
+        ):
+            chain = calls[at : at + 1]
+        yield chain
+        at += len(chain)
+
+
+def _follows(place: int, calls: Sequence[Called], users: dict[int, set[int]], made: dict[int, int]) -> bool:
+    """Whether a call uses what the one before made, of all that is made, and is the only one that does."""
+    before, called = calls[place - 1], calls[place]
+    makers = {made[each] for each in used_by(called.call) if made.get(each, place) < place}
+    alone = all(users.get(each, set()) <= {place} for each in before.made)
+    return makers == {place - 1} and alone and before.gradient == called.gradient
+
+
+def used_by(call: Call) -> list[int]:
+    """The tensors of the step that a call is given."""
+    return list(call.references("tensor"))
+
+
+def brick(chain: Sequence[Called], tensors: Sequence[Tensor]) -> Brick:
+    """Calls with numbers of their own for their tensors, in the order in which they are first used."""
+    made = {tensor: (at, index) for at, called in enumerate(chain) for index, tensor in enumerate(called.made)}
+    numbers: dict[int, int] = {}
+
+    def renumbered(value: Any, at: int) -> Any:
+        if isinstance(value, tuple | list):
+            return [renumbered(each, at) for each in value]
+        if not (isinstance(value, dict) and "tensor" in value):
+            return value
+        tensor = value["tensor"]
+        if tensor in made and made[tensor][0] < at:
+            return {"output": list(made[tensor])}
+        return {"tensor": numbers.setdefault(tensor, len(numbers))}
+
+    calls = tuple(
+        Call(
+            op=called.call.op,
+            arguments=tuple(renumbered(each, at) for each in called.call.arguments),
+            keywords={name: renumbered(each, at) for name, each in called.call.keywords.items()},
+        )
+        for at, called in enumerate(chain)
+    )
+    gradient = any(called.gradient for called in chain)
+    given = tuple(
+        each if gradient or not each.gradient else each.model_copy(update={"gradient": False})
+        for each in (tensors[number] for number in numbers)
+    )
+    return Brick(tensors=given, calls=calls, gradient=gradient)

@@ -1,0 +1,75 @@
+"""What each framework does for bricks: a module for each, named as conf/framework/ names the framework."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any, Protocol, cast
+
+from suite import config
+from suite.bricks.record import Brick
+from suite.bricks.recorded import Recorded
+from suite.errors import UserError
+from suite.harness.implementation import Device
+from suite.probe.subject import Subject
+
+
+class Runner(Protocol):
+    """A brick that can be run. `bytes` is what its tensors take."""
+
+    bytes: int
+
+    def prepare(self) -> None:
+        """Off the clock: make what the brick is given freshly, as the operator before it would have."""
+        ...
+
+    def run(self) -> float:
+        """Seconds of the brick once, back as well where it has a gradient, until the device has done it."""
+        ...
+
+    def done(self) -> None:
+        """Off the clock: let go of what `prepare` and `run` made."""
+        ...
+
+
+class Framework(Protocol):
+    """A module of this folder."""
+
+    def record(self, subject: Subject, network: Callable[[], Any] | None = None) -> Recorded:
+        """The calls that a step of the workload takes; of `network`, one's own, where that is given.
+
+        Of models nothing is computed; of a task's implementation, which its code alone can tell, a step or two.
+        """
+        ...
+
+    def known(self, op: str) -> bool:
+        """Whether an operator is in the closed table."""
+        ...
+
+    def runner(self, brick: Brick, device: Device, mode: str, room: int) -> Runner:
+        """The brick, built to be run. Raises UserError for one that cannot be, or takes more than `room` bytes."""
+        ...
+
+    def runs(self, brick: Brick, device: Device, mode: str, room: int) -> bool:
+        """Whether `runner` would give one; nothing is computed."""
+        ...
+
+    def listed(self) -> list[str]:
+        """The models that the framework's library has."""
+        ...
+
+
+def having() -> list[str]:
+    """The frameworks that bricks are made in, installed or not."""
+    return [each for each in config.names("framework") if find_spec(f"{__name__}.{each}")]
+
+
+def load(framework: str) -> Framework:
+    """The bricks of a framework. Raises UserError for one that has none, or is not installed."""
+    if framework not in having():
+        raise UserError(f"framework {framework} has no bricks here; {' and '.join(having())} have")
+    module = config.framework(framework).module
+    if find_spec(module) is None:
+        raise UserError(f"{module} is not installed: pip install -c constraints.txt -e '.[{framework}]'")
+    return cast(Framework, importlib.import_module(f"{__name__}.{framework}"))

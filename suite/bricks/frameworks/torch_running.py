@@ -1,0 +1,204 @@
+"""A brick in PyTorch, run from what its file says alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from math import ceil
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from suite.bricks.frameworks.torch_recording import LAYOUTS, tensors
+from suite.bricks.frameworks.torch_table import FUNCTIONS
+from suite.bricks.record import Brick, Call, Tensor
+from suite.errors import UserError, unknown
+from suite.harness.implementation import Device
+from suite.probe.instruments.torch_counting import DTYPES, torch_device
+from suite.probe.record import one_line
+
+NOISE = 1 << 16  # numbers that are drawn; a larger tensor holds them again and again
+
+Values = list[Any]  # of the brick's tensors, then what each call made
+Get = Callable[[Values], Any]
+
+
+class Runner:
+    """See `frameworks.Runner`."""
+
+    def __init__(self, brick: Brick, device: Device, mode: str) -> None:
+        self.brick, self.mode, self.device = brick, mode, torch_device(device)
+        self.dtype = DTYPES[device.precision]
+        self.calls = [_compiled(call, len(brick.tensors), self.device) for call in brick.calls]
+        self.sources = [self._noise(each) for each in brick.tensors]
+        self.bytes = sum(each.untyped_storage().nbytes() for each in self.sources)
+        self.given: Values = []
+        self.wanted: list[Any] = []
+        self.gradients: list[torch.Tensor] = []
+        self.result: Any = None
+
+    def prepare(self) -> None:
+        """See `frameworks.Runner`."""
+        self.done()
+        for described, source in zip(self.brick.tensors, self.sources, strict=True):
+            value = source
+            if described.fresh:
+                with torch.set_grad_enabled(self.brick.gradient):
+                    value = source.clone()  # has a node in the graph, so that it may be written over in place
+            if self.brick.gradient and described.gradient:
+                self.wanted.append(torch.autograd.graph.get_gradient_edge(value))
+            self.given.append(value)
+        self.gradients = [torch.full_like(each, 1e-3) for each in self.gradients]
+
+    def done(self) -> None:
+        """See `frameworks.Runner`."""
+        self.given, self.wanted, self.result = [], [], None
+
+    def run(self) -> float:
+        """See `frameworks.Runner`."""
+        with self._precision():
+            self._wait()
+            began = time.perf_counter()
+            outputs = self.forward()
+            if self.brick.gradient:
+                self._backward([each for each in outputs if each.requires_grad])
+            self._wait()
+            return time.perf_counter() - began
+
+    def _wait(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+
+    def forward(self) -> list[torch.Tensor]:
+        """What the last call makes."""
+        values = self.given
+        for call in self.calls:
+            values.append(call(values))
+        self.result = values[-1]
+        return list(tensors(self.result))
+
+    def _backward(self, outputs: list[torch.Tensor]) -> None:
+        if not self.gradients:
+            self.gradients = [torch.full_like(each, 1e-3) for each in outputs]
+        torch.autograd.grad(outputs, self.wanted, self.gradients, allow_unused=True)
+
+    def _precision(self) -> AbstractContextManager[Any]:
+        stack = ExitStack()
+        if not self.brick.gradient:
+            stack.enter_context(torch.inference_mode() if self.mode == "infer" else torch.no_grad())
+        if self.dtype != torch.float32:
+            stack.enter_context(torch.autocast(self.device.type, self.dtype))
+        return stack
+
+    def _noise(self, described: Tensor) -> torch.Tensor:
+        """From one half to one and a half, which no operator minds; whole numbers and truths drawn evenly."""
+        dtype: torch.dtype = getattr(torch, described.dtype)
+        many, drawn = described.elements, torch.rand(NOISE, device=self.device)
+        if dtype.is_floating_point:
+            drawn = (drawn + 0.5).to(dtype)
+        elif dtype == torch.bool:
+            drawn = drawn < 0.5
+        else:
+            drawn = (drawn * described.below).long().clamp(0, described.below - 1).to(dtype)
+        flat = drawn.repeat(ceil(many / NOISE))[:many].clone() if many > NOISE else drawn[:many].clone()
+        if described.strides is None:
+            made = flat.view(described.shape)
+        else:
+            made = flat.as_strided(described.shape, described.strides)
+        if self.brick.gradient and described.gradient:
+            made = made.detach().requires_grad_()
+        return made
+
+
+class Room(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Lets nothing be made that is larger than `room` bytes."""
+
+    def __init__(self, room: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.room = room
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        """Run one operator."""
+        result = func(*args, **(kwargs or {}))
+        if any(each.numel() * each.element_size() > self.room for each in tensors(tree_leaves(result))):
+            raise UserError(f"it makes a tensor of more than {self.room:,} bytes")
+        return result
+
+
+def runner(brick: Brick, device: Device, mode: str, room: int) -> Runner:
+    """See `frameworks.Framework`."""
+    tried(brick, device, mode, room)
+    return Runner(brick, device, mode)
+
+
+def runs(brick: Brick, device: Device, mode: str, room: int) -> bool:
+    """See `frameworks.Framework`."""
+    try:
+        tried(brick, device, mode, room)
+    except UserError:
+        return False
+    return True
+
+
+def tried(brick: Brick, device: Device, mode: str, room: int) -> list[torch.Tensor]:
+    """What the brick makes, as shapes alone: a file may ask for anything. Raises UserError for what cannot be run."""
+    try:
+        with FakeTensorMode(), Room(room):
+            made = Runner(brick, device, mode)
+            if made.bytes > room:
+                raise UserError(f"its tensors take {made.bytes:,} bytes; there is room for {room:,}")
+            made.prepare()
+            made.run()
+            return list(tensors(made.result))
+    except UserError:
+        raise
+    except Exception as error:  # whatever torch raises for arguments that do not fit
+        raise UserError(f"{brick.name} cannot be run: {one_line(error)}") from error
+
+
+def _compiled(call: Call, given: int, device: torch.device) -> Callable[[Values], Any]:
+    """A call, as a function of the values so far. Raises UserError for an operator that the table does not have."""
+    function = FUNCTIONS.get(call.op)
+    if function is None:
+        raise unknown("operator", call.op, FUNCTIONS)
+    arguments = [_getter(each, given, device) for each in call.arguments]
+    keywords = {name: _getter(each, given, device) for name, each in call.keywords.items()}
+    returns_none = call.op.endswith(("_", "__setitem__"))
+
+    def run(values: Values) -> Any:
+        positional = [get(values) for get in arguments]
+        result = function(*positional, **{name: get(values) for name, get in keywords.items()})
+        return positional[0] if result is None and returns_none else result
+
+    return run
+
+
+def _getter(argument: Any, given: int, device: torch.device) -> Get:
+    """What gives an argument's value of the values so far."""
+    match argument:
+        case {"tensor": at}:
+            return lambda values: values[at]
+        case {"output": [call, at]}:
+            return lambda values: list(tensors(values[given + call]))[at]
+        case list() | tuple():
+            gets = [_getter(each, given, device) for each in argument]
+            return lambda values: tuple(get(values) for get in gets)
+        case {"dtype": name}:
+            value: Any = getattr(torch, name)
+        case {"device": True}:
+            value = device
+        case {"layout": name}:
+            value = next(layout for layout, each in LAYOUTS.items() if each == name)
+        case {"slice": ends}:
+            value = slice(*ends)
+        case {"number": name}:
+            value = float(name)
+        case {"ellipsis": True}:
+            value = ...
+        case _:
+            value = argument
+    return lambda values: value

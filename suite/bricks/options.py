@@ -1,0 +1,165 @@
+"""The options of `python -m suite.bricks make|measure|compose`, and what is to be made bricks of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from suite import config
+from suite.bricks import frameworks
+from suite.bricks.record import MOST_CALLS
+from suite.config import formats
+from suite.config.models import System
+from suite.errors import UserError, unknown, whole
+from suite.harness import contestant, loading
+from suite.measure import machine
+from suite.measure.machine import CPU, Machine
+from suite.probe.record import MODES, Conditions
+from suite.probe.subject import Subject
+from suite.store.disk import UnsafeFile, read_safely, reason
+
+MAKE = (
+    "models", "task", "scale", "implementation", "framework", "mode", "batch", "size", "precision", "granularity",
+    "out", "private", "decoys", "key", "data_dir",
+)  # fmt: skip
+MEASURE = ("out", "hw", "repeats")
+COMPOSE = ("model", "key")
+LIBRARIES = {"torchvision": "torch", "keras": "tensorflow"}
+MOST_DECOYS = 100_000
+LIST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Source:
+    """Something to make bricks of: a workload, and one's own network where that is not the workload's."""
+
+    subject: Subject
+    network: Callable[[], Any] | None = None
+
+
+@dataclass(frozen=True)
+class Making:
+    """What `make` is asked for."""
+
+    sources: Sequence[Source]
+    granularity: int
+    out: Path
+    key: Path | None
+    decoys: int
+
+
+def making(given: Mapping[str, str], found: Machine) -> Making:
+    """The options of `make` by their names. Raises UserError that says what is allowed."""
+    if "out" not in given:
+        raise UserError("where to? Give out=FILE, for example out=bricks.json")
+    private = _truth("private", given.get("private", "false"))
+    if not private and (others := given.keys() & {"decoys", "key"}):
+        raise UserError(f"{'= and '.join(sorted(others))}= is for private=true")
+    out, key = Path(given["out"]), Path(given["key"]) if "key" in given else None
+    if private and key is None:
+        key = out.with_suffix(".key.json")
+    if key == out:
+        raise UserError(f"key={key} is the file of out=, which is to be given away")
+    return Making(
+        sources=_sources(given, found),
+        granularity=whole("granularity", given.get("granularity", "1"), MOST_CALLS),
+        out=out,
+        key=key,
+        decoys=0 if given.get("decoys", "0") == "0" else whole("decoys", given["decoys"], MOST_DECOYS),
+    )
+
+
+def system(given: Mapping[str, str], found: Machine) -> System:
+    """The system of hw=. Raises UserError where this machine is not it."""
+    config.load("hw", given.get("hw", machine.AUTO))
+    chosen = machine.resolve(config.system(given.get("hw", machine.AUTO)), found)
+    if why := machine.mismatch(chosen, found):
+        raise UserError(why)
+    return chosen
+
+
+def _sources(given: Mapping[str, str], found: Machine) -> list[Source]:
+    if ("models" in given) == ("task" in given):
+        raise UserError(
+            f"bricks of what? Give models= (names of models, torchvision, keras, or a file) or task= (one of "
+            f"{', '.join(config.names('task'))}), one of the two."
+        )
+    if "models" in given and (others := given.keys() & {"scale", "implementation"}):
+        raise UserError(f"{'= and '.join(sorted(others))}= is for task=")
+    mode = given.get("mode", "infer")
+    if mode not in MODES:
+        raise unknown("mode", mode, MODES)
+    values: dict[str, Any] = {name: whole(name, given[name]) for name in ("batch", "size") if name in given}
+    values["mode"] = mode
+    here = machine.resolve(config.system(CPU), found)  # shapes are the same everywhere
+    if "task" in given:
+        return [_of_task(given, values, here)]
+    values = {"batch": 1, "precision": formats.known(given.get("precision", "fp32")), **values}
+    text = given["models"]
+    if text.endswith(".py"):
+        return [_of_file(text, given, values, here)]
+    if text in LIBRARIES:
+        framework = given.get("framework", LIBRARIES[text])
+        names = frameworks.load(framework).listed()
+    else:
+        framework = given.get("framework", "torch")
+        names = _names(text)
+    frameworks.load(framework)
+    return [
+        Source(Subject(Conditions(model=name, framework=framework, **values), here, 1.0))
+        for name in dict.fromkeys(names)
+    ]
+
+
+def _of_task(given: Mapping[str, str], values: Mapping[str, Any], here: System) -> Source:
+    config.load("task", given["task"])
+    scale = given.get("scale", here.default_scale)
+    own = contestant.read(Path(given["implementation"]), given.get("framework")) if "implementation" in given else None
+    framework = own.framework.name if own else given.get("framework", "torch")
+    frameworks.load(framework)
+    precision = given.get("precision", config.benchmark(given["task"], scale).precision or "fp32")
+    conditions = Conditions(
+        task=given["task"],
+        scale=scale,
+        implementation=own.told.name if own else None,
+        framework=framework,
+        precision=formats.known(precision),
+        **values,
+    )
+    return Source(Subject(conditions, here, 1.0, given.get("data_dir"), own))
+
+
+def _of_file(text: str, given: Mapping[str, str], values: Mapping[str, Any], here: System) -> Source:
+    """A model of one's own: a file, trusted as one's own, that holds build() without arguments."""
+    own = contestant.read(Path(text), given.get("framework"))
+    frameworks.load(own.framework.name)
+
+    def network() -> Any:
+        try:
+            module: Any = loading.load(own.told.name, own.folder, own.files, own.told.entry)
+            return module.build()
+        except (Exception, SystemExit) as error:  # the author's code may raise anything
+            raise UserError(f"models={text}: build() gave {type(error).__name__}: {error}") from error
+
+    conditions = Conditions(model=own.told.name, framework=own.framework.name, **values)
+    return Source(Subject(conditions, here, 1.0), network)
+
+
+def _names(text: str) -> list[str]:
+    """Names of models, or a file that has one a line."""
+    path = Path(text)
+    if "," in text or not path.is_file():
+        return [each.strip() for each in text.split(",")]
+    try:
+        lines = read_safely(path, LIST_BYTES).decode().splitlines()
+    except (OSError, UnsafeFile, ValueError) as error:
+        raise UserError(f"models={text} is no list of models: {reason(error)}") from error
+    return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+
+
+def _truth(name: str, value: str) -> bool:
+    if value not in ("true", "false"):
+        raise UserError(f"{name}={value} is neither true nor false")
+    return value == "true"

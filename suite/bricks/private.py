@@ -1,0 +1,92 @@
+"""Bricks that say as little of their models as they can: sorted by what they hold, decoys among them.
+
+A decoy is a brick of the models in which one size was replaced everywhere by another that the bricks have, so that its
+shapes fit theirs as they fit each other, and that can be run.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from suite.bricks.record import Brick, Key, Model
+from suite.errors import UserError
+
+LEAST_SIZE = 8  # smaller numbers are windows, strides and groups
+TRIES = 20  # for each decoy
+
+
+def disguised(
+    bricks: Sequence[Brick], models: Sequence[Model], decoys: int, runs: Callable[[Brick], bool]
+) -> tuple[tuple[Brick, ...], Key]:
+    """The bricks with so many decoys, in an order that their content alone decides, and the owner's key to them.
+
+    Raises UserError where so many cannot be found that `runs` says can be run.
+    """
+    every = {_content(each): each for each in bricks}
+    own = [_content(each) for each in bricks]
+    for content, brick in decoys_of(list(bricks), decoys, runs):
+        every[content] = brick
+    order = sorted(every)
+    places = {content: at for at, content in enumerate(order)}
+    kept = tuple(
+        model.model_copy(update={"bricks": tuple(places[own[each]] for each in model.bricks)}) for model in models
+    )
+    return tuple(every[each] for each in order), Key(bricks=len(order), decoys=decoys, models=kept)
+
+
+def decoys_of(bricks: Sequence[Brick], count: int, runs: Callable[[Brick], bool]) -> list[tuple[str, Brick]]:
+    """So many bricks that are none of these, drawn by the system's own randomness."""
+    drawn, taken = secrets.SystemRandom(), {_content(each) for each in bricks}
+    sizes = sorted({size for brick in bricks for tensor in brick.tensors for size in tensor.shape if _is_size(size)})
+    found: list[tuple[str, Brick]] = []
+    for _ in range(TRIES * count):
+        if len(found) == count:
+            break
+        brick = drawn.choice(bricks)
+        own = sorted({size for tensor in brick.tensors for size in tensor.shape if _is_size(size)})
+        if not own:
+            continue
+        made = _replaced(brick, drawn.choice(own), drawn.choice(sizes))
+        if made and (content := _content(made)) not in taken and runs(made):
+            taken.add(content)
+            found.append((content, made))
+    if len(found) < count:
+        raise UserError(f"decoys={count}: these bricks gave {len(found)} decoys; ask for no more than that")
+    return found
+
+
+def _replaced(brick: Brick, old: int, new: int) -> Brick | None:
+    """The brick with another number wherever a size stands; None where strides or arguments do not allow it."""
+
+    def of(value: Any) -> Any:
+        if isinstance(value, list | tuple):
+            return [of(each) for each in value]
+        return new if type(value) is int and value == old else value
+
+    tensors = [
+        each if each.strides and old in each.shape else each.model_copy(update={"shape": tuple(of(each.shape))})
+        for each in brick.tensors
+    ]
+    calls = [
+        call.model_copy(
+            update={
+                "arguments": tuple(of(call.arguments)),
+                "keywords": {name: of(value) for name, value in call.keywords.items()},
+            }
+        )
+        for call in brick.calls
+    ]
+    try:
+        return Brick.model_validate({**brick.model_dump(), "tensors": tensors, "calls": calls})
+    except ValueError:
+        return None
+
+
+def _content(brick: Brick) -> str:
+    return brick.model_dump_json(exclude_defaults=True)
+
+
+def _is_size(number: int) -> bool:
+    return number >= LEAST_SIZE

@@ -1,0 +1,294 @@
+"""The files of bricks, timings and keys: schemas that are checked and bounded, for they may be a stranger's."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from math import prod
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from suite import config
+from suite.config.values import Values
+from suite.errors import UserError
+from suite.probe.record import Conditions, Mode
+from suite.store.disk import UnsafeFile, read_safely, reason, write_text
+
+MAX_BYTES = 256 << 20
+MOST_BRICKS, MOST_MODELS, MOST_STEPS = 200_000, 1000, 100_000
+MOST_ROUNDS = 1000
+MOST_CALLS, MOST_TENSORS, MOST_ELEMENTS = 10, 20_000, 1 << 32
+DEEPEST, LONGEST_LIST, LONGEST_TEXT, LARGEST = 4, 20_000, 100, 1 << 53
+FLOATS = ("float32", "float16", "bfloat16", "float64")
+DTYPES = (*FLOATS, "bool", "uint8", "int8", "int16", "int32", "int64")
+Dtype = Literal["float32", "float16", "bfloat16", "float64", "bool", "uint8", "int8", "int16", "int32", "int64"]
+REFERENCES = ("tensor", "output", "dtype", "slice", "layout", "number", "device", "ellipsis")
+
+
+Rounds = Annotated[tuple[Annotated[float, Field(gt=0, lt=1e12)], ...], Field(max_length=MOST_ROUNDS)]
+
+
+class Tensor(Values):
+    """A tensor that a brick is given: its shape, and how far apart its elements lie; None for one after the other.
+
+    `fresh` was made just before by another operator; the others, such as weights, lie there for long. `below` is above
+    all values of whole numbers, such as the places of an embedding. `variable` is what a graph may write to.
+    """
+
+    shape: tuple[int, ...] = Field(max_length=8)
+    strides: tuple[int, ...] | None = None
+    dtype: Dtype
+    fresh: bool = False
+    gradient: bool = False
+    variable: bool = False
+    below: int = Field(default=1, ge=1, lt=1 << 31)
+
+    @property
+    def elements(self) -> int:
+        """That it takes in memory, gaps included."""
+        if self.strides is None or 0 in self.shape:
+            return prod(self.shape)
+        return 1 + sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
+
+    @model_validator(mode="after")
+    def _fits(self) -> Tensor:
+        if any(size < 0 for size in self.shape) or prod(self.shape) > MOST_ELEMENTS:
+            raise ValueError(f"a tensor has {MOST_ELEMENTS:,} elements at most")
+        if self.strides is not None:
+            if len(self.strides) != len(self.shape):
+                raise ValueError("a stride for each axis")
+            apart = 1
+            for stride, size in sorted(zip(self.strides, self.shape, strict=True)):
+                if size > 1 and stride < apart:
+                    raise ValueError("elements lie on top of each other")
+                apart = max(apart, stride * size)
+            if self.elements > MOST_ELEMENTS:
+                raise ValueError(f"a tensor has {MOST_ELEMENTS:,} elements at most")
+        return self
+
+
+class Call(Values):
+    """One call of an operator of the closed table. An argument is a plain value, a list of such, or a reference:
+
+    {"tensor": i} one of the brick's, {"output": [call, i]} of an earlier call, {"dtype": name}, {"slice": [a, b, c]},
+    {"layout": name}, {"number": "inf", "-inf" or "nan"}, {"device": true}, {"ellipsis": true}.
+    """
+
+    op: str = Field(max_length=LONGEST_TEXT)
+    arguments: tuple[Any, ...] = Field(default=(), max_length=100)
+    keywords: dict[str, Any] = Field(default_factory=dict, max_length=100)
+
+    @field_validator("arguments", "keywords")
+    @classmethod
+    def _plain(cls, value: Any, info: ValidationInfo) -> Any:
+        for each in value.values() if isinstance(value, dict) else value:
+            check_argument(each)
+        return value
+
+    def references(self, kind: str) -> Iterator[Any]:
+        """What the arguments refer to, in their order."""
+        yield from _references((*self.arguments, *self.keywords.values()), kind)
+
+
+class Brick(Values):
+    """Calls one after the other, each of them but the first of what the one before made. `gradient`: back as well."""
+
+    tensors: tuple[Tensor, ...] = Field(max_length=MOST_TENSORS)
+    calls: tuple[Call, ...] = Field(min_length=1, max_length=MOST_CALLS)
+    gradient: bool = False
+
+    @model_validator(mode="after")
+    def _refers(self) -> Brick:
+        for at, call in enumerate(self.calls):
+            if any(index >= len(self.tensors) for index in call.references("tensor")):
+                raise ValueError("a call refers to a tensor that the brick does not have")
+            if any(earlier >= at for earlier, _ in call.references("output")):
+                raise ValueError("a call refers to one that is not before it")
+        return self
+
+    @property
+    def name(self) -> str:
+        """What it does, and on which shape."""
+        shape = next((each.shape for each in self.tensors if each.fresh), self.tensors[0].shape if self.tensors else ())
+        return f"{' '.join(call.op.rpartition('.')[2] for call in self.calls)} {'x'.join(map(str, shape))}"
+
+
+class Model(Values):
+    """A model as its bricks: which, and after which others of its steps each comes; `left_out` counts what has none."""
+
+    conditions: Conditions
+    bricks: tuple[int, ...] = Field(max_length=MOST_STEPS)
+    after: tuple[tuple[int, ...], ...] = Field(max_length=MOST_STEPS)
+    calls: int = Field(ge=0)
+    left_out: dict[str, int] = Field(default_factory=dict, max_length=10_000)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Model:
+        if len(self.bricks) != len(self.after):
+            raise ValueError("as many steps as places")
+        if any(before >= at or before < 0 for at, them in enumerate(self.after) for before in them):
+            raise ValueError("a step comes after one that is not before it")
+        return self
+
+
+class Made(Values):
+    """What `make` writes: bricks, and where the models are not private those too."""
+
+    format: Literal["suite.bricks"] = "suite.bricks"
+    version: Literal[1] = 1
+    framework: str
+    mode: Mode
+    precision: str
+    granularity: int = Field(ge=1, le=MOST_CALLS)
+    private: bool = False
+    bricks: tuple[Brick, ...] = Field(max_length=MOST_BRICKS)
+    models: tuple[Model, ...] = Field(default=(), max_length=MOST_MODELS)
+
+    @model_validator(mode="after")
+    def _has(self) -> Made:
+        check_places(self.models, len(self.bricks))
+        return self
+
+
+class Time(Values):
+    """Microseconds of a brick in each round, with hot and with cold caches too; empty where it was not run, and `why`.
+
+    `us` is what composes: after all else that was measured, on what was just made.
+    """
+
+    us: Rounds = ()
+    hot: Rounds = ()
+    cold: Rounds = ()
+    why: str | None = Field(default=None, max_length=400)
+
+
+class Timings(Values):
+    """What `measure` writes: a time for each brick, on which system, and the models where the bricks had them."""
+
+    format: Literal["suite.timings"] = "suite.timings"
+    version: Literal[1] = 1
+    suite_version: str = Field(max_length=LONGEST_TEXT)
+    date: str = Field(max_length=LONGEST_TEXT)
+    system: str = Field(max_length=LONGEST_TEXT)
+    machine: dict[str, Any]
+    software: dict[str, str]
+    threads: str | None = Field(default=None, max_length=LONGEST_TEXT)
+    framework: str
+    mode: Mode
+    precision: str
+    seconds: float
+    """That the measuring took, without the building."""
+    noisy: list[str]
+    times: tuple[Time, ...] = Field(max_length=MOST_BRICKS)
+    models: tuple[Model, ...] = Field(default=(), max_length=MOST_MODELS)
+
+    @model_validator(mode="after")
+    def _has(self) -> Timings:
+        check_places(self.models, len(self.times))
+        for name in ("us", "hot", "cold"):
+            if len({len(found) for each in self.times if (found := getattr(each, name))}) > 1:
+                raise ValueError(f"as many rounds of {name} of every brick")
+        return self
+
+
+class Key(Values):
+    """What the owner of private models keeps: of which bricks they are made."""
+
+    format: Literal["suite.bricks.key"] = "suite.bricks.key"
+    version: Literal[1] = 1
+    bricks: int = Field(ge=0, le=MOST_BRICKS)
+    decoys: int = Field(ge=0)
+    models: tuple[Model, ...] = Field(max_length=MOST_MODELS)
+
+    @model_validator(mode="after")
+    def _has(self) -> Key:
+        check_places(self.models, self.bricks)
+        return self
+
+
+def check_places(models: tuple[Model, ...], bricks: int) -> None:
+    """Raise ValueError for a model of bricks that are not there."""
+    if any(not 0 <= each < bricks for model in models for each in model.bricks):
+        raise ValueError("a model has a brick that is not there")
+
+
+def check_argument(value: Any, depth: int = 0) -> None:
+    """Raise ValueError for what is no argument of a call."""
+    if depth > DEEPEST:
+        raise ValueError(f"lists in lists more than {DEEPEST} deep")
+    match value:
+        case None | bool():
+            return
+        case int() | float():
+            if not abs(value) <= LARGEST:
+                raise ValueError("a number beyond what an argument may be")
+        case str():
+            if len(value) > LONGEST_TEXT:
+                raise ValueError(f"text of more than {LONGEST_TEXT} characters")
+        case list() | tuple():
+            if len(value) > LONGEST_LIST:
+                raise ValueError(f"a list of more than {LONGEST_LIST} values")
+            for each in value:
+                check_argument(each, depth + 1)
+        case dict() if len(value) == 1:
+            _check_reference(*next(iter(value.items())))
+        case _:
+            raise ValueError("an argument is a plain value, a list, or one reference")
+
+
+def _check_reference(kind: Any, value: Any) -> None:
+    match kind, value:
+        case "tensor", int() if not isinstance(value, bool) and 0 <= value < MOST_TENSORS:
+            return
+        case "output", [int() as call, int() as at] if 0 <= call < MOST_CALLS and 0 <= at < MOST_TENSORS:
+            return
+        case "dtype", str() if value in DTYPES:
+            return
+        case "layout", str() if value in ("contiguous", "channels_last", "preserve"):
+            return
+        case "number", "inf" | "-inf" | "nan":
+            return
+        case "slice", [_, _, _] if all(
+            each is None or (isinstance(each, int) and abs(each) <= LARGEST) for each in value
+        ):
+            return
+        case "device" | "ellipsis", True:
+            return
+    raise ValueError(f"no reference is of the kind {str(kind)[:20]!r} with such a value; {', '.join(REFERENCES)} are")
+
+
+def _references(value: Any, kind: str) -> Iterator[Any]:
+    if isinstance(value, list | tuple):
+        for each in value:
+            yield from _references(each, kind)
+    elif isinstance(value, dict) and kind in value:
+        yield value[kind]
+
+
+def number(value: float) -> Any:
+    """A float as an argument holds it: those that JSON lacks by their names."""
+    return value if math.isfinite(value) else {"number": str(value)}
+
+
+Record = TypeVar("Record", Made, Timings, Key)
+
+
+def write(made: Made | Timings | Key, path: Path) -> None:
+    """Write a file; what has its default is left out. Raises UserError where it cannot be written."""
+    write_text(path, made.model_dump_json(exclude_defaults=True)[:-1] + f',"format":"{made.format}"}}\n')
+
+
+def read(record: type[Record], path: Path) -> Record:
+    """The record of a file. Raises UserError for what is none."""
+    wanted = record.model_fields["format"].default
+    try:
+        values = json.loads(read_safely(path, MAX_BYTES))
+    except (OSError, UnsafeFile, ValueError, RecursionError) as error:
+        raise UserError(f"{path} is no {wanted}: {reason(error)}") from error
+    if not isinstance(values, dict) or values.get("format") != wanted:
+        said = f"it is {values['format']!r:.40}" if isinstance(values, dict) and values.get("format") else "no format"
+        raise UserError(f"{path} is no {wanted}: {said}; python -m suite.bricks --help tells which command writes it")
+    return config.checked(record, values, str(path))
