@@ -16,7 +16,7 @@ from suite.bricks import frameworks, measuring, options, private, record, showin
 from suite.bricks.chaining import Bricks
 from suite.bricks.composing import compose
 from suite.bricks.record import Brick, Key, Made, Model, Timings
-from suite.errors import OneLineParser, UserError, command, split_options, unknown, whole
+from suite.errors import OneLineParser, UserError, command, printable, split_options, unknown, whole
 from suite.harness.implementation import Device
 from suite.measure import noise
 from suite.measure.load import LoadMeter
@@ -143,8 +143,9 @@ def measure(given: dict[str, str], file: str, *, to: Console, as_json: bool) -> 
     record.write(timings, Path(given["out"]))
     lacking = [each.why for each in times if each.why]
     to.print(f"{len(times) - len(lacking)} of {len(times)} bricks timed in {repeats} rounds, {seconds:.1f} s")
-    for why in dict.fromkeys(lacking):
-        to.print(f"not timed: {why}", soft_wrap=True, markup=False)
+    if lacking:
+        more = f", and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+        to.print(f"not timed: {printable(lacking[0])}{more}", soft_wrap=True, markup=False)
     for why in timings.noisy:
         to.print(f"NOISY  {why}", soft_wrap=True, markup=False)
     to.print(f"kept in {given['out']}", soft_wrap=True)

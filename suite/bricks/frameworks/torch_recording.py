@@ -60,14 +60,16 @@ class Recorder(TorchFunctionMode):
         if in_place:
             made = list(tensors(args[0]))
         self.made |= {id(each) for each in made}
-        if name is None or given is None:
-            self.recorded.left_out[resolve_name(func) or str(func)] += 1
-            for each in made:
-                self.numbers.pop(id(each), None)
+        try:
+            call = Call(op=name, arguments=given, keywords=named) if name and given is not None else None
+            numbers = tuple(self._number(each, anew=True) for each in made)
+        except (ValueError, Unencodable):
+            call = None
+        if call is None:
+            self.recorded.left_out[resolve_name(func) or getattr(func, "__name__", "a function without a name")] += 1
             return result
         gradient = torch.is_grad_enabled() and any(each.requires_grad for each in made)
-        numbers = tuple(self._number(each, anew=True) for each in made)
-        self.recorded.calls.append(Called(Call(op=name, arguments=given, keywords=named), numbers, gradient))
+        self.recorded.calls.append(Called(call, numbers, gradient))
         return result
 
     def encoded(self, value: Any, depth: int = 0) -> Any:

@@ -17,15 +17,15 @@ mse_loss multi_head_attention_forward nll_loss normalize one_hot pad pixel_shuff
 scaled_dot_product_attention selu sigmoid silu smooth_l1_loss softmax softplus softmin softsign tanh unfold
 """
 TORCH = """
-_foreach_add_ _foreach_addcdiv_ _foreach_addcmul_ _foreach_div_ _foreach_lerp_ _foreach_mul _foreach_mul_ _foreach_neg
-_foreach_norm _foreach_sqrt _foreach_sub_ _fused_adam_ _fused_adamw_ _fused_sgd_ abs add addmm all any arange argmax
-argmin baddbmm bernoulli bmm broadcast_tensors cat channel_shuffle chunk clamp clamp_min clone concat cos cumsum div
-einsum empty empty_like eq erf exp expm1 eye flatten flip full full_like gather ge gru gt index_select isfinite le lerp
-linspace log log1p logical_and logical_not logical_or logsumexp lstm lt masked_fill matmul max maximum mean meshgrid
-min minimum mm movedim mul narrow ne neg norm ones ones_like outer permute pow rand rand_like randint randn randn_like
-reciprocal relu repeat_interleave reshape rnn_relu rnn_tanh roll rsqrt scatter sigmoid sign sin softmax sort split sqrt
-square squeeze stack std sub sum swapaxes tanh tensor_split tile topk transpose tril triu unbind unflatten unsqueeze var
-where zeros zeros_like
+_foreach_add_ _foreach_addcdiv_ _foreach_addcmul_ _foreach_div_ _foreach_lerp _foreach_lerp_ _foreach_mul
+_foreach_mul_ _foreach_neg _foreach_norm _foreach_sqrt _foreach_sub_ _fused_adam_ _fused_adamw_ _fused_sgd_ abs add
+addcdiv addcmul addmm all any arange argmax argmin baddbmm bernoulli bmm broadcast_tensors cat channel_shuffle chunk
+clamp clamp_min clone concat cos cumsum div einsum empty empty_like eq erf exp expm1 eye flatten flip full full_like
+gather ge gru gt index_select isfinite le lerp linspace log log1p logical_and logical_not logical_or logsumexp lstm lt
+masked_fill matmul max maximum mean meshgrid min minimum mm movedim mul narrow ne neg norm ones ones_like outer
+permute pow rand rand_like randint randn randn_like reciprocal relu remainder repeat_interleave reshape rnn_relu
+rnn_tanh roll rsqrt scatter sigmoid sign sin softmax sort split sqrt square squeeze stack std sub sum swapaxes tanh
+tensor_split tile topk transpose tril triu unbind unflatten unsqueeze var where zeros zeros_like
 """
 METHODS = """
 __and__ __eq__ __getitem__ __invert__ __neg__ __or__ __radd__ __rdiv__ __rmul__ __rpow__ __rsub__ __setitem__ __xor__
@@ -33,9 +33,9 @@ abs add add_ addcdiv_ addcmul_ addmm all any argmax bernoulli_ bfloat16 bmm bool
 clamp_min clone contiguous copy_ cos cumsum detach div div_ eq exp exponential_ expand expand_as fill_ flatten flip
 float floor gather ge gt half index_add_ index_copy_ index_select int le lerp_ log log_softmax logsumexp long lt
 masked_fill masked_fill_ matmul max mean min mm movedim mul mul_ narrow ne neg new_empty new_full new_ones new_zeros
-norm normal_ permute pow random_ relu relu_ repeat repeat_interleave reshape roll round rsqrt scatter scatter_ select
-sigmoid sin softmax split sqrt square squeeze std sub sub_ sum swapaxes t tanh tile to topk transpose type tril triu
-type_as unbind unflatten unfold uniform_ unsqueeze unsqueeze_ var view view_as where zero_
+norm normal_ permute pow random_ relu relu_ remainder repeat repeat_interleave reshape roll round rsqrt scatter
+scatter_ select sigmoid sin softmax split sqrt square squeeze std sub sub_ sum swapaxes t tanh tile to topk transpose
+type tril triu type_as unbind unflatten unfold uniform_ unsqueeze unsqueeze_ var view view_as where zero_
 """
 PLACES = (("F", F, FUNCTIONAL), ("torch", torch, TORCH), ("Tensor", torch.Tensor, METHODS))
 

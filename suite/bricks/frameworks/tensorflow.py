@@ -1,0 +1,14 @@
+"""TensorFlow's bricks; see `Framework`."""
+
+from suite.bricks.frameworks.tensorflow_recording import record
+from suite.bricks.frameworks.tensorflow_running import runner, runs
+from suite.bricks.frameworks.tensorflow_table import FUNCTIONS
+from suite.probe.instruments.tensorflow_models import listed
+
+
+def known(op: str) -> bool:
+    """See `Framework.known`."""
+    return op in FUNCTIONS
+
+
+__all__ = ["known", "listed", "record", "runner", "runs"]

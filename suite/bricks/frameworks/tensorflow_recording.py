@@ -1,0 +1,156 @@
+"""The calls of a step in TensorFlow: each operation that is executed where its graphs are run eagerly.
+
+The backward pass and the update are operations like all others. What prepares shapes is left to the graph: small whole
+numbers are values in a brick, and what computes them is no call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import tensorflow as tf
+
+from suite.bricks import record as records
+from suite.bricks.frameworks.tensorflow_table import FUNCTIONS, attributes_of, inputs_of
+from suite.bricks.record import Call, Tensor
+from suite.bricks.recorded import Called, Recorded
+from suite.harness.implementation import Device
+from suite.probe.instruments.tensorflow_counting import plain, run_eagerly
+from suite.probe.instruments.tensorflow_models import POLICIES, Model
+from suite.probe.subject import SEED, Subject
+from suite.probe.workload import Workload
+
+READ = "ReadVariableOp"
+ALIASES = ("Identity", "StopGradient", "PreventGradient", "EnsureShape", "Snapshot")
+SMALL = 64  # whole numbers that are a shape, or places, and so part of a brick
+NOTHING = "VarIsInitializedOp", "NoOp", "Assert"
+
+
+class Recorder:
+    """Told of each operation that is executed."""
+
+    def __init__(self) -> None:
+        self.recorded = Recorded()
+        self.numbers: dict[int, int] = {}
+        self.alive: list[Any] = []  # so that no other tensor gets a number that is gone
+        self.made: set[int] = set()
+
+    def __call__(
+        self, kind: Any, inputs: Sequence[Any], attributes: Sequence[Any], outputs: Sequence[Any], name: Any = None,
+        graph: Any = None,
+    ) -> None:  # fmt: skip
+        """Note one operation."""
+        kind = kind.decode() if isinstance(kind, bytes) else kind
+        self.alive += [*inputs, *outputs]
+        if kind in NOTHING or graph is not None or (outputs and all(_is_small(each) for each in outputs)):
+            return
+        if kind == READ:
+            place = -inputs[0]._id  # what a variable holds has one number, however often it is read
+            self.numbers[outputs[0]._id] = self.numbers.setdefault(place, self._number(outputs[0]))
+            return
+        if kind in ALIASES:
+            self.numbers[outputs[0]._id] = self._number(inputs[0])
+            if inputs[0]._id in self.made:
+                self.made.add(outputs[0]._id)
+            return
+        try:
+            call = self._call(kind, inputs, attributes) if kind in FUNCTIONS else None
+        except ValueError:
+            call = None
+        self.made |= {each._id for each in outputs}
+        if call is None:
+            self.recorded.left_out[kind] += 1
+            return
+        made = tuple(self._number(each, anew=True) for each in outputs)
+        self.recorded.calls.append(Called(call, made, gradient=False))
+
+    def _call(self, kind: str, inputs: Sequence[Any], attributes: Sequence[Any]) -> Call:
+        """Raises ValueError for what no brick can hold."""
+        many = sum(is_list for _, is_list in inputs_of(kind))
+        rest, arguments = [self._input(each) for each in inputs], list[Any]()
+        if many > 1:
+            raise ValueError("two lists of tensors")
+        length = len(rest) - len(inputs_of(kind)) + 1
+        for _, is_list in inputs_of(kind):
+            arguments.append([rest.pop(0) for _ in range(length)] if is_list else rest.pop(0))
+        types, given = attributes_of(kind), plain(attributes)
+        keywords = {name: _attribute(types[name], value) for name, value in given.items() if name in types}
+        return Call(op=kind, arguments=tuple(arguments), keywords=keywords)
+
+    def _input(self, tensor: Any) -> Any:
+        if tensor.dtype != tf.resource and _is_small(tensor):
+            return [{"dtype": tensor.dtype.name}, tensor.numpy().tolist()]
+        return {"tensor": self._number(tensor)}
+
+    def _number(self, tensor: Any, anew: bool = False) -> int:
+        if anew or tensor._id not in self.numbers:
+            described = _described(tensor, tensor._id in self.made)
+            self.numbers[tensor._id] = len(self.recorded.tensors)
+            self.recorded.tensors.append(described)
+        return self.numbers[tensor._id]
+
+
+def _is_small(tensor: Any) -> bool:
+    return tensor.dtype in (tf.int32, tf.int64) and prod(tensor.shape) <= SMALL and len(tensor.shape) <= 2
+
+
+def _described(tensor: Any, fresh: bool) -> Tensor:
+    """Raises ValueError for a type that bricks do not have."""
+    if tensor.dtype == tf.resource:
+        found = tensor._handle_data
+        if found is None or not found.is_set or len(found.shape_and_type) != 1:
+            raise ValueError("a resource that is no variable")
+        (held,) = found.shape_and_type
+        shape = tuple(each.size for each in held.shape.dim)
+        return Tensor(shape=shape, dtype=tf.as_dtype(held.dtype).name, variable=True)
+    below = int(tensor.numpy().max()) + 1 if tensor.dtype.is_integer and prod(tensor.shape) > 0 else 1
+    return Tensor(
+        shape=tuple(tensor.shape), dtype=tensor.dtype.name, fresh=fresh, below=min(max(below, 1), (1 << 31) - 1)
+    )
+
+
+def _attribute(kind: str, value: Any) -> Any:
+    """As a brick holds it. Raises ValueError for a kind that it cannot."""
+    match kind:
+        case "type":
+            return {"dtype": tf.as_dtype(value).name}
+        case "list(type)":
+            return [{"dtype": tf.as_dtype(each).name} for each in value]
+        case "shape":
+            return list(tf.TensorShape(value).as_list())
+        case "float":
+            return records.number(float(value))
+        case "func" | "tensor" | "list(func)":
+            raise ValueError(f"an attribute of kind {kind}")
+    if isinstance(value, list | tuple):
+        return [each.decode() if isinstance(each, bytes) else each for each in value]
+    return value
+
+
+def record(subject: Subject, network: Callable[[], Any] | None = None) -> Recorded:
+    """See `Framework.record`: of a model too a step is computed, for TensorFlow tells operations as they are run."""
+    recorder = Recorder()
+    with subject.instruments.apart():
+        if network:
+            workload: Workload = Model(_in(subject.device, network), subject.conditions, subject.device, SEED)
+        else:
+            workload = subject.build()
+        workload.ready(2)
+        workload.run(1)
+        with run_eagerly(recorder):
+            workload.run(1)
+    return recorder.recorded
+
+
+def _in(device: Device, network: Callable[[], Any]) -> Any:
+    """One's own network, in the device's precision."""
+    import keras
+
+    before = keras.config.dtype_policy()
+    try:
+        keras.config.set_dtype_policy(POLICIES[device.precision])
+        return network()
+    finally:
+        keras.config.set_dtype_policy(before)

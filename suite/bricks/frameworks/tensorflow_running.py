@@ -1,0 +1,212 @@
+"""A brick in TensorFlow, run from what its file says alone: one operation by itself, several as a graph, which may join
+them.
+
+What TensorFlow takes to be called is not the brick's: what an operation that does nothing takes is taken off.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from math import ceil, prod
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from suite.bricks.frameworks.tensorflow_table import FUNCTIONS, inputs_of, names_of
+from suite.bricks.record import Brick, Call, Tensor
+from suite.errors import UserError, unknown
+from suite.harness.implementation import Device
+from suite.probe.instruments.tensorflow_counting import device_name, untold_tracing
+from suite.probe.record import one_line
+
+NOISE = 1 << 16  # numbers that are drawn; a larger tensor holds them again and again
+REMEMBERED = 101  # empty calls, of which the median is taken off
+LEAST = 1e-7  # seconds of a brick, where it takes no longer than an empty call
+
+Values = list[Any]
+
+
+class Empty:
+    """Calls that do nothing, of an operation by itself or of a graph."""
+
+    def __init__(self, graph: bool) -> None:
+        self.given = tf.ones(())
+        plain = tf.raw_ops.Identity
+        self.call = tf.function(lambda input: plain(input=input)) if graph else plain
+        self.seconds: deque[float] = deque(maxlen=REMEMBERED)
+
+    def taken(self) -> float:
+        """The median of the last calls and of one now."""
+        while True:
+            began = time.perf_counter()
+            self.call(input=self.given)
+            self.seconds.append(time.perf_counter() - began)
+            if len(self.seconds) > 10:
+                return float(np.median(self.seconds))
+
+
+EMPTY: dict[bool, Empty] = {}
+
+
+class Runner:
+    """See `frameworks.Runner`."""
+
+    def __init__(self, brick: Brick, device: Device) -> None:
+        self.brick, self.device = brick, device_name(device)
+        self.calls = [_compiled(call, len(brick.tensors)) for call in brick.calls]
+        self.graph = len(brick.calls) > 1
+        with tf.device(self.device):
+            self.sources = [self._noise(each) for each in brick.tensors]
+            if self.graph not in EMPTY:
+                EMPTY[self.graph] = Empty(self.graph)
+        self.bytes = sum(each.elements * tf.as_dtype(each.dtype).size for each in brick.tensors)
+        self.step = tf.function(self.forward) if self.graph else self.forward
+        self.given: Values = []
+        self.result: Any = None
+
+    def prepare(self) -> None:
+        """See `frameworks.Runner`."""
+        self.done()
+        with tf.device(self.device):
+            for described, source in zip(self.brick.tensors, self.sources, strict=True):
+                fresh = described.fresh and not described.variable
+                self.given.append(tf.raw_ops.DeepCopy(x=source) if fresh else source)
+
+    def done(self) -> None:
+        """See `frameworks.Runner`."""
+        self.given, self.result = [], None
+
+    def run(self) -> float:
+        """See `frameworks.Runner`."""
+        with tf.device(self.device), untold_tracing():
+            floor = EMPTY[self.graph].taken()
+            began = time.perf_counter()
+            self.result = self.step(self.given)
+            if "GPU" in self.device:
+                tf.test.experimental.sync_devices()
+            return max(time.perf_counter() - began - floor, LEAST)
+
+    def forward(self, given: Values) -> Any:
+        """What the last call makes."""
+        values = list(given)
+        for call in self.calls:
+            values.append(call(values))
+        return values[-1]
+
+    def _noise(self, described: Tensor) -> Any:
+        """From one half to one and a half, which no operation minds; whole numbers and truths drawn evenly."""
+        random, dtype = np.random.default_rng(0), tf.as_dtype(described.dtype)
+        drawn = random.random(min(NOISE, max(described.elements, 1)), np.float32)
+        if dtype.is_floating:
+            flat = tf.cast(drawn + np.float32(0.5), dtype)
+        elif dtype == tf.bool:
+            flat = tf.constant(drawn < 0.5)
+        else:
+            flat = tf.cast((drawn * described.below).astype(np.int64).clip(0, described.below - 1), dtype)
+        many = prod(described.shape)
+        made = tf.reshape(tf.tile(flat, [ceil(many / len(drawn))])[:many], described.shape)
+        return tf.Variable(made, trainable=False) if described.variable else made
+
+
+def runner(brick: Brick, device: Device, mode: str, room: int) -> Runner:
+    """See `frameworks.Framework`: tried with its shapes alone first, for a file may ask for anything."""
+    tried(brick, room)
+    try:
+        made = Runner(brick, device)
+        made.prepare()
+        made.run()
+        made.done()
+        return made
+    except UserError:
+        raise
+    except Exception as error:  # whatever TensorFlow raises for arguments that do not fit
+        raise UserError(f"{brick.name} cannot be run: {one_line(error)}") from error
+
+
+def runs(brick: Brick, device: Device, mode: str, room: int) -> bool:
+    """See `frameworks.Framework`."""
+    try:
+        tried(brick, room)
+    except UserError:
+        return False
+    return True
+
+
+def tried(brick: Brick, room: int) -> list[tuple[int, ...]]:
+    """The shapes that the brick makes, as its graph infers them. Raises UserError for what cannot be run."""
+    held = sum(each.elements * tf.as_dtype(each.dtype).size for each in brick.tensors)
+    if held > room:
+        raise UserError(f"its tensors take {held:,} bytes; there is room for {room:,}")
+    calls = [_compiled(call, len(brick.tensors)) for call in brick.calls]
+    try:
+        with tf.Graph().as_default():
+            values: Values = [
+                tf.compat.v1.get_variable(f"v{at}", each.shape, each.dtype, use_resource=True)
+                if each.variable
+                else tf.compat.v1.placeholder(each.dtype, each.shape)
+                for at, each in enumerate(brick.tensors)
+            ]
+            for call in calls:
+                values.append(call(values))
+            made = [each for value in values[len(brick.tensors) :] for each in _tensors(value)]
+            for each in made:
+                if not each.shape.is_fully_defined():
+                    raise UserError("what it makes has no shape that is known before")
+                if prod(each.shape) * each.dtype.size > room:
+                    raise UserError(f"it makes a tensor of more than {room:,} bytes")
+            return [tuple(each.shape) for each in _tensors(values[-1])]
+    except UserError as error:
+        raise UserError(f"{brick.name} cannot be run: {error}") from error
+    except Exception as error:  # whatever TensorFlow raises for arguments that do not fit
+        raise UserError(f"{brick.name} cannot be run: {one_line(error)}") from error
+
+
+def _tensors(value: Any) -> list[Any]:
+    if isinstance(value, tuple | list):
+        return [each for inner in value for each in _tensors(inner)]
+    return [value] if isinstance(value, tf.Tensor) else []
+
+
+def _compiled(call: Call, given: int) -> Callable[[Values], Any]:
+    """A call, as a function of the values so far. Raises UserError for an operation that the table does not have."""
+    function = FUNCTIONS.get(call.op)
+    if function is None:
+        raise unknown("operation", call.op, FUNCTIONS)
+    names = inputs_of(call.op)
+    if len(names) != len(call.arguments):
+        raise UserError(f"{call.op} has {len(names)} inputs, not {len(call.arguments)}")
+    known = names_of(call.op)
+    if strange := sorted(call.keywords.keys() - known.keys()):
+        raise unknown(f"attribute of {call.op}", strange[0], known)
+    gets = {known[name]: _getter(each, given) for (name, _), each in zip(names, call.arguments, strict=True)}
+    attributes = {known[name]: _attribute(value) for name, value in call.keywords.items()}
+    return lambda values: function(**{name: get(values) for name, get in gets.items()}, **attributes)
+
+
+def _getter(argument: Any, given: int) -> Callable[[Values], Any]:
+    match argument:
+        case {"tensor": at}:
+            return lambda values: values[at].handle if hasattr(values[at], "handle") else values[at]
+        case {"output": [call, at]}:
+            return lambda values: _tensors(values[given + call])[at]
+        case [{"dtype": name}, value]:
+            made = np.asarray(value, name)
+            return lambda values: tf.constant(made)
+        case list() | tuple():
+            gets = [_getter(each, given) for each in argument]
+            return lambda values: [get(values) for get in gets]
+    raise UserError("an input of an operation is a tensor, or small whole numbers")
+
+
+def _attribute(value: Any) -> Any:
+    match value:
+        case {"dtype": name}:
+            return tf.as_dtype(name)
+        case {"number": name}:
+            return float(name)
+        case list() | tuple():
+            return [_attribute(each) for each in value]
+    return value

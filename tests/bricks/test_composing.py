@@ -1,0 +1,65 @@
+"""Times that are known add up to what they must."""
+
+import json
+
+import pytest
+
+from suite.bricks import record
+from suite.bricks.__main__ import main
+from suite.bricks.composing import compose
+from suite.bricks.record import Key, Time
+from suite.errors import UserError
+from tests.bricks import made
+
+TIMES = (
+    Time(us=(1000.0, 2000.0, 1200.0), hot=(500.0,), cold=(3000.0,)),
+    Time(us=(100.0, 300.0, 200.0), hot=(50.0,), cold=(400.0,)),
+    Time(why="refused"),
+)
+
+
+def test_a_chain_is_the_sum_of_its_bricks():
+    composed = compose(made.model(0, 1, 1), TIMES)
+    assert composed.sequential.value == pytest.approx(1.6)  # the median of 1.2, 2.6 and 1.6 ms
+    assert (composed.hot, composed.cold) == pytest.approx((0.6, 3.8))
+    assert (composed.steps, composed.unique, composed.missing) == (3, 2, 0)
+
+
+def test_of_branches_the_longest_counts():
+    forked = made.model(0, 0, 1, 1, after=((), (0,), (0,), (1, 2)))
+    composed = compose(forked, TIMES)
+    assert composed.critical == pytest.approx(1.2 + 1.2 + 0.2)
+    assert composed.sequential.value == pytest.approx(2.8)
+
+
+def test_a_brick_without_a_time_is_counted_and_not_added():
+    composed = compose(made.model(1, 2), TIMES)
+    assert composed.missing == 1
+    assert composed.sequential.value == pytest.approx(0.2)
+    nothing = compose(made.model(2), TIMES)
+    assert (nothing.sequential.value, nothing.critical, nothing.hot) == (None, None, None)
+
+
+def test_the_command_prints_what_it_composed(tmp_path, capsys):
+    file = tmp_path / "timings.json"
+    record.write(made.timings(*TIMES, models=(made.model(0, 1, 2),)), file)
+    assert main(["compose", str(file), "model=NET", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["models"]
+    assert found["ms"] == pytest.approx(1.4)
+    assert found["steps without a time"] == 1
+    assert main(["compose", str(file)]) == 0
+    assert "1 steps have no time and are in no sum: refused" in capsys.readouterr().out
+
+
+def test_the_owner_alone_composes_private_bricks(tmp_path, capsys):
+    file, key = tmp_path / "timings.json", tmp_path / "key.json"
+    record.write(made.timings(*TIMES), file)
+    with pytest.raises(UserError, match="with key=FILE"):
+        main(["compose", str(file)])
+    record.write(Key(bricks=3, decoys=1, models=(made.model(0, 1, 1),)), key)
+    assert main(["compose", str(file), f"key={key}", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["models"]
+    assert found["ms"] == pytest.approx(1.6)
+    record.write(Key(bricks=4, decoys=1, models=(made.model(0),)), key)
+    with pytest.raises(UserError, match="of 4 bricks"):
+        main(["compose", str(file), f"key={key}"])

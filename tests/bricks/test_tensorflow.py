@@ -1,0 +1,65 @@
+"""TensorFlow's models as bricks."""
+
+import json
+
+import numpy as np
+import pytest
+
+from suite.bricks import record
+from suite.bricks.__main__ import main
+from suite.bricks.chaining import Bricks
+from suite.bricks.record import Brick, Made, Timings
+from suite.harness.implementation import Device
+from tests.bricks import made
+
+
+def test_bricks_do_what_the_layers_do():
+    import tensorflow as tf
+
+    from suite.bricks.frameworks.tensorflow_recording import Recorder
+    from suite.bricks.frameworks.tensorflow_running import Runner
+    from suite.probe.instruments.tensorflow_counting import run_eagerly
+
+    random = np.random.default_rng(0)
+    pictures, filters = (tf.constant(random.standard_normal(s, np.float32)) for s in ((1, 6, 6, 2), (3, 3, 2, 4)))
+    recorder = Recorder()
+    with run_eagerly(recorder):
+        expected = tf.reduce_mean(tf.nn.relu(tf.nn.conv2d(pictures, filters, 1, "SAME")), [1, 2])
+    bricks = Bricks(3)
+    model = bricks.add(made.CONDITIONS, recorder.recorded)
+    assert model.calls == 3
+    assert model.left_out == {}
+    (brick,) = bricks.made
+    runner = Runner(brick, Device("cpu", "fp32"))
+    np.testing.assert_allclose(runner.forward([pictures, filters]), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["infer", "train"])
+def test_from_a_model_to_its_time(mode, tmp_path, capsys):
+    bricks, timings = tmp_path / "bricks.json", tmp_path / "timings.json"
+    own = made.own(tmp_path, made.KERAS)
+    assert main(["make", f"models={own}", "batch=2", f"mode={mode}", f"out={bricks}"]) == 0
+    assert main(["measure", str(bricks), f"out={timings}", "repeats=3"]) == 0
+    assert main(["compose", str(timings), "model=net", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out.partition("\n{")[2].join(["{", ""]))["models"]
+    file = record.read(Made, bricks)
+    assert found["unique"] == len(file.bricks) < found["steps"]
+    assert found["calls left out"] == {}
+    assert found["ms"] > 0
+    assert [each.why for each in record.read(Timings, timings).times if each.why] == []
+    kinds = {call.op for brick in file.bricks for call in brick.calls}
+    assert {"Conv2D", "Relu", "MatMul"} <= kinds
+    assert ("Conv2DBackpropFilter" in kinds) == (mode == "train")
+
+
+def test_a_brick_that_would_fill_the_memory_is_not_run():
+    from suite.bricks.frameworks.tensorflow_running import runs
+
+    shape = [{"dtype": "int64"}, [1 << 40]]
+    fill = {
+        "tensors": [{"shape": [], "dtype": "float32"}],
+        "calls": [{"op": "Fill", "arguments": [shape, {"tensor": 0}]}],
+    }
+    assert not runs(Brick.model_validate(fill), Device("cpu", "fp32"), "infer", 1 << 30)
+    shape[1] = [4]
+    assert runs(Brick.model_validate(fill), Device("cpu", "fp32"), "infer", 1 << 30)

@@ -1,0 +1,155 @@
+"""PyTorch's models as bricks: how many there are, what they do, and the whole way from a model to its time."""
+
+import json
+
+import pytest
+import torch
+from torch import nn
+
+from suite.bricks import record
+from suite.bricks.__main__ import main
+from suite.bricks.chaining import Bricks, used_by
+from suite.bricks.frameworks.torch_recording import Recorder
+from suite.bricks.frameworks.torch_running import Runner, runs
+from suite.bricks.record import Made, Timings
+from suite.errors import UserError
+from suite.harness.implementation import Device
+from tests.bricks import made
+
+CPU = Device("cpu", "fp32")
+
+
+def test_calls_are_counted_as_by_hand(tmp_path):
+    """AlexNet: 5 convolutions, 7 ReLU of 5 shapes, 3 pools and 1, 1 flatten, 2 dropouts, 3 products.
+
+    ResNet-18: 20 convolutions of 11 kinds, 20 normalisations and 17 ReLU of 5 shapes each, 8 sums of 4, 4 others.
+    """
+    counts = {}
+    for name in ("alexnet", "resnet18"):
+        assert main(["make", f"models={name}", f"out={tmp_path / name}.json"]) == 0
+        file = record.read(Made, tmp_path / f"{name}.json")
+        counts[name] = (file.models[0].calls, len(file.bricks), file.models[0].left_out)
+    assert counts == {"alexnet": (22, 20, {}), "resnet18": (69, 29, {})}
+
+
+@pytest.mark.parametrize("granularity", [1, 3, 10])
+def test_bricks_do_what_the_layers_do(granularity):
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.MaxPool2d(2)).eval()
+    pictures = torch.randn(2, 3, 9, 9)
+    with torch.no_grad(), Recorder() as recorder:
+        expected = network(pictures)
+    recorded, bricks = recorder.recorded, Bricks(granularity)
+    steps = bricks.add(made.CONDITIONS, recorded).bricks
+    assert len(steps) == {1: 4, 3: 2, 10: 4}[granularity]
+    held = {recorder.numbers[id(each)]: each for each in recorder.alive if id(each) in recorder.numbers}
+    value, at = pictures, 0
+    for brick in (bricks.made[step] for step in steps):
+        runner = Runner(brick, CPU, "infer")
+        given = dict.fromkeys(
+            each for called in recorded.calls[at : at + len(brick.calls)] for each in used_by(called.call)
+        )
+        inner = {each for called in recorded.calls[at : at + len(brick.calls)] for each in called.made}
+        runner.given = [
+            value if described.fresh or number not in held or held[number] is pictures else held[number]
+            for number, described in zip([each for each in given if each not in inner], brick.tensors, strict=True)
+        ]
+        with torch.no_grad():
+            (value,) = runner.forward()
+        at += len(brick.calls)
+    torch.testing.assert_close(value, expected)
+
+
+def test_a_gradient_is_that_of_the_layer():
+    layer = nn.Linear(5, 3)
+    values = torch.randn(4, 5, requires_grad=True)
+    with Recorder() as recorder:
+        layer(values)
+    bricks = Bricks(1)
+    bricks.add(made.CONDITIONS, recorder.recorded)
+    (brick,) = bricks.made
+    assert brick.gradient
+    runner = Runner(brick, CPU, "train")
+    runner.prepare()
+    taken = []
+    grad = torch.autograd.grad
+
+    def noted(*args, **keywords):
+        taken.append(grad(*args, **keywords))
+        return taken[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.autograd, "grad", noted)
+        assert runner.run() > 0
+    given, weight, bias = runner.given
+    ((to_given, to_weight, to_bias),) = taken
+    (of,) = runner.gradients
+    torch.testing.assert_close(to_given, of @ weight)
+    torch.testing.assert_close(to_weight, of.T @ given)
+    torch.testing.assert_close(to_bias, of.sum(0))
+    assert bias.shape == to_bias.shape
+
+
+def test_what_has_no_place_in_the_table_is_counted():
+    with Recorder() as recorder:
+        torch.linalg.norm(torch.ones(3).abs())
+    assert [called.call.op for called in recorder.recorded.calls] == ["Tensor.abs"]
+    assert recorder.recorded.left_out.total() == 2  # with torch.ones, which takes no tensor
+
+
+@pytest.mark.parametrize("mode", ["infer", "train"])
+def test_from_a_model_to_its_time(mode, tmp_path, capsys):
+    bricks, timings = tmp_path / "bricks.json", tmp_path / "timings.json"
+    own = made.own(tmp_path, made.TORCH)
+    assert main(["make", f"models={own}", "size=16", "batch=2", f"mode={mode}", f"out={bricks}"]) == 0
+    assert main(["measure", str(bricks), f"out={timings}", "repeats=3"]) == 0
+    assert main(["compose", str(timings), "model=net", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out.partition("\n{")[2].join(["{", ""]))["models"]
+    file = record.read(Made, bricks)
+    assert found["steps"] == len(file.models[0].bricks)
+    assert found["unique"] == len(file.bricks) < found["steps"]
+    assert found["calls left out"] == {}
+    assert 0 < found["low"] <= found["ms"] <= found["high"]
+    assert all(each.us for each in record.read(Timings, timings).times)
+    assert any(each.gradient for each in file.bricks) == (mode == "train")
+
+
+def test_chains_are_longer_where_there_are_any(tmp_path):
+    own = made.own(tmp_path, made.TORCH)
+    for granularity in (1, 3):
+        out = tmp_path / f"{granularity}.json"
+        assert main(["make", f"models={own}", "size=16", f"granularity={granularity}", f"out={out}"]) == 0
+    single, chained = (record.read(Made, tmp_path / f"{each}.json") for each in (1, 3))
+    assert [len(brick.calls) for brick in single.bricks] == [1] * len(single.bricks)
+    assert sorted({len(brick.calls) for brick in chained.bricks}) == [1, 3]
+    assert sum(len(chained.bricks[at].calls) for at in chained.models[0].bricks) == len(single.models[0].bricks)
+
+
+def test_a_brick_whose_shapes_do_not_fit_does_not_run():
+    wrong = made.relu().model_copy(
+        update={"calls": (made.relu().calls[0].model_copy(update={"keywords": {"strange": 1}}),)}
+    )
+    assert runs(made.relu(), CPU, "infer", 1 << 20)
+    assert not runs(wrong, CPU, "infer", 1 << 20)
+    assert not runs(made.relu(1 << 20), CPU, "infer", 1 << 20)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "unknown command of bricks '': "),
+        (("make", "out=x.json"), "bricks of what"),
+        (("make", "models=resnet18"), "where to"),
+        (("make", "models=resnet19", "out=x.json"), "did you mean 'resnet18'|did you mean 'resnet1"),
+        (("make", "models=resnet18", "task=speech", "out=x.json"), "one of the two"),
+        (("make", "models=resnet18", "granularity=11", "out=x.json"), "from 1 to 10"),
+        (("make", "models=resnet18", "decoys=3", "out=x.json"), "for private=true"),
+        (("make", "models=resnet18", "mode=training", "out=x.json"), "did you mean 'train'"),
+        (("measure", "nowhere.json", "out=x.json"), "nowhere.json is no suite.bricks"),
+        (("compose",), "takes 1 FILE"),
+        (("compose", "a.json", "modle=x"), "did you mean 'model'"),
+    ],
+)
+def test_a_mistake_gets_one_line(words, said):
+    with pytest.raises(UserError, match=said):
+        main([*words])
