@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +15,12 @@ from suite.config import formats
 from suite.config.models import System
 from suite.errors import UserError, unknown, whole
 from suite.harness import contestant, loading
+from suite.harness.imported import framework_of, imports
 from suite.measure import machine
 from suite.measure.machine import CPU, Machine
 from suite.probe.record import MODES, Conditions
 from suite.probe.subject import Subject
+from suite.store import code
 from suite.store.disk import UnsafeFile, read_safely, reason
 
 MAKE = (
@@ -133,18 +136,25 @@ def _of_task(given: Mapping[str, str], values: Mapping[str, Any], here: System) 
 
 def _of_file(text: str, given: Mapping[str, str], values: Mapping[str, Any], here: System) -> Source:
     """A model of one's own: a file, trusted as one's own, that holds build() without arguments."""
-    own = contestant.read(Path(text), given.get("framework"))
-    frameworks.load(own.framework.name)
+    path, where = Path(text).resolve(), f"models={text}"
+    files = code.read(path)
+    try:
+        found = imports({path.name: ast.parse(files[path.name])})
+    except SyntaxError as error:
+        raise UserError(f"{where}: line {error.lineno}: {error.msg}") from None
+    if "keras" in found:
+        found.setdefault("tensorflow", None)  # which is what it runs on here
+    framework = framework_of(found, given.get("framework"), where).name
+    frameworks.load(framework)
 
     def network() -> Any:
         try:
-            module: Any = loading.load(own.told.name, own.folder, own.files, own.told.entry)
+            module: Any = loading.load(path.stem, path.parent, files, path.name)
             return module.build()
         except (Exception, SystemExit) as error:  # the author's code may raise anything
-            raise UserError(f"models={text}: build() gave {type(error).__name__}: {error}") from error
+            raise UserError(f"{where}: build() gave {type(error).__name__}: {error}") from error
 
-    conditions = Conditions(model=own.told.name, framework=own.framework.name, **values)
-    return Source(Subject(conditions, here, 1.0), network)
+    return Source(Subject(Conditions(model=path.stem, framework=framework, **values), here, 1.0), network)
 
 
 def _names(text: str) -> list[str]:

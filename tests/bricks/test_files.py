@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suite.bricks import record
@@ -35,6 +35,7 @@ def places(value, path=()):
 
 
 @pytest.mark.parametrize("kind", VALID, ids=lambda kind: kind.__name__)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_a_file_with_anything_anywhere_is_read_or_refused(kind, data, tmp_path):
     values = json.loads(VALID[kind].model_dump_json())
@@ -45,12 +46,12 @@ def test_a_file_with_anything_anywhere_is_read_or_refused(kind, data, tmp_path):
     at[path[-1]] = data.draw(JSON)
     file = tmp_path / "file.json"
     file.write_text(json.dumps(values))
+    said = ""
     try:
-        found = record.read(kind, file)
+        assert isinstance(record.read(kind, file), kind)
     except UserError as error:
-        assert "\n" not in str(error)
-    else:
-        assert isinstance(found, kind)
+        said = str(error)
+    assert "\n" not in said
 
 
 @given(value=JSON)
@@ -91,7 +92,7 @@ def test_what_is_wrong_with_a_file_is_said(changed, said, tmp_path):
     ],
 )
 def test_a_tensor_that_cannot_be_is_refused(values):
-    with pytest.raises(ValueError, match="tensor|elements|dtype"):
+    with pytest.raises(ValueError, match=r"tensor|elements|dtype"):
         Tensor.model_validate(values)
 
 

@@ -75,7 +75,7 @@ class Runner:
 
     def forward(self) -> list[torch.Tensor]:
         """What the last call makes."""
-        values = self.given
+        values = [*self.given]
         for call in self.calls:
             values.append(call(values))
         self.result = values[-1]

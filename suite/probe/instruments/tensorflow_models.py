@@ -14,7 +14,6 @@ from suite.probe.instruments.tensorflow_counting import device_name
 from suite.probe.record import DEFAULT_BATCH, Conditions
 
 POLICIES = {"fp32": "float32", "bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
-CLASSES = 1000
 MOMENTUM = 0.9
 
 
@@ -29,7 +28,7 @@ class Model:
         with tf.device(self.device):
             shape = (self.samples, height, width, channels)
             self.images = tf.constant(random.standard_normal(shape, np.float32))
-            self.labels = tf.constant(random.integers(0, CLASSES, self.samples))
+            self.labels = tf.constant(random.integers(0, network.output_shape[-1], self.samples))
             self.optimizer = keras.optimizers.SGD(1e-4, momentum=MOMENTUM)
             if self.training:
                 self.optimizer.build(network.trainable_variables)
