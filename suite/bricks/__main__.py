@@ -25,7 +25,7 @@ from suite.probe.record import one_line
 from suite.record.system import versions
 
 ROOM = 1 << 33  # bytes that a decoy may take
-REPEATS = "20"
+REPEATS = "5"
 EPILOG = f"""\
 make models=... out=bricks.json: the unique bricks of models, for which nothing is computed
   models=LIST            names of classifiers, torchvision, keras, a file with a name a line, or FILE.py of one's own
@@ -123,7 +123,7 @@ def measure(given: dict[str, str], file: str, *, to: Console, as_json: bool) -> 
     quiet, meter = noise.before(here), LoadMeter()
     with Console(stderr=True).status("") as status:
         times, seconds = measuring.measure(framework, made.bricks, device, made.mode, repeats, status.update)
-    if not any(each.us for each in times):
+    if not any(each.hot for each in times):
         raise UserError(f"no brick of {file} could be run: {next((each.why for each in times), 'it has none')}")
     timings = Timings(
         suite_version=__version__,
@@ -135,6 +135,7 @@ def measure(given: dict[str, str], file: str, *, to: Console, as_json: bool) -> 
         framework=made.framework,
         mode=made.mode,
         precision=made.precision,
+        cache=measuring.largest_cache(),
         seconds=seconds,
         noisy=[*quiet.reasons, *noise.meanwhile(here, quiet, meter.read()).reasons],
         times=tuple(times),
@@ -168,7 +169,7 @@ def compose_models(given: dict[str, str], file: str, *, to: Console, as_json: bo
         if given["model"].lower() not in named:
             raise unknown("model of these bricks", given["model"], (model.conditions.name for model in models))
         models = (named[given["model"].lower()],)
-    found = [compose(model, timings.times) for model in models]
+    found = [compose(model, timings.times, timings.cache) for model in models]
     if as_json:
         print(json.dumps({"models": showing.rows(found), "noisy": timings.noisy}, indent=1))
     else:

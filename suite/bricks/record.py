@@ -25,6 +25,9 @@ DEEPEST, LONGEST_LIST, LONGEST_TEXT, LARGEST = 4, 20_000, 100, 1 << 63
 FLOATS = ("float32", "float16", "bfloat16", "float64")
 DTYPES = (*FLOATS, "bool", "uint8", "int8", "int16", "int32", "int64")
 Dtype = Literal["float32", "float16", "bfloat16", "float64", "bool", "uint8", "int8", "int16", "int32", "int64"]
+WIDTHS = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2} | dict.fromkeys(
+    ("bool", "uint8", "int8"), 1
+)  # bytes
 REFERENCES = ("tensor", "output", "dtype", "slice", "layout", "number", "device", "ellipsis")
 
 
@@ -110,6 +113,11 @@ class Brick(Values):
         return self
 
     @property
+    def held(self) -> int:
+        """Bytes of the tensors that are not made just before."""
+        return sum(prod(each.shape) * WIDTHS[each.dtype] for each in self.tensors if not each.fresh)
+
+    @property
     def name(self) -> str:
         """What it does, and on which shape."""
         shape = next((each.shape for each in self.tensors if each.fresh), self.tensors[0].shape if self.tensors else ())
@@ -154,14 +162,15 @@ class Made(Values):
 
 
 class Time(Values):
-    """Microseconds of a brick in each round, with hot and with cold caches too; empty where it was not run, and `why`.
+    """Microseconds of a brick, each time that it was run; empty where it was not, and `why`.
 
-    `us` is what composes: after all else that was measured, on what was just made.
+    `hot`: its weights in the caches, as those of a small model are; `cold`: from memory, as those of a large one.
+    `held` are the bytes of these weights, and of whatever else it is given that was not just made.
     """
 
-    us: Rounds = ()
     hot: Rounds = ()
     cold: Rounds = ()
+    held: int = Field(default=0, ge=0, lt=1 << 50)
     why: str | None = Field(default=None, max_length=400)
 
 
@@ -179,6 +188,8 @@ class Timings(Values):
     framework: str
     mode: Mode
     precision: str
+    cache: int = Field(ge=1, lt=1 << 50)
+    """Bytes of the largest cache."""
     seconds: float
     """That the measuring took, without the building."""
     noisy: list[str]
@@ -188,7 +199,7 @@ class Timings(Values):
     @model_validator(mode="after")
     def _has(self) -> Timings:
         check_places(self.models, len(self.times))
-        for name in ("us", "hot", "cold"):
+        for name in ("hot", "cold"):
             if len({len(found) for each in self.times if (found := getattr(each, name))}) > 1:
                 raise ValueError(f"as many rounds of {name} of every brick")
         return self

@@ -38,21 +38,22 @@ def composed(to: Console, found: Sequence[Composed], timings: Timings) -> None:
         to.print(Text(f"NOISY  {printable(why)}", "yellow"))
     table = Table()
     table.add_column("model")
-    for name in ("ms", "95 % interval", "hot", "cold", "longest path", "steps", "unique"):
+    for name in ("ms", "95 % interval", "hot", "cold", "from memory", "longest path", "steps", "unique"):
         table.add_column(name, justify="right")
     for each in found:
         point = each.sequential
         between = "" if point.low is None or point.high is None else f"{point.low:.4g} to {point.high:.4g}"
         table.add_row(
             Text(printable(each.model.conditions.name)),
-            *(_number(point.value), between, *(map(_number, (each.hot, each.cold, each.critical)))),
+            *(_number(point.value), between, *map(_number, (each.hot, each.cold))),
+            *(f"{each.share:.0%}", _number(each.critical)),
             *(str(each.steps), str(each.unique)),
         )
     to.print(table)
     for each in found:
         name = printable(each.model.conditions.name)
         if each.missing:
-            whys = Counter(timings.times[at].why or "not run" for at in each.model.bricks if not timings.times[at].us)
+            whys = Counter(timings.times[at].why or "not run" for at in each.model.bricks if not timings.times[at].hot)
             (why, _), *_ = whys.most_common(1)
             to.print(
                 Text(f"{name}: {each.missing} steps have no time and are in no sum: {printable(why)}", "yellow"),
@@ -71,6 +72,7 @@ def rows(found: Sequence[Composed]) -> list[dict[str, Any]]:
             "high": each.sequential.high,
             "hot": each.hot,
             "cold": each.cold,
+            "weights from memory": each.share,
             "longest path": each.critical,
             "steps": each.steps,
             "unique": each.unique,

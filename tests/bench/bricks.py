@@ -1,10 +1,10 @@
 """Times composed from bricks held to the models' own, measured in turn, and what each costs.
 
-    python -m tests.bench.bricks [MODEL ...] [--models 50] [--mode infer] [--granularity 1] [--rounds 10] [--sweeps 2]
+    python -m tests.bench.bricks [MODEL ...] [--models 50] [--mode infer] [--granularity 1] [--rounds 5] [--sweeps 1]
 
 A row for each model of torchvision (the smaller ones first, as many as asked for), or of keras.applications with
---framework tensorflow: its true time at batch 1, the time composed from its bricks, and their ratio; with --bracket
-also of bricks with hot and with cold caches. Bricks that models share are measured once, beside the first model that
+--framework tensorflow: its true time at batch 1, the time composed from its bricks, and their ratio, also
+with hot and with cold weights. Bricks that models share are measured once, beside the first model that
 has them; with --own beside each model, which tells what sharing adds to the error. Every round runs the model and then
 the bricks. Wanted: the geometric mean of the ratios within 5 %, each within 15 % (training: within 10 %), and bricks at
 least 4.4 times cheaper than the models. On a machine that does nothing else.
@@ -20,6 +20,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import exp, log
+from typing import Any
 
 import numpy as np
 
@@ -27,12 +28,13 @@ from suite import config
 from suite.bricks import frameworks
 from suite.bricks.chaining import Bricks
 from suite.bricks.composing import compose
-from suite.bricks.measuring import Group, Timed
+from suite.bricks.measuring import BURST, COLD, Group, Timed, largest_cache
 from suite.bricks.record import Model
 from suite.errors import UserError
 from suite.harness.implementation import Device
 from suite.measure import machine, noise
 from suite.measure.load import LoadMeter
+from suite.probe.measuring import timed
 from suite.probe.record import Conditions
 from suite.probe.subject import Subject
 
@@ -52,6 +54,7 @@ class Held:
     fresh: list[int]
     """The bricks that no model before has."""
     true: list[float] = field(default_factory=list)
+    seconds: float = 0.0
 
 
 def names(given: argparse.Namespace) -> list[str]:
@@ -71,12 +74,14 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--mode", default="infer", choices=["infer", "train"])
     parser.add_argument("--precision", default="fp32")
     parser.add_argument("--granularity", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=10, help="of a sweep (default 10)")
+    parser.add_argument("--rounds", type=int, default=5, help="of a sweep (default 5)")
     parser.add_argument("--sweeps", type=int, default=1, help="over all models (default 1)")
     parser.add_argument("--own", action="store_true", help="measure all bricks of a model beside it")
-    parser.add_argument("--bracket", action="store_true", help="measure with hot and with cold caches too")
+    parser.add_argument("--cpu", action="store_true", help="by the process's own CPU time, without what others took")
     parser.add_argument("--json", action="store_true", help="print a JSON object a line")
     given = parser.parse_args(argv)
+    if given.cpu:
+        time.perf_counter = time.process_time
     here, meter = machine.detect(), LoadMeter()
     quiet = noise.before(here)
     held, bricks = recorded(given)
@@ -85,17 +90,17 @@ def main(argv: Sequence[str]) -> int:
         f"{len(bricks.made):,} unique bricks of {sum(len(each.model.bricks) for each in held):,}",
         flush=True,
     )
-    found, spent = [Timed() for _ in bricks.made], 0.0
+    found, spent = [Timed(each.held) for each in bricks.made], 0.0
     rows = []
     for sweep in range(given.sweeps):
         for each in held:
             if given.own:
-                found = [Timed() for _ in bricks.made]
+                found = [Timed(each.held) for each in bricks.made]
             spent += measured(each, bricks, found, given)
             if given.own or sweep == given.sweeps - 1:
                 rows.append(row(each, found))
                 show(rows[-1], given.json, len(rows) == 1)
-    whole = sum(sum(each.true) for each in held) / 1e3
+    whole = sum(each.seconds for each in held)
     ratios = [each["ratio"] for each in rows]
     mean = exp(sum(map(log, ratios)) / len(ratios))
     print(
@@ -104,10 +109,9 @@ def main(argv: Sequence[str]) -> int:
         f"within 10 %: {sum(abs(each - 1) <= 0.1 for each in ratios)}, "
         f"within 5 %: {sum(abs(each - 1) <= 0.05 for each in ratios)}"
     )
-    if given.bracket:
-        for name in ("hot", "cold"):
-            print(f"{name} / true: geometric mean {exp(float(np.mean(np.log([each[name] for each in rows])))):.3f}")
-        print(f"hot <= true <= cold: {sum(each['hot'] <= 1 <= each['cold'] for each in rows)} of {len(rows)}")
+    for name in ("hot", "cold"):
+        print(f"{name} / true: geometric mean {exp(float(np.mean(np.log([each[name] for each in rows])))):.3f}")
+    print(f"hot <= true <= cold: {sum(each['hot'] <= 1 <= each['cold'] for each in rows)} of {len(rows)}")
     print(f"the models took {whole:.1f} s, their bricks {spent:.1f} s: {whole / spent:.2f} times as much")
     for why in [*quiet.reasons, *noise.meanwhile(here, quiet, meter.read()).reasons]:
         print(f"NOISY  {why}")
@@ -139,50 +143,44 @@ def measured(held: Held, bricks: Bricks, found: list[Timed], given: argparse.Nam
     workload = held.subject.build()
     workload.ready(10**6)
     running, spent = {}, 0.0
-    for at in sorted(set(held.model.bricks)) if given.own else held.fresh:
+    for place in sorted(set(held.model.bricks)) if given.own else held.fresh:
         try:
-            running[at] = framework.runner(bricks.made[at], device, given.mode, ROOM)
+            running[place] = framework.runner(bricks.made[place], device, given.mode, ROOM)
         except UserError as error:
-            found[at].why = str(error)
+            found[place].why = str(error)
     group = Group(running, found)
-    for _ in range(given.rounds):
-        workload.run(1)
+    for at in range(given.rounds):
         began = time.perf_counter()
         workload.run(1)
-        held.true.append(1e3 * (time.perf_counter() - began))
+        held.true += [1e3 * timed(lambda: workload.run(1)) for _ in range(BURST)]
+        held.seconds += time.perf_counter() - began
         began = time.perf_counter()
-        group.round()
+        group.round(cold=at % COLD == 0)
         spent += time.perf_counter() - began
-        if given.bracket:
-            group.bracket()
-    del workload, running, group
     gc.collect()
     return spent
 
 
-def row(held: Held, found: Sequence[Timed]) -> dict[str, object]:
+def row(held: Held, found: Sequence[Timed]) -> dict[str, Any]:
     """A model's true time and what its bricks come to."""
     times = [each.time() for each in found]
-    composed, true = compose(held.model, times), float(np.median(held.true))
-    chosen = [times[at] for at in held.model.bricks]
-    made: dict[str, object] = {
+    composed, true = compose(held.model, times, largest_cache()), float(np.median(held.true))
+    return {
         "model": held.model.conditions.name,
         "true ms": round(true, 2),
         "composed ms": round(composed.sequential.value or 0, 2),
-        "ratio": round((composed.sequential.value or 0) / true, 4),
-        "of medians": round(sum(float(np.median(each.us)) for each in chosen if each.us) / 1e3 / true, 3),
-        "of least": round(sum(min(each.us) for each in chosen if each.us) / 1e3 / min(held.true), 3),
+        "ratio": round((composed.sequential.value or 0) / true, 3),
+        "hot": round((composed.hot or 0) / true, 3),
+        "cold": round((composed.cold or 0) / true, 3),
+        "from memory": round(composed.share, 2),
         "longest path": round((composed.critical or 0) / true, 3),
         "steps": composed.steps,
         "new": len(held.fresh),
         "missing": composed.missing + sum(held.model.left_out.values()),
     }
-    if composed.hot is not None and composed.cold is not None:
-        made |= {"hot": round(composed.hot / true, 3), "cold": round(composed.cold / true, 3)}
-    return made
 
 
-def show(values: dict[str, object], as_json: bool, first: bool) -> None:
+def show(values: dict[str, Any], as_json: bool, first: bool) -> None:
     """A row."""
     if as_json:
         print(json.dumps(values), flush=True)

@@ -63,6 +63,7 @@ def timings(*times: Time, models: tuple[Model, ...] = ()) -> Timings:
         framework="torch",
         mode="infer",
         precision="fp32",
+        cache=1000,
         seconds=1.0,
         noisy=[],
         times=times,

@@ -12,31 +12,39 @@ from suite.errors import UserError
 from tests.bricks import made
 
 TIMES = (
-    Time(us=(1000.0, 2000.0, 1200.0), hot=(500.0,), cold=(3000.0,)),
-    Time(us=(100.0, 300.0, 200.0), hot=(50.0,), cold=(400.0,)),
+    Time(hot=(1000.0, 2000.0, 1200.0), cold=(3000.0,), held=60),
+    Time(hot=(100.0, 300.0, 200.0), cold=(400.0,), held=20),
     Time(why="refused"),
 )
 
 
 def test_a_chain_is_the_sum_of_its_bricks():
-    composed = compose(made.model(0, 1, 1), TIMES)
+    composed = compose(made.model(0, 1, 1), TIMES, cache=1000)
     assert composed.sequential.value == pytest.approx(1.6)  # the median of 1.2, 2.6 and 1.6 ms
-    assert (composed.hot, composed.cold) == pytest.approx((0.6, 3.8))
+    assert (composed.hot, composed.cold) == pytest.approx((1.6, 3.8))
     assert (composed.steps, composed.unique, composed.missing) == (3, 2, 0)
+
+
+@pytest.mark.parametrize(("cache", "share"), [(1000, 0), (100, 0), (50, 0.5), (25, 0.75)])
+def test_what_the_cache_has_no_room_for_comes_from_memory(cache, share):
+    composed = compose(made.model(0, 1, 1), TIMES, cache)  # holds 100 bytes
+    assert composed.share == pytest.approx(share)
+    assert composed.sequential.value == pytest.approx(1.6 + share * (3.8 - 1.6))
+    assert composed.critical == pytest.approx(1.6 + share * (3.8 - 1.6))
 
 
 def test_of_branches_the_longest_counts():
     forked = made.model(0, 0, 1, 1, after=((), (0,), (0,), (1, 2)))
-    composed = compose(forked, TIMES)
+    composed = compose(forked, TIMES, cache=1000)
     assert composed.critical == pytest.approx(1.2 + 1.2 + 0.2)
     assert composed.sequential.value == pytest.approx(2.8)
 
 
 def test_a_brick_without_a_time_is_counted_and_not_added():
-    composed = compose(made.model(1, 2), TIMES)
+    composed = compose(made.model(1, 2), TIMES, cache=1000)
     assert composed.missing == 1
     assert composed.sequential.value == pytest.approx(0.2)
-    nothing = compose(made.model(2), TIMES)
+    nothing = compose(made.model(2), TIMES, cache=1000)
     assert (nothing.sequential.value, nothing.critical, nothing.hot) == (None, None, None)
 
 

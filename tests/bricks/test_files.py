@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from suite.bricks import record
+from suite.bricks import measuring, record
 from suite.bricks.__main__ import main
 from suite.bricks.record import Brick, Key, Made, Tensor, Time, Timings, check_argument
 from suite.errors import UserError
@@ -15,7 +15,7 @@ from tests.json_values import JSON
 
 VALID = {
     Made: made.bricks(made.relu(), models=(made.model(0, 0),)),
-    Timings: made.timings(Time(us=(1.0, 2.0), hot=(0.5,), cold=(3.0,)), models=(made.model(0, 0),)),
+    Timings: made.timings(Time(hot=(1.0, 2.0), cold=(3.0,), held=7), models=(made.model(0, 0),)),
     Key: Key(bricks=1, decoys=0, models=(made.model(0),)),
 }
 
@@ -112,6 +112,6 @@ def test_a_brick_that_would_fill_the_memory_is_not_run(tmp_path, capsys):
     assert main(["measure", str(file), f"out={out}", "repeats=2"]) == 0
     refused, timed = record.read(Timings, out).times
     assert "more than" in refused.why
-    assert not refused.us
-    assert len(timed.us) == 2
+    assert not refused.hot
+    assert len(timed.hot) == 2 * measuring.BURST
     assert "1 of 2 bricks timed" in capsys.readouterr().out

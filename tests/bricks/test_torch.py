@@ -80,9 +80,9 @@ def test_a_gradient_is_that_of_the_layer():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.autograd, "grad", noted)
+        given, weight, bias = runner.given
         assert runner.run() > 0
-    given, weight, bias = runner.given
-    ((to_given, to_weight, to_bias),) = taken
+    to_given, to_weight, to_bias = taken[-1]
     (of,) = runner.gradients
     torch.testing.assert_close(to_given, of @ weight)
     torch.testing.assert_close(to_weight, of.T @ given)
@@ -110,7 +110,7 @@ def test_from_a_model_to_its_time(mode, tmp_path, capsys):
     assert found["unique"] == len(file.bricks) < found["steps"]
     assert found["calls left out"] == {}
     assert 0 < found["low"] <= found["ms"] <= found["high"]
-    assert all(each.us for each in record.read(Timings, timings).times)
+    assert all(each.hot for each in record.read(Timings, timings).times)
     assert any(each.gradient for each in file.bricks) == (mode == "train")
 
 

@@ -20,8 +20,11 @@ class Runner(Protocol):
 
     bytes: int
 
-    def prepare(self) -> None:
-        """Off the clock: make what the brick is given freshly, as the operator before it would have."""
+    def prepare(self, twin: bool = False) -> None:
+        """Off the clock: make what the brick is given freshly, as the operator before it would have.
+
+        With other weights if `twin`, so that all but these is in the caches afterwards.
+        """
         ...
 
     def run(self) -> float:

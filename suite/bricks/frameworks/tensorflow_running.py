@@ -60,6 +60,7 @@ class Runner:
         self.graph = len(brick.calls) > 1
         with tf.device(self.device):
             self.sources = [self._noise(each) for each in brick.tensors]
+            self.twins: Values = []
             if self.graph not in EMPTY:
                 EMPTY[self.graph] = Empty(self.graph)
         self.bytes = sum(each.elements * tf.as_dtype(each.dtype).size for each in brick.tensors)
@@ -67,11 +68,13 @@ class Runner:
         self.given: Values = []
         self.result: Any = None
 
-    def prepare(self) -> None:
+    def prepare(self, twin: bool = False) -> None:
         """See `frameworks.Runner`."""
         self.done()
         with tf.device(self.device):
-            for described, source in zip(self.brick.tensors, self.sources, strict=True):
+            if twin and not self.twins:
+                self.twins = [self._noise(each) for each in self.brick.tensors]
+            for described, source in zip(self.brick.tensors, self.twins if twin else self.sources, strict=True):
                 fresh = described.fresh and not described.variable
                 self.given.append(tf.raw_ops.DeepCopy(x=source) if fresh else source)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import statistics
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from math import ceil
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -21,7 +22,9 @@ from suite.harness.implementation import Device
 from suite.probe.instruments.torch_counting import DTYPES, torch_device
 from suite.probe.record import one_line
 
-NOISE = 1 << 16  # numbers that are drawn; a larger tensor holds them again and again
+NOISE = 1 << 14  # numbers that are drawn; a larger tensor holds them again and again
+REMEMBERED, LEAST_REMEMBERED = 101, 11  # backward passes that do nothing, of which the median is taken off
+LEAST = 1e-7  # seconds of a brick, where it takes no longer than what is taken off
 
 Values = list[Any]  # of the brick's tensors, then what each call made
 Get = Callable[[Values], Any]
@@ -34,40 +37,46 @@ class Runner:
         self.brick, self.mode, self.device = brick, mode, torch_device(device)
         self.dtype = DTYPES[device.precision]
         self.calls = [_compiled(call, len(brick.tensors), self.device) for call in brick.calls]
-        self.sources = [self._noise(each) for each in brick.tensors]
-        self.bytes = sum(each.untyped_storage().nbytes() for each in self.sources)
+        kinds = {(each.dtype, each.below) for each in brick.tensors}
+        self.noise = {kind: noise(*kind, self.device) for kind in sorted(kinds)}
+        self.held = self._lay_held()
+        self.twins: list[torch.Tensor | None] = []
+        self.bytes = sum(each.elements * getattr(torch, each.dtype).itemsize for each in brick.tensors)
         self.given: Values = []
         self.wanted: list[Any] = []
         self.gradients: list[torch.Tensor] = []
-        self.result: Any = None
 
-    def prepare(self) -> None:
+    def prepare(self, twin: bool = False) -> None:
         """See `frameworks.Runner`."""
         self.done()
-        for described, source in zip(self.brick.tensors, self.sources, strict=True):
-            value = source
-            if described.fresh:
-                with torch.set_grad_enabled(self.brick.gradient):
-                    value = source.clone()  # has a node in the graph, so that it may be written over in place
+        if twin and not self.twins:
+            self.twins = self._lay_held()
+        for described, held in zip(self.brick.tensors, self.twins if twin else self.held, strict=True):
+            value = self._laid(described) if held is None else held
             if self.brick.gradient and described.gradient:
+                if held is None:
+                    value = value.requires_grad_() * 1  # has a node in the graph, so that it may be written over
                 self.wanted.append(torch.autograd.graph.get_gradient_edge(value))
             self.given.append(value)
         self.gradients = [torch.full_like(each, 1e-3) for each in self.gradients]
 
     def done(self) -> None:
         """See `frameworks.Runner`."""
-        self.given, self.wanted, self.result = [], [], None
+        self.given, self.wanted = [], []
 
     def run(self) -> float:
-        """See `frameworks.Runner`."""
+        """See `frameworks.Runner`: with what it takes to let go of what was given and made, as a model does."""
+        floor = backward_call(self.device) if self.brick.gradient else 0.0
         with self._precision():
             self._wait()
             began = time.perf_counter()
             outputs = self.forward()
             if self.brick.gradient:
                 self._backward([each for each in outputs if each.requires_grad])
+            del outputs
+            self.given = []
             self._wait()
-            return time.perf_counter() - began
+            return max(time.perf_counter() - began - floor, LEAST)
 
     def _wait(self) -> None:
         if self.device.type == "cuda":
@@ -78,8 +87,7 @@ class Runner:
         values = [*self.given]
         for call in self.calls:
             values.append(call(values))
-        self.result = values[-1]
-        return list(tensors(self.result))
+        return list(tensors(values[-1]))
 
     def _backward(self, outputs: list[torch.Tensor]) -> None:
         if not self.gradients:
@@ -94,24 +102,60 @@ class Runner:
             stack.enter_context(torch.autocast(self.device.type, self.dtype))
         return stack
 
-    def _noise(self, described: Tensor) -> torch.Tensor:
-        """From one half to one and a half, which no operator minds; whole numbers and truths drawn evenly."""
-        dtype: torch.dtype = getattr(torch, described.dtype)
-        many, drawn = described.elements, torch.rand(NOISE, device=self.device)
-        if dtype.is_floating_point:
-            drawn = (drawn + 0.5).to(dtype)
-        elif dtype == torch.bool:
-            drawn = drawn < 0.5
-        else:
-            drawn = (drawn * described.below).long().clamp(0, described.below - 1).to(dtype)
-        flat = drawn.repeat(ceil(many / NOISE))[:many].clone() if many > NOISE else drawn[:many].clone()
+    def _lay_held(self) -> list[torch.Tensor | None]:
+        """What is given to every run alike, such as weights; None for what is made anew."""
+        held = [None if each.fresh else self._laid(each) for each in self.brick.tensors]
+        for described, value in zip(self.brick.tensors, held, strict=True):
+            if value is not None and self.brick.gradient and described.gradient:
+                value.requires_grad_()
+        return held
+
+    def _laid(self, described: Tensor) -> torch.Tensor:
+        """A tensor made now, of the same few numbers again and again, so that nothing else goes through the caches."""
+        many, drawn = described.elements, self.noise[described.dtype, described.below]
+        flat = torch.empty(many, dtype=drawn.dtype, device=self.device)
+        whole = many // NOISE * NOISE
+        flat[:whole].view(-1, NOISE).copy_(drawn)
+        flat[whole:].copy_(drawn[: many - whole])
         if described.strides is None:
-            made = flat.view(described.shape)
-        else:
-            made = flat.as_strided(described.shape, described.strides)
-        if self.brick.gradient and described.gradient:
-            made = made.detach().requires_grad_()
-        return made
+            return flat.view(described.shape)
+        return flat.as_strided(described.shape, described.strides)
+
+
+BACKWARD: deque[float] = deque(maxlen=REMEMBERED)
+
+
+def backward_call(device: torch.device) -> float:
+    """Seconds that a backward pass takes which does nothing: a model has one for all its layers, each brick its own."""
+    while True:
+        value = torch.ones((), device=device, requires_grad=True)
+        made = value.view(())
+        began = time.perf_counter()
+        torch.autograd.grad(made, value)
+        BACKWARD.append(time.perf_counter() - began)
+        if len(BACKWARD) >= LEAST_REMEMBERED:
+            return statistics.median(BACKWARD)
+
+
+DRAWN: dict[tuple[str, int, torch.device], torch.Tensor] = {}  # one for all bricks, so that it stays in the caches
+
+
+def noise(dtype_name: str, below: int, device: torch.device) -> torch.Tensor:
+    """From one half to one and a half, which no operator minds; whole numbers and truths drawn evenly."""
+    key = dtype_name, below, device
+    if key in DRAWN and not isinstance(torch.empty(0), FakeTensor):
+        return DRAWN[key]
+    dtype: torch.dtype = getattr(torch, dtype_name)
+    drawn = torch.rand(NOISE, device=device)
+    if dtype.is_floating_point:
+        drawn = (drawn + 0.5).to(dtype)
+    elif dtype == torch.bool:
+        drawn = drawn < 0.5
+    else:
+        drawn = (drawn * below).long().clamp(0, below - 1).to(dtype)
+    if not isinstance(drawn, FakeTensor):
+        DRAWN[key] = drawn
+    return drawn
 
 
 class Room(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -153,7 +197,8 @@ def tried(brick: Brick, device: Device, mode: str, room: int) -> list[torch.Tens
                 raise UserError(f"its tensors take {made.bytes:,} bytes; there is room for {room:,}")
             made.prepare()
             made.run()
-            return list(tensors(made.result))
+            made.prepare()
+            return made.forward()
     except UserError:
         raise
     except Exception as error:  # whatever torch raises for arguments that do not fit
