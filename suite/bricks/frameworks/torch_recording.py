@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensor, FakeTensorMode
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from suite.bricks import record as records
 from suite.bricks.frameworks.torch_table import NAMES
 from suite.bricks.record import Call, Tensor
 from suite.bricks.recorded import Called, Recorded
+from suite.errors import UserError
 from suite.probe.instruments.torch_models import SIZE, Model
 from suite.probe.subject import SEED, Subject
 from suite.probe.workload import Workload
@@ -132,9 +132,20 @@ def _described(tensor: torch.Tensor, fresh: bool) -> Tensor:
 
 def record(subject: Subject, network: Callable[[], Any] | None = None) -> Recorded:
     """See `Framework.record`."""
+    if subject.conditions.task:
+        return _recorded(subject, network)
+    try:
+        with FakeTensorMode():
+            return _recorded(subject, network)
+    except UserError as error:
+        if not isinstance(error.__cause__, DataDependentOutputException):
+            raise
+    return _recorded(subject, network)  # where the building itself asks for numbers, as RegNet's does
+
+
+def _recorded(subject: Subject, network: Callable[[], Any] | None) -> Recorded:
     conditions = subject.conditions
-    fake: AbstractContextManager[Any] = FakeTensorMode() if conditions.model else nullcontext()
-    with subject.instruments.apart(), fake:
+    with subject.instruments.apart():
         if network:
             workload: Workload = Model(network(), conditions, conditions.size or SIZE, subject.device, SEED)
         else:
