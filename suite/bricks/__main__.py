@@ -13,6 +13,7 @@ from rich.console import Console
 
 from suite import __version__
 from suite.bricks import frameworks, measuring, options, private, record, showing
+from suite.bricks.arguments import MOST_CALLS
 from suite.bricks.chaining import Bricks
 from suite.bricks.composing import compose
 from suite.bricks.record import Brick, Key, Made, Model, Timings
@@ -35,7 +36,7 @@ make models=... out=bricks.json: the unique bricks of models, for which nothing 
   mode=infer|train       forward (the default), or a training step: forward, backward and update
   batch=N size=N         samples a step (1; of a task its own), height and width of pictures
   precision=NAME         fp32 (the default of models), bf16, fp16
-  granularity=N          so many calls in a brick where they make a chain, 1 (the default) to {record.MOST_CALLS}
+  granularity=N          so many calls in a brick where they make a chain, 1 (the default) to {MOST_CALLS}
   private=true           bricks alone, in an order that says nothing; decoys=N false ones among them (0);
                          key=FILE is what you keep to compose with (out= with .key.json)
 measure bricks.json out=timings.json: each brick timed on this machine

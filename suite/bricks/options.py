@@ -10,7 +10,7 @@ from typing import Any
 
 from suite import config
 from suite.bricks import frameworks
-from suite.bricks.record import MOST_CALLS
+from suite.bricks.arguments import MOST_CALLS
 from suite.config import formats
 from suite.config.models import System
 from suite.errors import UserError, unknown, whole

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from math import prod
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from suite import config
+from suite.bricks.arguments import LONGEST_TEXT, MOST_CALLS, MOST_TENSORS, check_argument, references
 from suite.config.values import Values
 from suite.errors import UserError
 from suite.probe.record import Conditions, Mode
@@ -20,15 +20,11 @@ from suite.store.disk import UnsafeFile, read_safely, reason, write_text
 MAX_BYTES = 256 << 20
 MOST_BRICKS, MOST_MODELS, MOST_STEPS = 200_000, 1000, 100_000
 MOST_ROUNDS = 1000
-MOST_CALLS, MOST_TENSORS, MOST_ELEMENTS = 10, 20_000, 1 << 32
-DEEPEST, LONGEST_LIST, LONGEST_TEXT, LARGEST = 4, 20_000, 100, 1 << 63
-FLOATS = ("float32", "float16", "bfloat16", "float64")
-DTYPES = (*FLOATS, "bool", "uint8", "int8", "int16", "int32", "int64")
+MOST_ELEMENTS = 1 << 32
 Dtype = Literal["float32", "float16", "bfloat16", "float64", "bool", "uint8", "int8", "int16", "int32", "int64"]
 WIDTHS = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2} | dict.fromkeys(
     ("bool", "uint8", "int8"), 1
 )  # bytes
-REFERENCES = ("tensor", "output", "dtype", "slice", "layout", "number", "device", "ellipsis")
 
 
 Rounds = Annotated[tuple[Annotated[float, Field(gt=0, lt=1e12)], ...], Field(max_length=MOST_ROUNDS)]
@@ -93,7 +89,7 @@ class Call(Values):
 
     def references(self, kind: str) -> Iterator[Any]:
         """What the arguments refer to, in their order."""
-        yield from _references((*self.arguments, *self.keywords.values()), kind)
+        yield from references((*self.arguments, *self.keywords.values()), kind)
 
 
 class Brick(Values):
@@ -224,64 +220,6 @@ def check_places(models: tuple[Model, ...], bricks: int) -> None:
     """Raise ValueError for a model of bricks that are not there."""
     if any(not 0 <= each < bricks for model in models for each in model.bricks):
         raise ValueError("a model has a brick that is not there")
-
-
-def check_argument(value: Any, depth: int = 0) -> None:
-    """Raise ValueError for what is no argument of a call."""
-    if depth > DEEPEST:
-        raise ValueError(f"lists in lists more than {DEEPEST} deep")
-    match value:
-        case None | bool():
-            return
-        case int() | float():
-            if not abs(value) <= LARGEST:
-                raise ValueError("a number beyond what an argument may be")
-        case str():
-            if len(value) > LONGEST_TEXT:
-                raise ValueError(f"text of more than {LONGEST_TEXT} characters")
-        case list() | tuple():
-            if len(value) > LONGEST_LIST:
-                raise ValueError(f"a list of more than {LONGEST_LIST} values")
-            for each in value:
-                check_argument(each, depth + 1)
-        case dict() if len(value) == 1:
-            _check_reference(*next(iter(value.items())))
-        case _:
-            raise ValueError("an argument is a plain value, a list, or one reference")
-
-
-def _check_reference(kind: Any, value: Any) -> None:
-    match kind, value:
-        case "tensor", int() if not isinstance(value, bool) and 0 <= value < MOST_TENSORS:
-            return
-        case "output", [int() as call, int() as at] if 0 <= call < MOST_CALLS and 0 <= at < MOST_TENSORS:
-            return
-        case "dtype", str() if value in DTYPES:
-            return
-        case "layout", str() if value in ("contiguous", "channels_last", "preserve"):
-            return
-        case "number", "inf" | "-inf" | "nan":
-            return
-        case "slice", [_, _, _] if all(
-            each is None or (isinstance(each, int) and abs(each) <= LARGEST) for each in value
-        ):
-            return
-        case "device" | "ellipsis", True:
-            return
-    raise ValueError(f"no reference is of the kind {str(kind)[:20]!r} with such a value; {', '.join(REFERENCES)} are")
-
-
-def _references(value: Any, kind: str) -> Iterator[Any]:
-    if isinstance(value, list | tuple):
-        for each in value:
-            yield from _references(each, kind)
-    elif isinstance(value, dict) and kind in value:
-        yield value[kind]
-
-
-def number(value: float) -> Any:
-    """A float as an argument holds it: those that JSON lacks by their names."""
-    return value if math.isfinite(value) else {"number": str(value)}
 
 
 Record = TypeVar("Record", Made, Timings, Key)

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from suite.bricks import measuring, record
 from suite.bricks.__main__ import main
-from suite.bricks.record import Brick, Key, Made, Tensor, Time, Timings, check_argument
+from suite.bricks.arguments import check_argument
+from suite.bricks.record import Brick, Key, Made, Tensor, Time, Timings
 from suite.errors import UserError
 from tests.bricks import made
 from tests.json_values import JSON

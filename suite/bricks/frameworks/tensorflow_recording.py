@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from suite.bricks import record as records
+from suite.bricks import arguments
 from suite.bricks.frameworks.tensorflow_table import FUNCTIONS, attributes_of, inputs_of
 from suite.bricks.record import Call, Tensor
 from suite.bricks.recorded import Called, Recorded
@@ -69,15 +69,15 @@ class Recorder:
     def _call(self, kind: str, inputs: Sequence[Any], attributes: Sequence[Any]) -> Call:
         """Raises ValueError for what no brick can hold."""
         many = sum(is_list for _, is_list in inputs_of(kind))
-        rest, arguments = [self._input(each) for each in inputs], list[Any]()
+        rest, listed = [self._input(each) for each in inputs], list[Any]()
         if many > 1:
             raise ValueError("two lists of tensors")
         length = len(rest) - len(inputs_of(kind)) + 1
         for _, is_list in inputs_of(kind):
-            arguments.append([rest.pop(0) for _ in range(length)] if is_list else rest.pop(0))
+            listed.append([rest.pop(0) for _ in range(length)] if is_list else rest.pop(0))
         types, given = attributes_of(kind), plain(attributes)
         keywords = {name: _attribute(types[name], value) for name, value in given.items() if name in types}
-        return Call(op=kind, arguments=tuple(arguments), keywords=keywords)
+        return Call(op=kind, arguments=tuple(listed), keywords=keywords)
 
     def _input(self, tensor: Any) -> Any:
         if tensor.dtype != tf.resource and _is_small(tensor):
@@ -121,7 +121,7 @@ def _attribute(kind: str, value: Any) -> Any:
         case "shape":
             return list(tf.TensorShape(value).as_list())
         case "float":
-            return records.number(float(value))
+            return arguments.number(float(value))
         case "func" | "tensor" | "list(func)":
             raise ValueError(f"an attribute of kind {kind}")
     if isinstance(value, list | tuple):

@@ -66,7 +66,6 @@ class Runner:
         self.bytes = sum(each.elements * tf.as_dtype(each.dtype).size for each in brick.tensors)
         self.step = tf.function(self.forward) if self.graph else self.forward
         self.given: Values = []
-        self.result: Any = None
 
     def prepare(self, twin: bool = False) -> None:
         """See `frameworks.Runner`."""
@@ -80,14 +79,16 @@ class Runner:
 
     def done(self) -> None:
         """See `frameworks.Runner`."""
-        self.given, self.result = [], None
+        self.given = []
 
     def run(self) -> float:
         """See `frameworks.Runner`."""
         with tf.device(self.device), untold_tracing():
             floor = EMPTY[self.graph].taken()
             began = time.perf_counter()
-            self.result = self.step(self.given)
+            made = self.step(self.given)
+            del made
+            self.given = []
             if "GPU" in self.device:
                 tf.test.experimental.sync_devices()
             return max(time.perf_counter() - began - floor, LEAST)

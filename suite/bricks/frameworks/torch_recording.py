@@ -9,7 +9,7 @@ import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensor, FakeTensorMode
 from torch.overrides import TorchFunctionMode, resolve_name
 
-from suite.bricks import record as records
+from suite.bricks import arguments
 from suite.bricks.frameworks.torch_table import NAMES
 from suite.bricks.record import Call, Tensor
 from suite.bricks.recorded import Called, Recorded
@@ -78,10 +78,10 @@ class Recorder(TorchFunctionMode):
             case None | bool() | int() | str():
                 return value
             case float():
-                return records.number(value)
+                return arguments.number(value)
             case torch.Tensor():
                 return {"tensor": self._number(value)}
-            case torch.dtype() if (named := str(value).removeprefix("torch.")) in records.DTYPES:
+            case torch.dtype() if (named := str(value).removeprefix("torch.")) in arguments.DTYPES:
                 return {"dtype": named}
             case torch.device():
                 return {"device": True}
@@ -91,7 +91,7 @@ class Recorder(TorchFunctionMode):
                 ends = [value.start, value.stop, value.step]
                 if all(each is None or isinstance(each, int) for each in ends):
                     return {"slice": ends}
-            case tuple() | list() if depth < records.DEEPEST:
+            case tuple() | list() if depth < arguments.DEEPEST:
                 return [self.encoded(each, depth + 1) for each in value]
         if value is ...:
             return {"ellipsis": True}
@@ -116,10 +116,10 @@ def tensors(value: Any) -> Iterator[torch.Tensor]:
 
 def _described(tensor: torch.Tensor, fresh: bool) -> Tensor:
     shape, dtype = tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")
-    if dtype not in records.DTYPES:
+    if dtype not in arguments.DTYPES:
         raise Unencodable
     strides = None if tensor.is_contiguous() or 0 in tensor.stride() else tuple(tensor.stride())
-    whole = dtype not in records.FLOATS and dtype != "bool" and tensor.numel() > 0
+    whole = dtype not in arguments.FLOATS and dtype != "bool" and tensor.numel() > 0
     with torch._C.DisableTorchFunction():
         below = int(tensor.max()) + 1 if whole and not isinstance(tensor, FakeTensor) else 1
         gradient = tensor.requires_grad and tensor.is_floating_point()
