@@ -31,7 +31,8 @@ def test_bricks_do_what_the_layers_do():
     assert model.left_out == {}
     (brick,) = bricks.made
     runner = Runner(brick, Device("cpu", "fp32"))
-    np.testing.assert_allclose(runner.forward([pictures, filters]), expected, rtol=1e-6)
+    (found,) = runner.forward([pictures, filters])
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("mode", ["infer", "train"])

@@ -1,7 +1,6 @@
-"""A brick in TensorFlow, run from what its file says alone: one operation by itself, several as a graph, which may join
-them.
+"""A brick in TensorFlow, run from what its file says alone: as a graph, which may join the operations of a chain.
 
-What TensorFlow takes to be called is not the brick's: what an operation that does nothing takes is taken off.
+What TensorFlow takes to call a graph is not the brick's: what a graph takes that does nothing is taken off.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import cache
 from math import ceil, prod
 from typing import Any
 
@@ -23,32 +23,34 @@ from suite.probe.instruments.tensorflow_counting import device_name, untold_trac
 from suite.probe.record import one_line
 
 NOISE = 1 << 16  # numbers that are drawn; a larger tensor holds them again and again
-REMEMBERED = 101  # empty calls, of which the median is taken off
+REMEMBERED, LEAST_REMEMBERED = 101, 11  # empty calls, of which the median is taken off
 LEAST = 1e-7  # seconds of a brick, where it takes no longer than an empty call
 
 Values = list[Any]
 
 
 class Empty:
-    """Calls that do nothing, of an operation by itself or of a graph."""
+    """Calls of a graph that does nothing."""
 
-    def __init__(self, graph: bool) -> None:
-        self.given = tf.ones(())
-        plain = tf.raw_ops.Identity
-        self.call = tf.function(lambda input: plain(input=input)) if graph else plain
+    def __init__(self) -> None:
+        self.given = [tf.ones(())]
+        self.call = tf.function(lambda given: tf.raw_ops.Identity(input=given[0]))
         self.seconds: deque[float] = deque(maxlen=REMEMBERED)
 
     def taken(self) -> float:
-        """The median of the last calls and of one now."""
+        """Seconds: the median of the last calls and of one now."""
         while True:
             began = time.perf_counter()
-            self.call(input=self.given)
+            self.call(self.given)
             self.seconds.append(time.perf_counter() - began)
-            if len(self.seconds) > 10:
+            if len(self.seconds) >= LEAST_REMEMBERED:
                 return float(np.median(self.seconds))
 
 
-EMPTY: dict[bool, Empty] = {}
+@cache
+def empty(device: str) -> Empty:
+    """One for all bricks on a device."""
+    return Empty()
 
 
 class Runner:
@@ -57,14 +59,11 @@ class Runner:
     def __init__(self, brick: Brick, device: Device) -> None:
         self.brick, self.device = brick, device_name(device)
         self.calls = [_compiled(call, len(brick.tensors)) for call in brick.calls]
-        self.graph = len(brick.calls) > 1
         with tf.device(self.device):
             self.sources = [self._noise(each) for each in brick.tensors]
             self.twins: Values = []
-            if self.graph not in EMPTY:
-                EMPTY[self.graph] = Empty(self.graph)
         self.bytes = sum(each.elements * tf.as_dtype(each.dtype).size for each in brick.tensors)
-        self.step = tf.function(self.forward) if self.graph else self.forward
+        self.step = tf.function(self.forward)
         self.given: Values = []
 
     def prepare(self, twin: bool = False) -> None:
@@ -84,7 +83,7 @@ class Runner:
     def run(self) -> float:
         """See `frameworks.Runner`."""
         with tf.device(self.device), untold_tracing():
-            floor = EMPTY[self.graph].taken()
+            floor = empty(self.device).taken()
             began = time.perf_counter()
             made = self.step(self.given)
             del made
@@ -93,12 +92,12 @@ class Runner:
                 tf.test.experimental.sync_devices()
             return max(time.perf_counter() - began - floor, LEAST)
 
-    def forward(self, given: Values) -> Any:
-        """What the last call makes."""
+    def forward(self, given: Values) -> Values:
+        """What the last call makes; nothing where it writes to a variable."""
         values = list(given)
         for call in self.calls:
             values.append(call(values))
-        return values[-1]
+        return _tensors(values[-1])
 
     def _noise(self, described: Tensor) -> Any:
         """From one half to one and a half, which no operation minds; whole numbers and truths drawn evenly."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import statistics
 import time
 from collections import deque
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -191,7 +192,7 @@ def runs(brick: Brick, device: Device, mode: str, room: int) -> bool:
 def tried(brick: Brick, device: Device, mode: str, room: int) -> list[torch.Tensor]:
     """What the brick makes, as shapes alone: a file may ask for anything. Raises UserError for what cannot be run."""
     try:
-        with FakeTensorMode(), Room(room):
+        with _untold(), FakeTensorMode(), Room(room):
             made = Runner(brick, device, mode)
             if made.bytes > room:
                 raise UserError(f"its tensors take {made.bytes:,} bytes; there is room for {room:,}")
@@ -203,6 +204,17 @@ def tried(brick: Brick, device: Device, mode: str, room: int) -> list[torch.Tens
         raise
     except Exception as error:  # whatever torch raises for arguments that do not fit
         raise UserError(f"{brick.name} cannot be run: {one_line(error)}") from error
+
+
+@contextmanager
+def _untold() -> Iterator[None]:
+    """PyTorch does not log what does not fit meanwhile."""
+    logger = logging.getLogger(FakeTensorMode.__module__)
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 def _compiled(call: Call, given: int, device: torch.device) -> Callable[[Values], Any]:
