@@ -5,7 +5,7 @@ import lzma
 
 import pytest
 
-from tests.bench import kills, mlperf, overhead, probe
+from tests.bench import bricks, bricks_private, kills, mlperf, overhead, probe
 from tests.mlperf import maker, official
 
 
@@ -86,3 +86,22 @@ def test_the_probe_s_own_cost_is_told_of_each_level(capsys):
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["level"] for row in rows] == [*probe.LEVELS]
     assert all(row["overhead"].endswith(" x") for row in rows)
+
+
+@pytest.mark.slow
+def test_bricks_are_held_to_their_models(capsys):
+    assert bricks.main(["squeezenet1_1", "--rounds", "1", "--json"]) == 0
+    counted, row, mean, *_ = capsys.readouterr().out.splitlines()
+    assert counted == "1 models: 66 calls, 38 unique bricks of 66"
+    found = json.loads(row)
+    assert found["ratio"] == pytest.approx(found["composed ms"] / found["true ms"], rel=0.01)
+    assert mean.startswith(f"composed / true: geometric mean {found['ratio']:.3f}")
+
+
+@pytest.mark.slow
+def test_private_bricks_are_put_in_order_by_their_shapes(capsys):
+    assert bricks_private.main(["vgg11", "alexnet", "--decoys", "0"]) == 0
+    vgg, alexnet, mean = capsys.readouterr().out.splitlines()
+    assert vgg.startswith("model=vgg11 decoys=0 bricks=24 links=1 whole=True")
+    assert alexnet.startswith("model=alexnet decoys=0 bricks=20 ")
+    assert mean.startswith("0 decoys a brick, 2 models: links ")
