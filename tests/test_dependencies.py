@@ -19,7 +19,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 # What imports the packages of an extra, where it is asked for, beyond the core.
 ASKED_FOR = {"slurm": ("suite/run/slurm.py",), "serve": ("suite/serve/scenarios.py", "suite/serve/web.py")}
-INSTRUMENTS = "suite/probe/instruments"  # loaded where their framework is installed
+BY_FRAMEWORK = ("suite/probe/instruments", "suite/bricks/frameworks")  # loaded where their framework is installed
 OURS = {"suite", "tasks", "reference_impls"}
 OF_MODULE = packages_distributions()
 FRAMEWORKS = written()  # of the reference; own implementations may use others
@@ -51,7 +51,7 @@ def declared(*extras: str) -> set[str]:
 
 def test_the_core_is_what_the_suite_imports_and_holds_no_package_of_a_task_or_a_framework():
     files = {str(path.relative_to(ROOT)) for path in (ROOT / "suite").rglob("*.py")}
-    apart = {path for path in files if path.startswith(INSTRUMENTS)}.union(*ASKED_FOR.values())
+    apart = {path for path in files if path.startswith(BY_FRAMEWORK)}.union(*ASKED_FOR.values())
     assert imported(*files - apart) == declared()
 
 
@@ -62,7 +62,7 @@ def test_what_imports_an_extra_imports_all_of_it(extra):
 
 @pytest.mark.parametrize("framework", ["torch", "tensorflow"])
 def test_instruments_of_a_framework_import_it_and_the_core(framework):
-    files = (ROOT / INSTRUMENTS).glob(f"{framework}*.py")
+    files = [path for folder in BY_FRAMEWORK for path in (ROOT / folder).glob(f"{framework}*.py")]
     assert imported(*(str(path.relative_to(ROOT)) for path in files)) <= declared(framework)
 
 
