@@ -173,9 +173,19 @@ def test_low_precision_follows_fp32_and_learns(builds, framework, precision):
 
 
 @slow
-@each([case for case in CASES if case.learned or case.id == "image_classification-small"])
+@each([case for case in CASES if case.learned])
 def test_bf16_predicts_like_fp32(builds):
-    """Of the same weights, also with CIFAR-10's network, whose predictions were once chance on one kind of CPU."""
+    predicts_like_fp32(builds)
+
+
+@pytest.mark.soak
+@each([case for case in CASES if case.id == "image_classification-small"])
+def test_bf16_predicts_like_fp32_in_the_network_of_small(builds):
+    predicts_like_fp32(builds)
+
+
+def predicts_like_fp32(builds):
+    """Of the same weights; those of CIFAR-10's network were once chance on one kind of CPU."""
     case, data = builds.case, builds.case.data()
     torch = builds.fresh("torch")
     torch.train_until(case.until[-1])

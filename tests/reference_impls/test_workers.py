@@ -31,28 +31,31 @@ SHARED = [
     *((framework, 3, task) for framework in STEPS for task in BY_THREE),
     *(("torch", 3, task) for task in PILOTS),
 ]
+TENSORFLOWS = ["image_classification", "recommendation"]  # which say that its gradients are summed; the others soak
+QUICK = [each for each in SHARED if each[0] == "torch" or each[1:] in [(2, task) for task in TENSORFLOWS]]
+CASES = [pytest.param(*each, each in QUICK, marks=() if each in QUICK else pytest.mark.soak) for each in SHARED]
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """The folder with what so many workers of a framework have of each task; all tasks in the same processes."""
+    """The folder with what so many workers of a framework have of each task, in the same processes."""
 
     @cache
-    def folder(framework: str, size: int):
+    def folder(framework: str, size: int, quick: bool):
         out = tmp_path_factory.mktemp(f"{framework}-{size}")
-        steps = {
-            task: steps for task, steps in STEPS[framework].items() if (framework, size, task) in SHARED or size == 1
+        tasks = {
+            each[2] for each in SHARED if (each in QUICK) == quick and each[0] == framework and size in (1, each[1])
         }
-        assert start(framework, PRECISION[framework], size, steps, out)
+        assert start(framework, PRECISION[framework], size, {task: STEPS[framework][task] for task in tasks}, out)
         return out
 
     return folder
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("framework", "size", "task"), SHARED)
-def test_several_workers_take_the_steps_of_one(trained, framework, size, task):
-    found = compare(task, trained(framework, 1), trained(framework, size), size)
+@pytest.mark.parametrize(("framework", "size", "task", "quick"), CASES)
+def test_several_workers_take_the_steps_of_one(trained, framework, size, task, quick):
+    found = compare(task, trained(framework, 1, quick), trained(framework, size, quick), size)
     assert found.alike
     assert found.parameters <= FURTHEST[framework]
     assert found.loss <= FURTHEST[framework]
