@@ -16,6 +16,7 @@ import sentencepiece
 
 from suite import config
 from suite.errors import UserError
+from suite.run.__main__ import main
 from suite.store import files
 from suite.store import shards as made_files
 from suite.store.task import load_task
@@ -174,3 +175,10 @@ def test_the_pilots_shards_are_made_once_and_a_killed_making_goes_on(tmp_path: P
     done = run(tmp_path, "suite.data", "verify", "translation/pilot", f"data_dir={tmp_path}")
     assert done.returncode == 1
     assert "train_0003.bin is corrupt" in done.stdout
+
+
+def test_a_dry_run_tells_what_is_brought_and_what_is_made_of_it(tmp_path, capsys):
+    assert main(["task=translation", "scale=full", "hw=cpu", f"data_dir={tmp_path}", "dry_run=true"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"1.78 GB of 1.78 GB are to be brought to {tmp_path}" in said
+    assert "0.81 GB are to be made of them there" in said

@@ -76,9 +76,14 @@ def _data(benchmark: Benchmark, root: Path) -> str:
     if not (missing := sum(each.expected.bytes for each in files.faults(dataset, root, "size"))):
         return f"{dataset.name} ({dataset.licence}){part}"
     free = shutil.disk_usage(next(each for each in (root, *root.parents) if each.exists())).free
+    brought, made = missing, ""
+    if dataset.made is not None:
+        dataset = dataset.source_files
+        brought = sum(each.expected.bytes for each in files.faults(dataset, root, "size"))
+        made = f"; {missing / 1e9:,.2f} GB are to be made of them there"
     return (
-        f"{dataset.name} ({dataset.licence}){part}; {missing / 1e9:,.2f} GB of {dataset.bytes / 1e9:,.2f} GB are to be "
-        f"brought to {root}, which has {free / 1e9:,.1f} GB free"
+        f"{dataset.name} ({dataset.licence}){part}; {brought / 1e9:,.2f} GB of {dataset.bytes / 1e9:,.2f} GB are to be "
+        f"brought to {root}, which has {free / 1e9:,.1f} GB free{made}"
     )
 
 
