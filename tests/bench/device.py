@@ -13,7 +13,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib import import_module
@@ -91,10 +91,20 @@ class Meta(TorchDispatchMode):
 
 
 @contextmanager
-def on_meta(module: Any, counted: Counted) -> Iterator[None]:
-    """The module trains on PyTorch's meta device, and `counted` is told what it does."""
+def returning(package: str, name: str, value: Any) -> Iterator[None]:
+    """The function `name` gives `value` in each module of a package that imported it."""
+    with ExitStack() as stack:
+        for module in [module for path, module in sys.modules.items() if path.startswith(f"{package}.")]:
+            if hasattr(module, name):
+                stack.enter_context(mock.patch.object(module, name, return_value=value))
+        yield
+
+
+@contextmanager
+def on_meta(package: str, counted: Counted) -> Iterator[None]:
+    """The package's implementations train on PyTorch's meta device, and `counted` is told what they do."""
     sizes = torch.fx.experimental._config.patch(meta_nonzero_assume_all_nonzero=True)
-    with mock.patch.object(module, "torch_device", return_value=META), sizes, Meta(counted):
+    with returning(package, "torch_device", META), sizes, Meta(counted):
         yield
 
 
@@ -107,8 +117,8 @@ def second_cpu() -> str:
 
 
 @contextmanager
-def in_graphs(module: Any, counted: Counted) -> Iterator[None]:
-    """The module trains on TensorFlow's second CPU; `counted` is told what its traced functions are given and do."""
+def in_graphs(package: str, counted: Counted) -> Iterator[None]:
+    """The package trains on TensorFlow's second CPU; `counted` is told what its traced functions are given and do."""
     device = second_cpu()
     on_device: dict[int, Any] = {}
     call, read = Function.__call__, _EagerTensorBase._numpy
@@ -136,7 +146,7 @@ def in_graphs(module: Any, counted: Counted) -> Iterator[None]:
         return read(self)
 
     with (
-        mock.patch.object(module, "device_name", return_value=device),
+        returning(package, "device_name", device),
         mock.patch.object(Function, "__call__", counting_call),
         mock.patch.object(_EagerTensorBase, "_numpy", counting_read),
     ):
@@ -172,9 +182,10 @@ def measure(task: str, scale: str, framework: str, steps: int) -> Row:
     """The figures of a benchmark in a framework. Raises UserError where its data is not at hand."""
     benchmark = config.benchmark(task, scale)
     data = training_data(prepared(benchmark, load_task(task)))
-    module = import_module(f"reference_impls.{task}.{framework}")
+    package = f"reference_impls.{task}"
+    module = import_module(f"{package}.{framework}")
     counted = Counted()
-    with WATCHED[framework](module, counted):
+    with WATCHED[framework](package, counted):
         made = module.build(benchmark.hyperparameters, data, 1, Device("cpu", "fp32"))
         size = made.train_until(1).samples  # it moves the data to the device
         counted.operators, counted.bytes = 0, 0
