@@ -2,32 +2,39 @@
 
     python -m tests.bench.paper [--hw h100x8] [--scale small] [--floor-ms 2] [--svg FILE] [TASK ...]
 
-Of each benchmark a step is trained here, on the processor, to count its operations and the bytes of its gradients. The
-step of n accelerators is then taken to last as long as a 1/n of the operations at SUSTAINED of the peak that conf/hw
-has, but no less than a floor, in which the host launches it (assumed), and after it a ring all-reduce (Thakur et al.
-2005): 2 (n - 1) times ALPHA_S, and 2 (n - 1) / n of the bytes over the slowest link. Sending beside the backward pass,
-trees, batch norm's sums, input and evaluations are left out. The batch is the largest of the closed division. The
-drawing has the speed, in that of one accelerator.
+Of each benchmark a step is trained here, on the processor, to count its operations and the bytes of its gradients; at
+full scale, whose data need not be at hand, they are those declared and those of the network's parameters. The step of n
+accelerators is then taken to last as long as a 1/n of the operations at SUSTAINED of the peak that conf/hw has, but no
+less than a floor, in which the host launches it (assumed), and after it a ring all-reduce (Thakur et al. 2005):
+2 (n - 1) times ALPHA_S, and 2 (n - 1) / n of the bytes over the slowest link. Sending beside the backward pass, trees,
+batch norm's sums, input and evaluations are left out. The batch is the largest of the closed division. The drawing has
+the speed, in that of one accelerator.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+import torchvision
 from matplotlib import pyplot
 from matplotlib.ticker import ScalarFormatter
 from rich.console import Console
 from rich.table import Table
 
+from reference_impls.image_classification import resnet
+from reference_impls.language_modeling import gpt, torch_gpt
+from reference_impls.translation import transformer
+from reference_impls.translation.torch_network import Transformer
 from suite import config
 from suite.config.models import Range
 from suite.harness.contract import training_data
 from suite.harness.implementation import Device, load_implementation
 from suite.store.arrays import prepared
 from suite.store.task import for_run, load_task
+from tasks.translation.shards import TEXTS
 from tests.reference_impls import flops
 
 COUNTS = (1, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -67,6 +74,38 @@ def counted(task: str, scale: str) -> Step:
     return Step(parts * largest, operations * largest, nbytes, times)
 
 
+def full_gpt(hyper: Mapping[str, Any]) -> tuple[torch.nn.Module, int]:
+    """The network of language_modeling/full, without values, and the sequences of a step."""
+    recipe = gpt.Hyperparameters.of(hyper)
+    return torch_gpt.GPT(recipe), recipe.sequences
+
+
+def full_resnet(hyper: Mapping[str, Any]) -> tuple[torch.nn.Module, int]:
+    """That of image_classification/full, and the groups of a step."""
+    return torchvision.models.resnet50(), resnet.Hyperparameters.of(hyper).groups
+
+
+def full_transformer(hyper: Mapping[str, Any]) -> tuple[torch.nn.Module, int]:
+    """That of translation/full, and the parts of a step."""
+    recipe = transformer.Hyperparameters.of(hyper)
+    return Transformer(recipe, TEXTS["full"].subwords, torch.float32), recipe.parts
+
+
+FULL = {"language_modeling": full_gpt, "image_classification": full_resnet, "translation": full_transformer}
+
+
+def declared(task: str) -> Step:
+    """A step of the task at full scale, at the largest batch that the closed division allows."""
+    benchmark = config.benchmark(task, "full")
+    allowed, operations = benchmark.free["global_batch_size"], benchmark.train_flops_per_sample
+    assert isinstance(allowed, Range)
+    assert operations is not None
+    with torch.device("meta"):
+        network, parts = FULL[task]({**benchmark.hyperparameters, "global_batch_size": int(allowed.high)})
+    nbytes = sum(4 * parameter.numel() for parameter in network.parameters())
+    return Step(parts, operations * allowed.high, nbytes, 1)
+
+
 def seconds(step: Step, hw: str, count: int, floor_s: float) -> tuple[float, float]:
     """Of computing and of sending, in a step of so many accelerators."""
     system = config.system(hw)
@@ -80,6 +119,8 @@ def limited(step: Step, hw: str, best: int, floor_s: float) -> str:
     """What keeps more than `best` accelerators from being faster."""
     if best * 2 > step.parts:
         return "its batch"
+    if best == COUNTS[-1]:
+        return "nothing so far"
     return "launching" if sum(seconds(step, hw, 2 * best, 0.0)) < sum(seconds(step, hw, best, floor_s)) else "sending"
 
 
@@ -99,7 +140,7 @@ def draw(found: Mapping[str, Mapping[int, float]], title: str, path: str) -> Non
 def main() -> None:
     """The table."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.paper", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("tasks", nargs="*", default=config.names("task"))
+    parser.add_argument("tasks", nargs="*")
     parser.add_argument("--hw", default="h100x8", choices=NVLINK)
     parser.add_argument("--scale", default="small")
     parser.add_argument("--floor-ms", type=float, default=2.0)
@@ -107,8 +148,8 @@ def main() -> None:
     args = parser.parse_args()
     table = Table("task", "GFLOP a step", "MB sent", "parts", *(f"{n}, ms" for n in COUNTS), "fastest", "limited by")
     found = {}
-    for task in args.tasks:
-        step = counted(task, args.scale)
+    for task in args.tasks or (FULL if args.scale == "full" else config.names("task")):
+        step = declared(task) if args.scale == "full" else counted(task, args.scale)
         times = {n: sum(seconds(step, args.hw, n, args.floor_ms / 1e3)) for n in COUNTS if n <= step.parts}
         found[task] = times
         best = min(times, key=lambda n: times[n])
