@@ -37,7 +37,11 @@ def theirs(tmp_path, request):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("theirs", ["torch", "tensorflow", pytest.param("jax", marks=NEEDS_JAX)], indirect=True)
+@pytest.mark.parametrize(
+    "theirs",
+    ["torch", pytest.param("tensorflow", marks=pytest.mark.soak), pytest.param("jax", marks=NEEDS_JAX)],
+    indirect=True,
+)
 def test_it_trains_digits_to_the_target_and_passes_review_and_audit(theirs, tmp_path):
     words = ("implementation=theirs", "seed=3", "checkpoints=keep", "out=evidence")
     done = run(tmp_path, "suite.run", *DIGITS, *words)

@@ -148,7 +148,9 @@ def test_a_trajectory_drawn_by_hand(result, kept, capsys):
             "images = digits().images.astype(np.uint8)[..., None][-1000:]; labels = digits().target[-1000:]\n"
             "            self.data = {'train_images': images, 'train_labels': labels}",
         ),
-        ("hyper.learning_rate(draw.epoch)", "0.9 * hyper.learning_rate(draw.epoch)"),
+        pytest.param(
+            "hyper.learning_rate(draw.epoch)", "0.9 * hyper.learning_rate(draw.epoch)", marks=pytest.mark.soak
+        ),
         ("hyper.learning_rate(draw.epoch)", "0.5 * hyper.learning_rate(draw.epoch)"),
     ],
     ids=["test-split", "rate-0.9", "rate-0.5"],

@@ -27,7 +27,7 @@ def probe(capsys, *words: str) -> record.Probe:
     return record.Probe.model_validate_json(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("framework", ["torch", pytest.param("tensorflow", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("framework", ["torch", pytest.param("tensorflow", marks=pytest.mark.soak)])
 def test_throughput_of_a_task(capsys, framework):
     (cell,) = probe(
         capsys, "level=throughput", "task=reinforcement_learning", f"framework={framework}", "scale=mini"

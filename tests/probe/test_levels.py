@@ -141,11 +141,20 @@ def test_phases_are_those_of_training():
 
 
 LEVELS = ("throughput", "phases", "operators", "layers", "flops")
+IN_TENSORFLOW = ("image_classification", "recommendation")  # the others soak
+LOOKED_AT = [
+    *((task, "torch") for task in config.names("task")),
+    *((task, "tensorflow") for task in IN_TENSORFLOW),
+    *(
+        pytest.param(task, "tensorflow", marks=pytest.mark.soak)
+        for task in config.names("task")
+        if task not in IN_TENSORFLOW
+    ),
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("framework", ["torch", "tensorflow"])
-@pytest.mark.parametrize("task", config.names("task"))
+@pytest.mark.parametrize(("task", "framework"), LOOKED_AT)
 def test_every_task_can_be_looked_at(capsys, task, framework):
     """At one level each, another in the other framework: together they would take ten minutes."""
     level = LEVELS[(config.names("task").index(task) + 2 * (framework == "torch")) % len(LEVELS)]

@@ -42,7 +42,7 @@ def test_the_peak_is_predicted_from_smaller_batches(capsys, framework):
     assert abs(cell.figures["error"].value) < 10
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("framework", ["torch", pytest.param("tensorflow", marks=pytest.mark.soak)])
 def test_inference_keeps_nothing_for_a_backward_pass(capsys, framework):
     train, infer = look(capsys, MODELS[framework], f"framework={framework}", "size=64", "batch=3", "mode=train,infer")
     assert megabytes(infer)["saved"] == megabytes(infer)["gradients"] == 0

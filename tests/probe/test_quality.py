@@ -42,7 +42,7 @@ def test_each_precision_has_its_speed_error_and_quality(capsys):
         assert found[name].figures["samples"].value == 500
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_precision_of_tensorflow(capsys):
     (cell,) = probe(capsys, "level=precision", *TASK, "samples=500", "framework=tensorflow", "precision=bf16")
     assert 1e-3 < cell.figures["error, step 1"].value < 1

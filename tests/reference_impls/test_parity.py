@@ -157,7 +157,7 @@ def test_building_computes_nothing_from_the_training_data(builds, framework):
 @slow
 @low_precision
 @each_framework
-@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+@pytest.mark.parametrize("precision", ["bf16", pytest.param("fp16", marks=pytest.mark.soak)])
 def test_low_precision_follows_fp32_and_learns(builds, framework, precision):
     """In fp16 by loss scaling."""
     near = builds.case.until[-1]

@@ -7,7 +7,7 @@ from suite.check.equivalence import trials
 from tests.check.equivalence.altered import COMPILED, DRAWN_ALIKE, FAULTS, FREEDOMS, IMAGES, ITEMS, WITH_OWN_DRAWS
 from tests.check.equivalence.comparing import compared, tensorflow, told
 
-QUICK = (IMAGES, "language_modeling")
+QUICK = (IMAGES,)
 OTHERS = [each for each in config.names("task") if each not in QUICK]
 each_fault = pytest.mark.parametrize("fault", FAULTS)
 each_freedom = pytest.mark.parametrize("freedom", FREEDOMS)
