@@ -34,6 +34,15 @@ _MAX_HEADER = 10_000  # bytes, of an array
 State = dict[str, np.ndarray]
 
 
+def weights(state: Mapping[str, np.ndarray]) -> set[str]:
+    """The names of the weights: floating arrays but for the optimizer's moments, which are named MOMENT/WEIGHT."""
+    return {
+        name
+        for name, array in state.items()
+        if array.ndim and array.dtype.kind == "f" and name.partition("/")[2] not in state
+    }
+
+
 class BadState(ValueError):
     """A file that is not a state as `write` makes it."""
 

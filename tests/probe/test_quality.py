@@ -9,7 +9,7 @@ import tasks
 from suite import config
 from suite.config import folder as conf
 from suite.errors import UserError
-from suite.probe import altering, record, training
+from suite.probe import altering, record, rounding, training
 from suite.probe.__main__ import main
 from suite.probe.subject import Subject
 from suite.probe.synthetic import synthetic
@@ -32,14 +32,34 @@ def test_each_precision_has_its_speed_error_and_quality(capsys):
     cells = probe(capsys, "level=precision", *TASK, "samples=500", "precision=fp32,tf32,bf16,int8,fp8_delayed")
     found = {each.conditions.precision: each for each in cells}
     assert "is arithmetic of GPUs" in found["tf32"].error
-    for name in ("int8", "fp8_delayed"):
-        assert "the reference in torch trains in" in found[name].error
+    assert "the reference in torch trains in" in found["fp8_delayed"].error
+    whole = found["fp32"].figures["accuracy"].value
+    assert found["int8"].figures["accuracy before"].value == whole
+    assert found["int8"].figures["accuracy"].value == pytest.approx(whole, abs=0.02)
+    assert found["int8"].figures["samples/s"].value is None
     errors = {name: found[name].figures["error, step 1"].value for name in ("fp32", "bf16")}
     assert 0 < errors["fp32"] < 1e-3 < errors["bf16"] < 1
     for name in errors:
         assert found[name].figures["samples/s"].value > 0
         assert 0.3 < found[name].figures["accuracy"].value <= 1
         assert found[name].figures["samples"].value == 500
+
+
+def test_weights_in_few_bits_lie_on_a_grid_of_their_row_and_nothing_else_changes():
+    random = np.random.default_rng(4)
+    state = {
+        "layer.weight": random.normal(size=(5, 4, 3)).astype(np.float32),
+        "layer.bias": random.normal(size=5).astype(np.float32),
+        "momentum/layer.weight": random.normal(size=(5, 4, 3)).astype(np.float32),
+        "table": np.zeros((2, 3), np.float32),
+        "step": np.array(7),
+    }
+    found = rounding.rounded(state, 4)
+    assert {name for name in state if not np.array_equal(found[name], state[name])} == {"layer.weight"}
+    assert [len(np.unique(row)) <= 15 for row in found["layer.weight"]] == [True] * 5
+    scale = np.abs(state["layer.weight"]).max(axis=(1, 2), keepdims=True) / 7
+    assert (np.abs(found["layer.weight"] - state["layer.weight"]) <= scale / 2 * 1.0001).all()
+    assert found["layer.weight"].dtype == np.float32
 
 
 @pytest.mark.soak

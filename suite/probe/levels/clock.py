@@ -24,6 +24,7 @@ from suite.measure.sampler import Sampler
 from suite.probe import measuring
 from suite.probe.record import Cell, Figure, Row, one_line
 from suite.probe.subject import Subject
+from suite.record import states
 from suite.record.evidence import LOG, POWER
 from suite.record.mllog import Line, Log, samples_of
 from suite.store.task import score
@@ -174,12 +175,8 @@ class Clock:
 
 
 def weights(state: Mapping[str, np.ndarray]) -> int:
-    """Bytes of a state's weights, whose gradients workers send: floating arrays, without the optimizer's moments."""
-    return sum(
-        array.nbytes
-        for name, array in state.items()
-        if array.ndim and array.dtype.kind == "f" and name.partition("/")[2] not in state
-    )
+    """Bytes of a state's weights, whose gradients workers send."""
+    return sum(state[name].nbytes for name in states.weights(state))
 
 
 measurement = Clock

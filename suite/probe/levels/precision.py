@@ -2,14 +2,17 @@
 
 Each repeat trains a model by a seed of its own through the seam, and the task's own score tells its quality. The
 numeric error is of what the first steps change, against a shadow of the same steps in float64 (`suite.probe.shadow`).
+To whole numbers that the code does not train in, weights are rounded after training (`suite.probe.rounding`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from suite.config.models import Benchmark
 from suite.errors import UserError
-from suite.probe import measuring, training
+from suite.probe import levels, measuring, rounding, training
 from suite.probe.record import Cell, Figure, Row
 from suite.probe.shadow import STEPS
 from suite.probe.subject import SEED, Subject
@@ -21,12 +24,10 @@ DEFAULTS = {"precision": "fp32,tf32,bf16,fp16,int8"}
 COLUMNS = {"quality": "", "samples": "trained", "reached": "the target"}
 
 
-class Measurement:
-    """See `levels.Measurement`."""
+class TrainedIn:
+    """What trains in the precision; see `levels.Measurement`."""
 
     def __init__(self, subject: Subject) -> None:
-        if subject.conditions.mode != "train":
-            raise UserError(f"mode={subject.conditions.mode}: level=precision trains models")
         self.subject, self.notes = subject, list[str]()
         inside = subject.inside()
         self.benchmark = inside.benchmark
@@ -44,28 +45,14 @@ class Measurement:
 
     def found(self) -> Cell:
         """See `levels.Measurement`."""
-        qualities = [each.quality for each in self.trained if each.quality is not None]
-        if failed := len(self.trained) - len(qualities):
-            self.notes.append(f"{failed} of {len(self.trained)} trainings came to no score")
-        rows = [
-            Row(
-                name=f"seed {seed}",
-                values={
-                    "quality": each.quality,
-                    "samples": each.samples,
-                    "reached": "yes" if each.quality is not None and self.benchmark.reached(each.quality) else "no",
-                },
-            )
-            for seed, each in enumerate(self.trained, SEED)
-        ]
         errors = {f"error, step {step}": Figure(value=error, unit="") for step, error in self.errors.items()}
         figures = {
             "samples/s": measuring.mean(self.rates, "1/s"),
             **errors,
-            self.benchmark.metric: measuring.mean(qualities, ""),
-            "samples": measuring.mean([each.samples for each in self.trained], ""),
+            **_qualities(self.benchmark, self.trained),
         }
-        return Cell(conditions=self.subject.conditions, figures=figures, columns=COLUMNS, rows=rows, notes=self.notes)
+        rows, notes = _rows(self.benchmark, self.trained), [*self.notes, *_failed(self.trained)]
+        return Cell(conditions=self.subject.conditions, figures=figures, columns=COLUMNS, rows=rows, notes=notes)
 
     def _errors(self) -> Mapping[int, float | None]:
         """By how much the first steps' change is off, L2, relative; not known in a framework without instruments."""
@@ -79,4 +66,75 @@ class Measurement:
         return found.after
 
 
-measurement = Measurement
+class RoundedTo:
+    """What trains in fp32, and whose weights are then rounded to so many bits; see `levels.Measurement`."""
+
+    def __init__(self, subject: Subject, bits: int) -> None:
+        self.conditions, self.bits = subject.conditions, bits
+        self.subject = subject.changed(precision=rounding.TRAINED_IN)
+        self.benchmark = subject.benchmark()
+        self.whole: list[Trained] = []
+        self.trained: list[Trained] = []
+
+    def repeat(self) -> None:
+        """See `levels.Measurement`."""
+        seed = SEED + len(self.trained)
+        whole = training.train(self.subject, seed)
+        state = rounding.rounded(whole.state, self.bits)
+        inside = self.subject.inside(seed)
+        inside.made.load_state_dict(state)
+        self.whole.append(whole)
+        self.trained.append(replace(whole, state=state, quality=training.quality(inside, inside.data)))
+
+    def found(self) -> Cell:
+        """See `levels.Measurement`. The speed is of hardware for such products, and not known."""
+        metric = self.benchmark.metric
+        before = measuring.mean([each.quality for each in self.whole if each.quality is not None], "")
+        figures = {
+            "samples/s": Figure(value=None, unit="1/s"),
+            **_qualities(self.benchmark, self.trained),
+            f"{metric} before": before,
+        }
+        rows = _rows(self.benchmark, self.trained)
+        notes = [
+            f"trained in {rounding.TRAINED_IN}; then each weight of two axes or more rounded to {self.bits} bits, "
+            "with a scale for each index of its first axis; products stay as they are",
+            *_failed(self.trained),
+        ]
+        return Cell(conditions=self.conditions, figures=figures, columns=COLUMNS, rows=rows, notes=notes)
+
+
+def measurement(subject: Subject) -> levels.Measurement:
+    """See `levels.Level`."""
+    conditions = subject.conditions
+    if conditions.mode != "train":
+        raise UserError(f"mode={conditions.mode}: level=precision trains models")
+    if conditions.task and (bits := rounding.bits(conditions.precision, subject.module(conditions.task))):
+        return RoundedTo(subject, bits)
+    return TrainedIn(subject)
+
+
+def _qualities(benchmark: Benchmark, trained: Sequence[Trained]) -> dict[str, Figure]:
+    return {
+        benchmark.metric: measuring.mean([each.quality for each in trained if each.quality is not None], ""),
+        "samples": measuring.mean([each.samples for each in trained], ""),
+    }
+
+
+def _rows(benchmark: Benchmark, trained: Sequence[Trained]) -> list[Row]:
+    return [
+        Row(
+            name=f"seed {seed}",
+            values={
+                "quality": each.quality,
+                "samples": each.samples,
+                "reached": "yes" if each.quality is not None and benchmark.reached(each.quality) else "no",
+            },
+        )
+        for seed, each in enumerate(trained, SEED)
+    ]
+
+
+def _failed(trained: Sequence[Trained]) -> list[str]:
+    failed = sum(each.quality is None for each in trained)
+    return [f"{failed} of {len(trained)} trainings came to no score"] if failed else []

@@ -1,0 +1,35 @@
+"""Weights in few bits after training: what a model keeps of its quality where its weights are whole numbers.
+
+Post-training quantisation of weights alone (Jacob et al. 2018, arXiv:1712.05877; Dettmers et al. 2022,
+arXiv:2208.07339): symmetric, a scale for each index of the first axis, to the nearest. Products stay in fp32.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from suite.harness.implementation import ImplementationModule
+from suite.record import states
+from suite.record.states import State
+
+BITS = {"int8": 8, "int4": 4}
+TRAINED_IN = "fp32"
+
+
+def bits(precision: str, module: ImplementationModule) -> int | None:
+    """To how many bits the weights are rounded for a precision; None where the code trains in it, or nobody rounds."""
+    trains = getattr(module, "PRECISIONS", None)
+    return None if trains is None or precision in trains else BITS.get(precision)
+
+
+def rounded(state: State, bits: int) -> State:
+    """The state with each weight of two axes or more at the nearest of 2^bits - 1 values, which include 0."""
+    chosen = {name for name in states.weights(state) if state[name].ndim > 1}
+    return {name: _rounded(array, bits) if name in chosen else array for name, array in state.items()}
+
+
+def _rounded(array: np.ndarray, bits: int) -> np.ndarray:
+    most = 2 ** (bits - 1) - 1
+    scale = np.abs(array).max(axis=tuple(range(1, array.ndim)), keepdims=True) / most
+    scale[scale == 0] = 1
+    return np.asarray(np.rint(array / scale) * scale, array.dtype)
