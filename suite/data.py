@@ -106,9 +106,10 @@ def fetch(selected: list[Benchmark], data_dir: str | None) -> int:
         raise UserError("fetch needs a benchmark or a task: python -m suite.data fetch TASK/SCALE; ls lists them.")
     for benchmark in selected:
         dataset, root = benchmark.dataset, files.root(data_dir)
-        faults = files.faults(dataset, root, "size") and files.faults(dataset.source_files, root, "size")
-        if missing := sum(each.expected.bytes for each in faults):
-            print(f"{benchmark.name}: {dataset.name}, {missing / 1e6:,.1f} MB to bring; licence: {dataset.licence}")
+        if files.faults(dataset, root, "size"):
+            missing = sum(each.expected.bytes for each in files.faults(dataset.source_files, root, "size"))
+            if what := f"{missing / 1e6:,.1f} MB to bring" if missing else dataset.in_forms:
+                print(f"{benchmark.name}: {dataset.name}, {what}; licence: {dataset.licence}")
         folder = shards.ensure(benchmark, root)
         print(f"{benchmark.name}: {f'in {folder}' if benchmark.dataset.members else 'embedded, needs no files'}")
     return 0

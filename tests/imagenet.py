@@ -1,4 +1,4 @@
-"""Archives in the form of ImageNet's, of made-up pictures of its sizes: its own may not be passed on."""
+"""Archives, folders and parquet files in the forms of ImageNet's, of made-up pictures: its own may not be passed on."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import hashlib
 import io
 import tarfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
 import numpy as np
+import pyarrow.parquet
 from PIL import Image
 from scipy.io import savemat
 
-from tasks.image_classification import shards
+from tasks.image_classification import archives, folders, hub, index, shards
 
 
 def jpeg(random: np.random.Generator) -> bytes:
@@ -37,7 +38,7 @@ def add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
     archive.addfile(member, io.BytesIO(content))
 
 
-def archives(folder: Path, like: shards.Pictures) -> dict[str, bytes]:
+def write_archives(folder: Path, like: index.Pictures) -> dict[str, bytes]:
     """Write archives as the authors give them, of as many pictures and classes as `like` has.
 
     Returns the pictures: `0/1` is one of class 0, `test/0` the first of the test; and the latter's class, `label/0`.
@@ -45,17 +46,17 @@ def archives(folder: Path, like: shards.Pictures) -> dict[str, bytes]:
     random = np.random.default_rng(0)
     names = [f"n{number:08}" for number in sorted(random.permutation(10**6)[: like.classes])]
     pictures: dict[str, bytes] = {}
-    with tarfile.open(folder / shards.TRAIN[0], "w") as train:
+    with tarfile.open(folder / archives.TRAIN, "w") as train:
         for label in random.permutation(like.classes):
             inner = io.BytesIO()
             with tarfile.open(fileobj=inner, mode="w") as of_class:
                 for i in random.permutation(like.train // like.classes + (label < like.train % like.classes)):
                     content = pictures[f"{label}/{i}"] = jpeg(random)
-                    add(of_class, f"{names[label]}_{i}.JPEG", content)
+                    add(of_class, f"{names[label]}_{7 * i}.JPEG", content)  # 14 before 7
             add(train, f"{names[label]}.tar", inner.getvalue())
     numbers = random.permutation(like.classes) + 1  # the kit's own, of each name
     truth = random.integers(0, like.classes, like.test)
-    with tarfile.open(folder / shards.TEST[0], "w") as test:
+    with tarfile.open(folder / archives.TEST, "w") as test:
         for i in random.permutation(like.test):
             content = pictures[f"test/{i}"] = jpeg(random)
             add(test, f"ILSVRC2012_val_{i + 1:08}.JPEG", content)
@@ -65,7 +66,7 @@ def archives(folder: Path, like: shards.Pictures) -> dict[str, bytes]:
     fields = [("ILSVRC2012_ID", "i4"), ("WNID", "O"), ("words", "O"), ("gloss", "O"), ("num_children", "i4")]
     meta = io.BytesIO()
     savemat(meta, {"synsets": np.array(synsets, fields).reshape(-1, 1)})
-    with tarfile.open(folder / shards.DEVKIT[0], "w:gz") as kit:
+    with tarfile.open(folder / archives.DEVKIT, "w:gz") as kit:
         add(kit, "ILSVRC2012_devkit_t12/data/meta.mat", meta.getvalue())
         lines = "".join(f"{numbers[label]}\n" for label in truth)
         add(kit, "ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt", lines.encode())
@@ -73,21 +74,53 @@ def archives(folder: Path, like: shards.Pictures) -> dict[str, bytes]:
 
 
 @contextmanager
-def in_the_place_of_imagenet(folder: Path, like: shards.Pictures) -> Iterator[dict[str, bytes]]:
-    """`archives` in `folder`, which are taken for ImageNet's meanwhile, as `like` tells of."""
-    pictures = archives(folder, like)
-    with ExitStack() as stack:
-        for name in ("TRAIN", "TEST", "DEVKIT"):
-            file, _ = getattr(shards, name)
-            md5 = hashlib.md5((folder / file).read_bytes()).hexdigest()
-            stack.enter_context(mock.patch.object(shards, name, (file, md5)))
-        stack.enter_context(mock.patch.dict(shards.PICTURES, full=like))
-        yield pictures
+def in_the_place_of_imagenet(folder: Path, like: index.Pictures) -> Iterator[None]:
+    """Take the archives in `folder` for ImageNet's meanwhile, as `like` tells of."""
+    md5 = {name: hashlib.md5((folder / name).read_bytes()).hexdigest() for name in archives.MD5}
+    with mock.patch.dict(archives.MD5, md5), mock.patch.dict(index.PICTURES, full=like):
+        yield
+
+
+def write_folders(archived: Path, pictures: dict[str, bytes], into: Path) -> None:
+    """The pictures of the archives in `archived` as torchvision's ImageFolder has them, in `into`/imagenet."""
+    folder = into / folders.NAME
+    with tarfile.open(archived / archives.TRAIN) as outer:
+        for member in outer:
+            with tarfile.open(fileobj=outer.extractfile(member)) as of_class:
+                of_class.extractall(folder / "train" / member.name.removesuffix(".tar"), filter="data")
+    classes = sorted(path.name for path in (folder / "train").iterdir())
+    for name, content in pictures.items():
+        split, number = name.split("/")
+        if split == "test":
+            wnid = classes[pictures[f"label/{number}"][0]]
+            (folder / "val" / wnid).mkdir(parents=True, exist_ok=True)
+            (folder / "val" / wnid / f"ILSVRC2012_val_{int(number) + 1:08}.JPEG").write_bytes(content)
+
+
+def write_parquet(unpacked: Path, into: Path) -> list[Path]:
+    """The pictures of `unpacked`/imagenet as the hub has them: shuffled, in files of 8, in row groups of 3."""
+    random, written = np.random.default_rng(1), list[Path]()
+    (into / hub.NAME / "data").mkdir(parents=True)
+    for split, called in (("train", "train"), ("val", "validation")):
+        found = [(path.stem, path.parent.name, path) for path in (unpacked / folders.NAME / split).glob("*/*.JPEG")]
+        rows = [
+            {"path": f"{found[i][0]}_{found[i][1]}.JPEG", "bytes": found[i][2].read_bytes()}
+            for i in random.permutation(len(found))
+        ]
+        parts = [rows[i : i + 8] for i in range(0, len(rows), 8)]
+        for i, part in enumerate(parts):
+            path = into / hub.NAME / "data" / f"{called}-{i:05}-of-{len(parts):05}.parquet"
+            pyarrow.parquet.write_table(
+                pyarrow.table({"image": part, "label": [0] * len(part)}), path, row_group_size=3
+            )
+            written.append(path)
+    return written
 
 
 def make_all(folder: Path) -> dict[str, np.ndarray]:
     """Make all files of `full`; its shards, mapped, by their arrays' names."""
-    like = shards.PICTURES["full"]
+    like = index.PICTURES["full"]
+    shards.bring("full", folder)
     (folder / like.folder).mkdir()
     names = ["index", *(f"train_{i:04d}" for i in range(like.shards)), "test_0000"]
     for name in names:

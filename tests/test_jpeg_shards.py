@@ -1,13 +1,18 @@
 """Images of a thousand classes: archives as ImageNet's are made into shards, and read from them."""
 
+import hashlib
 import io
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -16,27 +21,38 @@ from PIL import Image
 
 from suite import config
 from suite.errors import UserError
+from suite.run.__main__ import main
 from suite.store import files
 from suite.store import shards as made_files
 from suite.store.arrays import prepared
 from suite.store.task import load_task
-from tasks.image_classification import shards
+from tasks.image_classification import archives, folders, hub, index, shards
 from tasks.image_classification.jpegs import Jpegs
 from tasks.image_classification.requests import request
 from tests.command import ENVIRONMENT
-from tests.imagenet import in_the_place_of_imagenet, make_all
+from tests.imagenet import in_the_place_of_imagenet, make_all, write_archives, write_folders, write_parquet
 
 TASK = load_task("image_classification")
 PILOT = config.benchmark("image_classification", "pilot")
 FULL = config.benchmark("image_classification", "full")
+TRAIN_BYTES, TEST_BYTES = 147_897_477_120, 6_744_924_160  # of ImageNet's archives
 CLASSES, TRAIN, TEST = 5, 23, 6
-SMALL = shards.Pictures("imagenet-jpeg", TRAIN, TEST, CLASSES, 5, 1 << 20, 1 << 21)
+SMALL = index.Pictures("imagenet-jpeg", TRAIN, TEST, CLASSES, 5, 1 << 20, 1 << 21)
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, bytes]]:
+    """A folder of archives, and their pictures."""
+    folder = tmp_path_factory.mktemp("drawn")
+    return folder, write_archives(folder, SMALL)
 
 
 @pytest.fixture
-def pictures(tmp_path: Path) -> Iterator[dict[str, bytes]]:
+def pictures(tmp_path: Path, drawn: tuple[Path, dict[str, bytes]]) -> Iterator[dict[str, bytes]]:
     """Archives in `tmp_path`, taken for ImageNet's, and their pictures."""
-    with in_the_place_of_imagenet(tmp_path, SMALL) as made:
+    folder, made = drawn
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    with in_the_place_of_imagenet(tmp_path, SMALL):
         yield made
 
 
@@ -80,36 +96,204 @@ def test_requests_for_single_pictures_are_a_split_of_them(tmp_path: Path, pictur
 
 
 def test_other_archives_are_refused(tmp_path: Path, pictures: dict[str, bytes]) -> None:
-    kit = tmp_path / shards.DEVKIT[0]
+    kit = tmp_path / archives.DEVKIT
     kit.write_bytes(kit.read_bytes() + b"0")
-    index = (f"{SMALL.folder}/index.bin", tmp_path / "index.bin")
     with pytest.raises(UserError, match=r"devkit_t12\.tar\.gz is corrupt: its md5 is \w+, not \w+"):
-        shards.make("full", tmp_path, *index)
-    kit.unlink()
-    with pytest.raises(UserError, match=r"cannot read .*devkit_t12\.tar\.gz: .*; bring it from https://image-net.org"):
-        shards.make("full", tmp_path, *index)
+        shards.make("full", tmp_path, f"{SMALL.folder}/index.bin", tmp_path / "index.bin")
+
+
+@pytest.fixture
+def unpacked(tmp_path: Path, pictures: dict[str, bytes]) -> Path:
+    """A data folder with `imagenet/`, of the pictures of `tmp_path`'s archives."""
+    write_folders(tmp_path, pictures, tmp_path / "unpacked")
+    return tmp_path / "unpacked"
+
+
+def test_folders_and_parquet_files_give_the_bytes_that_archives_give(
+    tmp_path: Path, unpacked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_parquet(unpacked, tmp_path / "packed")
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / folders.NAME).symlink_to(unpacked / folders.NAME)
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    made = make(tmp_path)
+    for other in ("linked", "packed"):
+        again = make(tmp_path / other)
+        assert again.keys() == made.keys()
+        assert all(np.array_equal(again[name], made[name]) for name in made), other
+
+
+def test_unpacking_goes_on_where_it_was_ended(tmp_path: Path, unpacked: Path) -> None:
+    *_, last = write_parquet(unpacked, tmp_path / "packed")
+    whole = last.read_bytes()
+    at = whole.index(b"\xff\xd8\xff")  # within a page: the footer is right
+    last.write_bytes(whole[: at - 20] + bytes(20) + whole[at:])
+    with pytest.raises(UserError, match=r"cannot read .*validation-00000-of-00001\.parquet: .*; bring it again"):
+        shards.bring("full", tmp_path / "packed")
+    assert not folders.there(tmp_path / "packed")
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "packed" / "imagenet.part").rglob("*.JPEG")}
+    assert len(kept) >= TRAIN
+    torn = next(iter(kept))
+    torn.write_bytes(torn.read_bytes()[:100])
+    last.write_bytes(whole)
+    shards.bring("full", tmp_path / "packed")
+    found = {path.name: path for path in (tmp_path / "packed" / folders.NAME).rglob("*.JPEG")}
+    assert len(found) == TRAIN + TEST
+    assert {path for path in kept if found[path.name].stat().st_mtime_ns != kept[path]} == {torn}
+
+
+def test_none_of_the_three_is_one_line_that_names_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    with pytest.raises(UserError) as error:
+        made_files.ensure(FULL, tmp_path / "none")
+    said = str(error.value)
+    assert "\n" not in said
+    for part in (
+        *archives.MD5,
+        "imagenet/train/",
+        "gated",
+        "HF_TOKEN",
+        "https://huggingface.co/datasets/ILSVRC/imagenet-1k",
+    ):
+        assert part in said
+    (tmp_path / archives.TRAIN).touch()
+    monkeypatch.setenv("HF_TOKEN", "a token")  # nothing is downloaded where an archive is
+    with pytest.raises(UserError, match=rf"Bring one of three: {archives.TEST}, {archives.DEVKIT} of "):
+        shards.bring("full", tmp_path)
+
+
+def test_a_dry_run_tells_what_the_shards_can_be_made_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["task=image_classification", "scale=full", "hw=cpu", f"data_dir={tmp_path}", "dry_run=true"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "which each user accepts there); 154.67 GB are to be made of one of: the archives of https://image" in said
+    assert f"https://huggingface.co/datasets/ILSVRC/imagenet-1k, gated, in {tmp_path}, which has" in said
+
+
+def _lose_a_picture(folder: Path) -> None:
+    next((folder / "train").rglob("*.JPEG")).unlink()
+
+
+def _lose_a_class(folder: Path) -> None:
+    shutil.rmtree(folder / "train" / min((folder / "val").iterdir()).name)
+
+
+def _lose_a_class_of_both(folder: Path) -> None:
+    for split in ("train", "val"):
+        shutil.rmtree(max((folder / split).iterdir()))
+
+
+def _rename(folder: Path) -> None:
+    picture = next((folder / "val").rglob("*.JPEG"))
+    picture.rename(picture.with_name("cat.jpg"))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "answer"),
+    [
+        (_lose_a_picture, r"training pictures, test pictures and classes are \[22, 6, 5\], not \[23, 6, 5\]"),
+        (_lose_a_class, r"imagenet/val has a class n\d{8}, and .*imagenet/train has not"),
+        (_lose_a_class_of_both, r"classes are \[\d+, \d, 4\], not \[23, 6, 5\]"),
+        (_rename, r"cat\.jpg is not called as ImageNet's pictures are: ILSVRC2012_val_00000001\.JPEG"),
+        (
+            lambda folder: shutil.rmtree(folder / "val"),
+            r"cannot read .*imagenet/val: .*; it has a folder for each class",
+        ),
+    ],
+)
+def test_other_folders_are_refused(spoil: Callable[[Path], None], answer: str, unpacked: Path) -> None:
+    spoil(unpacked / folders.NAME)
+    with pytest.raises(UserError, match=answer):
+        make(unpacked)
+
+
+def test_a_picture_that_changed_since_the_index_was_made_is_refused(unpacked: Path, tmp_path: Path) -> None:
+    make(unpacked)
+    picture = next((unpacked / folders.NAME / "val").rglob("*.JPEG"))
+    picture.write_bytes(b"short")
+    with pytest.raises(UserError, match=r"\.JPEG has 5 bytes, and had \d+ when the index was made"):
+        shards.make("full", unpacked, f"{SMALL.folder}/test_0000.bin", tmp_path / "made")
+
+
+@pytest.mark.parametrize(
+    ("content", "answer"),
+    [
+        (None, r"have \d+ training pictures and 6 of validation, not 23 and 6: .*HF_TOKEN"),
+        (b"PAR1 no more", r"cannot read .*train-00000-of-00003\.parquet: .*; bring it again"),
+    ],
+)
+def test_parquet_files_that_are_missing_or_unreadable_are_told(
+    content: bytes | None, answer: str, tmp_path: Path, unpacked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    first, *_ = write_parquet(unpacked, tmp_path / "packed")
+    first.unlink() if content is None else first.write_bytes(content)
+    with pytest.raises(UserError, match=answer):
+        shards.bring("full", tmp_path / "packed")
+    assert not (tmp_path / "packed" / "imagenet.part").exists()
+
+
+@pytest.fixture
+def served(tmp_path: Path, unpacked: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The hub's answers, to whom shows `right`, from a server of this machine; who does not is refused."""
+    packed = {path.name: path.read_bytes() for path in write_parquet(unpacked, tmp_path / "on_the_hub")}
+    listed = [
+        {"path": f"data/{name}", "size": len(content), "lfs": {"oid": hashlib.sha256(content).hexdigest()}}
+        for name, content in packed.items()
+    ]
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            name = self.path.rpartition("/")[2]
+            body = packed[name] if name in packed else json.dumps([*listed, {"path": "data/test-0.parquet"}]).encode()
+            self.send_response(200 if self.headers["Authorization"] == "Bearer right" else 403)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(hub, "HUB", f"http://127.0.0.1:{http.server_port}")
+    threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()
+    yield "right"
+    http.shutdown()
+    http.server_close()
+
+
+def test_the_gated_copy_is_downloaded_with_a_token(
+    tmp_path: Path, served: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "another")
+    with pytest.raises(
+        UserError, match=r"403 .*Does HF_TOKEN open it\? To have the Hub's copy, which is gated: accept"
+    ):
+        shards.bring("full", tmp_path / "new")
+    monkeypatch.setenv("HF_TOKEN", served)
+    (tmp_path / "new").mkdir()
+    assert make(tmp_path / "new")["answer_labels"].tolist() == make(tmp_path)["answer_labels"].tolist()
 
 
 def test_what_full_declares_is_what_is_made() -> None:
     for benchmark in (PILOT, FULL):
-        pictures, dataset = shards.PICTURES[benchmark.scale], benchmark.dataset
-        rows = shards.ROW.itemsize * (pictures.train + pictures.test)
+        pictures, dataset = index.PICTURES[benchmark.scale], benchmark.dataset
+        rows = index.ROW.itemsize * (pictures.train + pictures.test)
         sizes = [rows, *[pictures.shard_bytes] * pictures.shards, pictures.test_bytes]
         assert [file.bytes for file in dataset.members] == sizes
         assert (dataset.train_samples, dataset.eval_samples) == (pictures.train, pictures.test)
-    train, test = (file.bytes for file in FULL.dataset.source_files.members)
-    full = shards.PICTURES["full"]
-    assert full.shards * full.shard_bytes >= train - 512 * full.train  # a header beside each picture
-    assert full.test_bytes >= test - 512 * full.test
+    full = index.PICTURES["full"]
+    assert full.shards * full.shard_bytes >= TRAIN_BYTES - 512 * full.train  # a header beside each picture
+    assert full.test_bytes >= TEST_BYTES - 512 * full.test
 
 
 @pytest.mark.slow
 def test_making_a_shard_of_full_takes_little_memory(tmp_path: Path) -> None:
     """With an index of ImageNet's size, of an archive that is a hole."""
-    full = shards.PICTURES["full"]
-    with (tmp_path / shards.TRAIN[0]).open("wb") as archive:
-        archive.truncate(FULL.dataset.source_files.members[0].bytes)
-    rows = np.zeros(full.train + full.test, shards.ROW)
+    full = index.PICTURES["full"]
+    with (tmp_path / archives.TRAIN).open("wb") as archive:
+        archive.truncate(TRAIN_BYTES)
+    rows = np.zeros(full.train + full.test, index.ROW)
     rows["place"], rows["length"] = np.arange(len(rows)) * 110_000, 110_000
     (tmp_path / full.folder).mkdir()
     rows.tofile(tmp_path / full.folder / "index.bin")

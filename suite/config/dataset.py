@@ -116,6 +116,11 @@ class Dataset(Values):
         return self.model_copy(update={"made": None})
 
     @property
+    def in_forms(self) -> str:
+        """Of what files are made whose source users have in several forms, which the task knows; empty elsewhere."""
+        return f"made of {self.source}" if self.made is not None and not self.files else ""
+
+    @property
     def evaluation(self) -> Dataset:
         """The dataset without the arrays that are shards, enough to score predictions with."""
         if not self.shards:

@@ -76,6 +76,11 @@ def _data(benchmark: Benchmark, root: Path) -> str:
     if not (missing := sum(each.expected.bytes for each in files.faults(dataset, root, "size"))):
         return f"{dataset.name} ({dataset.licence}){part}"
     free = shutil.disk_usage(next(each for each in (root, *root.parents) if each.exists())).free
+    if dataset.in_forms:
+        return (
+            f"{dataset.name} ({dataset.licence}){part}; {missing / 1e9:,.2f} GB are to be {dataset.in_forms}, in "
+            f"{root}, which has {free / 1e9:,.1f} GB free"
+        )
     brought, made = missing, ""
     if dataset.made is not None:
         dataset = dataset.source_files

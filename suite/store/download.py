@@ -32,13 +32,13 @@ class _WrongContentError(Exception):
     """What lies in the partial file is not, or not a beginning of, the remote."""
 
 
-def download_all(remotes: Sequence[Remote], root: Path) -> None:
+def download_all(remotes: Sequence[Remote], root: Path, token: str = "") -> None:
     """Download each of `remotes` to its place in `root`, several at a time. Raises as `download` does."""
 
     def bring(remote: Remote) -> None:
         target = root / remote.path
         target.parent.mkdir(parents=True, exist_ok=True)
-        download(remote, target, progress=False)
+        download(remote, target, progress=False, token=token)
 
     with ThreadPoolExecutor(CONNECTIONS) as pool:
         brought = [pool.submit(bring, remote) for remote in remotes]
@@ -49,10 +49,11 @@ def download_all(remotes: Sequence[Remote], root: Path) -> None:
             pool.shutdown(cancel_futures=True)
 
 
-def download(remote: Remote, target: Path, progress: bool = True) -> None:
+def download(remote: Remote, target: Path, progress: bool = True, token: str = "") -> None:
     """Download `remote` to `target`, which appears only when its size and sha256 are right.
 
-    A sum that is not declared is the one that the server names, if it does (`_named_sum`).
+    A sum that is not declared is the one that the server names, if it does (`_named_sum`). The server that the address
+    names is shown `token`, and no other that it leads on to.
     What has come so far lies in `target`.part and is gone on with by HTTP Range, in this process or a later one.
     The caller keeps other processes away. Raises DownloadError, or OSError if `target` cannot be written.
     """
@@ -64,7 +65,7 @@ def download(remote: Remote, target: Path, progress: bool = True) -> None:
         start = _size(part)
         try:
             if start < remote.bytes:  # else an earlier process ended just before it renamed the file
-                _fetch(remote, part, start, progress)
+                _fetch(remote, part, start, progress, token)
             _check(remote, part)
             part.replace(target)
             return
@@ -80,9 +81,14 @@ def download(remote: Remote, target: Path, progress: bool = True) -> None:
             time.sleep(WAIT_S * idle)
 
 
-def _fetch(remote: Remote, part: Path, start: int, progress: bool) -> None:
+def authorized(token: str) -> dict[str, str]:
+    """The header that shows `token`; none where it is empty."""
+    return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+def _fetch(remote: Remote, part: Path, start: int, progress: bool, token: str) -> None:
     """Append to `part`, which holds `start` bytes, what the server sends from there on."""
-    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
+    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {}) | authorized(token)
     with part.open("ab") as file:
         body = _Body(file, remote)
         fetch = pooch.HTTPDownloader(

@@ -131,9 +131,14 @@ def require_room(dataset: Dataset, root: Path, missing: list[File]) -> None:
     need = sum(each.bytes for each in missing)
     if missing and dataset.archive and not (root / dataset.archive.path).exists():
         need += dataset.archive.bytes
+    require_free(root, need, dataset.name)
+
+
+def require_free(root: Path, need: int, what: str) -> None:
+    """Raise UserError where the disk of the folder `root` has not `need` bytes free."""
     if need > (free := shutil.disk_usage(root).free):
         raise UserError(
-            f"{dataset.name} needs {need / 1e9:.1f} GB in {root}, which has {free / 1e9:.1f} GB free: "
+            f"{what} needs {need / 1e9:.1f} GB in {root}, which has {free / 1e9:.1f} GB free: "
             "name a folder on a larger disk with data_dir= or SUITE_DATA"
         )
 

@@ -19,7 +19,7 @@ from suite.errors import UserError
 from suite.store import files
 from suite.store.disk import partial
 from suite.store.sums import RememberedSums, sha256
-from suite.store.task import Arrays, load_sharding
+from suite.store.task import Arrays, load_bringing, load_sharding
 
 PROCESSES = 8  # that make files at once, of 256 MB each: 2 GB in all
 
@@ -27,8 +27,8 @@ PROCESSES = 8  # that make files at once, of 256 MB each: 2 GB in all
 def ensure(benchmark: Benchmark, root: Path) -> Path:
     """Bring the benchmark's files into `root` if they are not there, make those that are made, and return `root`.
 
-    A process that is killed leaves whole files, which the next one keeps. Raises UserError as `files.ensure` does, and
-    for a made file that is not the declared one.
+    A process that is killed leaves whole files, which the next one keeps. Raises UserError as `files.ensure` and the
+    task's `bring` do, and for a made file that is not the declared one.
     """
     dataset = benchmark.dataset
     if dataset.made is None:
@@ -37,7 +37,10 @@ def ensure(benchmark: Benchmark, root: Path) -> Path:
         return root
     files.ensure(dataset.source_files, root)
     try:
+        root.mkdir(parents=True, exist_ok=True)
         with FileLock(root / f".{benchmark.task}-{benchmark.scale}.lock"):
+            if bring := load_bringing(benchmark.task):
+                bring.bring(benchmark.scale, root)
             missing = [each.expected for each in files.faults(dataset, root)]
             files.require_room(dataset, root, missing)
             _make(benchmark, root, missing)

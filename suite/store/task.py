@@ -103,6 +103,17 @@ class Sharding(Protocol):
         ...
 
 
+class Bringing(Protocol):
+    """The same module, of a task whose data users have in several forms, so that `conf/` can name no files of it."""
+
+    def bring(self, scale: str, files: Path) -> None:
+        """See to it that what the files are made of is in the folder `files`, before any of them is.
+
+        Raises UserError that names all forms where none is there.
+        """
+        ...
+
+
 def load_alterations(task: str) -> Altering | None:
     """What alters the task's evaluation; None where it has no such module. Raises BrokenContract for parts it lacks."""
     return cast(Altering | None, _optional(f"tasks.{task}.preprocessing", Altering.alterations))
@@ -124,6 +135,12 @@ def load_sharding(task: str) -> Sharding:
     if module is None:
         raise BrokenContract(f"there is no module tasks.{task}.shards, which makes the files of a dataset", Sharding)
     return cast(Sharding, module)
+
+
+def load_bringing(task: str) -> Bringing | None:
+    """What brings the task's data in one of its forms; None where `conf/` names the files."""
+    sharding: Any = load_sharding(task)
+    return cast(Bringing, sharding) if hasattr(sharding, "bring") else None
 
 
 def _optional(name: str, *functions: Any) -> Any:

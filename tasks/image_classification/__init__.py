@@ -20,8 +20,8 @@ import numpy as np
 
 from suite.errors import BadPrediction
 from tasks.image_classification import cifar10
+from tasks.image_classification.index import PICTURES, read_index
 from tasks.image_classification.jpegs import Jpegs
-from tasks.image_classification.shards import PICTURES, read_index
 
 METRICS = {"accuracy": (0.0, 1.0)}
 DIGITS_TRAIN = 1000  # writers come one after another in the file: the rest is mostly other hands
@@ -31,7 +31,7 @@ def prepare(scale: str, files: Path) -> dict[str, np.ndarray]:
     """The arrays of `mini` (UCI digits, 1000 + 797 images 8x8x1 of 0..16), `small` (CIFAR-10), or beside the shards."""
     if scale == "mini":
         return _digits()
-    return _arrays(*cifar10.read(files / "cifar-10-batches-py")) if scale == "small" else _jpegs(scale, files)
+    return _arrays(*cifar10.read(files / cifar10.FOLDER)) if scale == "small" else _jpegs(scale, files)
 
 
 def _digits() -> dict[str, np.ndarray]:

@@ -1,11 +1,22 @@
-"""CIFAR-10 as the Python version of its authors' page holds it."""
+"""CIFAR-10 as the Python version of its authors' page holds it, and its pictures as JPEG files.
+
+The place of a picture is its number.
+"""
 
 from __future__ import annotations
 
+import io
 import pickle
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+
+from tasks.image_classification.index import ROW
+
+FOLDER = "cifar-10-batches-py"
+QUALITY = 95  # of the JPEG files
 
 
 def read(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -16,6 +27,32 @@ def read(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     train = [_batch(folder / f"data_batch_{i}") for i in range(1, 6)]
     images, labels = (np.concatenate(parts) for parts in zip(*train, strict=True))
     return images, labels, *_batch(folder / "test_batch")
+
+
+def rows(files: Path) -> tuple[np.ndarray, np.ndarray]:
+    """See `index.Source`."""
+    train, train_labels, test, test_labels = read(files / FOLDER)
+
+    def of(images: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        return np.array([(i, len(_jpeg(images[i])), label) for i, label in enumerate(labels)], ROW)
+
+    return of(train, train_labels), of(test, test_labels)
+
+
+@contextmanager
+def reader(files: Path, split: str) -> Iterator[Callable[[np.void], bytes]]:
+    """See `index.Source`."""
+    train, _, test, _ = read(files / FOLDER)
+    images = train if split == "train" else test
+    yield lambda row: _jpeg(images[row["place"]])
+
+
+def _jpeg(image: np.ndarray) -> bytes:
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, "JPEG", quality=QUALITY)
+    return file.getvalue()
 
 
 def _batch(path: Path) -> tuple[np.ndarray, np.ndarray]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +17,11 @@ import numpy as np
 from reference_impls.image_classification.pictures import test_image, training_image
 from reference_impls.image_classification.resnet import Hyperparameters
 from suite import config
-from tasks.image_classification import shards
+from tasks.image_classification.index import Pictures, read_index
 from tasks.image_classification.jpegs import Jpegs
-from tests.imagenet import in_the_place_of_imagenet, make_all
+from tests.imagenet import in_the_place_of_imagenet, make_all, write_archives
 
-PICTURES = shards.Pictures("imagenet-jpeg", 1000, 100, 50, 16, 1 << 23, 1 << 24)
+PICTURES = Pictures("imagenet-jpeg", 1000, 100, 50, 16, 1 << 23, 1 << 24)
 
 
 def timed(call: Callable[[], object]) -> float:
@@ -32,11 +33,13 @@ def timed(call: Callable[[], object]) -> float:
 
 def main() -> None:
     """Print how large the pictures are, and the rates."""
-    with tempfile.TemporaryDirectory() as folder, in_the_place_of_imagenet(Path(folder), PICTURES):
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        write_archives(Path(folder), PICTURES)
+        stack.enter_context(in_the_place_of_imagenet(Path(folder), PICTURES))
         before = time.process_time()
         data = make_all(Path(folder))
         making = time.process_time() - before
-        data["train_lengths"] = shards.read_index("full", Path(folder))[0]["length"]
+        data["train_lengths"] = read_index("full", Path(folder))[0]["length"]
         jpegs = Jpegs(data, "train")
         hyper = Hyperparameters.of(config.benchmark("image_classification", "full").hyperparameters)
         random = np.random.default_rng(0)

@@ -1,0 +1,95 @@
+"""ImageNet as its authors give it: an archive of archives to train on, one of validation, and the kit with its labels.
+
+The place of a picture is where its file begins in the archive of its split.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from suite.errors import UserError
+from tasks.image_classification.index import ROW
+
+TRAIN, TEST, DEVKIT = "ILSVRC2012_img_train.tar", "ILSVRC2012_img_val.tar", "ILSVRC2012_devkit_t12.tar.gz"
+MD5 = {  # of torchvision.datasets.ImageNet
+    TRAIN: "1d675b47d978889d74fa0da5fadfb00e",
+    TEST: "29b22e2961454d5413ddabcf34fc5622",
+    DEVKIT: "fa75699e90414af021442c21a62c3abf",
+}
+
+
+def missing(files: Path) -> list[str]:
+    """The archives that are not there."""
+    return [name for name in MD5 if not (files / name).exists()]
+
+
+def rows(files: Path) -> tuple[np.ndarray, np.ndarray]:
+    """See `index.Source`. The archives are read once for their sums."""
+    for name, md5 in MD5.items():
+        with _opened(files / name) as file:
+            if (found := hashlib.file_digest(file, "md5").hexdigest()) != md5:
+                raise UserError(f"{files / name} is corrupt: its md5 is {found}, not {md5}")
+    train = []
+    with tarfile.open(files / TRAIN, "r:") as archive:
+        for label, each in enumerate(sorted(archive, key=lambda member: member.name)):  # n01440764.tar and so on
+            with tarfile.open(fileobj=archive.extractfile(each), mode="r:") as pictures:
+                places = [(each.offset_data + place, length, label) for place, length in _members(pictures)]
+                train.append(np.array(places, ROW))
+    with tarfile.open(files / TEST, "r:") as archive:
+        members = list(_members(archive))
+    test = [(*place, label) for place, label in zip(members, _test_labels(files / DEVKIT), strict=True)]
+    return np.concatenate(train), np.array(test, ROW)
+
+
+@contextmanager
+def reader(files: Path, split: str) -> Iterator[Callable[[np.void], bytes]]:
+    """See `index.Source`."""
+    with _opened(files / (TRAIN if split == "train" else TEST)) as archive:
+
+        def read(row: np.void) -> bytes:
+            archive.seek(int(row["place"]))
+            content: bytes = archive.read(int(row["length"]))
+            return content
+
+        yield read
+
+
+def _members(archive: tarfile.TarFile) -> Iterator[tuple[int, int]]:
+    """Where the files of an archive lie in it, and how long they are, by their names."""
+    for member in sorted(archive, key=lambda member: member.name):
+        yield member.offset_data, member.size
+
+
+def _test_labels(devkit: Path) -> list[int]:
+    """The classes of the validation pictures: the kit has them in numbers of its own, of which it names WordNet IDs."""
+    from scipy.io import loadmat
+
+    with tarfile.open(devkit) as kit:
+
+        def content(name: str) -> bytes:
+            file = kit.extractfile(f"ILSVRC2012_devkit_t12/data/{name}")
+            assert file
+            return file.read()
+
+        synsets = loadmat(io.BytesIO(content("meta.mat")), squeeze_me=True)["synsets"]
+        truth = content("ILSVRC2012_validation_ground_truth.txt").split()
+    names = {int(each["ILSVRC2012_ID"]): str(each["WNID"]) for each in synsets if each["num_children"] == 0}
+    label = {name: i for i, name in enumerate(sorted(names.values()))}
+    return [label[names[int(number)]] for number in truth]
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    try:
+        with path.open("rb") as file:
+            yield file
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}; bring it from https://image-net.org") from error

@@ -1,0 +1,87 @@
+"""ImageNet unpacked, as torchvision's ImageFolder has it: `train/n01440764/n01440764_10026.JPEG` and so on, and `val/`.
+
+The place of a picture is `~number`, of the number in its file's name: below zero, which no place in an archive is.
+Nobody publishes sums of these files: they are held to their names and numbers alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from suite.errors import UserError
+from tasks.image_classification.index import ROW
+
+NAME = "imagenet"  # the folder, or a link to it, in the data folder
+TEST_NAME = r"ILSVRC2012_val_(\d{8})\.JPEG"
+SPLITS = {"train": "train", "test": "val"}
+
+
+def there(files: Path) -> bool:
+    """Whether the folder is."""
+    return (files / NAME).is_dir()
+
+
+def rows(files: Path) -> tuple[np.ndarray, np.ndarray]:
+    """See `index.Source`."""
+    folder = files / NAME
+    classes = _classes(folder / "train")
+    if lacking := sorted(set(_classes(folder / "val")) - set(classes)):
+        raise UserError(f"{folder / 'val'} has a class {lacking[0]}, and {folder / 'train'} has not")
+    train = []
+    for label, wnid in enumerate(classes):
+        found = sorted(_pictures(folder / "train" / wnid, rf"{wnid}_(0|[1-9]\d*)\.JPEG", f"{wnid}_10026.JPEG"))
+        train.append(np.array([(~number, length, label) for _, number, length in found], ROW))
+    test = [
+        (name, ~number, length, label)
+        for label, wnid in enumerate(classes)
+        if (folder / "val" / wnid).exists()
+        for name, number, length in _pictures(folder / "val" / wnid, TEST_NAME, "ILSVRC2012_val_00000001.JPEG")
+    ]
+    return np.concatenate(train), np.array([tuple(row) for _, *row in sorted(test)], ROW)
+
+
+@contextmanager
+def reader(files: Path, split: str) -> Iterator[Callable[[np.void], bytes]]:
+    """See `index.Source`."""
+    folder, classes = files / NAME / SPLITS[split], _classes(files / NAME / "train")
+
+    def read(row: np.void) -> bytes:
+        wnid, number, length = classes[row["label"]], ~int(row["place"]), int(row["length"])
+        path = folder / wnid / file_name(split, wnid, number)
+        try:
+            content: bytes = path.read_bytes()
+        except OSError as error:
+            raise UserError(f"cannot read {path}: {error.strerror}") from error
+        if len(content) != length:
+            raise UserError(f"{path} has {len(content)} bytes, and had {length} when the index was made")
+        return content
+
+    yield read
+
+
+def file_name(split: str, wnid: str, number: int) -> str:
+    """What the file of a picture is called."""
+    return f"{wnid}_{number}.JPEG" if split == "train" else f"ILSVRC2012_val_{number:08}.JPEG"
+
+
+def _classes(folder: Path) -> list[str]:
+    try:
+        return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir())
+    except OSError as error:
+        raise UserError(f"cannot read {folder}: {error.strerror}; it has a folder for each class") from error
+
+
+def _pictures(folder: Path, form: str, example: str) -> Iterator[tuple[str, int, int]]:
+    """The names, numbers and lengths of the files of a class, in no order; what begins with a dot is none."""
+    for entry in os.scandir(folder):
+        if entry.name.startswith("."):
+            continue
+        if not (found := re.fullmatch(form, entry.name)):
+            raise UserError(f"{entry.path} is not called as ImageNet's pictures are: {example}")
+        yield entry.name, int(found[1]), entry.stat().st_size

@@ -1,0 +1,156 @@
+"""ImageNet as the Hugging Face hub has it, gated, in parquet files, which are unpacked into the folders of `folders`.
+
+Their rows come in an order of their own, a few of each class in every file: one by one they could be read only with all
+that lies around them. A picture's file is called `n01440764_10026_n01440764.JPEG` there, with its WordNet ID once more.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import requests
+from tqdm import tqdm
+
+from suite.config.dataset import Remote
+from suite.errors import UserError
+from suite.store.disk import partial
+from suite.store.download import TIMEOUT_S, DownloadError, authorized, download_all
+from suite.store.files import require_free
+from tasks.image_classification import folders
+from tasks.image_classification.index import Pictures
+
+NAME = "imagenet-1k"  # the folder in the data folder
+HUB = "https://huggingface.co"
+SET = "datasets/ILSVRC/imagenet-1k"
+ACCESS = (
+    f"the Hub's copy, which is gated: accept its terms at {HUB}/{SET} and set HF_TOKEN to a token of yours, by which "
+    "it is downloaded"
+)
+NAMED = re.compile(r"(?:(?P<wnid>n\d{8})_(?P<number>\d+)|ILSVRC2012_val_(?P<test>\d{8}))_(?P<of>n\d{8})\.JPEG")
+THREADS = 4  # each holds a row group
+BATCH = 64  # pictures
+
+
+def there(files: Path) -> bool:
+    """Whether some of its parquet files are."""
+    return any(_files(files, split) for split in folders.SPLITS)
+
+
+def token() -> str:
+    """What opens the hub's gated sets to this user; empty where none is named."""
+    return os.environ.get("HF_TOKEN", "")
+
+
+def bring(files: Path, pictures: Pictures) -> None:
+    """Unpack the parquet files, which are downloaded where they are not all there and a token is named.
+
+    Goes on where it was ended. Raises UserError for files that are not ImageNet's, that cannot be read or downloaded,
+    or for which, unpacked and as shards, there is no room.
+    """
+    if token() and _rows(files) != (pictures.train, pictures.test):
+        _download(files)
+    if (found := _rows(files)) != (pictures.train, pictures.test):
+        raise UserError(
+            f"the parquet files in {files / NAME / 'data'} have {found[0]} training pictures and {found[1]} of "
+            f"validation, not {pictures.train} and {pictures.test}: bring train-*.parquet and validation-*.parquet "
+            f"whole. To have {ACCESS}"
+        )
+    unpacked = partial(files / folders.NAME)
+    packed = {split: _files(files, split) for split in folders.SPLITS}
+    require_free(files, 2 * sum(path.stat().st_size for paths in packed.values() for path in paths), "ImageNet")
+    with ThreadPoolExecutor(THREADS) as pool:
+        given = [(path, split) for split, paths in packed.items() for path in paths]
+        done = [pool.submit(_unpack, path, unpacked, split) for path, split in given]
+        try:
+            for future in tqdm(as_completed(done), total=len(done), desc=NAME, unit="file", disable=None):
+                future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+    unpacked.replace(files / folders.NAME)
+
+
+def _files(files: Path, split: str) -> list[Path]:
+    return sorted((files / NAME / "data").glob({"train": "train-*.parquet", "test": "validation-*.parquet"}[split]))
+
+
+def _rows(files: Path) -> tuple[int, int]:
+    """How many pictures the parquet files say that they have, to train on and to test."""
+
+    def of(split: str) -> int:
+        rows = 0
+        for path in _files(files, split):
+            with _opened(path) as file:
+                rows += file.metadata.num_rows
+        return rows
+
+    return of("train"), of("test")
+
+
+def _unpack(path: Path, folder: Path, split: str) -> None:
+    """Write the pictures of a parquet file to the folders of their classes, but those that are there."""
+    with _opened(path) as file:
+        for batch in file.iter_batches(BATCH, columns=["image"]):
+            image = batch.column("image")
+            for name, content in zip(image.field("path").to_pylist(), image.field("bytes").to_pylist(), strict=True):
+                place = folder / _place(path, split, name)
+                if not place.exists() or place.stat().st_size != len(content):
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    place.write_bytes(content)
+
+
+def _place(path: Path, split: str, name: str | None) -> str:
+    """Where in the folders the picture belongs that the hub calls `name`."""
+    found = NAMED.fullmatch(name or "")
+    if not found or (found["wnid"] is not None) != (split == "train"):
+        raise UserError(f"{path} has a picture called {name!r:.60}, which ImageNet has not: bring it again")
+    called = folders.file_name(split, found["of"], int(found["number"] or found["test"]))
+    return f"{folders.SPLITS[split]}/{found['of']}/{called}"
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    import pyarrow
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        with ParquetFile(path) as file:
+            yield file
+    except (pyarrow.ArrowException, KeyError, OSError) as error:
+        raise UserError(f"cannot read {path}: {str(error).splitlines()[0]:.100}; bring it again") from error
+
+
+def _download(files: Path) -> None:
+    """Bring the parquet files that are not there, or not whole."""
+    remotes = [
+        each for each in _listed() if not (place := files / each.path).exists() or place.stat().st_size != each.bytes
+    ]
+    require_free(files, 3 * sum(each.bytes for each in remotes), "ImageNet")
+    try:
+        download_all(remotes, files, token())
+    except DownloadError as error:
+        raise UserError(f"cannot download {error}. Does HF_TOKEN open it? To have {ACCESS}") from error
+
+
+def _listed() -> list[Remote]:
+    """The parquet files as the hub lists them, with their sizes and sums."""
+    try:
+        answer = requests.get(f"{HUB}/api/{SET}/tree/main/data", headers=authorized(token()), timeout=TIMEOUT_S)
+        answer.raise_for_status()
+        listed = [each for each in answer.json() if re.search(r"/(train|validation)-[^/]*\.parquet$", each["path"])]
+        return [
+            Remote(
+                path=f"{NAME}/{each['path']}",
+                bytes=each["size"],
+                sha256=each["lfs"]["oid"],
+                url=f"{HUB}/{SET}/resolve/main/{each['path']}",
+            )
+            for each in listed
+        ]
+    except requests.RequestException as error:
+        raise UserError(f"{HUB} does not list {SET}: {error}. Does HF_TOKEN open it? To have {ACCESS}") from error
