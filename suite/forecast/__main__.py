@@ -24,7 +24,7 @@ from suite.results.reading import read as read_results
 from suite.store.disk import write_text
 
 EPILOG = """\
-  task=NAME scale=NAME   the benchmark; it needs reference convergence points (conf/rcp/)
+  task=NAME scale=NAME   the benchmark; it needs reference convergence points, or published ones (conf/rcp/)
   hw=NAME                the system, default: what this machine is; hw=all for every one of conf/hw/
   framework=NAME         torch (the default) or tensorflow
   batch=N                samples a step; default: the benchmark's own
@@ -36,7 +36,8 @@ EPILOG = """\
   data_dir=FOLDER        where datasets lie
 
 A run is forecast as its start, its steps and its evaluations. How many samples it takes to the target is drawn from the
-reference's runs; those that failed are paid for, and another follows. What a step and an evaluation take is measured on
+reference's runs, or where there are none from what others published of the same model, which is marked; those that
+failed are paid for, and another follows. What a step and an evaluation take is measured on
 this machine, in about a minute, or stands in the probe of from=; of a machine that is elsewhere it is an estimate from
 its peak rates, and is marked so. Several workers share a step and add a ring all-reduce. Figures are the median and the
 interval of 90 % of runs. What is not known is said to be.

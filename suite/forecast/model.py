@@ -32,7 +32,8 @@ class Forecast:
     """What a run to the target is expected to take. What cannot be known is None.
 
     `shares` are the parts of the median run's time, 0 to 1, by what they go to; None for one that is not known, which
-    is in `compute` then. `limited_by` is the largest. `measured` is false for an estimate from peak rates.
+    is in `compute` then. `limited_by` is the largest. `measured` is false for an estimate from peak rates; `published`
+    is the source of samples that are not of the reference's runs, empty where they are.
     """
 
     benchmark: str
@@ -47,6 +48,7 @@ class Forecast:
     limited_by: str
     source: str
     measured: bool
+    published: str
     notes: tuple[str, ...]
 
 
@@ -77,6 +79,7 @@ def forecast(needed: Needed, rates: Rates, system: System, machine: Machine, fra
         limited_by=max(whole, key=lambda name: whole[name]),
         source=rates.source,
         measured=rates.measured,
+        published=needed.published,
         notes=tuple(filter(None, (needed.said, needed.note, *rates.notes))),
     )
 

@@ -1,4 +1,7 @@
-"""How many samples a run needs to its target: drawn from the runs of the reference convergence points."""
+"""How many samples a run needs to its target: drawn from the runs of the reference convergence points.
+
+Where there are none, from those that others published of the same model (`suite.rules.published`), marked as such.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,7 @@ from mlperf_logging.mllog.constants import GLOBAL_BATCH_SIZE
 from suite import config
 from suite.config.models import Benchmark
 from suite.errors import UserError
-from suite.rules import convergence
-from suite.rules.reference import Point
+from suite.rules import convergence, published
 
 
 @dataclass(frozen=True)
@@ -25,29 +27,43 @@ class Drawn:
 
 
 @dataclass(frozen=True)
+class Took:
+    """What runs at a batch size took to the target, in samples; None for one that did not reach it."""
+
+    batch: int
+    samples: tuple[int | None, ...]
+
+    @property
+    def reached(self) -> list[int]:
+        """What those took that reached it."""
+        return [each for each in self.samples if each is not None]
+
+
+@dataclass(frozen=True)
 class Needed:
     """What the reference needed at `batch`: the runs of the points around it, `share` of the way from `low` to `high`.
 
-    `note` says where a point does not stand for its own batch size alone.
+    `note` says where a point does not stand for its own batch size alone. `published` is the source of runs that are
+    not the reference's; empty where they are.
     """
 
     benchmark: Benchmark
     batch: int | None
-    low: Point
-    high: Point
+    low: Took
+    high: Took
     share: float
     note: str
+    published: str = ""
 
     @property
     def said(self) -> str:
         """Of how many runs it is."""
-        runs = [
-            run
-            for point in {self.low.global_batch_size: self.low, self.high.global_batch_size: self.high}.values()
-            for run in point.runs
-        ]
-        reached = sum(run.samples is not None for run in runs)
-        return f"{reached} of {len(runs)} reference runs reached the target"
+        points = {self.low.batch: self.low, self.high.batch: self.high}.values()
+        reached, runs = (sum(map(len, each)) for each in zip(*((p.reached, p.samples) for p in points), strict=True))
+        if not self.published:
+            return f"{reached} of {runs} reference runs reached the target"
+        alone = ": one tells nothing of how runs differ" if runs == 1 else ""
+        return f"{reached} of {runs} published runs of other code reached the target{alone}"
 
     def draw(self, count: int, rng: np.random.Generator) -> Drawn:
         """So many new runs.
@@ -57,8 +73,8 @@ class Needed:
         the mean distance of neighbours. A run that ends without the target was paid for, and another follows.
         """
         uniform = rng.uniform(size=count)
-        low, high = (_quantile(convergence.reached(point), uniform) for point in (self.low, self.high))
-        lost = [1 - len(convergence.reached(point)) / len(point.runs) for point in (self.low, self.high)]
+        low, high = (_quantile(point.reached, uniform) for point in (self.low, self.high))
+        lost = [1 - len(point.reached) / len(point.samples) for point in (self.low, self.high)]
         chance = lost[0] + self.share * (lost[1] - lost[0])
         samples = on_grid(self.benchmark, low + self.share * (high - low))
         return Drawn(samples, rng.geometric(1 - chance, count) - 1)
@@ -70,37 +86,41 @@ def needed(benchmark: Benchmark, batch: int | None = None) -> Needed:
     Raises UserError where no point tells.
     """
     usual = config.benchmark(benchmark.task, benchmark.scale)
-    points = sorted(convergence.counting(usual), key=lambda point: point.global_batch_size)
+    points, source = _points(usual)
     batch = batch or usual.hyperparameters.get(GLOBAL_BATCH_SIZE)
     if not points:
         raise UserError(
             f"{usual.name} has no reference convergence points: nothing tells how many samples it takes to the target; "
             "make some of runs of the reference: python -m suite.rcp FOLDER"
         )
-    sizes = ", ".join(str(point.global_batch_size) for point in points)
+    sizes = ", ".join(str(point.batch) for point in points)
     if batch is None:
-        return Needed(usual, None, points[0], points[0], 0.0, "")
-    if batch > points[-1].global_batch_size:
+        return Needed(usual, None, points[0], points[0], 0.0, "", source)
+    if batch > points[-1].batch:
+        kind = "published" if source else "reference convergence"
         raise UserError(
-            f"batch={batch}: {usual.name} has reference convergence points at batch size {sizes}, and none tells how "
-            "many samples a larger one takes. Make runs of the reference at it, then python -m suite.rcp FOLDER"
+            f"batch={batch}: {usual.name} has {kind} points at batch size {sizes}, and none tells how many samples a "
+            "larger one takes. Make runs of the reference at it, then python -m suite.rcp FOLDER"
         )
-    if batch <= points[0].global_batch_size:
+    if batch <= points[0].batch:
         first = points[0]
-        note = (
-            f"samples are those of batch size {sizes}: a smaller one takes no more"
-            if batch < int(first.global_batch_size)
-            else ""
-        )
-        return Needed(usual, batch, first, first, 0.0, note)
-    low, high = next(pair for pair in pairwise(points) if pair[1].global_batch_size >= batch)
-    between = (batch - low.global_batch_size) / (high.global_batch_size - low.global_batch_size)
-    note = (
-        ""
-        if between == 1
-        else (f"samples are interpolated between batch sizes {low.global_batch_size} and {high.global_batch_size}")
-    )
-    return Needed(usual, batch, low, high, between, note)
+        note = f"samples are those of batch size {first.batch}: a smaller one takes no more"
+        return Needed(usual, batch, first, first, 0.0, note if batch < first.batch else "", source)
+    low, high = next(pair for pair in pairwise(points) if pair[1].batch >= batch)
+    between = (batch - low.batch) / (high.batch - low.batch)
+    note = "" if between == 1 else f"samples are interpolated between batch sizes {low.batch} and {high.batch}"
+    return Needed(usual, batch, low, high, between, note, source)
+
+
+def _points(benchmark: Benchmark) -> tuple[list[Took], str]:
+    """The points by batch size, and their source where they are published ones."""
+    own = convergence.counting(benchmark)
+    told = None if own else published.load(benchmark)
+    if told:
+        made = [Took(each.global_batch_size, told.samples(each)) for each in told.points]
+    else:
+        made = [Took(each.global_batch_size, tuple(run.samples for run in each.runs)) for each in own]
+    return sorted(made, key=lambda point: point.batch), told.source if told else ""
 
 
 def on_grid(benchmark: Benchmark, samples: np.ndarray) -> np.ndarray:

@@ -39,7 +39,8 @@ def line(of: Benchmark, system: System, found: Machine, precision: str, framewor
     try:
         return showing.brief(forecast(runs, _rates(benchmark, system, found, precision), system, found, framework))
     except UserError as error:
-        return f"{showing.samples(samples_to_target(runs))}; time not known without a probe: {error}"
+        mark = f" ({showing.PUBLISHED})" if runs.published else ""
+        return f"{showing.samples(samples_to_target(runs))}{mark}; time not known without a probe: {error}"
 
 
 def _rates(benchmark: Benchmark, system: System, found: Machine, precision: str) -> rates.Rates:

@@ -13,6 +13,7 @@ from suite.forecast.model import LEVEL, Forecast, Range
 from suite.record.summary import format_cost, format_seconds
 
 UNKNOWN = "not known"
+PUBLISHED = "samples as others published them, of other code"
 
 
 def whole(to: Console, made: Forecast) -> None:
@@ -20,6 +21,7 @@ def whole(to: Console, made: Forecast) -> None:
     to.print(Text(f"{made.benchmark} in {made.framework} on hw={made.system}"))
     if not made.measured:
         to.print(Text("ESTIMATE from peak rates: nothing was measured on this system", "yellow"))
+    _published(to, made)
     table = Table("to the target", "median", f"{LEVEL:.0%} of runs")
     for name, told, shown in _figures(made):
         table.add_row(name, *(_cells(told, shown)))
@@ -45,6 +47,8 @@ def many(to: Console, made: Sequence[Forecast], failed: Mapping[str, str]) -> No
             "measured" if each.measured else "ESTIMATE",
         )
     to.print(table)
+    if made:
+        _published(to, made[0])
     for name, why in failed.items():
         to.print(Text(f"{name}: {UNKNOWN}: {why}"), soft_wrap=True)
 
@@ -62,7 +66,8 @@ def brief(made: Forecast) -> str:
     """In a line."""
     figures = {name: (told, shown) for name, told, shown in _figures(made)}
     time, cost = _cells(*figures["time"]), _cells(*figures["cost"])
-    mark = "" if made.measured else f" ({made.source})"
+    marks = [*([] if made.measured else [made.source]), *([PUBLISHED] if made.published else [])]
+    mark = f" ({'; '.join(marks)})" if marks else ""
     return f"{time[0]}, {LEVEL:.0%} of runs {time[1]}; {cost[0]}{mark}"
 
 
@@ -76,6 +81,11 @@ def _chosen(made: Forecast | None) -> str:
     if made is None:
         return "none of these systems"
     return f"{made.system}: {brief(made)}"
+
+
+def _published(to: Console, made: Forecast) -> None:
+    if made.published:
+        to.print(Text(f"{PUBLISHED}: {made.published}", "yellow"), soft_wrap=True)
 
 
 def _figures(made: Forecast) -> list[tuple[str, Range | None, Callable[[float], str]]]:

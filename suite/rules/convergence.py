@@ -23,7 +23,7 @@ from suite.record.evidence import LOG
 from suite.record.mllog import samples_of
 from suite.record.parsing import number
 from suite.record.scoring import DROPS_FROM, olympic_mean
-from suite.rules import reference
+from suite.rules import published, reference
 from suite.rules.finding import Finding, Severity
 from suite.rules.hyperparameters import batch_size
 from suite.rules.quality import converged
@@ -239,7 +239,10 @@ def no_faster_than_the_reference(runs: Sequence[Evidence]) -> Iterator[Finding]:
 
 @RESULT.rule("convergence.4")
 def has_a_reference(runs: Sequence[Evidence]) -> Iterator[Finding]:
-    """The batch size has a point to be held to. What the suite has no points for yet is not the submitter's breach."""
+    """The batch size has a point to be held to. What the suite has no points for yet is not the submitter's breach.
+
+    What others published of the benchmark stands beside that, and decides nothing.
+    """
     made, benchmark = convergence(runs), runs[0].benchmark
     if made is None or benchmark is None or made.outcome != "missing":
         return
@@ -249,6 +252,9 @@ def has_a_reference(runs: Sequence[Evidence]) -> Iterator[Finding]:
         mend = "run the reference at that batch size and add its runs: python -m suite.rcp FOLDER"
         severity: Severity = "fail" if made.largest else "note"
         yield Finding(".", None, expected, f"{found}; not tested: {_needed(made)}", mend, severity)
+    if not made.largest and (beside := published.compared(benchmark, made.batch_size, made.mean)):
+        theirs, ours, source = beside
+        yield Finding(".", None, theirs, ours, f"none: it refuses nobody. Source: {source}", "note")
 
 
 def _needed(made: Convergence) -> str:

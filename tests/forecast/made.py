@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from suite import config
-from suite.forecast.needed import Needed
+from suite.forecast.needed import Needed, Took
 from suite.forecast.rates import Rates
 from suite.probe.record import Cell, Conditions, Figure, Probe, Row
 from suite.rules.reference import Point, ReferenceRun
@@ -38,7 +38,7 @@ def point(samples: Sequence[int | None], batch: int = BATCH) -> Point:
 
 def needed(samples: Sequence[int | None]) -> Needed:
     """What a benchmark needs whose reference took so many samples."""
-    made = point(samples)
+    made = Took(BATCH, tuple(samples))
     return Needed(BENCHMARK, BATCH, made, made, 0.0, "")
 
 

@@ -6,6 +6,7 @@ import pytest
 from suite import config
 from suite.errors import UserError
 from suite.forecast import rates as of_rates
+from suite.forecast import roughly
 from suite.forecast.choosing import cheapest, fastest
 from suite.forecast.model import forecast, samples_to_target, seconds_at
 from suite.forecast.needed import Needed, evaluations, needed, on_grid
@@ -79,6 +80,28 @@ def test_between_two_batch_sizes_samples_are_interpolated(monkeypatch):
     assert "a smaller one takes no more" in needed(BENCHMARK, 10).note
     with pytest.raises(UserError, match="at batch size 20, 40"):
         needed(BENCHMARK, 41)
+
+
+def test_what_is_published_stands_in_for_points_that_are_missing_and_is_marked(monkeypatch):
+    full = config.benchmark("image_classification", "full")
+    monkeypatch.setattr("suite.rules.convergence.counting", lambda benchmark: [])
+    runs = needed(full)
+    assert "resnet_ref_1632" in runs.published
+    assert runs.said == "17 of 17 published runs of other code reached the target"
+    assert samples_to_target(runs).median == full.budget_samples  # 35 epochs: the next evaluation ends the budget
+    assert "between batch sizes 1632 and 3264" in needed(full, 2448).note
+    with pytest.raises(UserError, match="published points at batch size 1632, 3264"):
+        needed(full, 6528)
+    told = [roughly.line(full, config.system(name), MACHINE, "bf16", "torch") for name in ("h100", "h100x8")]
+    assert told[0].endswith("(estimate from peak rates; samples as others published them, of other code)")
+    assert told[1].startswith("47,401,440 samples, ")
+    assert "to 47,401,440 (samples as others published them, of other code); time not known" in told[1]
+    (one,) = needed(config.benchmark("language_modeling", "full")).low.samples
+    assert one == 4500 * 524_288
+    own = made.point([2 * FIRST] * 9)
+    monkeypatch.setattr("suite.rules.convergence.counting", lambda benchmark: [own])
+    assert needed(full, BATCH).published == ""
+    assert needed(full, BATCH).low.reached == [2 * FIRST] * 9
 
 
 def test_no_points_are_said_in_a_line(monkeypatch):

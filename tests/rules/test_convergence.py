@@ -7,10 +7,13 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from suite import config
 from suite.plots.charts import band
 from suite.record.scoring import olympic_mean
+from suite.rules import published
 from suite.rules.convergence import at, convergence, margin, population, t_test
 from suite.rules.reading import RESULT, Evidence
+from suite.rules.reference import recipe
 from suite.rules.verdict import review
 from tests.rules.evidence_maker import reference_points, write_run
 from tests.rules.mutants.outcome import interrupted
@@ -131,6 +134,47 @@ def test_benchmark_without_points_says_so_and_passes(sound_result, monkeypatch, 
     for run in runs:
         run.benchmark = run.benchmark.model_copy(update={"scale": "small"})
     assert {(f.rule, f.severity) for f in RESULT.findings(runs)} == {("convergence.4", "note")}
+
+
+def test_what_is_published_is_told_where_there_are_no_points_and_refuses_nobody(sound_result, monkeypatch, tmp_path):
+    told = {
+        "benchmark": "image_classification/small",
+        "source": "a round's log",
+        "counted_in": "epochs",
+        "each": 10_000,
+        "points": [{"global_batch_size": 90, "reached": [6, 7, None]}, {"global_batch_size": 900, "reached": [1]}],
+    }
+    runs = evidence(sound_result)
+    for run in runs:
+        run.benchmark = run.benchmark.model_copy(update={"scale": "small"})
+    path = tmp_path / "published.yaml"
+    path.write_text(yaml.safe_dump([{**told, "recipe": recipe(runs[0].benchmark)}]))
+    monkeypatch.setattr("suite.rules.published.path", lambda: path)
+    monkeypatch.setattr("suite.rules.reference.path", lambda benchmark: tmp_path / "none")
+    missing, beside = RESULT.findings(runs)  # with a tenth of the samples
+    assert {(each.rule, each.severity) for each in (missing, beside)} == {("convergence.4", "note")}
+    assert "reference convergence point" in missing.expected
+    assert beside.expected == "about 65,000 samples, published of 3 runs of other code at batch size 90 (6 to 7 epochs)"
+    assert beside.found == "9.2% of that: 6,000"
+    assert beside.mend.endswith("refuses nobody. Source: a round's log")
+    assert convergence(runs).normalisation == 1
+    path.write_text(path.read_text().replace("recipe: ", "recipe: x"))
+    assert RESULT.findings(runs) == [missing]
+    points = reference_points(tmp_path)
+    path.write_text(path.read_text().replace("recipe: x", "recipe: "))
+    monkeypatch.setattr("suite.rules.reference.path", lambda benchmark: points)
+    assert RESULT.findings(runs) == []
+
+
+@pytest.mark.parametrize("told", published.stored(), ids=lambda each: each.benchmark)
+def test_what_is_published_is_of_the_benchmarks_as_they_are(told):
+    benchmark = config.benchmark(*told.benchmark.split("/"))
+    assert published.load(benchmark) == told, "of an older recipe: does it still hold? then give it the new sum"
+    assert "https://" in told.source
+    sizes = [point.global_batch_size for point in told.points]
+    assert benchmark.hyperparameters["global_batch_size"] in sizes
+    for point in told.points:
+        assert max(told.samples(point)) <= benchmark.budget_samples
 
 
 def test_points_of_another_recipe_and_points_of_too_few_runs_do_not_count(sound_result, monkeypatch, tmp_path):
