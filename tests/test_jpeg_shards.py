@@ -1,5 +1,6 @@
 """Images of a thousand classes: archives as ImageNet's are made into shards, and read from them."""
 
+import errno
 import hashlib
 import io
 import json
@@ -14,6 +15,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -123,6 +125,15 @@ def test_folders_and_parquet_files_give_the_bytes_that_archives_give(
         assert all(np.array_equal(again[name], made[name]) for name in made), other
 
 
+def test_shards_are_made_of_what_the_index_was_made_of(tmp_path: Path, unpacked: Path) -> None:
+    """Also when the archives come later."""
+    made = make(unpacked)
+    for name in archives.MD5:
+        (tmp_path / name).rename(unpacked / name)
+    shards.make("full", unpacked, f"{SMALL.folder}/train_0000.bin", tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == made["train_jpegs_0000"].tobytes()
+
+
 def test_unpacking_goes_on_where_it_was_ended(tmp_path: Path, unpacked: Path) -> None:
     *_, last = write_parquet(unpacked, tmp_path / "packed")
     whole = last.read_bytes()
@@ -140,6 +151,20 @@ def test_unpacking_goes_on_where_it_was_ended(tmp_path: Path, unpacked: Path) ->
     found = {path.name: path for path in (tmp_path / "packed" / folders.NAME).rglob("*.JPEG")}
     assert len(found) == TRAIN + TEST
     assert {path for path in kept if found[path.name].stat().st_mtime_ns != kept[path]} == {torn}
+
+
+def test_a_disk_that_is_full_is_no_fault_of_a_parquet_file(
+    tmp_path: Path, unpacked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_parquet(unpacked, tmp_path / "packed")
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1000))
+    with pytest.raises(UserError, match=r"ImageNet needs \d\.\d GB in .*packed, which has 0\.0 GB free"):
+        shards.bring("full", tmp_path / "packed")
+    monkeypatch.undo()
+    monkeypatch.setattr(Path, "write_bytes", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+    with pytest.raises(OSError, match="No space left"):
+        shards.bring("full", tmp_path / "packed")
 
 
 def test_none_of_the_three_is_one_line_that_names_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,9 +71,10 @@ class Dataset(Values):
     """Where a benchmark's data comes from and what it must be.
 
     `arrays` gives the sha256 of each prepared array (dtype, shape and bytes, see `suite.store.arrays`):
-    the content that counts, whatever the files around it look like. `files` is empty when the data is embedded; a
-    name stands for the many files of `conf/files/<name>.txt`. `archive` unpacks, in the data root, to the files.
-    What `made` files hold is read in place of the others, from which `tasks.<task>.shards` makes them.
+    the content that counts, whatever the files around it look like. `files` is empty when the data is embedded, or when
+    users have it in several forms; a name stands for the many files of `conf/files/<name>.txt`. `archive` unpacks, in
+    the data root, to the files. What `made` files hold is read in place of the others, from which `tasks.<task>.shards`
+    makes them; where it has a function `bring`, that finds the form in which they are there.
     """
 
     name: str
@@ -89,7 +90,8 @@ class Dataset(Values):
     eval_samples: int
     """The examples of the evaluation split."""
     files: tuple[File, ...] | str = ()
-    """The files, or NAME for the many of `conf/files/NAME.txt`. Left out where the data is embedded."""
+    """The files, or NAME for the many of `conf/files/NAME.txt`. Left out where the data is embedded, or is had in
+    several forms."""
     archive: Remote | None = None
     """What unpacks, in the data folder, to the files."""
     mirror: Mirror | None = None

@@ -94,14 +94,19 @@ def _rows(files: Path) -> tuple[int, int]:
 
 def _unpack(path: Path, folder: Path, split: str) -> None:
     """Write the pictures of a parquet file to the folders of their classes, but those that are there."""
+    for name, content in _pictures(path):
+        place = folder / _place(path, split, name)
+        if not place.exists() or place.stat().st_size != len(content):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(content)
+
+
+def _pictures(path: Path) -> Iterator[tuple[str | None, bytes]]:
+    """The names and JPEG files of a parquet file's rows."""
     with _opened(path) as file:
         for batch in file.iter_batches(BATCH, columns=["image"]):
             image = batch.column("image")
-            for name, content in zip(image.field("path").to_pylist(), image.field("bytes").to_pylist(), strict=True):
-                place = folder / _place(path, split, name)
-                if not place.exists() or place.stat().st_size != len(content):
-                    place.parent.mkdir(parents=True, exist_ok=True)
-                    place.write_bytes(content)
+            yield from zip(image.field("path").to_pylist(), image.field("bytes").to_pylist(), strict=True)
 
 
 def _place(path: Path, split: str, name: str | None) -> str:
