@@ -20,7 +20,7 @@ from suite.probe.kernels import tags
 from suite.probe.record import MODES, Conditions, Data, Probe
 from suite.probe.subject import Subject
 
-SPECIAL = ("samples", "from", "trace", "kernels")  # of some levels alone
+SPECIAL = ("samples", "from", "trace", "kernels", "peak")  # of some levels alone
 SWEPT = (
     "task",
     "scale",
@@ -34,6 +34,7 @@ SWEPT = (
     "samples",
     "from",
     "kernels",
+    "peak",
 )
 FIELDS = {"from": "state"}  # of the conditions, where their name is another
 SINGLE = ("level", "hw", "repeats", "seconds", "out", "trace", "implementation")
@@ -57,7 +58,8 @@ def parse(given: Mapping[str, str], data_dir: str | None, found: Machine) -> Opt
     levels.load(given["level"])
     for name in SPECIAL:
         if name in given and given["level"] not in (taking := levels.taking(name)):
-            raise UserError(f"{name}={given[name]}: level={given['level']} has no use for it; {', '.join(taking)} have")
+            use = f"level={given['level']} has no use for it; level={' or '.join(taking)} has"
+            raise UserError(f"{name}={given[name]}: {use}")
     if "from" in given and "samples" in given:
         raise UserError("from= and samples= exclude each other: a kept state was trained before")
     if given.keys() >= {"task", "model"} or not (given.keys() & {"task", "model"} or levels.alone(given["level"])):

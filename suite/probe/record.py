@@ -54,6 +54,8 @@ class Conditions(Values):
     """The run, a folder with kept states, whose last state is looked at; None for a model that is trained here."""
     kernels: str | None = None
     """Of which operations, by their tags; of DeepBench's where there is neither task nor model."""
+    peak: str | None = None
+    """The probe at level=kernels whose attained peak utilisation is of; None for the system's, or a product's now."""
 
     @property
     def name(self) -> str:
@@ -65,7 +67,7 @@ class Conditions(Values):
     def described(self) -> str:
         """All conditions in a line."""
         rest = [self.framework, self.mode, self.precision]
-        told = ("batch", "size", "data", "samples", "state", "kernels")
+        told = ("batch", "size", "data", "samples", "state", "kernels", "peak")
         rest += [f"{name} {value}" for name in told if (value := getattr(self, name)) is not None]
         return " ".join([self.name, *rest])
 

@@ -38,6 +38,19 @@ def test_throughput_of_a_task(capsys, framework):
     assert 0 < cell.figures["MFU"].low <= cell.figures["MFU"].value <= cell.figures["MFU"].high
 
 
+def test_utilisation_may_be_of_the_peak_that_was_attained(capsys, tmp_path):
+    kernels = ("level=kernels", "kernels=matmul+quick", "seconds=0.1", f"out={tmp_path / 'kernels'}")
+    assert main([*kernels, "repeats=1", "mlflow=false", "precision=fp32"]) == 0
+    capsys.readouterr()
+    words = ("level=throughput", *SMALL, f"peak={tmp_path / 'kernels'}")
+    (cell,) = probe(capsys, *words).cells
+    attained = record.read(tmp_path / "kernels").cells[0].figures["product"].value
+    share = cell.figures["GFLOP/s"].value / attained
+    assert cell.figures["MFU"].value == pytest.approx(100 * share)
+    with pytest.raises(UserError, match="is no probe at level=kernels of hw="):
+        main([*words, *BRIEF, "precision=bf16"])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["train", "infer"])
 def test_a_sweep_of_a_model(capsys, mode):

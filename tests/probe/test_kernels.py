@@ -112,7 +112,7 @@ def test_tags_choose_and_quick_takes_a_few_of_each_kind():
         main(["level=kernels", "kernels=convolutions"])
     with pytest.raises(UserError, match="batch=3 is for task= or model=; DeepBench has its sizes"):
         main(["level=kernels", "batch=3"])
-    with pytest.raises(UserError, match="has no use for it; kernels have"):
+    with pytest.raises(UserError, match="has no use for it; level=kernels has"):
         main(["level=throughput", "model=vgg11", "kernels=matmul"])
 
 

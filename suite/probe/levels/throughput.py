@@ -1,13 +1,15 @@
 """Samples a second, and how steady: jitter, percentiles, drift, end of the warm-up; share of the peak rate (MFU).
 
 Blocks of steps, of which the last alone is waited for, give the rate; steps that are each waited for give the
-percentiles, in `mode=infer` the latencies. Where the system's peak is not known, matrix products before and after each
-block stand for it: what else the machine does, and how many threads there are, is then the same for both.
+percentiles, in `mode=infer` the latencies. MFU is of the peak that `level=kernels` attained, where `peak=` names it,
+else of the system's. Where that is not known, matrix products before and after each block stand for it: what else the
+machine does, and how many threads there are, is then the same for both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -15,11 +17,13 @@ import numpy as np
 from suite.config.formats import formats
 from suite.config.models import Rate
 from suite.errors import UserError
-from suite.probe import measuring
+from suite.probe import measuring, record
 from suite.probe.record import Cell, Figure, one_line
+from suite.probe.roof import PRODUCT
 from suite.probe.subject import Subject
 from suite.probe.workload import Workload
 
+TAKES = ("peak",)
 PERCENTILES = (50, 90, 99)
 PRODUCTS = 8  # a part of a repeat's time, spent on matrix products at each look
 COUNTED_STEPS = 2  # of which operations are counted
@@ -77,8 +81,12 @@ class Throughput:
         return None
 
     def _peak(self) -> Callable[[], float] | None:
-        """FLOP/s: the system's, or those of a matrix product now; None, and a note, where neither is known."""
+        """FLOP/s: attained, the system's, or those of a matrix product now; None, and a note, where none is known."""
         system, precision = self.subject.system, self.subject.conditions.precision
+        if place := self.subject.conditions.peak:
+            attained = self._attained(place)
+            self.notes.append(f"MFU of {attained / 1e12:.4g} TFLOP/s in {precision}, the most that {place} attained")
+            return lambda: attained
         if tflops := system.peak_tflops.get(cast(Rate, formats()[precision].rate)):
             self.notes.append(f"MFU of {tflops:g} TFLOP/s, the peak of {system.name} in {precision}")
             return lambda: tflops * 1e12
@@ -91,6 +99,23 @@ class Throughput:
             f"MFU of a matrix product of {measuring.MATRIX} in {precision}, timed before and after each block"
         )
         return lambda: product.now(self.subject.seconds / PRODUCTS)
+
+    def _attained(self, place: str) -> float:
+        """FLOP/s of the fastest matrix product in the probe at level=kernels. Raises UserError where it has none."""
+        kept, conditions, system = record.read(Path(place)), self.subject.conditions, self.subject.system.name
+        for cell in kept.cells if (kept.level, kept.system) == ("kernels", system) else ():
+            told = cell.figures.get(PRODUCT)
+            like = (cell.conditions.framework, cell.conditions.precision) == (
+                conditions.framework,
+                conditions.precision,
+            )
+            if like and told and told.value:
+                return 1e9 * told.value
+        raise UserError(
+            f"peak={place} is no probe at level=kernels of hw={system} in {conditions.framework} and "
+            f"{conditions.precision}: python -m suite.probe level=kernels framework={conditions.framework} "
+            f"precision={conditions.precision} out=FOLDER makes one"
+        )
 
 
 measurement = Throughput
