@@ -30,7 +30,9 @@ def dtype(device: Device) -> torch.dtype:
 
 
 def torch_device(device: Device) -> torch.device:
-    """PyTorch's name of the device, which becomes the current one."""
+    """PyTorch's name of the device, which becomes the current one; `meta` for one that is imagined."""
+    if device.imagined:
+        return torch.device("meta")
     if device.kind == "cpu":
         return torch.device("cpu")
     torch.cuda.set_device(device.local_rank)

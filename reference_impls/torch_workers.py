@@ -20,7 +20,7 @@ class Workers:
     """The workers of a run, of which this is the one of `device`; the first made in a process joins the others."""
 
     def __init__(self, device: Device) -> None:
-        self.device, self.size = device, device.world_size
+        self.device, self.size = device, 1 if device.imagined else device.world_size
         if self.size > 1 and not dist.is_initialized():
             _use_interface(device.addresses[device.rank].rpartition(":")[0])
             dist.init_process_group(

@@ -24,6 +24,8 @@ class Device:
 
     Of several workers this is the one of `rank`, and of `local_rank` on its node, whose accelerator it takes;
     `addresses` is `HOST:PORT` of each by rank, for what their framework sends, and empty where there is only one.
+    `memory_gb` is what an accelerator has, None if not known. One that is `imagined` is not there: shapes alone count,
+    and other workers are not asked.
     """
 
     kind: str
@@ -31,6 +33,8 @@ class Device:
     rank: int = 0
     local_rank: int = 0
     addresses: tuple[str, ...] = ()
+    memory_gb: float | None = None
+    imagined: bool = False
 
     @property
     def world_size(self) -> int:

@@ -217,7 +217,8 @@ class _Run:
         """The implementation; where others follow, theirs as well."""
         plan, followers = self.session.plan, self.session.followers
         seed, kind, precision = plan.seeds[self.index - 1], plan.system.device_kind, plan.precision
-        device = Device(kind, precision, addresses=followers.addresses if followers else ())
+        memory_gb = plan.system.memory_gb
+        device = Device(kind, precision, addresses=followers.addresses if followers else (), memory_gb=memory_gb)
 
         def own() -> Checked:
             return contract.build(self.session.module, plan.benchmark, data, seed, device)
@@ -226,7 +227,8 @@ class _Run:
             return own()
         followers.advice = self.advice
         drawn_from = evaluation_seed(self.log.lines)
-        return Led.build(own, followers, seed=seed, evaluation_seed=drawn_from, device=kind, precision=precision)
+        told = {"device": kind, "precision": precision, "memory_gb": memory_gb}
+        return Led.build(own, followers, seed=seed, evaluation_seed=drawn_from, **told)
 
     def initial(self, state: Mapping[str, np.ndarray]) -> None:
         """Log the sum of the state that each attempt begins from; make sure that there is room for states."""

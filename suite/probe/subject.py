@@ -53,7 +53,7 @@ class Subject:
     @property
     def device(self) -> Device:
         """What it runs on."""
-        return Device(self.system.device_kind, self.conditions.precision)
+        return Device(self.system.device_kind, self.conditions.precision, memory_gb=self.system.memory_gb)
 
     @property
     def instruments(self) -> instruments.Instruments:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -30,6 +31,9 @@ from suite.run.planning import from_options
 from suite.run.resuming import from_evidence, has_run
 from suite.store.arrays import prepared
 from suite.store.task import check_metric, load_task
+
+if TYPE_CHECKING:
+    from suite.forecast.memory import Needed
 
 BUDGET_ENDED = 3
 
@@ -101,11 +105,14 @@ def _run(options: Options, place: Place) -> int:
             raise UserError(problem)
         if resumed is None and not options.dry_run:
             refuse_used(made.out)
-    printing.plan(console, made, found, options.data_dir, _forecast(made, found) if options.dry_run else "")
     if options.dry_run:
-        printing.obstacles(console, nowhere, here)
+        memory = _memory(made, nowhere, options.data_dir)
+        told = {"memory": memory.line(made.system), **_forecast(made, found)}
+        printing.plan(console, made, found, options.data_dir, told)
+        printing.obstacles(console, nowhere, here, memory.problem(made.system))
         dismiss(place)
         return 0
+    printing.plan(console, made, found, options.data_dir)
     summaries, stopped_by = _trained(console, made, found, options, own, place, resumed is None)
     printing.result(console, made, summaries, options.mlflow)
     printing.verdict(console, review(made.out, options.data_dir))
@@ -115,13 +122,24 @@ def _run(options: Options, place: Place) -> int:
     return 0 if all(summary.converged for summary in summaries) else BUDGET_ENDED
 
 
-def _forecast(made: Plan, found: Machine) -> str:
-    """What a run of the plan is expected to take, without a probe; empty for an implementation of one's own."""
+def _forecast(made: Plan, found: Machine) -> dict[str, str]:
+    """What a run of the plan is expected to take, without a probe; nothing for an implementation of one's own."""
     from suite.forecast import roughly  # where it is asked for: it imports the probe
 
     if made.contestant:
-        return ""
-    return roughly.line(made.benchmark, made.system, found, made.precision, made.framework.name)
+        return {}
+    return {"forecast": roughly.line(made.benchmark, made.system, found, made.precision, made.framework.name)}
+
+
+def _memory(made: Plan, nowhere: str | None, data_dir: str | None) -> Needed:
+    """What a worker of the plan needs of its accelerator."""
+    from suite.forecast import memory
+
+    if made.contestant:
+        return memory.Needed(None, "the implementation is not the suite's")
+    if nowhere:
+        return memory.Needed(None, "no machine could run it")
+    return memory.needed(made.benchmark, made.system, made.framework, made.precision, data_dir)
 
 
 def _trained(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mlperf_logging.mllog.constants import GLOBAL_BATCH_SIZE
@@ -32,8 +32,10 @@ def console() -> Console:
     return made
 
 
-def plan(to: Console, made: Plan, found: Machine, data_dir: str | None = None, forecast: str = "") -> None:
-    """Print the plan, and a forecast of it; the machine that was `found` need not be its system."""
+def plan(
+    to: Console, made: Plan, found: Machine, data_dir: str | None = None, told: Mapping[str, str] | None = None
+) -> None:
+    """Print the plan, and what is `told` of it beside; the machine that was `found` need not be its system."""
     benchmark, system = made.benchmark, made.system
     table = Table.grid(padding=(0, 2))
     rows = {
@@ -50,7 +52,7 @@ def plan(to: Console, made: Plan, found: Machine, data_dir: str | None = None, f
         "power": _power(made, found),
         **({"changed": changed} if (changed := _changed(benchmark)) else {}),
         "seeds": ", ".join(map(str, made.seeds)) + (f", drawn by token={made.token}" if made.token else ""),
-        **({"forecast": forecast} if forecast else {}),
+        **(told or {}),
         "evidence": str(made.out),
         **({"witness": made.witness} if made.witness else {}),
     }
@@ -98,12 +100,14 @@ def _changed(benchmark: Benchmark) -> str:
     return ", ".join(f"{name} {value}" for name, value in benchmark.hyperparameters.items() if value != usual[name])
 
 
-def obstacles(to: Console, nowhere: str | None, here: Sequence[str]) -> None:
-    """Print why no machine, or not this one, could run the plan; nothing if this one could."""
+def obstacles(to: Console, nowhere: str | None, here: Sequence[str], memory: str | None) -> None:
+    """Print why no machine, or not this one, could run the plan, or that memory may not do; nothing if all is well."""
     if nowhere:
         to.print(Text(f"No machine could run it yet: {nowhere}", "yellow"), soft_wrap=True)
     for why in here:
         to.print(Text(f"This machine could not run it: {why}", "yellow"), soft_wrap=True)
+    if memory:
+        to.print(Text(memory, "yellow"), soft_wrap=True)
 
 
 def result(to: Console, made: Plan, summaries: Sequence[Summary], mlflow: bool) -> None:

@@ -121,7 +121,7 @@ def load(folder: Path, found: Examples, own: OwnImplementation | None, system: S
     if not kept:
         raise UserError(f"{folder} holds no kept state: make a run with checkpoints=keep out={folder}")
     module = own.load(plan.benchmark.task) if own else load_implementation(plan.benchmark.task, plan.framework)
-    device = Device(system.device_kind, precision)
+    device = Device(system.device_kind, precision, memory_gb=system.memory_gb)
     made = contract.build(module, plan.benchmark, found.data, plan.seeds[0], device)
     try:
         made.load_state_dict(states.read(kept[-1])[0])

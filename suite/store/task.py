@@ -91,6 +91,14 @@ class Requesting(Protocol):
         ...
 
 
+class Shaping(Protocol):
+    """A module that a task may have, `tasks.<task>.shapes`: what `build` is given where the data is not at hand."""
+
+    def shaped(self, scale: str) -> Arrays | None:
+        """The arrays that `build` reads, of the right shapes and of any values; None where that takes the data."""
+        ...
+
+
 class Sharding(Protocol):
     """A module that a task may have, `tasks.<task>.shards`: it makes the files that a dataset declares as `made`."""
 
@@ -127,6 +135,11 @@ def load_sizing(task: str) -> Sizing | None:
 def load_requests(task: str) -> Requesting | None:
     """What asks for the task's examples; None where it has no such module. Raises BrokenContract for parts it lacks."""
     return cast(Requesting | None, _optional(f"tasks.{task}.requests", Requesting.request, Requesting.numbered))
+
+
+def load_shaping(task: str) -> Shaping | None:
+    """What tells shapes without data; None where the task has no such module. Raises BrokenContract for parts."""
+    return cast(Shaping | None, _optional(f"tasks.{task}.shapes", Shaping.shaped))
 
 
 def load_sharding(task: str) -> Sharding:

@@ -101,11 +101,12 @@ class _Worker:
         self.arrays = prepared(self.benchmark, self.task, data_dir)
 
     def _build(
-        self, seed: int, evaluation_seed: int | None, device: str, precision: str, addresses: list[str], advice: str
+        self, seed: int, evaluation_seed: int | None, device: str, precision: str, memory_gb: float | None,
+        addresses: list[str], advice: str,
     ) -> None:  # fmt: skip
         self.advice = advice
         self.data = for_run(self.benchmark, self.task, self.arrays, evaluation_seed)
-        place = Device(device, precision, self.place.rank, self.place.local_rank, tuple(addresses))
+        place = Device(device, precision, self.place.rank, self.place.local_rank, tuple(addresses), memory_gb)
         self.implementation = contract.build(self.module, self.benchmark, self.data, seed, place)
 
     def _train_until(self, samples: int) -> dict[str, Any]:

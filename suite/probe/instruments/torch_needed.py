@@ -1,0 +1,132 @@
+"""The memory that a build and its first training step take in PyTorch on an accelerator that is not there.
+
+On the `meta` device tensors have shapes and no values. What only an accelerator does is done in its place: autocast,
+attention in one operator. Each operator is taken by itself, as it is written: a compiler that joins them keeps less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.overrides import TorchFunctionMode
+
+from suite.probe.instruments.torch_memory import Tracker
+
+HOST = torch.device("cpu")
+ALIKE = 3  # backward passes that leave the peak as it was, after which parts of a step only repeat
+# By their names, as torch.autocast has them for GPUs, and torch.nn.functional's that are made of these
+LOWERED = {"linear", "matmul", "__matmul__", "mm", "bmm", "addmm", "baddbmm", "einsum", "scaled_dot_product_attention"}
+LOWERED |= {f"conv{dimensions}d" for dimensions in (1, 2, 3)} | {"gru_cell", "lstm_cell"}
+IN_FP32 = {"softmax", "log_softmax", "layer_norm", "cross_entropy", "nll_loss", "cumsum", "norm", "pow"}
+
+
+class Done(Exception):
+    """The step that tells has been taken."""
+
+
+class Autocast(TorchFunctionMode):
+    """torch.autocast of a GPU, which the meta device lacks: operators in `dtype`, or in float32."""
+
+    def __init__(self, device_type: str, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.dtype = dtype
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        """Call a function of PyTorch."""
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", "")
+        if name not in LOWERED | IN_FP32:
+            return func(*args, **kwargs)
+        dtype = self.dtype if name in LOWERED else torch.float32
+
+        def cast(value: Any) -> Any:
+            return value.to(dtype) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+        return func(*map(cast, args), **{key: cast(value) for key, value in kwargs.items()})
+
+
+class Attention(TorchFunctionMode):
+    """F.scaled_dot_product_attention as the operator of GPUs that never makes the weights whole."""
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        """Call a function of PyTorch."""
+        if func is not F.scaled_dot_product_attention:
+            return func(*args, **(kwargs or {}))
+        return _attended(*args, **(kwargs or {}))
+
+
+def _attended(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, attn_mask: Any = None, dropout_p: float = 0.0,
+    is_causal: bool = False,
+) -> Any:  # fmt: skip
+    return torch.ops.aten._scaled_dot_product_efficient_attention(q, k, v, None, True, dropout_p, is_causal)[0]
+
+
+class Blank(np.ndarray):
+    """Zeros that take no room, for what would be read from the device."""
+
+    def copy(self, order: Any = "C") -> Blank:
+        """Itself."""
+        return self
+
+
+class Shapes(Tracker):  # type: ignore[no-untyped-call]
+    """Tracks what is made on the meta device; what would read from it reads zeros."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        """Run one operator."""
+        kwargs = kwargs or {}
+        if args and isinstance(args[0], torch.Tensor) and args[0].is_meta:
+            if func is torch.ops.aten._local_scalar_dense.default:
+                return torch.zeros((), dtype=args[0].dtype).item()
+            if kwargs.get("device") == HOST:
+                return torch.zeros((), dtype=kwargs.get("dtype") or args[0].dtype).expand(args[0].shape)
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+    def holds(self, tensor: torch.Tensor, kind: str) -> None:
+        """See `Tracker`; the host's memory does not count."""
+        if tensor.is_meta:
+            super().holds(tensor, kind)
+
+
+def needed(build: Callable[[], object]) -> int:
+    """Bytes that `build` of an imagined device holds at most until its first training step has been taken.
+
+    Raises whatever a step raises that needs values.
+    """
+    shapes = Shapes()
+    backward, numpy = torch.Tensor.backward, torch.Tensor.numpy
+    peaks, stepped = list[int](), list[object]()
+
+    def followed(*args: Any, **keywords: Any) -> None:
+        if stepped or (len(peaks) > ALIKE and peaks[-1] == peaks[-1 - ALIKE]):
+            raise Done
+        backward(*args, **keywords)  # type: ignore[no-untyped-call]
+        peaks.append(shapes.peak.total())
+
+    def zeros(tensor: torch.Tensor, **_: Any) -> Any:
+        return numpy(tensor).view(Blank)
+
+    def stepping(optimizer: object, *_: object) -> None:
+        if peaks:
+            stepped.append(optimizer)
+
+    with ExitStack() as stack:
+        stack.callback(register_optimizer_step_post_hook(stepping).remove)
+        stack.enter_context(mock.patch.object(torch, "autocast", Autocast))
+        stack.enter_context(mock.patch.object(torch.Tensor, "backward", followed))
+        stack.enter_context(mock.patch.object(torch.Tensor, "numpy", zeros))
+        stack.enter_context(Attention())
+        stack.enter_context(shapes)
+        with suppress(Done):
+            build()
+    if not peaks:
+        raise ValueError("its build takes no training step")
+    return shapes.peak.total()

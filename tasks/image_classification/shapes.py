@@ -1,0 +1,12 @@
+"""What `build` is given of JPEG files without their shards; see `suite.store.task.Shaping`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tasks.image_classification.index import PICTURES
+
+
+def shaped(scale: str) -> dict[str, np.ndarray] | None:
+    """The classes' numbers."""
+    return {"classes": np.arange(PICTURES[scale].classes, dtype=np.uint16)} if scale in PICTURES else None

@@ -1,0 +1,24 @@
+"""What `build` is given of shards of pairs without their text; see `suite.store.task.Shaping`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tasks.translation.shards import TEXTS
+
+UNKNOWN = 2  # the type of a piece that stands for what no other does
+
+
+def shaped(scale: str) -> dict[str, np.ndarray] | None:
+    """A model of as many subwords, which are numbers: sentencepiece's `ModelProto`, in protocol buffers' format."""
+    if scale not in TEXTS:
+        return None
+    pieces = [b"".join(_field(str(number))) for number in range(1, TEXTS[scale].subwords)]
+    unknown = b"".join((*_field("<unk>"), bytes([3 << 3, UNKNOWN])))  # its field 3, a whole number
+    model = b"".join(bytes([1 << 3 | 2, len(each)]) + each for each in [unknown, *pieces])
+    return {"subword_model": np.frombuffer(model, np.uint8)}
+
+
+def _field(text: str) -> tuple[bytes, bytes]:
+    """Field 1 of a message, a short text: its number and kind, its length, its bytes."""
+    return bytes([1 << 3 | 2, len(text)]), text.encode()
