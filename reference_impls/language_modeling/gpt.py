@@ -24,7 +24,8 @@ MODELS = ("gpt",)
 DECIMALS = 4  # of a predicted log-probability
 ROTARY_BASE = 10_000.0
 EPSILON = 1e-6  # of the normalisation
-TOKENS_AT_ONCE = {"gpu": 32_768, "cpu": 4_096}  # of a forward and backward pass; more are accumulated
+# Tokens of a forward and backward pass, on a GPU by the GB of its memory; more are accumulated
+TOKENS_ON_CPU, TOKENS_A_GB, FEWEST_TOKENS, MOST_TOKENS = 4_096, 512, 8_192, 32_768
 _INIT_STREAM = 1_000_001  # random streams apart from those of the epochs
 
 
@@ -101,9 +102,15 @@ def rotations(hyper: Hyperparameters) -> tuple[np.ndarray, np.ndarray]:
     return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
 
 
-def at_once(sequences: int, hyper: Hyperparameters, kind: str) -> int:
-    """How many of a worker's sequences go through the model together: the most that divide them and are allowed."""
-    most = max(TOKENS_AT_ONCE[kind] // hyper.sequence_length, 1)
+def at_once(sequences: int, hyper: Hyperparameters, device: Device) -> int:
+    """How many of a worker's sequences go through the model together: the most that divide them and are allowed.
+
+    In PyTorch `full` takes some 1.1 MB a token in bf16 (docs/full-scale.md).
+    """
+    tokens = TOKENS_ON_CPU
+    if device.kind == "gpu":
+        tokens = min(max(int(TOKENS_A_GB * (device.memory_gb or 0)), FEWEST_TOKENS), MOST_TOKENS)
+    most = max(tokens // hyper.sequence_length, 1)
     return max(n for n in range(1, sequences + 1) if sequences % n == 0 and n <= most)
 
 

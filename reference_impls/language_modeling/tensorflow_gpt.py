@@ -104,7 +104,7 @@ class TensorFlowGPT:
         self.workers = Workers(device)
         self.device = device_name(device)
         self.share = len(range(hyper.sequences)[part(hyper.sequences, device)])
-        self.at_once = at_once(self.share, hyper, device.kind)
+        self.at_once = at_once(self.share, hyper, device)
         length = hyper.sequence_length
         with tf.device(self.device):
             self.model = GPT(hyper, policy(device))

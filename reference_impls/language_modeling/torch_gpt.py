@@ -114,7 +114,7 @@ class TorchGPT:
         self.model = GPT(hyper).to(self.device)
         self.parallel = self.workers.parallel(self.model)
         self.share = len(range(hyper.sequences)[part(hyper.sequences, device)])
-        self.at_once = at_once(self.share, hyper, device.kind)
+        self.at_once = at_once(self.share, hyper, device)
         matrices = [p for name, p in self.model.named_parameters() if is_matrix(name)]
         self.muon = Muon(matrices, lr=0.0, momentum=hyper.muon_momentum, ns_steps=hyper.muon_steps, dtype=self.dtype)
         self.adam = torch.optim.Adam(

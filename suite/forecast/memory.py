@@ -66,11 +66,8 @@ def needed(benchmark: Benchmark, system: System, framework: Framework, precision
     process.start()
     telling.close()
     try:
-        return (
-            cast(Needed, told.recv())
-            if told.poll(LONGEST_S)
-            else Needed(None, f"it takes more than {LONGEST_S:.0f} s to tell")
-        )
+        late = Needed(None, f"it takes more than {LONGEST_S:.0f} s to tell")
+        return cast(Needed, told.recv()) if told.poll(LONGEST_S) else late
     except EOFError:
         return Needed(None, "the process that was to tell it ended")
     finally:

@@ -59,13 +59,22 @@ def test_the_workers_share_the_batch_of_one(size):
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_gradients_are_accumulated_where_a_batch_does_not_fit(framework, monkeypatch):
     whole = build(CASE, framework)
-    monkeypatch.setitem(gpt.TOKENS_AT_ONCE, "cpu", 4 * HYPER.sequence_length)
+    monkeypatch.setattr(gpt, "TOKENS_ON_CPU", 4 * HYPER.sequence_length)
     parts = build(CASE, framework)
     assert (whole.at_once, parts.at_once) == (16, 4)
     assert parts.train_until(1024).loss == pytest.approx(whole.train_until(1024).loss, abs=1e-5)
     ours, theirs = whole.state_dict(), parts.state_dict()
     for name, array in ours.items():
         assert np.abs(array - theirs[name]).max() < 1e-3, name
+
+
+@pytest.mark.parametrize(
+    ("memory_gb", "share", "together"),
+    [(None, 512, 8), (16, 512, 8), (24, 512, 8), (24, 60, 12), (40, 64, 16), (80, 64, 32)],
+)
+def test_an_accelerator_s_memory_says_how_many_sequences_go_through_together(memory_gb, share, together):
+    hyper = Hyperparameters.of(FULL.hyperparameters)
+    assert gpt.at_once(share, hyper, Device("gpu", "bf16", memory_gb=memory_gb)) == together
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
