@@ -5,7 +5,7 @@ import lzma
 
 import pytest
 
-from tests.bench import bricks, bricks_private, kills, mlperf, overhead, probe
+from tests.bench import bricks, bricks_private, kills, loader, mlperf, overhead, probe
 from tests.mlperf import maker, official
 
 
@@ -26,6 +26,7 @@ def write_verdicts(folder, rows):
         file.write("\n".join(["round,path,verdict,first_error", *rows]))
 
 
+FULL = ("language_modeling", "image_classification", "translation")
 SMALLEST = ("--pairs", "1", "--samples", "2000", "--scale", "mini")
 
 
@@ -86,6 +87,19 @@ def test_the_probe_s_own_cost_is_told_of_each_level(capsys):
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["level"] for row in rows] == [*probe.LEVELS]
     assert all(row["overhead"].endswith(" x") for row in rows)
+
+
+@pytest.mark.slow
+def test_the_loaders_of_all_full_benchmarks_are_held_to_what_is_taken(capsys, tmp_path):
+    assert loader.main(["--size", "40", "--seconds", "0.2", "--folder", str(tmp_path)]) == 0
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in capsys.readouterr().out.splitlines()[2:]]
+    assert [row[0] for row in rows] == [f"{name}/full" for name in FULL]
+    for _, of_cpu, warm, cold, disk, taken, cpus, _ in rows:
+        given = float(of_cpu.replace(",", ""))
+        assert float(warm.replace(",", "")) > 0
+        assert (cold == "not known") == (disk == "not known")
+        assert float(cpus.replace(",", "")) == pytest.approx(float(taken.replace(",", "")) / given, abs=0.01, rel=0.01)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
