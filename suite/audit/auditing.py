@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from suite import config
 from suite.audit import comparing, drawing
 from suite.audit.code import Code, code
 from suite.audit.comparing import AUDIT, Compared
@@ -22,7 +23,7 @@ from suite.config.models import Benchmark
 from suite.errors import UserError, shown
 from suite.measure import noise
 from suite.measure.load import LoadMeter
-from suite.measure.machine import Machine, detect
+from suite.measure.machine import AUTO, Machine, detect, resolve
 from suite.record.equivalence import Comparison
 from suite.record.evidence import LOG
 from suite.record.states import state_sha256
@@ -118,6 +119,7 @@ def _part(root: Path, submission: Submission, result: Result, asked: Asked) -> P
 def audit(root: Path, plan: Plan, asked: Asked, tell: Callable[[str], object]) -> Audited:
     """Train what was planned; `tell` is given each step in words. Raises UserError for data that is not at hand."""
     made, machine, software = Audited(plan), detect(), versions()
+    memory_gb = resolve(config.system(AUTO), machine).memory_gb
     hidden = None if asked.isolated else _hidden(root, asked)
     for part in plan:
         task = load_task(part.benchmark.task)
@@ -127,7 +129,7 @@ def audit(root: Path, plan: Plan, asked: Asked, tell: Callable[[str], object]) -
             for run in part.runs:
                 _, kind, _, _ = run.configuration
                 kind = kind if machine.accelerators else "cpu"
-                means = Means(folder, task, data, kind, asked.framework, asked.precision, hidden)
+                means = Means(folder, task, data, kind, memory_gb, asked.framework, asked.precision, hidden)
                 _run(made, run, [claim for of, claim in part.drawn if of is run], means, machine, software, tell)
                 if asked.equivalence and run is part.runs[0] and contestant_of(run.evidence):
                     tell(f"{run.label}: holding its implementation to the reference")

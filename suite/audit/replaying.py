@@ -40,13 +40,15 @@ REPEATED_S = 10.0  # a block that takes less is trained three times: the first t
 class Means:
     """What an audit trains with: the code, the data with its answers, and how; None stands for the run's own.
 
-    `hidden` are the folders that the process shall not see (see `Process`); `limit_s` bounds each of its steps.
+    `memory_gb` is that of this machine's accelerators. `hidden` are the folders that the process shall not see (see
+    `Process`); `limit_s` bounds each of its steps.
     """
 
     code: Path
     task: Task
     data: Mapping[str, np.ndarray]
     kind: str
+    memory_gb: float | None = None
     framework: str | None = None
     precision: str | None = None
     hidden: Sequence[Path] | None = ()
@@ -166,6 +168,7 @@ class started:  # noqa: N801 (a context manager)
                 seed=run.seed,
                 kind=means.kind,
                 precision=means.precision or precision,
+                memory_gb=means.memory_gb,
             )
         except Failed:
             self.__exit__()

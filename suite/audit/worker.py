@@ -47,13 +47,15 @@ class Worker:
         seed: int,
         kind: str,
         precision: Any,
+        memory_gb: float | None = None,
         own: str | None = None,
     ) -> dict[str, Any]:
-        """Build the implementation in the folder `own`, or the reference in `framework`."""
+        """Build the implementation in the folder `own`, or the reference in `framework`, on this machine."""
         reference = config.framework(framework)
         module = read(Path(own), framework).load(task) if own else load_implementation(task, reference)
         benchmark = config.benchmark(task, scale).model_copy(update={"hyperparameters": hyperparameters})
-        self.made = contract.build(module, benchmark, arrays(TRAINING), seed, Device(kind, precision))
+        device = Device(kind, precision, memory_gb=memory_gb)
+        self.made = contract.build(module, benchmark, arrays(TRAINING), seed, device)
         return {}
 
     def load(self, state: str) -> dict[str, Any]:
