@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from reference_impls.translation import torch_transformer
 from suite import config
 from suite.forecast import memory
 from suite.forecast.memory import Needed
@@ -19,13 +20,19 @@ SMALLER = {
     "image_classification": {"global_batch_size": 64, "norm_batch_size": 32},
     "translation": {"global_batch_size": 2048, "part_size": 1024, "dropout": 0.0},  # its masks are a CPU's own
 }
+AT_FULL_SIZE = {
+    "language_modeling": {"global_batch_size": 256, "sequence_length": 128, "muon_steps": 1},
+    "image_classification": {"global_batch_size": 4, "norm_batch_size": 4},
+    "translation": {"global_batch_size": 64, "part_size": 64, "dropout": 0.0},
+}
 T4 = config.system("t4")
 
 
-def build(task, device, **changed):
-    """The pilot's implementation in PyTorch, of arrays that have shapes alone."""
-    hyper = {**config.benchmark(task, "pilot").hyperparameters, **SMALLER[task], **changed}
-    data = load_shaping(task).shaped("pilot")
+def build(task, device, scale="pilot", **changed):
+    """The implementation in PyTorch, of arrays that have shapes alone."""
+    smaller = {"pilot": SMALLER, "full": AT_FULL_SIZE}[scale]
+    hyper = {**config.benchmark(task, scale).hyperparameters, **smaller[task], **changed}
+    data = load_shaping(task).shaped(scale)
     return importlib.import_module(f"reference_impls.{task}.torch").build(hyper, data, 1, device)
 
 
@@ -39,6 +46,17 @@ def test_shapes_tell_what_steps_hold(task):
     with Tracker() as tracked:
         build(task, Device("cpu", "fp32"))
     assert imagined(task, "fp32") == pytest.approx(tracked.peak.total(), rel=0.03)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("task", AT_FULL_SIZE)
+def test_shapes_tell_what_a_step_at_full_size_holds(task, monkeypatch):
+    monkeypatch.setattr(torch_transformer, "SEARCHED", {"cpu": (), "gpu": ()})  # a search is no step
+    with Tracker() as tracked:
+        build(task, Device("cpu", "fp32"), "full")
+    told = imagined(task, "fp32", scale="full")
+    print(f"{task}: {told / 1e9:.4g} GB told, {tracked.peak.total() / 1e9:.4g} held")
+    assert told == pytest.approx(tracked.peak.total(), rel=0.03)
 
 
 @pytest.mark.slow

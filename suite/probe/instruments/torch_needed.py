@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from importlib import import_module
 from typing import Any
 from unittest import mock
 
@@ -69,6 +70,10 @@ def _attended(
     return torch.ops.aten._scaled_dot_product_efficient_attention(q, k, v, None, True, dropout_p, is_causal)[0]
 
 
+def _fused(*_: object, **__: object) -> None:
+    """Adam's step in one kernel, which makes nothing: the meta device has none, and would take several."""
+
+
 class Blank(np.ndarray):
     """Zeros that take no room, for what would be read from the device."""
 
@@ -119,6 +124,7 @@ def needed(build: Callable[[], object]) -> int:
             stepped.append(optimizer)
 
     with ExitStack() as stack:
+        stack.enter_context(mock.patch.object(import_module("torch.optim.adam"), "adam", _fused))
         stack.callback(register_optimizer_step_post_hook(stepping).remove)
         stack.enter_context(mock.patch.object(torch, "autocast", Autocast))
         stack.enter_context(mock.patch.object(torch.Tensor, "backward", followed))
