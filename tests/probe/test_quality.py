@@ -173,7 +173,7 @@ def test_a_task_that_nothing_fits_is_told_so(monkeypatch):
     [
         (["level=throughput", *TASK, "samples=3"], "level=throughput has no use for it"),
         (["level=precision", *TASK, "precision=fp32", "samples=30000"], "more than the budget"),
-        (["level=precision", *TASK, "precision=fp32", "from=here"], "preprocessing have"),
+        (["level=precision", *TASK, "precision=fp32", "from=here"], "preprocessing has"),
         (["level=precision", *TASK, "precision=fp32", "mode=infer"], "trains models"),
         (["level=precision", "model=resnet18", "precision=fp32"], "no quality of its own"),
         (["level=preprocessing", *TASK, "from=a", "samples=3"], "exclude each other"),

@@ -13,7 +13,9 @@ from tests.reference_impls import flops
 EVERY = [config.benchmark(task, scale) for task in config.names("task") for scale in config.scales(task)]
 DECLARED = [
     pytest.param(
-        each, id=each.name, marks=(pytest.mark.data(each.name), pytest.mark.slow) if each.dataset.files else ()
+        each,
+        id=each.name,
+        marks=(pytest.mark.data(each.name), pytest.mark.slow) if each.dataset.files or each.dataset.made else (),
     )
     for each in EVERY
     if each.train_flops_per_sample
