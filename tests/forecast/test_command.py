@@ -1,6 +1,7 @@
 """`python -m suite.forecast` as it is typed."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ def test_from_a_probe(capsys, kept):
     assert main([*TASK, kept]) == 0
     shown = capsys.readouterr().out
     assert "limited by  compute" in shown
-    assert "20 of 20 reference runs reached the target" in shown
+    assert re.search(r"(\d+) of \1 reference runs reached the target", shown)
 
 
 def test_two_machines_share_a_step_and_send_its_gradients(capsys, kept):
@@ -79,7 +80,7 @@ def test_a_price_that_is_not_known_is_said(capsys, kept):
         ([*TASK, "batch=0"], "batch=0 is not a whole number"),
         ([*TASK, "batch=100000"], "has reference convergence points at batch size"),
         ([*TASK, "from=nowhere"], "nowhere is no probe"),
-        (["task=recommendation", "scale=small"], "no reference convergence points"),
+        (["task=language_modeling", "scale=pilot"], "no reference convergence points"),
         ([*TASK, "hw=v100x8", "hw.link_gb_per_s=null"], "what links them is not known"),
     ],
 )
