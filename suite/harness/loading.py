@@ -57,17 +57,19 @@ class _Finder(MetaPathFinder):
             return None
         at = "/".join(inner if top == self.package else (top, *inner))
         init = f"{at}/{INIT}" if at else INIT
-        for file, within in ((init, [str(self.folder / at)]), (f"{at}.py", None)):
-            if file in self.files:
-                loader = _Source(str(self.folder / file), self.files[file])
-                return spec_from_file_location(
-                    name, self.folder / file, loader=loader, submodule_search_locations=within
-                )
-        if not any(file.startswith(f"{at}/" if at else "") and file.endswith(".py") for file in self.files):
-            return None
-        spec = ModuleSpec(name, None, is_package=True)  # a folder without __init__.py
-        spec.submodule_search_locations = [str(self.folder / at)]
-        return spec
+        if f"{at}.py" in self.files and init not in self.files:
+            return self._spec(name, f"{at}.py", None)
+        if any(file.startswith(f"{at}/" if at else "") and file.endswith(".py") for file in self.files):
+            return self._spec(name, init, [str(self.folder / at)])
+        return None
+
+    def _spec(self, name: str, file: str, within: list[str] | None) -> ModuleSpec | None:
+        """Of a module, or of a package; where that has no __init__.py it is as with an empty one.
+
+        So it has a file's name: `inspect` fails on a module that has none and had one when it was loaded before.
+        """
+        loader = _Source(str(self.folder / file), self.files.get(file, b""))
+        return spec_from_file_location(name, self.folder / file, loader=loader, submodule_search_locations=within)
 
 
 class _Source(SourceLoader):
