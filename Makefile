@@ -2,9 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Three processes for two cores, since tests often wait for processes of theirs; each has tests that lie side by side, so
-# that they share their fixtures.
-THREE := -n 3 --dist worksteal
+# Three processes for two cores, since tests often wait for processes of theirs; each takes whole files, whose tests share
+# what they build.
+THREE := -n 3 --dist loadfile
 
 .PHONY: demo quick test soak lint bench clean
 .DELETE_ON_ERROR:
