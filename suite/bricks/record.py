@@ -234,10 +234,23 @@ def read(record: type[Record], path: Path) -> Record:
     """The record of a file. Raises UserError for what is none."""
     wanted = record.model_fields["format"].default
     try:
-        values = json.loads(read_safely(path, MAX_BYTES))
+        values = _values(path)
     except (OSError, UnsafeFile, ValueError, RecursionError) as error:
         raise UserError(f"{path} is no {wanted}: {reason(error)}") from error
     if not isinstance(values, dict) or values.get("format") != wanted:
         said = f"it is {values['format']!r:.40}" if isinstance(values, dict) and values.get("format") else "no format"
         raise UserError(f"{path} is no {wanted}: {said}; python -m suite.bricks --help tells which command writes it")
     return config.checked(record, values, str(path))
+
+
+def holds(record: type[Record], path: Path) -> bool:
+    """Whether a file says of itself that it is such a record."""
+    try:
+        values = _values(path)
+    except (OSError, UnsafeFile, ValueError, RecursionError):
+        return False
+    return isinstance(values, dict) and values.get("format") == record.model_fields["format"].default
+
+
+def _values(path: Path) -> Any:
+    return json.loads(read_safely(path, MAX_BYTES))

@@ -12,6 +12,7 @@ from suite import config
 from suite.config.models import System
 from suite.errors import OneLineParser, UserError, command, split_options, unknown
 from suite.forecast import options, showing, sources
+from suite.forecast.kept import read
 from suite.forecast.model import Forecast, forecast
 from suite.forecast.needed import Needed, needed
 from suite.forecast.options import Options
@@ -28,7 +29,8 @@ EPILOG = """\
   hw=NAME                the system, default: what this machine is; hw=all for every one of conf/hw/
   framework=NAME         torch (the default) or tensorflow
   batch=N                samples a step; default: the benchmark's own
-  from=FOLDER            what python -m suite.probe level=clock out=FOLDER found on the system, or on one of its kind
+  from=PATH              what python -m suite.probe level=clock out=PATH found on the system, or on one of its kind; or
+                         the times of the bricks of a training step, python -m suite.bricks measure BRICKS out=PATH
   hw.price_per_hour=X    any value of conf/hw/ can be set, also hw.nodes=, hw.link_gb_per_s= and hw.link_latency_us=
   deadline=2h budget=100 with hw=all: the cheapest system whose runs keep the deadline (90s, 30min, 2h, 1d), the fastest
                          whose runs keep the budget, 95 of 100 of them
@@ -59,13 +61,13 @@ def main(argv: list[str]) -> int:
     if others:
         raise UserError(f"{others[0]!r} is not of the form option=value; for example task=translation")
     found = detect()
-    kept = sources.read(given["from"]) if "from" in given else None
-    wanted = options.parse(given, found, kept[1].system if kept else None)
+    kept = read(given["from"]) if "from" in given else None
+    wanted = options.parse(given, found, kept.system if kept else None)
     if wanted.framework not in (written := frameworks(wanted.task)):
         raise unknown(f"framework for {wanted.task}", wanted.framework, written)
-    if kept and not any(sources.like(config.system(kept[1].system), system) for system in wanted.systems):
+    if kept and not any(sources.like(config.system(kept.system), system) for system in wanted.systems):
         raise UserError(
-            f"from={wanted.probe} was measured on hw={kept[1].system}, which is not like hw={wanted.systems[0].name}: "
+            f"from={wanted.probe} was measured on hw={kept.system}, which is not like hw={wanted.systems[0].name}: "
             "without from= there is an estimate from peak rates"
         )
     benchmark = config.benchmark(wanted.task, wanted.scale)

@@ -20,7 +20,7 @@ def whole(to: Console, made: Forecast) -> None:
     """One forecast, with what it rests on."""
     to.print(Text(f"{made.benchmark} in {made.framework} on hw={made.system}"))
     if not made.measured:
-        to.print(Text("ESTIMATE from peak rates: nothing was measured on this system", "yellow"))
+        to.print(Text("ESTIMATE: no run of this benchmark was measured on this system", "yellow"))
     _published(to, made)
     table = Table("to the target", "median", f"{LEVEL:.0%} of runs")
     for name, told, shown in _figures(made):

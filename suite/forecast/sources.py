@@ -1,25 +1,23 @@
-"""Where the rates of a system come from: a probe that was kept, one made here and now, or its peak rates."""
+"""Where the rates of a system come from: what was measured and kept, a probe made here and now, or its peak rates."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 
 from mlperf_logging.mllog.constants import GLOBAL_BATCH_SIZE
 
 from suite import config
 from suite.config.models import Benchmark, System
-from suite.errors import UserError
 from suite.forecast import rates
+from suite.forecast.kept import Kept
 from suite.forecast.rates import Rates
 from suite.forecast.workers import communication
 from suite.measure import machine
 from suite.measure.machine import CPU, Machine
-from suite.probe import record
 from suite.probe.levels import clock
-from suite.probe.record import Cell, Conditions, Probe
+from suite.probe.record import Cell, Conditions
 from suite.probe.subject import Subject
 from suite.probe.sweeping import sweep
 
@@ -29,7 +27,7 @@ COUNTED_STEPS = 2
 
 @dataclass(frozen=True)
 class Asked:
-    """Of what a forecast is: `batch` is that of the benchmark where None; `kept` is the probe of from=, by its place.
+    """Of what a forecast is: `batch` is that of the benchmark where None; `kept` is what lies at from=.
 
     `say` is told what is being done.
     """
@@ -37,15 +35,9 @@ class Asked:
     benchmark: Benchmark
     framework: str
     batch: int | None
-    kept: tuple[str, Probe] | None
+    kept: Kept | None
     data_dir: str | None
     say: Callable[[str], None]
-
-    @property
-    def samples(self) -> int | None:
-        """Samples a step, where the benchmark has them."""
-        own: int | None = self.benchmark.hyperparameters.get(GLOBAL_BATCH_SIZE)
-        return self.batch or own
 
     @cached_property
     def counted(self) -> tuple[float, float]:
@@ -60,17 +52,18 @@ class Asked:
 def found_for(asked: Asked, system: System, found: Machine) -> tuple[Rates, Machine]:
     """The rates of a run on the system, and one of its nodes. Raises UserError where nothing tells them."""
     node = found
-    if asked.kept and like(config.system(asked.kept[1].system), system):
-        place, kept = asked.kept
-        made = rates.measured(_cell(asked, place, kept), f"probe of {kept.date} on hw={kept.system}, {place}")
-        node = _machine(kept, found)
+    if asked.kept and like(config.system(asked.kept.system), system):
+        node = asked.kept.node(found)
+        made = asked.kept.rates(asked.benchmark, asked.framework, asked.batch, system, node)
     elif here(system, found):
         made = rates.measured(_probed(asked, system, found), "probe of this machine, made now")
     else:
         made = _from_peaks(asked, system, found)
+    if made.weights is None and system.world_size > 1:
+        made = replace(made, weights=asked.counted[1])
     # Workers on one node without accelerators share its processors.
     parts = system.world_size if system.accelerator else system.nodes
-    if made.measured and system.accelerator is None and system.workers_per_node > 1:
+    if system.accelerator is None and system.workers_per_node > 1:
         made = replace(made, notes=(*made.notes, "the workers of a node share its processors: they are no faster"))
     return made.shared(parts, communication(system, made.weights)), node
 
@@ -83,22 +76,6 @@ def here(system: System, found: Machine) -> bool:
 def like(measured: System, other: System) -> bool:
     """Whether what was measured on one system tells what a worker of the other takes."""
     return (measured.accelerator, measured.peak_tflops) == (other.accelerator, other.peak_tflops)
-
-
-def _cell(asked: Asked, place: str, kept: Probe) -> Cell:
-    """That of the benchmark, framework and batch."""
-    if kept.level != rates.LEVEL:
-        raise UserError(f"from={place} is a probe at level={kept.level}: a forecast takes one at level={rates.LEVEL}")
-    for cell in kept.cells:
-        told = cell.conditions
-        size = told.batch or asked.benchmark.hyperparameters.get(GLOBAL_BATCH_SIZE)
-        if (told.task, told.scale) == (asked.benchmark.task, asked.benchmark.scale) and (
-            (told.framework, told.implementation, size) == (asked.framework, None, asked.samples)
-        ):
-            return cell
-    size = "" if asked.batch is None else f" at batch size {asked.batch}"
-    holds = "; ".join(cell.conditions.described for cell in kept.cells)
-    raise UserError(f"from={place} holds {holds}: nothing of {asked.benchmark.name} in {asked.framework}{size}")
 
 
 def _probed(asked: Asked, system: System, found: Machine) -> Cell:
@@ -124,25 +101,10 @@ def _conditions(asked: Asked, precision: str) -> Conditions:
 
 
 def _from_peaks(asked: Asked, system: System, found: Machine) -> Rates:
-    """The operations, and where several workers send them the weights, are counted here where they are not known."""
-    benchmark, flops, weights = asked.benchmark, asked.benchmark.train_flops_per_sample, None
+    """The operations are counted here where they are not declared."""
+    benchmark = asked.benchmark
+    flops = benchmark.train_flops_per_sample or asked.counted[0]
     precision = benchmark.precision or machine.precision_of(system, found)
-    if flops is None or system.world_size > 1:
-        counted, weights = asked.counted
-        flops = flops or counted
     batch = {} if asked.batch is None else {GLOBAL_BATCH_SIZE: asked.batch}
     sized = benchmark.model_copy(update={"hyperparameters": {**benchmark.hyperparameters, **batch}})
-    return rates.from_peaks(sized, system, found, precision, flops, weights)
-
-
-def read(place: str) -> tuple[str, Probe]:
-    """The probe of from=. Raises UserError for what is none, or of a system that conf/ does not have."""
-    kept = record.read(Path(place))
-    config.load("hw", kept.system)
-    return place, kept
-
-
-def _machine(kept: Probe, found: Machine) -> Machine:
-    """The node that was probed, as far as prices and power go by it."""
-    cpus = kept.machine.get("logical_cpus")
-    return replace(found, logical_cpus=cpus) if isinstance(cpus, int) and 0 < cpus < 1e6 else found
+    return rates.from_peaks(sized, system, found, precision, flops)

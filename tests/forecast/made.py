@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from suite import config
+from suite.bricks.record import Model, Time, Timings
 from suite.forecast.needed import Needed, Took
 from suite.forecast.rates import Rates
-from suite.probe.record import Cell, Conditions, Figure, Probe, Row
+from suite.probe.record import Cell, Conditions, Figure, Mode, Probe, Row
 from suite.rules.reference import Point, ReferenceRun
 
 BENCHMARK = config.benchmark("recommendation", "mini")
@@ -77,3 +78,25 @@ def probe(step_ms: Sequence[float], evaluation_ms: float, system: str = "cpu", *
         noisy=[],
         cells=[cell],
     )
+
+
+def timings(step_us: Sequence[float], scale: str = "mini", mode: Mode = "train", **others: object) -> Timings:
+    """Of a benchmark whose training step is one brick, and another call that has none."""
+    told = Conditions(task="recommendation", scale=scale, framework="torch", mode=mode, precision="fp32")
+    model = Model(conditions=told, bricks=(0,), after=((),), calls=2, left_out={"open": 1})
+    values = {
+        "suite_version": "0",
+        "date": "2026-01-01T00:00:00Z",
+        "system": "cpu",
+        "machine": {"logical_cpus": 4},
+        "software": {},
+        "framework": "torch",
+        "mode": mode,
+        "precision": "fp32",
+        "cache": 1 << 20,
+        "seconds": 1.0,
+        "noisy": [],
+        "times": (Time(hot=tuple(step_us)),),
+        "models": (model,),
+    }
+    return Timings.model_validate({**values, **others})

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from suite.bricks import record as bricks
 from suite.errors import UserError
 from suite.forecast.__main__ import main
 from suite.probe import record
@@ -109,6 +110,34 @@ def test_a_probe_of_something_else_is_refused_and_nothing_of_one_reaches_the_ter
         main([*TASK, f"from={tmp_path / 'zero'}"])
     with pytest.raises(UserError, match="not like hw=v100"):
         main([*TASK, "hw=v100", f"from={tmp_path / 'zero'}"])
+
+
+def test_from_the_bricks_of_a_step(capsys, tmp_path):
+    def kept(step_us: tuple[float, ...], **others: object) -> str:
+        path = tmp_path / "timings.json"
+        bricks.write(made.timings(step_us, **others), path)
+        return f"from={path}"
+
+    assert main([*TASK, kept((9e3, 1e4, 11e3)), "--json"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)["forecasts"]
+    assert not told["measured"]
+    assert told["source"].startswith("bricks in fp32 of 2026-01-01T00:00:00Z on hw=cpu, ")
+    compute = told["shares"]["compute"] * told["seconds"]["median"]
+    assert compute == pytest.approx(told["samples"]["median"] / made.BATCH * 0.01, rel=0.25)
+    assert "1 of 2 calls of a step have no brick, and are not counted" in told["notes"]
+    assert main([*TASK, kept((1e4,), noisy=["\x1b[2Jgone"])]) == 0
+    shown = capsys.readouterr().out
+    assert "ESTIMATE" in shown
+    assert "\x1b" not in shown
+    for others, said in (
+        ({"mode": "infer"}, "has bricks of mode=infer: a forecast takes those of mode=train"),
+        ({"models": ()}, "holds no models: nothing of recommendation/mini in torch"),
+        ({"scale": "small"}, "holds recommendation/small"),
+    ):
+        with pytest.raises(UserError, match=said):
+            main([*TASK, kept((1e4,), **others)])
+    with pytest.raises(UserError, match="none of its bricks could be timed"):
+        main([*TASK, kept(())])
 
 
 def test_a_dry_run_prints_a_forecast(capsys):

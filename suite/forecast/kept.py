@@ -1,0 +1,106 @@
+"""What was measured on a system and kept: a probe at level=clock, or the times of the bricks of a training step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mlperf_logging.mllog.constants import GLOBAL_BATCH_SIZE
+
+from suite import config
+from suite.bricks import record as bricks
+from suite.bricks.composing import compose
+from suite.bricks.record import Model, Timings
+from suite.config.models import Benchmark, System
+from suite.errors import UserError
+from suite.forecast import rates
+from suite.forecast.rates import Rates
+from suite.measure.machine import Machine
+from suite.probe import record
+from suite.probe.record import Conditions, Probe
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What lies at `place`, the value of from=."""
+
+    place: str
+    found: Probe | Timings
+
+    @property
+    def system(self) -> str:
+        """The name of the system on which it was measured."""
+        return self.found.system
+
+    def node(self, here: Machine) -> Machine:
+        """The machine that was measured, as far as prices and power go by it; for the rest, this one."""
+        cpus = self.found.machine.get("logical_cpus")
+        return replace(here, logical_cpus=cpus) if isinstance(cpus, int) and 0 < cpus < 1e6 else here
+
+    def rates(self, benchmark: Benchmark, framework: str, batch: int | None, system: System, node: Machine) -> Rates:
+        """What a worker of the system takes for the parts of a run, at `batch` or the benchmark's own batch size.
+
+        `node` is a machine of the system. Raises UserError where what was kept does not tell.
+        """
+        if isinstance(self.found, Probe):
+            return self._clock(self.found, benchmark, framework, batch)
+        return self._bricks(self.found, benchmark, framework, batch, system, node)
+
+    def _clock(self, probe: Probe, benchmark: Benchmark, framework: str, batch: int | None) -> Rates:
+        if probe.level != rates.LEVEL:
+            raise UserError(
+                f"from={self.place} is a probe at level={probe.level}: a forecast takes one at level={rates.LEVEL}"
+            )
+        for cell in probe.cells:
+            if _is_of(cell.conditions, benchmark, framework, batch):
+                return rates.measured(cell, f"probe of {probe.date} on hw={probe.system}, {self.place}")
+        raise self._other([cell.conditions for cell in probe.cells], benchmark, framework, batch)
+
+    def _bricks(
+        self, timings: Timings, benchmark: Benchmark, framework: str, batch: int | None, system: System, node: Machine
+    ) -> Rates:
+        if timings.mode != "train":
+            raise UserError(
+                f"from={self.place} has bricks of mode={timings.mode}: a forecast takes those of mode=train"
+            )
+        for model in timings.models:
+            if _is_of(model.conditions, benchmark, framework, batch):
+                source = f"bricks in {timings.precision} of {timings.date} on hw={timings.system}, {self.place}"
+                return _composed(model, timings, benchmark, source, system, node)
+        raise self._other([model.conditions for model in timings.models], benchmark, framework, batch)
+
+    def _other(self, held: list[Conditions], benchmark: Benchmark, framework: str, batch: int | None) -> UserError:
+        size = "" if batch is None else f" at batch size {batch}"
+        holds = "; ".join(each.described for each in held) or "no models"
+        return UserError(f"from={self.place} holds {holds}: nothing of {benchmark.name} in {framework}{size}")
+
+
+def read(place: str) -> Kept:
+    """What from= names: the folder of a probe, or the file that `python -m suite.bricks measure` wrote.
+
+    Raises UserError for what is neither, or of a system that conf/ does not have.
+    """
+    path = Path(place)
+    kept = Kept(place, bricks.read(Timings, path) if bricks.holds(Timings, path) else record.read(path))
+    config.load("hw", kept.system)
+    return kept
+
+
+def _is_of(told: Conditions, benchmark: Benchmark, framework: str, batch: int | None) -> bool:
+    own = benchmark.hyperparameters.get(GLOBAL_BATCH_SIZE)
+    return (told.task, told.scale, told.framework, told.implementation, told.batch or own) == (
+        (benchmark.task, benchmark.scale, framework, None, batch or own)
+    )
+
+
+def _composed(
+    model: Model, timings: Timings, benchmark: Benchmark, source: str, system: System, node: Machine
+) -> Rates:
+    made = compose(model, timings.times, timings.cache)
+    if made.sequential.value is None:
+        raise UserError(f"{source}: none of its bricks could be timed")
+    samples = model.conditions.batch or benchmark.hyperparameters.get(GLOBAL_BATCH_SIZE, 1)
+    notes = [f"NOISY: {why}" for why in timings.noisy]
+    if lacking := sum(model.left_out.values()) + made.missing:
+        notes.append(f"{lacking} of {model.calls} calls of a step have no brick, and are not counted")
+    return rates.composed(benchmark, samples, made.sequential.value / 1e3, source, system, node, notes)
