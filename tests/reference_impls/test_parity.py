@@ -156,8 +156,15 @@ def test_building_computes_nothing_from_the_training_data(builds, framework):
 
 @slow
 @low_precision
-@each_framework
-@pytest.mark.parametrize("precision", ["bf16", pytest.param("fp16", marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    ("framework", "precision"),
+    [
+        ("torch", "bf16"),
+        pytest.param("torch", "fp16", marks=pytest.mark.soak),
+        pytest.param("tensorflow", "bf16", marks=pytest.mark.soak),
+        pytest.param("tensorflow", "fp16", marks=pytest.mark.soak),
+    ],
+)
 def test_low_precision_follows_fp32_and_learns(builds, framework, precision):
     """In fp16 by loss scaling."""
     near = builds.case.until[-1]
