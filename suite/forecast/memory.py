@@ -17,8 +17,9 @@ from suite.harness.implementation import Device, frameworks, load_implementation
 from suite.probe import instruments
 from suite.store import files
 from suite.store.arrays import prepared
+from suite.store.modules import load_shaping
 from suite.store.packages import lacking
-from suite.store.task import Arrays, load_shaping, load_task
+from suite.store.task import Arrays, load_task
 
 LONGEST_S = 120.0
 SEED = 1

@@ -19,7 +19,8 @@ from suite.probe.synthetic import synthetic
 from suite.probe.tracing import Tracked, Watched
 from suite.probe.workload import Inference, Training, Workload
 from suite.store.arrays import prepared
-from suite.store.task import Arrays, Sizing, Task, for_run, load_sizing, load_task
+from suite.store.modules import Sizing, load_sizing
+from suite.store.task import Arrays, Task, for_run, load_task
 
 SEED = 1  # of every workload, so that repeats do the same
 BATCH = "global_batch_size"

@@ -21,7 +21,8 @@ from suite.record.mllog import read
 from suite.record.summary import summarise
 from suite.run import resuming
 from suite.store.arrays import prepared
-from suite.store.task import Requesting, Task, load_requests, load_task, score
+from suite.store.modules import Requesting, load_requests
+from suite.store.task import Task, load_task, score
 
 Request = Mapping[str, np.ndarray]
 

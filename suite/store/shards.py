@@ -18,8 +18,9 @@ from suite.config.models import Benchmark
 from suite.errors import UserError
 from suite.store import files
 from suite.store.disk import partial
+from suite.store.modules import load_bringing, load_sharding
 from suite.store.sums import RememberedSums, sha256
-from suite.store.task import Arrays, load_bringing, load_sharding
+from suite.store.task import Arrays
 
 PROCESSES = 8  # that make files at once, of 256 MB each: 2 GB in all
 

@@ -17,7 +17,7 @@ Smaller = Callable[[Image.Image], Image.Image]
 def alterations(
     scale: str, files: Path, data: Mapping[str, np.ndarray]
 ) -> dict[str, Callable[[], dict[str, np.ndarray]]]:
-    """See `suite.store.task.Altering`; none of scenes that were drawn."""
+    """See `suite.store.modules.Altering`; none of scenes that were drawn."""
     if scale == "mini":
         return {}
     folder = files / "bccd" / "VOCdevkit" / "VOC2007"

@@ -9,10 +9,10 @@ import numpy as np
 
 
 def request(data: Mapping[str, np.ndarray], index: int) -> dict[str, np.ndarray]:
-    """See `suite.store.task.Requesting`."""
+    """See `suite.store.modules.Requesting`."""
     return {"test_images": data["test_images"][index : index + 1]}
 
 
 def numbered(prediction: Any, index: int) -> Any:
-    """See `suite.store.task.Requesting`: each record of an object says of which image it is."""
+    """See `suite.store.modules.Requesting`: each record of an object says of which image it is."""
     return [{**record, "image_id": index} for record in prediction]

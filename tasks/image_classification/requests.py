@@ -11,7 +11,7 @@ from tasks.image_classification.jpegs import Jpegs
 
 
 def request(data: Mapping[str, np.ndarray], index: int) -> dict[str, np.ndarray]:
-    """See `suite.store.task.Requesting`."""
+    """See `suite.store.modules.Requesting`."""
     if "test_lengths" in data:
         files = Jpegs(data, "test")
         return {"test_jpegs_0000": files[index], "test_lengths": data["test_lengths"][index : index + 1]}
@@ -19,5 +19,5 @@ def request(data: Mapping[str, np.ndarray], index: int) -> dict[str, np.ndarray]
 
 
 def numbered(prediction: Any, index: int) -> Any:
-    """See `suite.store.task.Requesting`: a prediction does not say of which example it is."""
+    """See `suite.store.modules.Requesting`: a prediction does not say of which example it is."""
     return prediction

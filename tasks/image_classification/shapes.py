@@ -1,4 +1,4 @@
-"""What `build` is given of JPEG files without their shards; see `suite.store.task.Shaping`."""
+"""What `build` is given of JPEG files without their shards; see `suite.store.modules.Shaping`."""
 
 from __future__ import annotations
 

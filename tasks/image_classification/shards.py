@@ -23,7 +23,7 @@ from tasks.image_classification.index import PICTURES, Pictures, Source, read_in
 
 
 def bring(scale: str, files: Path) -> None:
-    """See `suite.store.task.Sharding`: `full` takes the archives, else the folders, else the Hub's copy as folders.
+    """See `suite.store.modules.Sharding`: `full` takes the archives, else the folders, else the Hub's copy as folders.
 
     Raises UserError that names all three where none is there.
     """
@@ -40,7 +40,7 @@ def bring(scale: str, files: Path) -> None:
 
 
 def make(scale: str, files: Path, path: str, into: Path) -> None:
-    """See `suite.store.task.Sharding`: first the index, then the shards.
+    """See `suite.store.modules.Sharding`: first the index, then the shards.
 
     Raises UserError for a source that is not ImageNet.
     """

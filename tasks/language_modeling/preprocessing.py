@@ -16,7 +16,7 @@ UNKNOWN = "<unk>"  # WikiText's own word for those it left out
 def alterations(
     scale: str, files: Path, data: Mapping[str, np.ndarray]
 ) -> dict[str, Callable[[], dict[str, np.ndarray]]]:
-    """See `suite.store.task.Altering`; none of a text from a grammar, whose words are its only ones."""
+    """See `suite.store.modules.Altering`; none of a text from a grammar, whose words are its only ones."""
     vocabulary = data["vocabulary"].tolist()
     number = {word: at for at, word in enumerate(vocabulary)}
     if UNKNOWN not in number:

@@ -1,4 +1,4 @@
-"""What `build` is given of a sharded text without its shards; see `suite.store.task.Shaping`."""
+"""What `build` is given of a sharded text without its shards; see `suite.store.modules.Shaping`."""
 
 from __future__ import annotations
 

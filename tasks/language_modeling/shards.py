@@ -54,7 +54,7 @@ def write_shard(path: Path, tokens: np.ndarray) -> None:
 
 
 def make(scale: str, files: Path, path: str, into: Path) -> None:
-    """See `suite.store.task.Sharding`: of `pilot` the tokeniser, and then the shards of both splits."""
+    """See `suite.store.modules.Sharding`: of `pilot` the tokeniser, and then the shards of both splits."""
     import sentencepiece
 
     assert scale == "pilot", "the shards of other scales are published"

@@ -9,5 +9,5 @@ import numpy as np
 
 
 def sized(size: int, data: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """See `suite.store.task.Sizing`: a batch has as many words, in fewer streams or sequences where they are longer."""
+    """See `suite.store.modules.Sizing`: a batch has as many words, in fewer streams or sequences where longer."""
     return {}, {"sequence_length" if "begin_token" in data else "segment_length": size}

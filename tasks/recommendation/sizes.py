@@ -9,5 +9,5 @@ import numpy as np
 
 
 def sized(size: int, data: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """See `suite.store.task.Sizing`: windows are padded to `size`, and histories cut into windows of it."""
+    """See `suite.store.modules.Sizing`: windows are padded to `size`, and histories cut into windows of it."""
     return {}, {"lengths": [size]}

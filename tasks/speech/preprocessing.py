@@ -19,7 +19,7 @@ LOUDER = 2  # times
 def alterations(
     scale: str, files: Path, data: Mapping[str, np.ndarray]
 ) -> dict[str, Callable[[], dict[str, np.ndarray]]]:
-    """See `suite.store.task.Altering`."""
+    """See `suite.store.modules.Altering`."""
 
     def recordings() -> list[Recording]:
         return digits.recordings()[1] if scale == "mini" else an4.recordings(files / "an4", "test")

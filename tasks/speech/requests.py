@@ -9,7 +9,7 @@ import numpy as np
 
 
 def request(data: Mapping[str, np.ndarray], index: int) -> dict[str, np.ndarray]:
-    """See `suite.store.task.Requesting`."""
+    """See `suite.store.modules.Requesting`."""
     frames = data["test_frames"]
     first = int(frames[:index].sum())
     return {
@@ -19,5 +19,5 @@ def request(data: Mapping[str, np.ndarray], index: int) -> dict[str, np.ndarray]
 
 
 def numbered(prediction: Any, index: int) -> Any:
-    """See `suite.store.task.Requesting`: a prediction does not say of which example it is."""
+    """See `suite.store.modules.Requesting`: a prediction does not say of which example it is."""
     return prediction

@@ -20,7 +20,7 @@ _PUNCTUATION = re.compile(r"\s*([.,;:!?()\"'])\s*")
 def alterations(
     scale: str, files: Path, data: Mapping[str, np.ndarray]
 ) -> dict[str, Callable[[], dict[str, np.ndarray]]]:
-    """See `suite.store.task.Altering`."""
+    """See `suite.store.modules.Altering`."""
     subwords = sentencepiece.SentencePieceProcessor(model_proto=data["subword_model"].tobytes())
     ends = np.flatnonzero(data["test_source"] == END) + 1
     sentences = [subwords.decode(each[:-1].tolist()) for each in np.split(data["test_source"], ends[:-1])]

@@ -11,12 +11,12 @@ from tasks.translation.subwords import END
 
 
 def request(data: Mapping[str, np.ndarray], index: int) -> dict[str, np.ndarray]:
-    """See `suite.store.task.Requesting`."""
+    """See `suite.store.modules.Requesting`."""
     source = data["test_source"]
     ends = np.flatnonzero(source == END) + 1
     return {"test_source": source[ends[index - 1] if index else 0 : ends[index]]}
 
 
 def numbered(prediction: Any, index: int) -> Any:
-    """See `suite.store.task.Requesting`: a prediction does not say of which example it is."""
+    """See `suite.store.modules.Requesting`: a prediction does not say of which example it is."""
     return prediction

@@ -1,4 +1,4 @@
-"""What `build` is given of shards of pairs without their text; see `suite.store.task.Shaping`."""
+"""What `build` is given of shards of pairs without their text; see `suite.store.modules.Shaping`."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ TEXTS = {
 
 
 def make(scale: str, files: Path, path: str, into: Path) -> None:
-    """See `suite.store.task.Sharding`: first the subwords, then the shards and the test's sentences."""
+    """See `suite.store.modules.Sharding`: first the subwords, then the shards and the test's sentences."""
     text, name = TEXTS[scale], Path(path).stem
     if name == "subwords":
         pairs = _pairs(scale, files, 0, text.learnt_from)

@@ -13,7 +13,7 @@ from suite.harness.implementation import Device
 from suite.probe.instruments.torch_memory import Tracker
 from suite.probe.instruments.torch_needed import needed
 from suite.run.__main__ import main
-from suite.store.task import load_shaping
+from suite.store.modules import load_shaping
 
 SMALLER = {
     "language_modeling": {"global_batch_size": 512, "muon_steps": 1},

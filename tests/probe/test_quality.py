@@ -14,7 +14,7 @@ from suite.probe.__main__ import main
 from suite.probe.subject import Subject
 from suite.probe.synthetic import synthetic
 from suite.record import states
-from suite.store.task import load_alterations
+from suite.store.modules import load_alterations
 from tasks.translation.subwords import END, subword_model
 from tests.eighth_task import install
 

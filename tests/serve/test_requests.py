@@ -9,7 +9,8 @@ from suite import config
 from suite.errors import UserError
 from suite.serve.model import Examples
 from suite.store.arrays import prepared
-from suite.store.task import load_requests, load_task
+from suite.store.modules import load_requests
+from suite.store.task import load_task
 
 ASKED = [task for task in config.names("task") if load_requests(task)]
 

@@ -17,7 +17,7 @@ from suite.probe.record import Cell, Figure, Row
 from suite.probe.subject import SEED, Inside, Subject
 from suite.probe.training import Trained
 from suite.store import files
-from suite.store.task import load_alterations
+from suite.store.modules import load_alterations
 
 TAKES = ("samples", "from")
 
