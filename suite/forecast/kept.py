@@ -12,7 +12,7 @@ from suite.bricks import record as bricks
 from suite.bricks.composing import compose
 from suite.bricks.record import Model, Timings
 from suite.config.models import Benchmark, System
-from suite.errors import UserError
+from suite.errors import UserError, printable
 from suite.forecast import rates
 from suite.forecast.rates import Rates
 from suite.measure.machine import Machine
@@ -100,7 +100,9 @@ def _composed(
     if made.sequential.value is None:
         raise UserError(f"{source}: none of its bricks could be timed")
     samples = model.conditions.batch or benchmark.hyperparameters.get(GLOBAL_BATCH_SIZE, 1)
+    estimated = rates.composed(benchmark, samples, made.sequential.value / 1e3, source, system, node)
     notes = [f"NOISY: {why}" for why in timings.noisy]
-    if lacking := sum(model.left_out.values()) + made.missing:
-        notes.append(f"{lacking} of {model.calls} calls of a step have no brick, and are not counted")
-    return rates.composed(benchmark, samples, made.sequential.value / 1e3, source, system, node, notes)
+    without = sum(model.left_out.values())
+    if lacking := without + made.missing:
+        notes.append(f"{lacking} of {model.calls + without} calls of a step have no brick, and are not counted")
+    return replace(estimated, notes=(*estimated.notes, *map(printable, notes)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -20,7 +20,7 @@ LEVEL = "clock"
 UTILISATION = 0.01, 0.5  # of a peak rate, where an accelerator computes: small models to large ones (PaLM's 46 %)
 HOST_STEP_S = 1e-4, 5e-3  # what the host takes to launch a step: from one captured graph to each kernel by itself
 HOST_EVALUATION_S = 1e-2, 1.0  # and to score an evaluation
-OF_BRICKS = 0.9, 1.3  # times the sum of its bricks, that a step takes: nine of the ten models of docs/bricks.md
+OF_BRICKS = 0.7, 1.5  # times the sum of its bricks, that a step takes: those of the seven minis (docs/forecast.md)
 EACH = 501  # values of each
 FORWARD = 1 / 3  # of the operations of a training sample: the backward pass takes two for each of the forward pass
 ESTIMATE = "estimate from peak rates"
@@ -104,50 +104,48 @@ def from_peaks(
         rng.permutation(np.geomspace(*each, EACH)) for each in (utilisation, HOST_STEP_S, HOST_EVALUATION_S)
     )
     seconds = flops / (peak * 1e12 * used)
+    made = _estimated(benchmark, system, machine, batch, seconds, scoring, ESTIMATE)
+    return replace(made, step=made.step + host, notes=(*_assumed(precision, peak, utilisation), *made.notes))
+
+
+def composed(
+    benchmark: Benchmark, samples: int, seconds: float, source: str, system: System, machine: Machine
+) -> Rates:
+    """An estimate from the times of the bricks of a training step of `samples`, which come to `seconds`."""
+    rng = np.random.default_rng(0)
+    times, scoring = (rng.permutation(np.geomspace(*each, EACH)) for each in (OF_BRICKS, HOST_EVALUATION_S))
+    made = _estimated(benchmark, system, machine, samples, times * seconds / samples, scoring, printable(source))
+    assumed = "assumed: a step takes {:g} to {:g} times the sum of its bricks".format(*OF_BRICKS)
+    return replace(made, notes=(assumed, *made.notes))
+
+
+def _estimated(
+    benchmark: Benchmark,
+    system: System,
+    machine: Machine,
+    samples: int,
+    seconds: np.ndarray,
+    scoring: np.ndarray,
+    source: str,
+) -> Rates:
+    """Steps of `samples` that take `seconds` each, and evaluations of their forward passes and `scoring` seconds."""
     watts = power_ceiling(system, machine)
     return Rates(
-        samples=batch,
-        step=batch * seconds + host,
+        samples=samples,
+        step=samples * seconds,
         evaluation=benchmark.dataset.eval_samples * FORWARD * seconds + scoring,
         start=0.0,
         watts=np.array([] if watts is None else [watts / system.workers_per_node]),
         data=None,
         weights=None,
-        source=ESTIMATE,
-        measured=False,
-        notes=tuple(_assumed(precision, peak, utilisation)),
-    )
-
-
-def composed(
-    benchmark: Benchmark,
-    samples: int,
-    seconds: float,
-    source: str,
-    system: System,
-    machine: Machine,
-    notes: Sequence[str] = (),
-) -> Rates:
-    """An estimate from the times of the bricks of a training step of `samples`, which come to `seconds`."""
-    rng = np.random.default_rng(0)
-    step, scoring = (rng.permutation(np.geomspace(*each, EACH)) for each in (OF_BRICKS, HOST_EVALUATION_S))
-    step *= seconds
-    watts = power_ceiling(system, machine)
-    low, high = OF_BRICKS
-    return Rates(
-        samples=samples,
-        step=step,
-        evaluation=benchmark.dataset.eval_samples * FORWARD * step / samples + scoring,
-        start=0.0,
-        watts=np.array([] if watts is None else [watts / system.workers_per_node]),
-        data=None,
-        weights=None,
-        source=printable(source),
+        source=source,
         measured=False,
         notes=(
-            f"assumed: a step takes {low:g} to {high:g} times the sum of its bricks",
-            *_beside(),
-            *map(printable, notes),
+            "assumed: an evaluation is one forward pass of its split, and {:g} to {:g} s of scoring".format(
+                *HOST_EVALUATION_S
+            ),
+            "start and input are not counted",
+            "power is the most that the system draws",
         ),
     )
 
@@ -156,16 +154,6 @@ def _assumed(precision: str, peak: float, utilisation: tuple[float, float]) -> I
     low, high = (f"{100 * each:g}" for each in utilisation)
     yield f"assumed: {low} to {high} % of {peak:g} TFLOP/s in {precision} are used"
     yield "assumed: the host takes {:g} to {:g} ms beside each step".format(*(1e3 * each for each in HOST_STEP_S))
-    yield from _beside()
-
-
-def _beside() -> Iterator[str]:
-    """Of an estimate, what is beside its steps."""
-    yield "assumed: an evaluation is one forward pass of its split, and {:g} to {:g} s of scoring".format(
-        *HOST_EVALUATION_S
-    )
-    yield "start and input are not counted"
-    yield "power is the most that the system draws"
 
 
 def _figure(cell: Cell, name: str) -> float | None:

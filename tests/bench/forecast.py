@@ -5,8 +5,8 @@
 A row for each run: the forecast of its time (median, and the interval of 90 % of runs), the time that it took, whether
 the interval held it, and the error of the forecast for as many samples as the run then needed, which leaves out what
 the seed decides. Wanted: errors within 10 %, 9 of 10 runs within their interval. With --bricks the same from the times
-of the bricks of a training step (wanted: within 20 %), and what these make of a step beside what the probe saw. On a
-machine that does nothing else.
+of the bricks of a training step (wanted: within 20 %), and the step that is forecast beside the one that the probe saw.
+On a machine that does nothing else.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ def rows(task: str, given: argparse.Namespace, framework: str) -> Iterator[dict[
                 by_bricks = seconds_at(benchmark, composed, true.samples)
                 of_bricks = {
                     BRICKS: round(100 * (by_bricks / true.seconds - 1), 1),
-                    "step, bricks / probe": round(float(np.median(composed.step) / np.median(known.step)), 3),
+                    "step, forecast from bricks / probe": round(
+                        float(np.median(composed.step) / np.median(known.step)), 3
+                    ),
                 }
             yield {
                 "what": what,
