@@ -145,7 +145,7 @@ def tried(brick: Brick, room: int) -> list[tuple[int, ...]]:
         raise UserError(f"its tensors take {held:,} bytes; there is room for {room:,}")
     calls = [_compiled(call, len(brick.tensors)) for call in brick.calls]
     try:
-        with tf.Graph().as_default():
+        with tf.Graph().as_default():  # a placeholder is TensorFlow's word for a graph's input
             values: Values = [
                 tf.compat.v1.get_variable(f"v{at}", each.shape, each.dtype, use_resource=True)
                 if each.variable
