@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+from collections import Counter
 from functools import cache
 
 import pytest
@@ -53,6 +54,9 @@ def without_tasks(tmp_path, monkeypatch):
 
 
 def pytest_collection_modifyitems(items):
+    # Files of long tests first, for no process to begin one when the others are done.
+    slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
+    items.sort(key=lambda item: -slow[item.path])
     gpu = bool(detect().accelerators)
     for item in items:
         if item.get_closest_marker("gpu") and not gpu:  # nothing can stand in for one: these run where a GPU is

@@ -85,7 +85,7 @@ def test_a_stopped_worker_is_waited_for(made):
 def test_torchrun_starts_again_and_the_run_goes_on(made):
     once = ("--nproc-per-node=2", "--max-restarts=1")
     made.start(torchrun(run(*PLAN, *SLOWLY[1:], "division=open", "hw.workers=2", "out=out"), *once))
-    made.wait_for("eval_stop")
+    made.wait_for("eval_stop", 2)  # the first one's state is kept by then
     made.worker(1).kill()
     made.ended(300)
     assert made.codes == [0], made.said
