@@ -22,11 +22,11 @@ from reference_impls.detection.shared import (
 from reference_impls.detection.torch_boxes import cells_of, decoded, loss_of, moved_boxes, moved_planes, normalised
 from reference_impls.detection.torch_network import Detector
 from reference_impls.kept import Kept
-from reference_impls.memory import keep_freed_memory
 from reference_impls.shares import part, require, share
 from reference_impls.torch_shared import all_at_once, autocast, compiled, grad_scaler, on_device, torch_device
 from reference_impls.torch_workers import Workers
 from suite.harness.implementation import Device, TrainStats
+from suite.harness.memory import keep_freed_memory
 
 ACCELERATORS = 1024
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")

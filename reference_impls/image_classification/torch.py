@@ -28,7 +28,6 @@ from reference_impls.image_classification.torch_network import Network
 from reference_impls.image_classification.torch_resnet import TorchResNet
 from reference_impls.image_classification.torch_resnet import build as build_resnet
 from reference_impls.kept import Kept
-from reference_impls.memory import keep_freed_memory
 from reference_impls.shares import part, require, share
 from reference_impls.torch_muon import Muon
 from reference_impls.torch_shared import (
@@ -46,6 +45,7 @@ from reference_impls.torch_shared import (
 )
 from reference_impls.torch_workers import Workers
 from suite.harness.implementation import Device, TrainStats
+from suite.harness.memory import keep_freed_memory
 
 ACCELERATORS = 1024
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")

@@ -15,7 +15,6 @@ from torch.nn.parallel import DistributedDataParallel
 
 from reference_impls.image_classification.pictures import DEVIATION, MEAN, Training, evaluation
 from reference_impls.image_classification.resnet import EPSILON, MODELS, Hyperparameters, initial_parameters
-from reference_impls.memory import keep_freed_memory
 from reference_impls.shares import part, require
 from reference_impls.torch_lars import LARS
 from reference_impls.torch_shared import (
@@ -32,6 +31,7 @@ from reference_impls.torch_shared import (
 )
 from reference_impls.torch_workers import Workers
 from suite.harness.implementation import Device, TrainStats
+from suite.harness.memory import keep_freed_memory
 
 
 class BatchNorm2d(nn.BatchNorm2d):

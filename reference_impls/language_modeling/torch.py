@@ -33,7 +33,6 @@ from reference_impls.language_modeling.shared import (
 from reference_impls.language_modeling.torch_gpt import TorchGPT
 from reference_impls.language_modeling.torch_gpt import build as build_gpt
 from reference_impls.language_modeling.torch_network import Carry, LanguageModel, Rare
-from reference_impls.memory import keep_freed_memory
 from reference_impls.recipe import dropout_seed
 from reference_impls.shares import require, share
 from reference_impls.torch_muon import Muon
@@ -52,6 +51,7 @@ from reference_impls.torch_shared import (
 )
 from reference_impls.torch_workers import Workers
 from suite.harness.implementation import Device, TrainStats
+from suite.harness.memory import keep_freed_memory
 
 ACCELERATORS = 1024
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")

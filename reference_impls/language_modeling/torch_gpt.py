@@ -28,7 +28,6 @@ from reference_impls.language_modeling.gpt import (
     predictions,
     rotations,
 )
-from reference_impls.memory import keep_freed_memory
 from reference_impls.shares import part, require
 from reference_impls.torch_muon import Muon
 from reference_impls.torch_shared import (
@@ -46,6 +45,7 @@ from reference_impls.torch_shared import (
 )
 from reference_impls.torch_workers import Workers
 from suite.harness.implementation import Device, TrainStats
+from suite.harness.memory import keep_freed_memory
 
 
 def normalised(x: torch.Tensor) -> torch.Tensor:

@@ -12,7 +12,6 @@ from torch import nn
 
 from reference_impls import torch_shared
 from reference_impls.kept import Kept
-from reference_impls.memory import keep_freed_memory
 from reference_impls.recipe import dropout_seed
 from reference_impls.recommendation.shared import (
     EVALUATION_BATCH,
@@ -27,6 +26,7 @@ from reference_impls.shares import part, require, share
 from reference_impls.torch_shared import Dropout, all_at_once, autocast, compiled, dtype, on_device, torch_device
 from reference_impls.torch_workers import Workers
 from suite.harness.implementation import Device, TrainStats
+from suite.harness.memory import keep_freed_memory
 
 ACCELERATORS = 1024
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")

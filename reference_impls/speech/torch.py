@@ -10,7 +10,6 @@ import torch
 import torch.nn.functional as F
 
 from reference_impls.kept import Kept
-from reference_impls.memory import keep_freed_memory
 from reference_impls.recipe import dropout_seed
 from reference_impls.shares import require, share
 from reference_impls.speech import shared
@@ -32,6 +31,7 @@ from reference_impls.torch_shared import (
 )
 from reference_impls.torch_workers import Workers
 from suite.harness.implementation import Device, TrainStats
+from suite.harness.memory import keep_freed_memory
 
 ACCELERATORS = 1024
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")

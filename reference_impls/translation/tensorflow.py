@@ -12,7 +12,6 @@ import numpy as np
 import tensorflow as tf
 
 from reference_impls import tensorflow_shared
-from reference_impls.memory import keep_freed_memory
 from reference_impls.shares import require, share
 from reference_impls.tensorflow_optimizers import AdamW, GradScaler, Muon
 from reference_impls.tensorflow_shared import dropout_seed, torch_name
@@ -31,6 +30,7 @@ from reference_impls.translation.tensorflow_transformer import TensorFlowTransfo
 from reference_impls.translation.tensorflow_transformer import build as build_transformer
 from reference_impls.translation.tensorflow_translating import Translator
 from suite.harness.implementation import Device, TrainStats
+from suite.harness.memory import keep_freed_memory
 from tasks.translation.subwords import BEGIN, PAD
 
 ACCELERATORS = 1024

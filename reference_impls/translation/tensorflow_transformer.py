@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from reference_impls.memory import keep_freed_memory
 from reference_impls.shares import part, require
 from reference_impls.tensorflow_optimizers import AdamW, GradScaler
 from reference_impls.tensorflow_shared import dropout_seed, load_state_dict, state_dict
@@ -24,6 +23,7 @@ from reference_impls.translation.transformer import (
     made_up,
 )
 from suite.harness.implementation import Device, TrainStats
+from suite.harness.memory import keep_freed_memory
 from tasks.translation.subwords import PAD
 
 

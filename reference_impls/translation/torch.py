@@ -13,7 +13,6 @@ import torch
 import torch.nn.functional as F
 
 from reference_impls import torch_shared
-from reference_impls.memory import keep_freed_memory
 from reference_impls.recipe import dropout_seed
 from reference_impls.shares import require, share
 from reference_impls.torch_muon import Muon
@@ -41,6 +40,7 @@ from reference_impls.translation.torch_transformer import TorchTransformer
 from reference_impls.translation.torch_transformer import build as build_transformer
 from reference_impls.translation.torch_translating import Translator
 from suite.harness.implementation import Device, TrainStats
+from suite.harness.memory import keep_freed_memory
 from tasks.translation.subwords import BEGIN, PAD
 
 ACCELERATORS = 1024

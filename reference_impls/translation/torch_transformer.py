@@ -11,7 +11,6 @@ import torch
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
-from reference_impls.memory import keep_freed_memory
 from reference_impls.recipe import dropout_seed
 from reference_impls.shares import part, require
 from reference_impls.torch_shared import (
@@ -37,6 +36,7 @@ from reference_impls.translation.transformer import (
     made_up,
 )
 from suite.harness.implementation import Device, TrainStats
+from suite.harness.memory import keep_freed_memory
 from tasks.translation.subwords import PAD
 
 

@@ -19,6 +19,7 @@ from suite.bricks.composing import compose
 from suite.bricks.record import Brick, Key, Made, Model, Timings
 from suite.errors import OneLineParser, UserError, command, printable, split_options, unknown, whole
 from suite.harness.implementation import Device
+from suite.harness.memory import keep_freed_memory
 from suite.measure import noise
 from suite.measure.load import LoadMeter
 from suite.measure.machine import detect
@@ -35,7 +36,7 @@ make models=... out=bricks.json: the unique bricks of models, for which nothing 
   framework=NAME         torch (the default) or tensorflow
   mode=infer|train       forward (the default), or a training step: forward, backward and update
   batch=N size=N         samples a step (1; of a task its own), height and width of pictures
-  precision=NAME         fp32 (the default of models), bf16, fp16
+  precision=NAME         fp32 (the default of models), bf16, fp16; of a task that of its runs on hw=NAME (this machine)
   granularity=N          so many calls in a brick where they make a chain, 1 (the default) to {MOST_CALLS}
   private=true           bricks alone, in an order that says nothing; decoys=N false ones among them (0);
                          key=FILE is what you keep to compose with (out= with .key.json)
@@ -121,6 +122,7 @@ def measure(given: dict[str, str], file: str, *, to: Console, as_json: bool) -> 
     check_operators(made, framework.known, file)
     system, repeats = options.system(given, here), whole("repeats", given.get("repeats", REPEATS), record.MOST_ROUNDS)
     device = Device(system.device_kind, made.precision)
+    keep_freed_memory()
     quiet, meter = noise.before(here), LoadMeter()
     with Console(stderr=True).status("") as status:
         times, seconds = measuring.measure(framework, made.bricks, device, made.mode, repeats, status.update)

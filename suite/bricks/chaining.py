@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -18,21 +19,24 @@ class Bricks:
         self.places: dict[str, int] = {}
         self.made: list[Brick] = []
 
-    def add(self, conditions: Conditions, recorded: Recorded) -> Model:
-        """A model, as the bricks of which it is made."""
-        chains = list(chained(recorded, self.granularity))
-        places, after = [], []
-        maker = {tensor: at for at, chain in enumerate(chains) for called in chain for tensor in called.made}
-        for at, chain in enumerate(chains):
-            used = {maker[each] for called in chain for each in used_by(called.call) if each in maker}
-            after.append(tuple(sorted(each for each in used if each < at)))
-            places.append(self._place(brick(chain, recorded.tensors)))
+    def add(self, conditions: Conditions, batches: Sequence[Recorded]) -> Model:
+        """A model, as the bricks of which it is made, batch after batch."""
+        places, after, starts = list[int](), list[tuple[int, ...]](), list[int]()
+        for recorded in batches:
+            starts.append(len(places))
+            chains = list(chained(recorded, self.granularity))
+            maker = {tensor: at for at, chain in enumerate(chains) for called in chain for tensor in called.made}
+            for at, chain in enumerate(chains):
+                used = {maker[each] for called in chain for each in used_by(called.call) if each in maker}
+                after.append(tuple(sorted(starts[-1] + each for each in used if each < at)))
+                places.append(self._place(brick(chain, recorded.tensors)))
         return Model(
             conditions=conditions,
             bricks=tuple(places),
             after=tuple(after),
-            calls=len(recorded.calls),
-            left_out=dict(recorded.left_out),
+            starts=tuple(starts),
+            calls=sum(len(each.calls) for each in batches),
+            left_out=dict(sum((each.left_out for each in batches), Counter[str]())),
         )
 
     def _place(self, made: Brick) -> int:

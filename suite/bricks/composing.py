@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median_low
 
 import numpy as np
 
-from suite.bricks.record import Model, Time
+from suite.bricks.record import Cache, Model, Time
 from suite.probe.measuring import median
 from suite.probe.record import Figure
+
+ALIVE = 3  # tensors as large as the largest one given, at a time: an operator's own, its result, and the one before
 
 
 @dataclass(frozen=True)
 class Composed:
     """A model's time in milliseconds: `sequential`, the sum; `critical`, of its longest path; the bracket by caches.
 
-    `share` is the part of its weights that is taken to come from memory. None where nothing could be timed. `missing`
-    are steps whose bricks have no time, which are in no sum.
+    `share` is the part of what a step goes through that is taken to come from memory. None where nothing could be
+    timed. `missing` are steps whose bricks have no time, which are in no sum.
     """
 
     model: Model
@@ -31,17 +35,20 @@ class Composed:
     missing: int
 
 
-def compose(model: Model, times: Sequence[Time], cache: int) -> Composed:
-    """The time of a model on a machine whose largest cache has so many bytes.
+def compose(model: Model, times: Sequence[Time], cache: Cache) -> Composed:
+    """The time of a model on a machine with that cache, the mean of its batches.
 
     With hot weights it is the median of its rounds, each the sum of its bricks' in that round, and with cold ones too;
-    between these it lies by the part of its weights for which the cache has no room.
+    between these it lies by the part of what a step goes through that the cache does not keep until the next. Of two
+    rounds the quicker counts, since whatever disturbs makes it longer.
     """
-    chosen = [times[each] for each in model.bricks]
-    held = sum(each.held for each in chosen)
-    share = max(0.0, 1 - cache / held) if held else 0.0
-    hot, cold = (sums([getattr(each, name) for each in chosen]) for name in ("hot", "cold"))
-    more = share * (float(np.median(cold)) - float(np.median(hot))) if hot and cold else 0.0
+    chosen, batches = [times[each] for each in model.bricks], len(model.starts)
+    held = sum(each.held for each in chosen) / batches
+    share = cache.share(held + ALIVE * max((each.given for each in chosen), default=0))
+    hot, cold = (
+        [each / batches for each in sums([getattr(each, name) for each in chosen])] for name in ("hot", "cold")
+    )
+    more = share * (median_low(cold) - median_low(hot)) if hot and cold else 0.0
     return Composed(
         model=model,
         sequential=median([(each + more) / 1e3 for each in hot], "ms"),
@@ -49,7 +56,7 @@ def compose(model: Model, times: Sequence[Time], cache: int) -> Composed:
         hot=_middle(hot),
         cold=_middle(cold),
         share=share,
-        steps=len(chosen),
+        steps=round(len(chosen) / batches),
         unique=len(set(model.bricks)),
         missing=sum(not each.hot for each in chosen),
     )
@@ -62,23 +69,24 @@ def sums(rounds: Sequence[Sequence[float]]) -> list[float]:
 
 
 def _critical(model: Model, times: Sequence[Time], share: float) -> float | None:
-    """Milliseconds of the longest path, by the median time of each brick."""
+    """Milliseconds of the longest path, by the median time of each brick; the mean of batches."""
     own = {at: _point(times[at], share) for at in set(model.bricks)}
     if not any(own.values()):
         return None
     ends: list[float] = []
     for brick, after in zip(model.bricks, model.after, strict=True):
         ends.append(own[brick] + max((ends[each] for each in after), default=0.0))
-    return max(ends) / 1e3
+    batches = pairwise((*model.starts, len(ends)))
+    return sum(max(ends[start:end]) for start, end in batches) / len(model.starts) / 1e3
 
 
 def _point(time: Time, share: float) -> float:
     """Microseconds of a brick; 0 where it has none."""
     if not time.hot:
         return 0.0
-    hot = float(np.median(time.hot))
-    return hot + share * (float(np.median(time.cold)) - hot) if time.cold else hot
+    hot = median_low(time.hot)
+    return hot + share * (median_low(time.cold) - hot) if time.cold else hot
 
 
 def _middle(values: Sequence[float]) -> float | None:
-    return float(np.median(values)) / 1e3 if values else None
+    return median_low(values) / 1e3 if values else None

@@ -1,9 +1,10 @@
 """Bricks timed, with their weights in the caches and with their weights in memory: the truth lies between these.
 
 A model runs each operator once a step. What the operator is given was made just before, by the one in front of it, and
-lies in the caches; so do its weights where those of the whole model fit in there, and else they come from memory. A
-brick is run once, off the clock, and then again: hot. For the other, memory is read until nothing of it is left in the
-caches, then the brick is run with a twin of its weights, which brings back all but these, and then with its own: cold.
+lies in the caches; so do its weights where those of the whole model fit in there, and else they come from memory. Its
+code was pushed aside by other operators. So a few bricks are run in turn, once off the clock and then again: hot. For
+the other, memory is written until no weights are left in the caches; then each brick is run with a twin of its weights,
+which brings back all but these, and with its own: cold.
 """
 
 from __future__ import annotations
@@ -14,23 +15,29 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
 
 from suite.bricks.frameworks import Framework, Runner
-from suite.bricks.record import Brick, Time
+from suite.bricks.record import Brick, Cache, Time
 from suite.errors import UserError
 from suite.harness.implementation import Device
 from suite.probe.record import one_line
 from suite.probe.subject import SEED
 
+Floats = np.ndarray[Any, np.dtype[np.float64]]
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 USUAL_CACHE = 32 << 20  # bytes, where the system does not tell
-FLUSHED = 2  # times the largest cache is read to flush it
-BURST = 4  # hot runs in a row, after one that is not timed
-COLD = 2  # one round in so many is taken with cold weights as well
+FLUSHED = 2  # times the largest cache is written to flush it
+WINDOW = 8  # bricks that are run in turn
+BURST = 2  # hot runs a round, after one that is not timed
+COLD = 4  # one round in so many is taken with cold weights as well
 LEAST_HELD = 1 << 15  # bytes of weights for which it matters where they lie
+EIGHTHS = 8  # of the cache; see `record.Cache`
+SWEEPS = 5  # over memory of each size, so many times
+SLOWER = 1.3  # times as long a byte takes from memory, at least, for a cache to be seen
 SHARE = 0.1  # of the memory that is free, for the bricks that are held at a time
 
 
@@ -39,6 +46,7 @@ class Timed:
     """What was measured of a brick."""
 
     held: int
+    given: int
     hot: list[float] = field(default_factory=list)
     cold: list[float] = field(default_factory=list)
     why: str | None = None
@@ -46,8 +54,8 @@ class Timed:
     def time(self) -> Time:
         """As the file has it."""
         if self.why:
-            return Time(held=self.held, why=self.why)
-        return Time(hot=tuple(self.hot), cold=tuple(self.cold), held=self.held)
+            return Time(held=self.held, given=self.given, why=self.why)
+        return Time(hot=tuple(self.hot), cold=tuple(self.cold), held=self.held, given=self.given)
 
 
 class Group:
@@ -55,28 +63,44 @@ class Group:
 
     def __init__(self, running: dict[int, Runner], found: Sequence[Timed]) -> None:
         self.running, self.found, self.order = running, found, random.Random(SEED)
-        self.other = np.ones(FLUSHED * largest_cache() // 8)
+        self.other = np.ones(FLUSHED * cache_bytes() // 8)
 
     def round(self, cold: bool) -> None:
         """Each brick, hot, and `cold` as well if that is wanted."""
-        for at in self.order.sample(list(self.running), len(self.running)):
-            try:
-                self._hot(self.running[at], self.found[at])
-                if cold:
-                    self._cold(self.running[at], self.found[at])
-            except Exception as error:  # whatever a framework raises
-                self.found[at].why = one_line(error)
-                del self.running[at]
+        order = self.order.sample(list(self.running), len(self.running))
+        for at in range(0, len(order), WINDOW):
+            window = order[at : at + WINDOW]
+            self._each(window, _warm)
+            for _ in range(BURST):
+                self._each(window, _hot)
+        if cold:
+            self.other += 1  # from now on no weights are in the caches, until their brick's turn
+            self._each(order, _cold)
 
-    def _hot(self, runner: Runner, found: Timed) -> None:
-        _run(runner)
-        found.hot += [_run(runner) for _ in range(BURST)]
+    def _each(self, places: Sequence[int], how: Callable[[Runner, Timed], None]) -> None:
+        for at in places:
+            if at in self.running:
+                try:
+                    how(self.running[at], self.found[at])
+                except Exception as error:  # whatever a framework raises
+                    self.found[at].why = one_line(error)
+                    del self.running[at]
 
-    def _cold(self, runner: Runner, found: Timed) -> None:
-        if found.held >= LEAST_HELD:
-            self.other += 1
-            _run(runner, twin=True)
-        found.cold.append(_run(runner))
+
+def _warm(runner: Runner, found: Timed) -> None:
+    _run(runner, twin=not found.hot and found.held >= LEAST_HELD)  # whose memory is asked for before any clock runs
+
+
+def _hot(runner: Runner, found: Timed) -> None:
+    found.hot.append(_run(runner))
+
+
+def _cold(runner: Runner, found: Timed) -> None:
+    if found.held < LEAST_HELD:
+        found.cold.append(found.hot[-1])
+        return
+    _run(runner, twin=True)
+    found.cold.append(_run(runner))
 
 
 def _run(runner: Runner, twin: bool = False) -> float:
@@ -88,17 +112,44 @@ def _run(runner: Runner, twin: bool = False) -> float:
 
 
 @cache
-def largest_cache() -> int:
+def cache_bytes() -> int:
     """Bytes of the largest cache of the processor, as Linux tells it."""
     sizes = [path.read_text().strip() for path in CACHES.glob("index*/size")]
     return max((int(size[:-1]) << 10 for size in sizes if size.endswith("K")), default=USUAL_CACHE)
+
+
+@cache
+def largest_cache() -> Cache:
+    """What the largest cache keeps, measured: less than its size where others share it.
+
+    Of a little more than it has room for hardly anything stays, since what was used longest ago, which goes first, is
+    what is wanted next.
+    """
+    size = cache_bytes()
+    read = [size * part // EIGHTHS for part in range(1, 2 * EIGHTHS + 1)]
+    memory = np.ones(read[-1] // 8)
+    paces = np.min([[_sweep(memory[: each // 8]) for each in read] for _ in range(SWEEPS)], axis=0)
+    paces = np.minimum.accumulate(paces[::-1])[::-1]  # less never takes longer, whatever disturbed it
+    quick, slow = paces[0], paces[-1]
+    if slow < SLOWER * quick:
+        return Cache(size=size, missed=tuple(float(each > size) for each in read))
+    return Cache(size=size, missed=tuple(map(float, (paces - quick) / (slow - quick))))
+
+
+def _sweep(memory: Floats) -> float:
+    """Seconds to read a byte, in the last of some sweeps."""
+    for _ in range(SWEEPS):
+        began = time.perf_counter()
+        memory.sum()
+        seconds = time.perf_counter() - began
+    return seconds / memory.nbytes
 
 
 def measure(
     framework: Framework, bricks: Sequence[Brick], device: Device, mode: str, repeats: int, say: Callable[[str], None]
 ) -> tuple[list[Time], float]:
     """The times of bricks, in `repeats` rounds, and the seconds that these took. `say` is told what is being done."""
-    found, spent, done = [Timed(each.held) for each in bricks], 0.0, 0
+    found, spent, done = [Timed(each.held, each.given) for each in bricks], 0.0, 0
     for running in groups(framework, bricks, device, mode, found):
         began, done = time.perf_counter(), done + len(running)
         group = Group(running, found)

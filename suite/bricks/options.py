@@ -25,7 +25,7 @@ from suite.store.disk import UnsafeFile, read_safely, reason
 
 MAKE = (
     "models", "task", "scale", "implementation", "framework", "mode", "batch", "size", "precision", "granularity",
-    "out", "private", "decoys", "key", "data_dir",
+    "hw", "out", "private", "decoys", "key", "data_dir",
 )  # fmt: skip
 MEASURE = ("out", "hw", "repeats")
 COMPOSE = ("model", "key")
@@ -89,7 +89,7 @@ def _sources(given: Mapping[str, str], found: Machine) -> list[Source]:
             f"bricks of what? Give models= (names of models, torchvision, keras, or a file) or task= (one of "
             f"{', '.join(config.names('task'))}), one of the two."
         )
-    if "models" in given and (others := given.keys() & {"scale", "implementation"}):
+    if "models" in given and (others := given.keys() & {"scale", "implementation", "hw"}):
         raise UserError(f"{'= and '.join(sorted(others))}= is for task=")
     mode = given.get("mode", "infer")
     if mode not in MODES:
@@ -98,7 +98,7 @@ def _sources(given: Mapping[str, str], found: Machine) -> list[Source]:
     values["mode"] = mode
     here = machine.resolve(config.system(CPU), found)  # shapes are the same everywhere
     if "task" in given:
-        return [_of_task(given, values, here)]
+        return [_of_task(given, values, here, found)]
     values = {"batch": 1, "precision": formats.known(given.get("precision", "fp32")), **values}
     text = given["models"]
     if text.endswith(".py"):
@@ -116,19 +116,22 @@ def _sources(given: Mapping[str, str], found: Machine) -> list[Source]:
     ]
 
 
-def _of_task(given: Mapping[str, str], values: Mapping[str, Any], here: System) -> Source:
+def _of_task(given: Mapping[str, str], values: Mapping[str, Any], here: System, found: Machine) -> Source:
+    """In the precision of a run on hw=, which need not be this machine."""
     config.load("task", given["task"])
+    config.load("hw", given.get("hw", machine.AUTO))
+    there = machine.resolve(config.system(given.get("hw", machine.AUTO)), found)
     scale = given.get("scale", here.default_scale)
     own = contestant.read(Path(given["implementation"]), given.get("framework")) if "implementation" in given else None
     framework = own.framework.name if own else given.get("framework", "torch")
     frameworks.load(framework)
-    precision = given.get("precision", config.benchmark(given["task"], scale).precision or "fp32")
+    own_precision = config.benchmark(given["task"], scale).precision or machine.precision_of(there, found)
     conditions = Conditions(
         task=given["task"],
         scale=scale,
         implementation=own.told.name if own else None,
         framework=framework,
-        precision=formats.known(precision),
+        precision=formats.known(given.get("precision", own_precision)),
         **values,
     )
     return Source(Subject(conditions, here, 1.0, given.get("data_dir"), own))

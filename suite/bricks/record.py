@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import pairwise
 from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
+import numpy as np
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from suite import config
@@ -114,6 +116,11 @@ class Brick(Values):
         return sum(prod(each.shape) * WIDTHS[each.dtype] for each in self.tensors if not each.fresh)
 
     @property
+    def given(self) -> int:
+        """Bytes of the tensors that are made just before."""
+        return sum(prod(each.shape) * WIDTHS[each.dtype] for each in self.tensors if each.fresh)
+
+    @property
     def name(self) -> str:
         """What it does, and on which shape."""
         shape = next((each.shape for each in self.tensors if each.fresh), self.tensors[0].shape if self.tensors else ())
@@ -121,11 +128,16 @@ class Brick(Values):
 
 
 class Model(Values):
-    """A model as its bricks: which, and after which others of its steps each comes; `left_out` counts what has none."""
+    """A model as its bricks: which, and after which others of its steps each comes; `left_out` counts what has none.
+
+    Where batches differ, as those of a task do, it holds the steps of some, one batch after the other, each from one of
+    `starts` on.
+    """
 
     conditions: Conditions
     bricks: tuple[int, ...] = Field(max_length=MOST_STEPS)
     after: tuple[tuple[int, ...], ...] = Field(max_length=MOST_STEPS)
+    starts: tuple[int, ...] = Field(default=(0,), min_length=1, max_length=1000)
     calls: int = Field(ge=0)
     left_out: dict[str, int] = Field(default_factory=dict, max_length=10_000)
 
@@ -133,6 +145,8 @@ class Model(Values):
     def _ordered(self) -> Model:
         if len(self.bricks) != len(self.after):
             raise ValueError("as many steps as places")
+        if self.starts[0] != 0 or any(b <= a for a, b in pairwise((*self.starts, max(len(self.bricks), 1)))):
+            raise ValueError("each batch has a step and starts after the one before")
         if any(before >= at or before < 0 for at, them in enumerate(self.after) for before in them):
             raise ValueError("a step comes after one that is not before it")
         return self
@@ -161,20 +175,36 @@ class Time(Values):
     """Microseconds of a brick, each time that it was run; empty where it was not, and `why`.
 
     `hot`: its weights in the caches, as those of a small model are; `cold`: from memory, as those of a large one.
-    `held` are the bytes of these weights, and of whatever else it is given that was not just made.
+    `held` are the bytes of these weights, and of whatever else it is given that was not just made; `given` of what was.
     """
 
     hot: Rounds = ()
     cold: Rounds = ()
     held: int = Field(default=0, ge=0, lt=1 << 50)
+    given: int = Field(default=0, ge=0, lt=1 << 50)
     why: str | None = Field(default=None, max_length=400)
+
+
+class Cache(Values):
+    """The largest cache of a processor: its bytes, and what it keeps of memory that is read in turn again and again.
+
+    `missed` is the part that comes from memory after all, where an eighth as much as the cache's bytes is read, two
+    eighths, and so on.
+    """
+
+    size: int = Field(ge=1, lt=1 << 50)
+    missed: tuple[Annotated[float, Field(ge=0, le=1)], ...] = Field(min_length=1, max_length=1000)
+
+    def share(self, read: float) -> float:
+        """The part of so many bytes, read in turn again and again, that comes from memory."""
+        return float(np.interp(8 * read / self.size, range(1, len(self.missed) + 1), self.missed))
 
 
 class Timings(Values):
     """What `measure` writes: a time for each brick, on which system, and the models where the bricks had them."""
 
     format: Literal["suite.timings"] = "suite.timings"
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     suite_version: str = Field(max_length=LONGEST_TEXT)
     date: str = Field(max_length=LONGEST_TEXT)
     system: str = Field(max_length=LONGEST_TEXT)
@@ -184,8 +214,7 @@ class Timings(Values):
     framework: str
     mode: Mode
     precision: str
-    cache: int = Field(ge=1, lt=1 << 50)
-    """Bytes of the largest cache."""
+    cache: Cache
     seconds: float
     """That the measuring took, without the building."""
     noisy: list[str]

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from suite.bricks.record import Call, Tensor
 
+BATCHES = 8  # of a task that are looked at, for they may differ
+
 
 @dataclass(frozen=True)
 class Called:

@@ -22,7 +22,8 @@ def made(to: Console, models: Sequence[Model], bricks: int, failed: dict[str, st
     calls = sum(model.calls for model in models)
     steps = sum(len(model.bricks) for model in models)
     share = f", {100 * bricks / steps:.1f} %" if steps else ""
-    to.print(f"{len(models)} models: {calls:,} calls in {steps:,} steps, of which unique {bricks:,}{share}")
+    batches = f" of {len(models[0].starts)} batches" if len(models[0].starts) > 1 else ""
+    to.print(f"{len(models)} models: {calls:,} calls in {steps:,} steps{batches}, of which unique {bricks:,}{share}")
     for name, why in failed.items():
         to.print(Text(f"no bricks of {name}: {why}", "yellow"), soft_wrap=True)
     _left_out(to, sum((Counter(model.left_out) for model in models), Counter()))
@@ -72,7 +73,7 @@ def rows(found: Sequence[Composed]) -> list[dict[str, Any]]:
             "high": each.sequential.high,
             "hot": each.hot,
             "cold": each.cold,
-            "weights from memory": each.share,
+            "from memory": each.share,
             "longest path": each.critical,
             "steps": each.steps,
             "unique": each.unique,

@@ -15,7 +15,7 @@ from suite.config.models import Benchmark, System
 from suite.errors import UserError, printable
 from suite.forecast import rates
 from suite.forecast.rates import Rates
-from suite.measure.machine import Machine
+from suite.measure.machine import Machine, precision_of
 from suite.probe import record
 from suite.probe.record import Conditions, Probe
 
@@ -102,6 +102,9 @@ def _composed(
     samples = model.conditions.batch or benchmark.hyperparameters.get(GLOBAL_BATCH_SIZE, 1)
     estimated = rates.composed(benchmark, samples, made.sequential.value / 1e3, source, system, node)
     notes = [f"NOISY: {why}" for why in timings.noisy]
+    own = benchmark.precision or precision_of(system, node)
+    if timings.precision != own:
+        notes.append(f"its bricks are in {timings.precision}, a run there is in {own}: make them with precision={own}")
     without = sum(model.left_out.values())
     if lacking := without + made.missing:
         notes.append(f"{lacking} of {model.calls + without} calls of a step have no brick, and are not counted")

@@ -28,16 +28,18 @@ from suite import config
 from suite.bricks import frameworks
 from suite.bricks.chaining import Bricks
 from suite.bricks.composing import compose
-from suite.bricks.measuring import BURST, COLD, Group, Timed, largest_cache
+from suite.bricks.measuring import COLD, Group, Timed, largest_cache
 from suite.bricks.record import Model
 from suite.errors import UserError
 from suite.harness.implementation import Device
+from suite.harness.memory import keep_freed_memory
 from suite.measure import machine, noise
 from suite.measure.load import LoadMeter
 from suite.probe.measuring import timed
 from suite.probe.record import Conditions
 from suite.probe.subject import Subject
 
+BURST = 4  # runs of a model a round, after one that is not timed
 ROOM = 8 << 30  # bytes of a brick
 LARGE = (
     "vgg", "_l", "_large", "_h_14", "_128gf", "_32gf", "_16gf", "wide_", "101_64", "152", "efficientnet_b7", "_b6",
@@ -82,6 +84,7 @@ def main(argv: Sequence[str]) -> int:
     given = parser.parse_args(argv)
     if given.cpu:
         time.perf_counter = time.process_time
+    keep_freed_memory()
     here, meter = machine.detect(), LoadMeter()
     quiet = noise.before(here)
     held, bricks = recorded(given)
@@ -90,12 +93,12 @@ def main(argv: Sequence[str]) -> int:
         f"{len(bricks.made):,} unique bricks of {sum(len(each.model.bricks) for each in held):,}",
         flush=True,
     )
-    found, spent = [Timed(each.held) for each in bricks.made], 0.0
+    found, spent = [Timed(each.held, each.given) for each in bricks.made], 0.0
     rows = []
     for sweep in range(given.sweeps):
         for each in held:
             if given.own:
-                found = [Timed(each.held) for each in bricks.made]
+                found = [Timed(each.held, each.given) for each in bricks.made]
             spent += measured(each, bricks, found, given)
             if given.own or sweep == given.sweeps - 1:
                 rows.append(row(each, found))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from suite.bricks.record import Brick, Call, Made, Model, Tensor, Time, Timings
+from suite.bricks.record import Brick, Cache, Call, Made, Model, Tensor, Time, Timings
 from suite.probe.record import Conditions
 
+CACHE = Cache(size=1000, missed=(0, 0, 0, 0, 0, 0, 0, 1))
 TORCH = """
 from torch import nn
 
@@ -63,7 +64,7 @@ def timings(*times: Time, models: tuple[Model, ...] = ()) -> Timings:
         framework="torch",
         mode="infer",
         precision="fp32",
-        cache=1000,
+        cache=CACHE,
         seconds=1.0,
         noisy=[],
         times=times,

@@ -7,7 +7,7 @@ import pytest
 from suite.bricks import record
 from suite.bricks.__main__ import main
 from suite.bricks.composing import compose
-from suite.bricks.record import Key, Time
+from suite.bricks.record import Cache, Key, Time
 from suite.errors import UserError
 from tests.bricks import made
 
@@ -19,32 +19,47 @@ TIMES = (
 
 
 def test_a_chain_is_the_sum_of_its_bricks():
-    composed = compose(made.model(0, 1, 1), TIMES, cache=1000)
+    composed = compose(made.model(0, 1, 1), TIMES, made.CACHE)
     assert composed.sequential.value == pytest.approx(1.6)  # the median of 1.2, 2.6 and 1.6 ms
     assert (composed.hot, composed.cold) == pytest.approx((1.6, 3.8))
     assert (composed.steps, composed.unique, composed.missing) == (3, 2, 0)
 
 
-@pytest.mark.parametrize(("cache", "share"), [(1000, 0), (100, 0), (50, 0.5), (25, 0.75)])
-def test_what_the_cache_has_no_room_for_comes_from_memory(cache, share):
-    composed = compose(made.model(0, 1, 1), TIMES, cache)  # holds 100 bytes
+@pytest.mark.parametrize(("size", "share"), [(1600, 0), (200, 0), (100, 0.5), (80, 1), (10, 1)])
+def test_what_the_cache_does_not_keep_comes_from_memory(size, share):
+    missed = (0, 0, 0, 0, 0, 0, 0, 0.5, 1)  # half of what is as large as it, all of an eighth more
+    composed = compose(made.model(0, 1, 1), TIMES, Cache(size=size, missed=missed))  # holds 100 bytes
     assert composed.share == pytest.approx(share)
     assert composed.sequential.value == pytest.approx(1.6 + share * (3.8 - 1.6))
     assert composed.critical == pytest.approx(1.6 + share * (3.8 - 1.6))
 
 
+def test_what_operators_make_goes_through_the_cache_too():
+    times = tuple(each.model_copy(update={"given": 10}) for each in TIMES)
+    missed = (0, 0, 0, 0, 0, 0, 0, 0, 1)
+    shares = [compose(made.model(0, 1, 1), times, Cache(size=size, missed=missed)).share for size in (100, 130)]
+    assert shares == [1, 0]  # 100 bytes of weights, and three times ten
+
+
 def test_of_branches_the_longest_counts():
     forked = made.model(0, 0, 1, 1, after=((), (0,), (0,), (1, 2)))
-    composed = compose(forked, TIMES, cache=1000)
+    composed = compose(forked, TIMES, made.CACHE)
     assert composed.critical == pytest.approx(1.2 + 1.2 + 0.2)
     assert composed.sequential.value == pytest.approx(2.8)
 
 
+def test_the_time_of_batches_is_their_mean():
+    two = made.model(0, 1, 1, after=((), (0,), ())).model_copy(update={"starts": (0, 2)})
+    composed = compose(two, TIMES, made.CACHE)
+    assert composed.sequential.value == pytest.approx(1.6 / 2)
+    assert composed.critical == pytest.approx((1.2 + 0.2 + 0.2) / 2)
+
+
 def test_a_brick_without_a_time_is_counted_and_not_added():
-    composed = compose(made.model(1, 2), TIMES, cache=1000)
+    composed = compose(made.model(1, 2), TIMES, made.CACHE)
     assert composed.missing == 1
     assert composed.sequential.value == pytest.approx(0.2)
-    nothing = compose(made.model(2), TIMES, cache=1000)
+    nothing = compose(made.model(2), TIMES, made.CACHE)
     assert (nothing.sequential.value, nothing.critical, nothing.hot) == (None, None, None)
 
 

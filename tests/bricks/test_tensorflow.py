@@ -26,7 +26,7 @@ def test_bricks_do_what_the_layers_do():
     with run_eagerly(recorder):
         expected = tf.reduce_mean(tf.nn.relu(tf.nn.conv2d(pictures, filters, 1, "SAME")), [1, 2])
     bricks = Bricks(3)
-    model = bricks.add(made.CONDITIONS, recorder.recorded)
+    model = bricks.add(made.CONDITIONS, [recorder.recorded])
     assert model.calls == 3
     assert model.left_out == {}
     (brick,) = bricks.made

@@ -40,7 +40,7 @@ def test_bricks_do_what_the_layers_do(granularity):
     with torch.no_grad(), Recorder() as recorder:
         expected = network(pictures)
     recorded, bricks = recorder.recorded, Bricks(granularity)
-    steps = bricks.add(made.CONDITIONS, recorded).bricks
+    steps = bricks.add(made.CONDITIONS, [recorded]).bricks
     assert len(steps) == {1: 4, 3: 2, 10: 4}[granularity]
     held = {recorder.numbers[id(each)]: each for each in recorder.alive if id(each) in recorder.numbers}
     value, at = pictures, 0
@@ -66,7 +66,7 @@ def test_a_gradient_is_that_of_the_layer():
     with Recorder() as recorder:
         layer(values)
     bricks = Bricks(1)
-    bricks.add(made.CONDITIONS, recorder.recorded)
+    bricks.add(made.CONDITIONS, [recorder.recorded])
     (brick,) = bricks.made
     assert brick.gradient
     runner = Runner(brick, CPU, "train")

@@ -125,6 +125,9 @@ def test_from_the_bricks_of_a_step(capsys, tmp_path):
     compute = told["shares"]["compute"] * told["seconds"]["median"]
     assert compute == pytest.approx(told["samples"]["median"] / made.BATCH * 0.01, rel=0.25)
     assert "1 of 2 calls of a step have no brick, and are not counted" in told["notes"]
+    assert main([*TASK, kept((1e4,), precision="fp16"), "--json"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)["forecasts"]
+    assert any(note.startswith("its bricks are in fp16, a run there is in ") for note in told["notes"])
     assert main([*TASK, kept((1e4,), noisy=["\x1b[2Jgone"])]) == 0
     shown = capsys.readouterr().out
     assert "ESTIMATE" in shown

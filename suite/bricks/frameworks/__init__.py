@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import Any, Protocol, cast
 
@@ -39,10 +39,11 @@ class Runner(Protocol):
 class Framework(Protocol):
     """A module of this folder."""
 
-    def record(self, subject: Subject, network: Callable[[], Any] | None = None) -> Recorded:
+    def record(self, subject: Subject, network: Callable[[], Any] | None = None) -> Sequence[Recorded]:
         """The calls that a step of the workload takes; of `network`, one's own, where that is given.
 
-        Of models nothing is computed; of a task's implementation, which its code alone can tell, a step or two.
+        Of models nothing is computed, since every batch is alike; of a task's implementation, which its code alone can
+        tell, those of `BATCHES` steps.
         """
         ...
 

@@ -15,7 +15,7 @@ import tensorflow as tf
 from suite.bricks import arguments
 from suite.bricks.frameworks.tensorflow_table import FUNCTIONS, attributes_of, inputs_of
 from suite.bricks.record import Call, Tensor
-from suite.bricks.recorded import Called, Recorded
+from suite.bricks.recorded import BATCHES, Called, Recorded
 from suite.harness.implementation import Device
 from suite.probe.instruments.tensorflow_counting import plain, run_eagerly
 from suite.probe.instruments.tensorflow_models import POLICIES, Model
@@ -129,19 +129,22 @@ def _attribute(kind: str, value: Any) -> Any:
     return value
 
 
-def record(subject: Subject, network: Callable[[], Any] | None = None) -> Recorded:
+def record(subject: Subject, network: Callable[[], Any] | None = None) -> Sequence[Recorded]:
     """See `Framework.record`: of a model too a step is computed, for TensorFlow tells operations as they are run."""
-    recorder = Recorder()
+    found, batches = list[Recorded](), BATCHES if subject.conditions.task else 1
     with subject.instruments.apart():
         if network:
             workload: Workload = Model(_in(subject.device, network), subject.conditions, subject.device, SEED)
         else:
             workload = subject.build()
-        workload.ready(2)
+        workload.ready(1 + batches)
         workload.run(1)
-        with run_eagerly(recorder):
-            workload.run(1)
-    return recorder.recorded
+        for _ in range(batches):
+            recorder = Recorder()
+            with run_eagerly(recorder):
+                workload.run(1)
+            found.append(recorder.recorded)
+    return found
 
 
 def _in(device: Device, network: Callable[[], Any]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 from suite.bricks import arguments
 from suite.bricks.frameworks.torch_table import NAMES
 from suite.bricks.record import Call, Tensor
-from suite.bricks.recorded import Called, Recorded
+from suite.bricks.recorded import BATCHES, Called, Recorded
 from suite.errors import UserError
 from suite.probe.instruments.torch_models import SIZE, Model
 from suite.probe.subject import SEED, Subject
@@ -130,7 +130,7 @@ def _described(tensor: torch.Tensor, fresh: bool) -> Tensor:
         return Tensor(**told)
 
 
-def record(subject: Subject, network: Callable[[], Any] | None = None) -> Recorded:
+def record(subject: Subject, network: Callable[[], Any] | None = None) -> Sequence[Recorded]:
     """See `Framework.record`."""
     if subject.conditions.task:
         return _recorded(subject, network)
@@ -143,16 +143,18 @@ def record(subject: Subject, network: Callable[[], Any] | None = None) -> Record
     return _recorded(subject, network)  # where the building itself asks for numbers, as RegNet's does
 
 
-def _recorded(subject: Subject, network: Callable[[], Any] | None) -> Recorded:
-    conditions = subject.conditions
+def _recorded(subject: Subject, network: Callable[[], Any] | None) -> Sequence[Recorded]:
+    conditions, found = subject.conditions, list[Recorded]()
+    batches = BATCHES if conditions.task else 1
     with subject.instruments.apart():
         if network:
             workload: Workload = Model(network(), conditions, conditions.size or SIZE, subject.device, SEED)
         else:
             workload = subject.build()
-        workload.ready(WARM_UP + 1)
+        workload.ready(WARM_UP + batches)
         workload.run(WARM_UP)
-        with Recorder() as recorder:
-            workload.run(1)
-    found: Recorded = recorder.recorded
+        for _ in range(batches):
+            with Recorder() as recorder:
+                workload.run(1)
+            found.append(recorder.recorded)
     return found

@@ -23,7 +23,7 @@ from suite.harness.implementation import Device
 from suite.probe.instruments.torch_counting import DTYPES, torch_device
 from suite.probe.record import one_line
 
-NOISE = 1 << 14  # numbers that are drawn; a larger tensor holds them again and again
+NOISE = 1 << 16  # numbers that are drawn; a larger tensor holds them again and again
 REMEMBERED, LEAST_REMEMBERED = 101, 11  # backward passes that do nothing, of which the median is taken off
 LEAST = 1e-7  # seconds of a brick, where it takes no longer than what is taken off
 

@@ -1,4 +1,4 @@
-"""How a reference implementation keeps its memory between steps on a CPU."""
+"""How memory is kept between steps on a CPU."""
 
 from __future__ import annotations
 
