@@ -77,7 +77,7 @@ def _critical(model: Model, times: Sequence[Time], share: float) -> float | None
     for brick, after in zip(model.bricks, model.after, strict=True):
         ends.append(own[brick] + max((ends[each] for each in after), default=0.0))
     batches = pairwise((*model.starts, len(ends)))
-    return sum(max(ends[start:end]) for start, end in batches) / len(model.starts) / 1e3
+    return sum(max(ends[start:end], default=0.0) for start, end in batches) / len(model.starts) / 1e3
 
 
 def _point(time: Time, share: float) -> float:

@@ -145,8 +145,8 @@ class Model(Values):
     def _ordered(self) -> Model:
         if len(self.bricks) != len(self.after):
             raise ValueError("as many steps as places")
-        if self.starts[0] != 0 or any(b <= a for a, b in pairwise((*self.starts, max(len(self.bricks), 1)))):
-            raise ValueError("each batch has a step and starts after the one before")
+        if self.starts[0] != 0 or any(end < start for start, end in pairwise((*self.starts, len(self.bricks)))):
+            raise ValueError("batches start at step 0, one after the other, and not past the last step")
         if any(before >= at or before < 0 for at, them in enumerate(self.after) for before in them):
             raise ValueError("a step comes after one that is not before it")
         return self

@@ -53,6 +53,8 @@ def test_the_time_of_batches_is_their_mean():
     composed = compose(two, TIMES, made.CACHE)
     assert composed.sequential.value == pytest.approx(1.6 / 2)
     assert composed.critical == pytest.approx((1.2 + 0.2 + 0.2) / 2)
+    with_an_empty_one = two.model_copy(update={"starts": (0, 0, 2, 3)})
+    assert compose(with_an_empty_one, TIMES, made.CACHE).critical == pytest.approx((1.2 + 0.2 + 0.2) / 4)
 
 
 def test_a_brick_without_a_time_is_counted_and_not_added():

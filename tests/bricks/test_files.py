@@ -71,7 +71,7 @@ def test_an_argument_is_plain_or_refused(value):
         ({"bricks": [{"tensors": [], "calls": [{"op": "F.relu", "arguments": [{"tensor": 0}]}]}]}, "does not have"),
         ({"bricks": [{"tensors": [], "calls": []}]}, "at least 1"),
         ({"models": [made.model(7).model_dump()]}, "not there"),
-        ({"models": [made.model(0, 0).model_copy(update={"starts": (0, 2)}).model_dump()]}, "starts after"),
+        ({"models": [made.model(0, 0).model_copy(update={"starts": (0, 3)}).model_dump()]}, "batches start"),
         ({"granularity": 11}, "less than or equal to 10"),
         ({"sources": "x"}, "unknown field"),
     ],

@@ -1,6 +1,7 @@
 """PyTorch's models as bricks: how many there are, what they do, and the whole way from a model to its time."""
 
 import json
+from itertools import pairwise
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from suite.bricks.chaining import Bricks, used_by
 from suite.bricks.frameworks.torch_recording import Recorder
 from suite.bricks.frameworks.torch_running import Runner, runs
 from suite.bricks.record import Made, Timings
+from suite.bricks.recorded import BATCHES
 from suite.errors import UserError
 from suite.harness.implementation import Device
 from tests.bricks import made
@@ -112,6 +114,18 @@ def test_from_a_model_to_its_time(mode, tmp_path, capsys):
     assert 0 < found["low"] <= found["ms"] <= found["high"]
     assert all(each.hot for each in record.read(Timings, timings).times)
     assert any(each.gradient for each in file.bricks) == (mode == "train")
+
+
+@pytest.mark.slow
+def test_a_task_has_bricks_of_batches_in_the_precision_of_its_runs(tmp_path):
+    out = tmp_path / "bricks.json"
+    task = ["task=recommendation", "scale=mini", "mode=train"]
+    for hw, precision in (("h100", "bf16"), ("t4", "fp16")):
+        assert main(["make", *task, f"hw={hw}", f"out={out}"]) == 0
+        assert record.read(Made, out).precision == precision
+    (model,) = record.read(Made, out).models
+    assert len(model.starts) == BATCHES
+    assert len({end - start for start, end in pairwise((*model.starts, len(model.bricks)))}) == 1
 
 
 def test_chains_are_longer_where_there_are_any(tmp_path):
