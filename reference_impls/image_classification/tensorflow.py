@@ -116,8 +116,10 @@ class TensorFlowImageClassifier:
         self.optimizers: tuple[Muon | SGD, ...] = (self.muon, *self.sgd)
         self.on_gpu = device.kind == "gpu"
         self.graph_step = tf.function(self._step, jit_compile=self.on_gpu and self.workers.size == 1)  # XLA cannot send
-        several = tf.TensorSpec((EVAL_BATCH if self.on_gpu else None, *shape[1:]), self.dtype)
-        self.mirrored_logits = tf.function(self._mirrored_logits, [several], jit_compile=self.on_gpu)
+        # Not compiled, among several workers, a convolution got another's input (TensorFlow 2.21, an AVX-512 CPU).
+        self.compiled = self.on_gpu or self.workers.size > 1
+        several = tf.TensorSpec((EVAL_BATCH if self.compiled else None, *shape[1:]), self.dtype)
+        self.mirrored_logits = tf.function(self._mirrored_logits, [several], jit_compile=self.compiled)
         parameters = initial_parameters(hyper, shape[-1], CLASSES, seed)
         self.load_state_dict({**parameters, "step": np.array(0)})
 
@@ -203,8 +205,9 @@ class TensorFlowImageClassifier:
         """Logits float32 [N, classes] of images [N, S, S, C]; with flip, the mean of an image and its mirror."""
         with tf.device(self.device):
             count = len(images)
-            if self.on_gpu:  # all batches of one shape
-                images = tf.pad(images, [[0, -count % EVAL_BATCH], [0, 0], [0, 0], [0, 0]])
+            if self.compiled:  # all batches of one shape
+                missing = -count % EVAL_BATCH if count else EVAL_BATCH
+                images = tf.pad(images, [[0, missing], [0, 0], [0, 0], [0, 0]])
             firsts = range(0, max(1, len(images)), EVAL_BATCH)  # a worker's share of a few images may be none
             parts = [self.mirrored_logits(images[first : first + EVAL_BATCH]) for first in firsts]
             return tf.concat(parts, 0)[:count]
