@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from suite import __version__
-from suite.bricks import frameworks, measuring, options, private, record, showing
+from suite.bricks import frameworks, measuring, options, pace, private, record, scoring, showing
 from suite.bricks.arguments import MOST_CALLS
 from suite.bricks.chaining import Bricks
 from suite.bricks.composing import compose
@@ -32,7 +32,8 @@ EPILOG = f"""\
 make models=... out=bricks.json: the unique bricks of models, for which nothing is computed
   models=LIST            names of classifiers, torchvision, keras, a file with a name a line, or FILE.py of one's own
                          that holds build(), which gives a torch.nn.Module or keras.Model for pictures
-  task=NAME scale=NAME   in place of models=: a task's reference, or with implementation=PATH code of one's own
+  task=NAME scale=NAME   in place of models=: a task's reference, or with implementation=PATH code of one's own; with
+                         mode=train an evaluation beside the training step, which is what a forecast takes
   framework=NAME         torch (the default) or tensorflow
   mode=infer|train       forward (the default), or a training step: forward, backward and update
   batch=N size=N         samples a step (1; of a task its own), height and width of pictures
@@ -79,7 +80,9 @@ def make(given: dict[str, str], *, to: Console, as_json: bool) -> int:
             told = source.subject.conditions
             status.update(f"looking at {told.name}, {len(bricks.made)} bricks so far")
             try:
-                models.append(bricks.add(told, framework.record(source.subject, source.network)))
+                recorded = framework.record(source.subject, source.network)
+                scored = scoring.seconds(source.subject) if told.task and told.mode == "infer" else None
+                models.append(bricks.add(told, recorded, scored))
             except UserError as error:
                 if len(wanted.sources) == 1:
                     raise
@@ -139,6 +142,7 @@ def measure(given: dict[str, str], file: str, *, to: Console, as_json: bool) -> 
         mode=made.mode,
         precision=made.precision,
         cache=measuring.largest_cache(),
+        pace=None if system.accelerator else pace.microseconds(),
         seconds=seconds,
         noisy=[*quiet.reasons, *noise.meanwhile(here, quiet, meter.read()).reasons],
         times=tuple(times),
@@ -168,11 +172,11 @@ def compose_models(given: dict[str, str], file: str, *, to: Console, as_json: bo
     elif not models:
         raise UserError(f"{file} has no models: their owner composes them, with key=FILE")
     if "model" in given:
-        named = {model.conditions.name.lower(): model for model in models}
-        if given["model"].lower() not in named:
-            raise unknown("model of these bricks", given["model"], (model.conditions.name for model in models))
-        models = (named[given["model"].lower()],)
-    found = [compose(model, timings.times, timings.cache) for model in models]
+        chosen = tuple(each for each in models if each.conditions.name.lower() == given["model"].lower())
+        if not chosen:
+            raise unknown("model of these bricks", given["model"], (each.conditions.name for each in models))
+        models = chosen
+    found = [compose(model, timings.times, timings.cache, timings.pace) for model in models]
     if as_json:
         print(json.dumps({"models": showing.rows(found), "noisy": timings.noisy}, indent=1))
     else:

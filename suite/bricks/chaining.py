@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from statistics import mean
 from typing import Any
 
+from suite.bricks.pace import in_units
 from suite.bricks.record import Brick, Call, Model, Tensor
 from suite.bricks.recorded import Called, Recorded
 from suite.probe.record import Conditions
@@ -19,8 +21,8 @@ class Bricks:
         self.places: dict[str, int] = {}
         self.made: list[Brick] = []
 
-    def add(self, conditions: Conditions, batches: Sequence[Recorded]) -> Model:
-        """A model, as the bricks of which it is made, batch after batch."""
+    def add(self, conditions: Conditions, batches: Sequence[Recorded], scoring: float | None = None) -> Model:
+        """A model, as the bricks of which it is made, batch after batch; `scoring` are seconds."""
         places, after, starts = list[int](), list[tuple[int, ...]](), list[int]()
         for recorded in batches:
             starts.append(len(places))
@@ -37,6 +39,8 @@ class Bricks:
             starts=tuple(starts),
             calls=sum(len(each.calls) for each in batches),
             left_out=dict(sum((each.left_out for each in batches), Counter[str]())),
+            between=in_units(mean(told)) if (told := [each.between for each in batches if each.between]) else None,
+            scoring=None if scoring is None else in_units(scoring),
         )
 
     def _place(self, made: Brick) -> int:

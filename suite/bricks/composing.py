@@ -20,8 +20,9 @@ ALIVE = 3  # tensors as large as the largest one given, at a time: an operator's
 class Composed:
     """A model's time in milliseconds: `sequential`, the sum; `critical`, of its longest path; the bracket by caches.
 
-    `share` is the part of what a step goes through that is taken to come from memory. None where nothing could be
-    timed. `missing` are steps whose bricks have no time, which are in no sum.
+    `share` is the part of what a step goes through that is taken to come from memory. What the host does `between` the
+    calls is in all of them. None where nothing could be timed. `missing` are steps whose bricks have no time, which are
+    in no sum.
     """
 
     model: Model
@@ -29,14 +30,15 @@ class Composed:
     critical: float | None
     hot: float | None
     cold: float | None
+    between: float | None
     share: float
     steps: int
     unique: int
     missing: int
 
 
-def compose(model: Model, times: Sequence[Time], cache: Cache) -> Composed:
-    """The time of a model on a machine with that cache, the mean of its batches.
+def compose(model: Model, times: Sequence[Time], cache: Cache, pace: float | None = None) -> Composed:
+    """The time of a model on a machine with that cache and that pace of Python, the mean of its batches.
 
     With hot weights it is the median of its rounds, each the sum of its bricks' in that round, and with cold ones too;
     between these it lies by the part of what a step goes through that the cache does not keep until the next. Of two
@@ -49,12 +51,15 @@ def compose(model: Model, times: Sequence[Time], cache: Cache) -> Composed:
         [each / batches for each in sums([getattr(each, name) for each in chosen])] for name in ("hot", "cold")
     )
     more = share * (median_low(cold) - median_low(hot)) if hot and cold else 0.0
+    between = None if model.between is None or pace is None else model.between * pace
+    beside = between or 0.0
     return Composed(
         model=model,
-        sequential=median([(each + more) / 1e3 for each in hot], "ms"),
-        critical=_critical(model, times, share),
-        hot=_middle(hot),
-        cold=_middle(cold),
+        sequential=median([(each + more + beside) / 1e3 for each in hot], "ms"),
+        critical=_critical(model, times, share, beside),
+        hot=_middle(hot, beside),
+        cold=_middle(cold, beside),
+        between=None if between is None else between / 1e3,
         share=share,
         steps=round(len(chosen) / batches),
         unique=len(set(model.bricks)),
@@ -68,7 +73,7 @@ def sums(rounds: Sequence[Sequence[float]]) -> list[float]:
     return [float(each) for each in np.sum(measured, axis=0)] if measured else []
 
 
-def _critical(model: Model, times: Sequence[Time], share: float) -> float | None:
+def _critical(model: Model, times: Sequence[Time], share: float, beside: float) -> float | None:
     """Milliseconds of the longest path, by the median time of each brick; the mean of batches."""
     own = {at: _point(times[at], share) for at in set(model.bricks)}
     if not any(own.values()):
@@ -77,7 +82,8 @@ def _critical(model: Model, times: Sequence[Time], share: float) -> float | None
     for brick, after in zip(model.bricks, model.after, strict=True):
         ends.append(own[brick] + max((ends[each] for each in after), default=0.0))
     batches = pairwise((*model.starts, len(ends)))
-    return sum(max(ends[start:end], default=0.0) for start, end in batches) / len(model.starts) / 1e3
+    longest = sum(max(ends[start:end], default=0.0) for start, end in batches) / len(model.starts)
+    return (longest + beside) / 1e3
 
 
 def _point(time: Time, share: float) -> float:
@@ -88,5 +94,5 @@ def _point(time: Time, share: float) -> float:
     return hot + share * (median_low(time.cold) - hot) if time.cold else hot
 
 
-def _middle(values: Sequence[float]) -> float | None:
-    return median_low(values) / 1e3 if values else None
+def _middle(values: Sequence[float], beside: float) -> float | None:
+    return (median_low(values) + beside) / 1e3 if values else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +98,10 @@ def _sources(given: Mapping[str, str], found: Machine) -> list[Source]:
     values["mode"] = mode
     here = machine.resolve(config.system(CPU), found)  # shapes are the same everywhere
     if "task" in given:
-        return [_of_task(given, values, here, found)]
+        step = _of_task(given, values, here, found)
+        if mode == "infer":
+            return [step]
+        return [step, replace(step, subject=step.subject.changed(mode="infer", batch=None))]
     values = {"batch": 1, "precision": formats.known(given.get("precision", "fp32")), **values}
     text = given["models"]
     if text.endswith(".py"):

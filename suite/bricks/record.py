@@ -131,7 +131,8 @@ class Model(Values):
     """A model as its bricks: which, and after which others of its steps each comes; `left_out` counts what has none.
 
     Where batches differ, as those of a task do, it holds the steps of some, one batch after the other, each from one of
-    `starts` on.
+    `starts` on. `between` is what lies in no brick, the host's work from call to call, and `scoring` what it takes to
+    score an evaluation: each in units of Python's pace where the bricks were made (`pace`), None if not known.
     """
 
     conditions: Conditions
@@ -140,6 +141,8 @@ class Model(Values):
     starts: tuple[int, ...] = Field(default=(0,), min_length=1, max_length=1000)
     calls: int = Field(ge=0)
     left_out: dict[str, int] = Field(default_factory=dict, max_length=10_000)
+    between: float | None = Field(default=None, ge=0, lt=1e15)
+    scoring: float | None = Field(default=None, ge=0, lt=1e15)
 
     @model_validator(mode="after")
     def _ordered(self) -> Model:
@@ -215,6 +218,8 @@ class Timings(Values):
     mode: Mode
     precision: str
     cache: Cache
+    pace: float | None = Field(default=None, gt=0, lt=1e9)
+    """Microseconds of a unit of Python's work; None where a device works on meanwhile."""
     seconds: float
     """That the measuring took, without the building."""
     noisy: list[str]

@@ -38,21 +38,21 @@ def composed(to: Console, found: Sequence[Composed], timings: Timings) -> None:
     for why in timings.noisy:
         to.print(Text(f"NOISY  {printable(why)}", "yellow"))
     table = Table()
-    table.add_column("model")
-    for name in ("ms", "95 % interval", "hot", "cold", "from memory", "longest path", "steps", "unique"):
+    table.add_column("model", overflow="fold")
+    for name in ("ms", "95 % interval", "hot", "cold", "between", "from memory", "longest path", "steps", "unique"):
         table.add_column(name, justify="right")
     for each in found:
         point = each.sequential
         between = "" if point.low is None or point.high is None else f"{point.low:.4g} to {point.high:.4g}"
         table.add_row(
-            Text(printable(each.model.conditions.name)),
-            *(_number(point.value), between, *map(_number, (each.hot, each.cold))),
+            Text(_name(each.model)),
+            *(_number(point.value), between, *map(_number, (each.hot, each.cold, each.between))),
             *(f"{each.share:.0%}", _number(each.critical)),
             *(str(each.steps), str(each.unique)),
         )
     to.print(table)
     for each in found:
-        name = printable(each.model.conditions.name)
+        name = _name(each.model)
         if each.missing:
             whys = Counter(timings.times[at].why or "not run" for at in each.model.bricks if not timings.times[at].hot)
             (why, _), *_ = whys.most_common(1)
@@ -73,6 +73,7 @@ def rows(found: Sequence[Composed]) -> list[dict[str, Any]]:
             "high": each.sequential.high,
             "hot": each.hot,
             "cold": each.cold,
+            "between": each.between,
             "from memory": each.share,
             "longest path": each.critical,
             "steps": each.steps,
@@ -82,6 +83,11 @@ def rows(found: Sequence[Composed]) -> list[dict[str, Any]]:
         }
         for each in found
     ]
+
+
+def _name(model: Model) -> str:
+    of = model.conditions
+    return printable(of.name) + (", evaluation" if of.task and of.mode == "infer" else "")
 
 
 def _left_out(to: Console, counted: Counter[str], of: str = "") -> None:

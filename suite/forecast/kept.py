@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from mlperf_logging.mllog.constants import GLOBAL_BATCH_SIZE
 
 from suite import config
 from suite.bricks import record as bricks
-from suite.bricks.composing import compose
+from suite.bricks.composing import Composed, compose
 from suite.bricks.record import Model, Timings
 from suite.config.models import Benchmark, System
 from suite.errors import UserError, printable
@@ -66,7 +67,9 @@ class Kept:
         for model in timings.models:
             if _is_of(model.conditions, benchmark, framework, batch):
                 source = f"bricks in {timings.precision} of {timings.date} on hw={timings.system}, {self.place}"
-                return _composed(model, timings, benchmark, source, system, node)
+                told = model.conditions.model_copy(update={"mode": "infer", "batch": None})
+                evaluation = next((each for each in timings.models if each.conditions == told), None)
+                return _composed(model, evaluation, timings, benchmark, source, system, node)
         raise self._other([model.conditions for model in timings.models], benchmark, framework, batch)
 
     def _other(self, held: list[Conditions], benchmark: Benchmark, framework: str, batch: int | None) -> UserError:
@@ -88,24 +91,51 @@ def read(place: str) -> Kept:
 
 def _is_of(told: Conditions, benchmark: Benchmark, framework: str, batch: int | None) -> bool:
     own = benchmark.hyperparameters.get(GLOBAL_BATCH_SIZE)
-    return (told.task, told.scale, told.framework, told.implementation, told.batch or own) == (
-        (benchmark.task, benchmark.scale, framework, None, batch or own)
+    return (told.task, told.scale, told.framework, told.mode, told.implementation, told.batch or own) == (
+        (benchmark.task, benchmark.scale, framework, "train", None, batch or own)
     )
 
 
 def _composed(
-    model: Model, timings: Timings, benchmark: Benchmark, source: str, system: System, node: Machine
+    step: Model,
+    evaluation: Model | None,
+    timings: Timings,
+    benchmark: Benchmark,
+    source: str,
+    system: System,
+    node: Machine,
 ) -> Rates:
-    made = compose(model, timings.times, timings.cache)
-    if made.sequential.value is None:
+    taken, evaluated = (
+        each and compose(each, timings.times, timings.cache, timings.pace) for each in (step, evaluation)
+    )
+    assert taken
+    if taken.sequential.value is None:
         raise UserError(f"{source}: none of its bricks could be timed")
-    samples = model.conditions.batch or benchmark.hyperparameters.get(GLOBAL_BATCH_SIZE, 1)
-    estimated = rates.composed(benchmark, samples, made.sequential.value / 1e3, source, system, node)
+    samples = step.conditions.batch or benchmark.hyperparameters.get(GLOBAL_BATCH_SIZE, 1)
+    seconds = _with_scoring(evaluated, timings.pace) if evaluated else None
+    estimated = rates.composed(benchmark, samples, taken.sequential.value / 1e3, seconds, source, system, node)
     notes = [f"NOISY: {why}" for why in timings.noisy]
     own = benchmark.precision or precision_of(system, node)
     if timings.precision != own:
         notes.append(f"its bricks are in {timings.precision}, a run there is in {own}: make them with precision={own}")
-    without = sum(model.left_out.values())
-    if lacking := without + made.missing:
-        notes.append(f"{lacking} of {model.calls + without} calls of a step have no brick, and are not counted")
+    for what, each in (("a step", taken), ("an evaluation", evaluated)):
+        if each:
+            notes += _lacking(what, each)
     return replace(estimated, notes=(*estimated.notes, *map(printable, notes)))
+
+
+def _with_scoring(evaluation: Composed, pace: float | None) -> float | None:
+    """Seconds of an evaluation; None where its bricks have no times, or what scoring takes is not known."""
+    scoring = evaluation.model.scoring
+    if evaluation.sequential.value is None or scoring is None or pace is None:
+        return None
+    return evaluation.sequential.value / 1e3 + scoring * pace / 1e6
+
+
+def _lacking(what: str, composed: Composed) -> Iterator[str]:
+    without = sum(composed.model.left_out.values())
+    if lacking := without + composed.missing:
+        calls = composed.model.calls + without
+        yield f"{lacking} of {calls} calls of {what} have no brick, and are not counted"
+    if composed.between is None:
+        yield f"what the host does between the calls of {what} is not counted"

@@ -24,6 +24,9 @@ OF_BRICKS = 0.7, 1.5  # times the sum of its bricks, that a step takes: those of
 EACH = 501  # values of each
 FORWARD = 1 / 3  # of the operations of a training sample: the backward pass takes two for each of the forward pass
 ESTIMATE = "estimate from peak rates"
+ASSUMED_EVALUATION = "assumed: an evaluation is one forward pass of its split, and {:g} to {:g} s of scoring".format(
+    *HOST_EVALUATION_S
+)
 
 
 @dataclass(frozen=True)
@@ -104,49 +107,56 @@ def from_peaks(
         rng.permutation(np.geomspace(*each, EACH)) for each in (utilisation, HOST_STEP_S, HOST_EVALUATION_S)
     )
     seconds = flops / (peak * 1e12 * used)
-    made = _estimated(benchmark, system, machine, batch, seconds, scoring, ESTIMATE)
-    return replace(made, step=made.step + host, notes=(*_assumed(precision, peak, utilisation), *made.notes))
+    evaluation = _assumed_evaluation(benchmark, seconds, scoring)
+    made = _estimated(system, machine, batch, batch * seconds + host, evaluation, ESTIMATE)
+    return replace(made, notes=(*_assumed(precision, peak, utilisation), ASSUMED_EVALUATION, *made.notes))
 
 
 def composed(
-    benchmark: Benchmark, samples: int, seconds: float, source: str, system: System, machine: Machine
+    benchmark: Benchmark,
+    samples: int,
+    step: float,
+    evaluation: float | None,
+    source: str,
+    system: System,
+    machine: Machine,
 ) -> Rates:
-    """An estimate from the times of the bricks of a training step of `samples`, which come to `seconds`."""
+    """An estimate from bricks: those of a training step of `samples` come to `step` seconds.
+
+    `evaluation` are the seconds of one, its scoring included; None where that is not known, and so assumed.
+    """
     rng = np.random.default_rng(0)
     times, scoring = (rng.permutation(np.geomspace(*each, EACH)) for each in (OF_BRICKS, HOST_EVALUATION_S))
-    made = _estimated(benchmark, system, machine, samples, times * seconds / samples, scoring, printable(source))
-    assumed = "assumed: a step takes {:g} to {:g} times the sum of its bricks".format(*OF_BRICKS)
-    return replace(made, notes=(assumed, *made.notes))
+    assumed = ["assumed: a step and an evaluation take {:g} to {:g} times what bricks tell".format(*OF_BRICKS)]
+    if evaluation is None:
+        taken = _assumed_evaluation(benchmark, times * step / samples, scoring)
+        assumed.append(ASSUMED_EVALUATION)
+    else:
+        taken = rng.permutation(times) * evaluation
+    made = _estimated(system, machine, samples, times * step, taken, printable(source))
+    return replace(made, notes=(*assumed, *made.notes))
+
+
+def _assumed_evaluation(benchmark: Benchmark, seconds: np.ndarray, scoring: np.ndarray) -> np.ndarray:
+    """Of training samples that take `seconds` each."""
+    return np.asarray(benchmark.dataset.eval_samples * FORWARD * seconds + scoring)
 
 
 def _estimated(
-    benchmark: Benchmark,
-    system: System,
-    machine: Machine,
-    samples: int,
-    seconds: np.ndarray,
-    scoring: np.ndarray,
-    source: str,
+    system: System, machine: Machine, samples: int, step: np.ndarray, evaluation: np.ndarray, source: str
 ) -> Rates:
-    """Steps of `samples` that take `seconds` each, and evaluations of their forward passes and `scoring` seconds."""
     watts = power_ceiling(system, machine)
     return Rates(
         samples=samples,
-        step=samples * seconds,
-        evaluation=benchmark.dataset.eval_samples * FORWARD * seconds + scoring,
+        step=step,
+        evaluation=evaluation,
         start=0.0,
         watts=np.array([] if watts is None else [watts / system.workers_per_node]),
         data=None,
         weights=None,
         source=source,
         measured=False,
-        notes=(
-            "assumed: an evaluation is one forward pass of its split, and {:g} to {:g} s of scoring".format(
-                *HOST_EVALUATION_S
-            ),
-            "start and input are not counted",
-            "power is the most that the system draws",
-        ),
+        notes=("start and input are not counted", "power is the most that the system draws"),
     )
 
 

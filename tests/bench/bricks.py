@@ -29,6 +29,7 @@ from suite.bricks import frameworks
 from suite.bricks.chaining import Bricks
 from suite.bricks.composing import compose
 from suite.bricks.measuring import COLD, Group, Timed, largest_cache
+from suite.bricks.pace import microseconds
 from suite.bricks.record import Model
 from suite.errors import UserError
 from suite.harness.implementation import Device
@@ -167,7 +168,7 @@ def measured(held: Held, bricks: Bricks, found: list[Timed], given: argparse.Nam
 def row(held: Held, found: Sequence[Timed]) -> dict[str, Any]:
     """A model's true time and what its bricks come to."""
     times = [each.time() for each in found]
-    composed, true = compose(held.model, times, largest_cache()), float(np.median(held.true))
+    composed, true = compose(held.model, times, largest_cache(), microseconds()), float(np.median(held.true))
     return {
         "model": held.model.conditions.name,
         "true ms": round(true, 2),
@@ -175,6 +176,7 @@ def row(held: Held, found: Sequence[Timed]) -> dict[str, Any]:
         "ratio": round((composed.sequential.value or 0) / true, 3),
         "hot": round((composed.hot or 0) / true, 3),
         "cold": round((composed.cold or 0) / true, 3),
+        "between": round((composed.between or 0) / true, 3),
         "from memory": round(composed.share, 2),
         "longest path": round((composed.critical or 0) / true, 3),
         "steps": composed.steps,

@@ -25,6 +25,16 @@ def test_a_chain_is_the_sum_of_its_bricks():
     assert (composed.steps, composed.unique, composed.missing) == (3, 2, 0)
 
 
+def test_what_the_host_does_between_calls_is_at_its_own_pace():
+    model = made.model(0, 1, 1).model_copy(update={"between": 4.0})
+    composed = compose(model, TIMES, made.CACHE, pace=100.0)
+    assert composed.between == pytest.approx(0.4)
+    assert composed.sequential.value == pytest.approx(1.6 + 0.4)
+    assert (composed.hot, composed.cold, composed.critical) == pytest.approx((2.0, 4.2, 2.0))
+    for untold in (compose(model, TIMES, made.CACHE), compose(made.model(0, 1, 1), TIMES, made.CACHE, pace=100.0)):
+        assert (untold.between, untold.sequential.value) == (None, pytest.approx(1.6))
+
+
 @pytest.mark.parametrize(("size", "share"), [(1600, 0), (200, 0), (100, 0.5), (80, 1), (10, 1)])
 def test_what_the_cache_does_not_keep_comes_from_memory(size, share):
     missed = (0, 0, 0, 0, 0, 0, 0, 0.5, 1)  # half of what is as large as it, all of an eighth more

@@ -1,6 +1,7 @@
 """PyTorch's models as bricks: how many there are, what they do, and the whole way from a model to its time."""
 
 import json
+import time
 from itertools import pairwise
 
 import pytest
@@ -10,7 +11,7 @@ from torch import nn
 from suite.bricks import record
 from suite.bricks.__main__ import main
 from suite.bricks.chaining import Bricks, used_by
-from suite.bricks.frameworks.torch_recording import Recorder
+from suite.bricks.frameworks.torch_recording import Recorder, between
 from suite.bricks.frameworks.torch_running import Runner, runs
 from suite.bricks.record import Made, Timings
 from suite.bricks.recorded import BATCHES
@@ -44,7 +45,11 @@ def test_bricks_do_what_the_layers_do(granularity):
     recorded, bricks = recorder.recorded, Bricks(granularity)
     steps = bricks.add(made.CONDITIONS, [recorded]).bricks
     assert len(steps) == {1: 4, 3: 2, 10: 4}[granularity]
-    held = {recorder.numbers[id(each)]: each for each in recorder.alive if id(each) in recorder.numbers}
+    held = {
+        recorder.numbers[each]: each
+        for each in (pictures, *network.parameters(), *network.buffers())
+        if each in recorder.numbers
+    }
     value, at = pictures, 0
     for brick in (bricks.made[step] for step in steps):
         runner = Runner(brick, CPU, "infer")
@@ -52,10 +57,12 @@ def test_bricks_do_what_the_layers_do(granularity):
             each for called in recorded.calls[at : at + len(brick.calls)] for each in used_by(called.call)
         )
         inner = {each for called in recorded.calls[at : at + len(brick.calls)] for each in called.made}
-        runner.given = [
-            value if described.fresh or number not in held or held[number] is pictures else held[number]
-            for number, described in zip([each for each in given if each not in inner], brick.tensors, strict=True)
-        ]
+        runner.give(
+            [
+                value if described.fresh or number not in held or held[number] is pictures else held[number]
+                for number, described in zip([each for each in given if each not in inner], brick.tensors, strict=True)
+            ]
+        )
         with torch.no_grad():
             (value,) = runner.forward()
         at += len(brick.calls)
@@ -92,6 +99,25 @@ def test_a_gradient_is_that_of_the_layer():
     assert bias.shape == to_bias.shape
 
 
+def test_what_the_host_does_between_the_calls():
+    class Sleeping:
+        samples = 1
+
+        def ready(self, steps):
+            pass
+
+        def run(self, steps):
+            torch.ones(3).add(1)
+            time.sleep(0.02)
+            torch.linalg.svdvals(torch.eye(300))  # which has no brick
+            torch.randn(500, 500).matmul(torch.randn(500, 500))
+
+    began = time.perf_counter()
+    Sleeping().run(1)
+    whole = time.perf_counter() - began
+    assert 0.02 < between(Sleeping(), 2) <= whole
+
+
 def test_what_has_no_place_in_the_table_is_counted():
     with Recorder() as recorder:
         torch.linalg.svdvals(torch.ones(3, 3).abs())
@@ -123,9 +149,13 @@ def test_a_task_has_bricks_of_batches_in_the_precision_of_its_runs(tmp_path):
     for hw, precision in (("h100", "bf16"), ("t4", "fp16")):
         assert main(["make", *task, f"hw={hw}", f"out={out}"]) == 0
         assert record.read(Made, out).precision == precision
-    (model,) = record.read(Made, out).models
-    assert len(model.starts) == BATCHES
-    assert len({end - start for start, end in pairwise((*model.starts, len(model.bricks)))}) == 1
+    step, evaluation = record.read(Made, out).models
+    assert len(step.starts) == BATCHES
+    assert len({end - start for start, end in pairwise((*step.starts, len(step.bricks)))}) == 1
+    assert (evaluation.conditions.mode, evaluation.starts) == ("infer", (0,))
+    assert evaluation.scoring > 0
+    assert step.scoring is None
+    assert step.between > 0
 
 
 def test_chains_are_longer_where_there_are_any(tmp_path):

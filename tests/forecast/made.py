@@ -80,10 +80,23 @@ def probe(step_ms: Sequence[float], evaluation_ms: float, system: str = "cpu", *
     )
 
 
-def timings(step_us: Sequence[float], scale: str = "mini", mode: Mode = "train", **others: object) -> Timings:
-    """Of a benchmark whose training step is one brick, and another call that has none."""
+def timings(
+    step_us: Sequence[float], scale: str = "mini", mode: Mode = "train", evaluation: int = 0, **others: object
+) -> Timings:
+    """Of a benchmark whose training step is one brick, and another call that has none.
+
+    Where its evaluation is told, it is so many of that brick, with half a second of scoring and half between them.
+    """
     told = Conditions(task="recommendation", scale=scale, framework="torch", mode=mode, precision="fp32")
     model = Model(conditions=told, bricks=(0,), after=((),), calls=1, left_out={"open": 1})
+    evaluated = Model(
+        conditions=told.model_copy(update={"mode": "infer"}),
+        bricks=(0,) * evaluation,
+        after=((),) * evaluation,
+        calls=evaluation,
+        between=5000.0,
+        scoring=5000.0,
+    )
     values = {
         "suite_version": "0",
         "date": "2026-01-01T00:00:00Z",
@@ -97,6 +110,7 @@ def timings(step_us: Sequence[float], scale: str = "mini", mode: Mode = "train",
         "seconds": 1.0,
         "noisy": [],
         "times": (Time(hot=tuple(step_us)),),
-        "models": (model,),
+        "models": (model, *([evaluated] if evaluation else [])),
+        "pace": 100.0,
     }
     return Timings.model_validate({**values, **others})

@@ -125,6 +125,14 @@ def test_from_the_bricks_of_a_step(capsys, tmp_path):
     compute = told["shares"]["compute"] * told["seconds"]["median"]
     assert compute == pytest.approx(told["samples"]["median"] / made.BATCH * 0.01, rel=0.25)
     assert "1 of 2 calls of a step have no brick, and are not counted" in told["notes"]
+    assert "what the host does between the calls of a step is not counted" in told["notes"]
+    assert any(note.startswith("assumed: an evaluation is one forward pass") for note in told["notes"])
+    assert main([*TASK, kept((1e4,), evaluation=50), "--json"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)["forecasts"]
+    evaluation = told["shares"]["evaluation"] * told["seconds"]["median"]
+    count = 1 + -(-(told["samples"]["median"] - made.BENCHMARK.evaluation.first) // made.BENCHMARK.evaluation.every)
+    assert evaluation == pytest.approx(count * (50 * 0.01 + 0.5 + 0.5), rel=0.25)
+    assert not any(note.startswith("assumed: an evaluation is one forward pass") for note in told["notes"])
     assert main([*TASK, kept((1e4,), precision="fp16"), "--json"]) == 0
     (told,) = json.loads(capsys.readouterr().out)["forecasts"]
     assert any(note.startswith("its bricks are in fp16, a run there is in ") for note in told["notes"])

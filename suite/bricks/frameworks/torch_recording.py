@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensor, FakeTensorMode
 from torch.overrides import TorchFunctionMode, resolve_name
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from suite.bricks import arguments
 from suite.bricks.frameworks.torch_table import NAMES
@@ -23,7 +25,7 @@ LAYOUTS = {
     torch.channels_last: "channels_last",
     torch.preserve_format: "preserve",
 }
-WARM_UP = 1  # steps that are not recorded: an optimizer's first makes its state
+TIMED = 3  # steps whose whole and whose calls are timed
 
 
 class Unencodable(Exception):
@@ -36,9 +38,8 @@ class Recorder(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.recorded = Recorded()
-        self.numbers: dict[int, int] = {}  # of tensors, by their identity
-        self.alive: list[torch.Tensor] = []  # so that no other tensor gets the identity of one that is gone
-        self.made: set[int] = set()  # identities of what calls made
+        self.numbers = WeakTensorKeyDictionary()  # of the tensors that are still there
+        self.made = WeakTensorKeyDictionary()  # those that calls made
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         """Run one function, and note it."""
@@ -50,16 +51,16 @@ class Recorder(TorchFunctionMode):
             given, named = None, {}
         result = func(*args, **kwargs)
         made = list(tensors(result))
-        if getattr(func, "__name__", "") in ("__get__", "__set__"):
-            self.made |= {id(each) for each in made if args and id(args[0]) in self.made}
-            self.alive += made
+        if _is_attribute(func):
+            if args and args[0] in self.made:
+                self._note(made)
             return result
         in_place = name is not None and result is None and (name.endswith(("_", "__setitem__")))
         if not made and not in_place:
             return result
         if in_place:
             made = list(tensors(args[0]))
-        self.made |= {id(each) for each in made}
+        self._note(made)
         try:
             call = Call(op=name, arguments=given, keywords=named) if name and given is not None else None
             numbers = tuple(self._number(each, anew=True) for each in made)
@@ -97,12 +98,51 @@ class Recorder(TorchFunctionMode):
             return {"ellipsis": True}
         raise Unencodable
 
+    def _note(self, made: Sequence[torch.Tensor]) -> None:
+        for each in made:
+            self.made[each] = True
+
     def _number(self, tensor: torch.Tensor, anew: bool = False) -> int:
-        if anew or id(tensor) not in self.numbers:
-            self.numbers[id(tensor)] = len(self.recorded.tensors)
-            self.alive.append(tensor)
-            self.recorded.tensors.append(_described(tensor, id(tensor) in self.made))
-        return self.numbers[id(tensor)]
+        if anew or tensor not in self.numbers:
+            self.numbers[tensor] = len(self.recorded.tensors)
+            self.recorded.tensors.append(_described(tensor, tensor in self.made))
+        return int(self.numbers[tensor])
+
+
+class Inside(TorchFunctionMode):
+    """Notes the seconds of each call that is in a brick, or may be: of the table's functions, and the backward pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds = list[float]()
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        """Run one function."""
+        began = time.perf_counter()
+        result = func(*args, **(kwargs or {}))
+        if func in NAMES or func is torch.Tensor.backward:
+            self.seconds.append(time.perf_counter() - began)
+        return result
+
+
+def between(workload: Workload, times: int) -> float:
+    """Seconds of a step that lie in no brick: what it takes without those of its calls.
+
+    Each of these is the least of so many times, and so is the whole. Where batches differ, and so the calls of one from
+    those of the next, it is what all calls take at least.
+    """
+    whole, inside = list[float](), list[list[float]]()
+    for _ in range(times):
+        workload.ready(2)
+        began = time.perf_counter()
+        workload.run(1)
+        whole.append(time.perf_counter() - began)
+        with Inside() as mode:
+            workload.run(1)
+        inside.append(mode.seconds)
+    alike = len({len(each) for each in inside}) == 1
+    calls = sum(map(min, zip(*inside, strict=True))) if alike else min(map(sum, inside))
+    return max(min(whole) - calls, 0.0)
 
 
 def tensors(value: Any) -> Iterator[torch.Tensor]:
@@ -112,6 +152,10 @@ def tensors(value: Any) -> Iterator[torch.Tensor]:
     elif isinstance(value, tuple | list):
         for each in value:
             yield from tensors(each)
+
+
+def _is_attribute(func: Any) -> bool:
+    return getattr(func, "__name__", "") in ("__get__", "__set__")
 
 
 def _described(tensor: torch.Tensor, fresh: bool) -> Tensor:
@@ -133,28 +177,37 @@ def _described(tensor: torch.Tensor, fresh: bool) -> Tensor:
 def record(subject: Subject, network: Callable[[], Any] | None = None) -> Sequence[Recorded]:
     """See `Framework.record`."""
     if subject.conditions.task:
-        return _recorded(subject, network)
+        with subject.instruments.apart():
+            workload, found = _recorded(subject, network, 1 if subject.conditions.mode == "infer" else BATCHES)
+            found[0].between = between(workload, TIMED)
+        return found
     try:
         with FakeTensorMode():
-            return _recorded(subject, network)
+            _, found = _recorded(subject, network, 1)
     except UserError as error:
         if not isinstance(error.__cause__, DataDependentOutputException):
             raise
-    return _recorded(subject, network)  # where the building itself asks for numbers, as RegNet's does
-
-
-def _recorded(subject: Subject, network: Callable[[], Any] | None) -> Sequence[Recorded]:
-    conditions, found = subject.conditions, list[Recorded]()
-    batches = BATCHES if conditions.task else 1
-    with subject.instruments.apart():
-        if network:
-            workload: Workload = Model(network(), conditions, conditions.size or SIZE, subject.device, SEED)
-        else:
-            workload = subject.build()
-        workload.ready(WARM_UP + batches)
-        workload.run(WARM_UP)
-        for _ in range(batches):
-            with Recorder() as recorder:
-                workload.run(1)
-            found.append(recorder.recorded)
+        _, found = _recorded(subject, network, 1)  # where the building itself asks for numbers, as RegNet's does
+    found[0].between = between(_built(subject.of_batch(1), network), TIMED)  # which is the same for any batch
     return found
+
+
+def _recorded(subject: Subject, network: Callable[[], Any] | None, batches: int) -> tuple[Workload, list[Recorded]]:
+    workload, found = _built(subject, network), list[Recorded]()
+    for _ in range(batches):
+        workload.ready(1)
+        with Recorder() as recorder:
+            workload.run(1)
+        found.append(recorder.recorded)
+    return workload, found
+
+
+def _built(subject: Subject, network: Callable[[], Any] | None) -> Workload:
+    conditions = subject.conditions
+    if network:
+        workload: Workload = Model(network(), conditions, conditions.size or SIZE, subject.device, SEED)
+    else:
+        workload = subject.build()
+    workload.ready(1)
+    workload.run(1)  # an optimizer's first step makes its state
+    return workload

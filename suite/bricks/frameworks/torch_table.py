@@ -11,7 +11,7 @@ import torch.nn.functional as F
 FUNCTIONAL = """
 adaptive_avg_pool1d adaptive_avg_pool2d adaptive_max_pool2d affine_grid avg_pool1d avg_pool2d batch_norm
 binary_cross_entropy_with_logits celu conv1d conv2d conv3d conv_transpose1d conv_transpose2d cosine_similarity
-cross_entropy ctc_loss dropout dropout1d dropout2d elu embedding gelu glu grid_sample group_norm hardsigmoid hardswish
+cross_entropy dropout dropout1d dropout2d elu embedding gelu glu grid_sample group_norm hardsigmoid hardswish
 hardtanh huber_loss instance_norm interpolate l1_loss layer_norm leaky_relu linear local_response_norm log_softmax
 logsigmoid max_pool1d max_pool2d mish mse_loss multi_head_attention_forward nll_loss normalize one_hot pad
 pixel_shuffle pixel_unshuffle prelu relu relu6 relu_ rms_norm scaled_dot_product_attention selu sigmoid silu
@@ -30,15 +30,15 @@ stack std std_mean sub sum swapaxes tanh tensor_split tile topk transpose tril t
 var_mean where zeros zeros_like
 """
 METHODS = """
-__and__ __eq__ __floordiv__ __getitem__ __invert__ __neg__ __or__ __radd__ __rdiv__ __rmul__ __rpow__ __rsub__
-__setitem__ __xor__ abs add add_ addcdiv_ addcmul_ addmm all amax amin any argmax bernoulli_ bfloat16 bmm bool
-broadcast_to chunk clamp clamp_ clamp_min clone contiguous copy_ cos cpu cumsum detach div div_ eq exp expand
+__and__ __eq__ __floordiv__ __getitem__ __invert__ __neg__ __or__ __pow__ __radd__ __rdiv__ __rmul__ __rpow__ __rsub__
+__setitem__ __xor__ abs add add_ addcdiv_ addcmul_ addmm all amax amin any argmax argsort bernoulli_ bfloat16 bmm bool
+broadcast_to chunk clamp clamp_ clamp_min clone contiguous copy_ cos cpu cumsum detach diff div div_ eq exp expand
 expand_as exponential_ fill_ flatten flip float floor gather ge gt half index_add_ index_copy_ index_select int le
-lerp_ log log_softmax logsumexp long lt masked_fill masked_fill_ matmul max mean min mm movedim mul mul_ narrow ne neg
-new_empty new_full new_ones new_zeros norm normal_ permute pow prod random_ relu relu_ remainder repeat
-repeat_interleave reshape roll round rsqrt scatter scatter_ select sigmoid sin softmax split sqrt square squeeze std
-sub sub_ sum swapaxes t tanh tile to topk transpose tril triu type type_as unbind unflatten unfold uniform_ unsqueeze
-unsqueeze_ var view view_as where zero_
+lerp_ log log_softmax logical_or_ logsumexp long lt masked_fill masked_fill_ matmul max mean min mm movedim mul mul_
+nan_to_num narrow ne neg new_empty new_full new_ones new_zeros norm normal_ permute pow prod random_ relu relu_
+remainder repeat repeat_interleave reshape roll round rsqrt scatter scatter_ scatter_add select sigmoid sin softmax
+sort split sqrt square squeeze std sub sub_ sum swapaxes t tanh tile to topk transpose tril triu type type_as unbind
+unflatten unfold uniform_ unsqueeze unsqueeze_ var view view_as where zero_
 """
 LINALG = "matrix_norm norm vector_norm"
 PLACES = (
