@@ -1,6 +1,7 @@
 """TensorFlow's models as bricks."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from suite.bricks import record
 from suite.bricks.__main__ import main
 from suite.bricks.chaining import Bricks
-from suite.bricks.record import Brick, Made, Timings
+from suite.bricks.record import Brick, Call, Made, Tensor, Timings
 from suite.harness.implementation import Device
 from tests.bricks import made
 
@@ -33,6 +34,38 @@ def test_bricks_do_what_the_layers_do():
     runner = Runner(brick, Device("cpu", "fp32"))
     (found,) = runner.forward([pictures, filters])
     np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("size", "times"), [(4, 16), (1 << 14, 1)])
+def test_a_small_brick_is_run_several_times_in_a_graph_and_large_weights_are_read_once(size, times):
+    from suite.bricks.frameworks.tensorflow import runner
+
+    made = runner(_addition(size), Device("cpu", "fp32"), "train", 1 << 30)
+    (weights, added), before = made.sources, made.sources[0].numpy()
+    made.prepare()
+    assert made.run() > 0
+    np.testing.assert_allclose(weights, before + times * added.numpy(), rtol=1e-5)
+
+
+def test_what_a_reading_of_the_clock_takes_is_taken_off(monkeypatch):
+    from suite.bricks.frameworks import tensorflow_clock
+    from suite.bricks.frameworks.tensorflow_running import Runner
+
+    runner, read = Runner(_addition(4), Device("cpu", "fp32"), repeats=4), iter([0.0, 1.0, 17.0])
+    monkeypatch.setattr(tensorflow_clock, "time", SimpleNamespace(perf_counter=lambda: next(read)))
+    tensorflow_clock.empty_seconds(runner.device).clear()
+    assert runner.run() == (16 - 1) / 4
+
+
+def _addition(size):
+    """To weights that a graph may write to."""
+    return Brick(
+        tensors=(
+            Tensor(shape=(size,), dtype="float32", variable=True),
+            Tensor(shape=(size,), dtype="float32", fresh=True),
+        ),
+        calls=(Call(op="AssignAddVariableOp", arguments=({"tensor": 0}, {"tensor": 1})),),
+    )
 
 
 @pytest.mark.parametrize("mode", ["infer", "train"])

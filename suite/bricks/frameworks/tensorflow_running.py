@@ -1,103 +1,76 @@
 """A brick in TensorFlow, run from what its file says alone: as a graph, which may join the operations of a chain.
 
-What TensorFlow takes to call a graph is not the brick's: what a graph takes that does nothing is taken off.
+It is given what a model's graph would give it: what is fresh is an operation's result that nobody else wants, weights
+are read from a variable. A small brick is run several times in a graph, for it takes less than the clock can tell.
 """
 
 from __future__ import annotations
 
-import time
-from collections import deque
 from collections.abc import Callable
-from functools import cache
 from math import ceil, prod
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from suite.bricks.frameworks.tensorflow_clock import Clocked, Values
 from suite.bricks.frameworks.tensorflow_table import FUNCTIONS, inputs_of, names_of
 from suite.bricks.record import Brick, Call, Tensor
 from suite.errors import UserError, unknown
 from suite.harness.implementation import Device
-from suite.probe.instruments.tensorflow_counting import device_name, untold_tracing
+from suite.probe.instruments.tensorflow_counting import device_name
 from suite.probe.record import one_line
 
 NOISE = 1 << 16  # numbers that are drawn; a larger tensor holds them again and again
-REMEMBERED, LEAST_REMEMBERED = 101, 11  # empty calls, of which the median is taken off
-LEAST = 1e-7  # seconds of a brick, where it takes no longer than an empty call
-
-Values = list[Any]
-
-
-class Empty:
-    """Calls of a graph that does nothing."""
-
-    def __init__(self) -> None:
-        self.given = [tf.ones(())]
-        self.call = tf.function(lambda given: tf.raw_ops.Identity(input=given[0]))
-        self.seconds: deque[float] = deque(maxlen=REMEMBERED)
-
-    def taken(self) -> float:
-        """Seconds: the median of the last calls and of one now."""
-        while True:
-            began = time.perf_counter()
-            self.call(self.given)
-            self.seconds.append(time.perf_counter() - began)
-            if len(self.seconds) >= LEAST_REMEMBERED:
-                return float(np.median(self.seconds))
-
-
-@cache
-def empty(device: str) -> Empty:
-    """One for all bricks on a device."""
-    return Empty()
+FEW = 1 << 18  # bytes that a small brick takes and makes in all the times that a graph runs it
+MOST_REPEATS = 16
+LEAST_HELD = 1 << 15  # bytes of weights for which it matters where they lie, so that these are read once
 
 
 class Runner:
     """See `frameworks.Runner`."""
 
-    def __init__(self, brick: Brick, device: Device) -> None:
+    def __init__(self, brick: Brick, device: Device, repeats: int = 1) -> None:
         self.brick, self.device = brick, device_name(device)
         self.calls = [_compiled(call, len(brick.tensors)) for call in brick.calls]
+        self.bytes = sum(each.elements * tf.as_dtype(each.dtype).size for each in brick.tensors)
         with tf.device(self.device):
             self.sources = [self._noise(each) for each in brick.tensors]
             self.twins: Values = []
-        self.bytes = sum(each.elements * tf.as_dtype(each.dtype).size for each in brick.tensors)
-        self.step = tf.function(self.forward)
-        self.given: Values = []
+            self.given = self.sources
+            self.step = Clocked(self.ready, self.forward, repeats, self.sources, self.device)
 
     def prepare(self, twin: bool = False) -> None:
-        """See `frameworks.Runner`."""
-        self.done()
-        with tf.device(self.device):
-            if twin and not self.twins:
+        """See `frameworks.Runner`: what is fresh is made within the graph."""
+        if twin and not self.twins:
+            with tf.device(self.device):
                 self.twins = [self._noise(each) for each in self.brick.tensors]
-            for described, source in zip(self.brick.tensors, self.twins if twin else self.sources, strict=True):
-                fresh = described.fresh and not described.variable
-                self.given.append(tf.raw_ops.DeepCopy(x=source) if fresh else source)
+        self.given = self.twins if twin else self.sources
 
     def done(self) -> None:
-        """See `frameworks.Runner`."""
-        self.given = []
+        """See `frameworks.Runner`: the graph keeps nothing."""
 
     def run(self) -> float:
         """See `frameworks.Runner`."""
-        with tf.device(self.device), untold_tracing():
-            floor = empty(self.device).taken()
-            began = time.perf_counter()
-            made = self.step(self.given)
-            del made
-            self.given = []
-            if "GPU" in self.device:
-                tf.test.experimental.sync_devices()
-            return max(time.perf_counter() - began - floor, LEAST)
+        with tf.device(self.device):
+            return self.step.seconds(self.given)
+
+    def ready(self, given: Values) -> Values:
+        """What the brick is given, the fresh tensors copied."""
+        return [
+            tf.raw_ops.DeepCopy(x=source) if described.fresh and not described.variable else source
+            for described, source in zip(self.brick.tensors, given, strict=True)
+        ]
 
     def forward(self, given: Values) -> Values:
-        """What the last call makes; nothing where it writes to a variable."""
-        values = list(given)
+        """What the last call makes, or the operation where it writes to a variable."""
+        values = [
+            each.value() if isinstance(each, tf.Variable) and not described.variable else each
+            for described, each in zip(self.brick.tensors, given, strict=True)
+        ]
         for call in self.calls:
             values.append(call(values))
-        return _tensors(values[-1])
+        return _tensors(values[-1]) or [values[-1]]
 
     def _noise(self, described: Tensor) -> Any:
         """From one half to one and a half, which no operation minds; whole numbers and truths drawn evenly."""
@@ -111,14 +84,16 @@ class Runner:
             flat = tf.cast((drawn * described.below).astype(np.int64).clip(0, described.below - 1), dtype)
         many = prod(described.shape)
         made = tf.reshape(tf.tile(flat, [ceil(many / len(drawn))])[:many], described.shape)
-        return tf.Variable(made, trainable=False) if described.variable else made
+        weight = not described.fresh and dtype.is_floating and described.shape
+        return tf.Variable(made, trainable=False) if described.variable or weight else made
 
 
 def runner(brick: Brick, device: Device, mode: str, room: int) -> Runner:
     """See `frameworks.Framework`: tried with its shapes alone first, for a file may ask for anything."""
-    tried(brick, room)
+    bytes_ = tried(brick, room)
+    repeats = 1 if brick.held >= LEAST_HELD else max(1, min(MOST_REPEATS, FEW // max(bytes_, 1)))
     try:
-        made = Runner(brick, device)
+        made = Runner(brick, device, repeats)
         made.prepare()
         made.run()
         made.done()
@@ -138,8 +113,8 @@ def runs(brick: Brick, device: Device, mode: str, room: int) -> bool:
     return True
 
 
-def tried(brick: Brick, room: int) -> list[tuple[int, ...]]:
-    """The shapes that the brick makes, as its graph infers them. Raises UserError for what cannot be run."""
+def tried(brick: Brick, room: int) -> int:
+    """The bytes that the brick takes and makes, as its graph infers them. Raises UserError for what cannot be run."""
     held = sum(each.elements * tf.as_dtype(each.dtype).size for each in brick.tensors)
     if held > room:
         raise UserError(f"its tensors take {held:,} bytes; there is room for {room:,}")
@@ -160,7 +135,8 @@ def tried(brick: Brick, room: int) -> list[tuple[int, ...]]:
                     raise UserError("what it makes has no shape that is known before")
                 if prod(each.shape) * each.dtype.size > room:
                     raise UserError(f"it makes a tensor of more than {room:,} bytes")
-            return [tuple(each.shape) for each in _tensors(values[-1])]
+            moved: int = held + sum(prod(each.shape) * each.dtype.size for each in made)
+            return moved
     except UserError as error:
         raise UserError(f"{brick.name} cannot be run: {error}") from error
     except Exception as error:  # whatever TensorFlow raises for arguments that do not fit
