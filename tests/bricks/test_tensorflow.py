@@ -57,6 +57,31 @@ def test_what_a_reading_of_the_clock_takes_is_taken_off(monkeypatch):
     assert runner.run() == (16 - 1) / 4
 
 
+def test_the_operations_of_a_chain_are_joined():
+    from tensorflow.python.eager.context import context
+
+    from suite.bricks.frameworks.tensorflow import runner
+
+    shapes, fresh = ((1, 8, 8, 4), (1, 1, 4, 4), (4,)), {"tensor": 0}
+    chain = Brick(
+        tensors=tuple(Tensor(shape=each, dtype="float32", fresh=len(each) == 4 and each[1] > 1) for each in shapes),
+        calls=(
+            Call(op="Conv2D", arguments=(fresh, {"tensor": 1}), keywords={"strides": [1] * 4, "padding": "SAME"}),
+            Call(op="BiasAdd", arguments=({"output": [0, 0]}, {"tensor": 2})),
+            Call(op="Relu", arguments=({"output": [1, 0]},)),
+        ),
+    )
+    context().enable_run_metadata()
+    try:
+        runner(chain, Device("cpu", "fp32"), "infer", 1 << 30)
+        graph = context().export_run_metadata().function_graphs[-1].post_optimization_graph
+    finally:
+        context().disable_run_metadata()
+    kinds = {node.op for node in graph.node}
+    assert "_FusedConv2D" in kinds
+    assert not {"Conv2D", "BiasAdd", "Relu"} & kinds
+
+
 def _addition(size):
     """To weights that a graph may write to."""
     return Brick(

@@ -49,14 +49,17 @@ class Clocked:
         return max(end - start - median(empty), LEAST) / self.repeats
 
     def _graph(self, given: Values) -> Values:
-        """What is made, all of it: TensorFlow would leave out whatever nobody wants."""
+        """What is made, all of it: TensorFlow would leave out whatever nobody wants.
+
+        What follows waits on identities of it: TensorFlow joins no operation that another waits on but does not use.
+        """
         made = Values()
         every = [self.ready(given) for _ in range(self.repeats)]
         before = [self._reading([value for values in every for value in values if isinstance(value, tf.Tensor)])]
         before = [self._reading(before)]
         for values in every:
             with tf.control_dependencies(before):
-                before = self.act(values)
+                before = [tf.identity(each) if isinstance(each, tf.Tensor) else each for each in self.act(values)]
             made += [value for value in before if isinstance(value, tf.Tensor)]
         self._reading(before)
         return made
