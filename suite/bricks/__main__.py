@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from suite import __version__
-from suite.bricks import frameworks, measuring, options, pace, private, record, scoring, showing
+from suite.bricks import evaluating, frameworks, measuring, options, pace, private, record, showing
 from suite.bricks.arguments import MOST_CALLS
 from suite.bricks.chaining import Bricks
 from suite.bricks.composing import compose
@@ -80,9 +80,10 @@ def make(given: dict[str, str], *, to: Console, as_json: bool) -> int:
             told = source.subject.conditions
             status.update(f"looking at {told.name}, {len(bricks.made)} bricks so far")
             try:
-                recorded = framework.record(source.subject, source.network)
-                scored = scoring.seconds(source.subject) if told.task and told.mode == "infer" else None
-                models.append(bricks.add(told, recorded, scored))
+                evaluation = told.task is not None and told.mode == "infer"
+                subject = evaluating.trained(source.subject) if evaluation else source.subject
+                recorded = framework.record(subject, source.network)
+                models.append(bricks.add(told, recorded, evaluating.scoring(subject) if evaluation else None))
             except UserError as error:
                 if len(wanted.sources) == 1:
                     raise

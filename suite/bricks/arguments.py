@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-MOST_CALLS, MOST_TENSORS = 10, 20_000
+MOST_CALLS, MOST_TENSORS = 10, 20_000  # of a brick
+MOST_NUMBERED = 1 << 24  # tensors of a step, before it becomes bricks
 DEEPEST, LONGEST_LIST, LONGEST_TEXT, LARGEST = 4, 20_000, 100, 1 << 63
 FLOATS = ("float32", "float16", "bfloat16", "float64")
 DTYPES = (*FLOATS, "bool", "uint8", "int8", "int16", "int32", "int64")
@@ -39,7 +40,7 @@ def check_argument(value: Any, depth: int = 0) -> None:
 
 def _check_reference(kind: Any, value: Any) -> None:
     match kind, value:
-        case "tensor", int() if not isinstance(value, bool) and 0 <= value < MOST_TENSORS:
+        case "tensor", int() if not isinstance(value, bool) and 0 <= value < MOST_NUMBERED:
             return
         case "output", [int() as call, int() as at] if 0 <= call < MOST_CALLS and 0 <= at < MOST_TENSORS:
             return

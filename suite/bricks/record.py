@@ -20,7 +20,7 @@ from suite.probe.record import Conditions, Mode
 from suite.store.disk import UnsafeFile, read_safely, reason, write_text
 
 MAX_BYTES = 256 << 20
-MOST_BRICKS, MOST_MODELS, MOST_STEPS = 200_000, 1000, 100_000
+MOST_BRICKS, MOST_MODELS, MOST_STEPS = 200_000, 1000, 1_000_000
 MOST_ROUNDS = 1000
 MOST_ELEMENTS = 1 << 32
 Dtype = Literal["float32", "float16", "bfloat16", "float64", "bool", "uint8", "int8", "int16", "int32", "int64"]

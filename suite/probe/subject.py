@@ -18,6 +18,7 @@ from suite.probe.record import DEFAULT_BATCH, Conditions
 from suite.probe.synthetic import synthetic
 from suite.probe.tracing import Tracked, Watched
 from suite.probe.workload import Inference, Training, Workload
+from suite.record.states import State
 from suite.store.arrays import prepared
 from suite.store.modules import Sizing, load_sizing
 from suite.store.task import Arrays, Task, for_run, load_task
@@ -41,7 +42,7 @@ class Subject:
     """A workload that can be built, as often as a level needs. `seconds` is how long a repeat of it is to last.
 
     `own` is the code of a task's workload, None for the reference's; `trace` is the file that a level which writes a
-    trace is to write.
+    trace is to write; `state` is what a task's implementation is built with, None for what its seed gives.
     """
 
     conditions: Conditions
@@ -50,6 +51,7 @@ class Subject:
     data_dir: str | None = None
     own: OwnImplementation | None = None
     trace: Path | None = None
+    state: State | None = None
 
     @property
     def device(self) -> Device:
@@ -90,7 +92,10 @@ class Subject:
             if conditions.mode == "infer":
                 raise UserError("data=synthetic stands for training data: mode=infer predicts the evaluation split")
             data = synthetic(data, benchmark.name)
-        return Inside(contract.build(module, benchmark, data, seed, self.device), data, benchmark, task)
+        made = contract.build(module, benchmark, data, seed, self.device)
+        if self.state is not None:
+            made.load_state_dict(self.state)
+        return Inside(made, data, benchmark, task)
 
     def module(self, task: str) -> ImplementationModule:
         """The code of a task's workload. Raises UserError where it cannot be loaded."""

@@ -131,10 +131,11 @@ def _attribute(kind: str, value: Any) -> Any:
 
 def record(subject: Subject, network: Callable[[], Any] | None = None) -> Sequence[Recorded]:
     """See `Framework.record`: of a model too a step is computed, for TensorFlow tells operations as they are run."""
-    found, batches = list[Recorded](), BATCHES if subject.conditions.task else 1
+    conditions, found = subject.conditions, list[Recorded]()
+    batches = BATCHES if conditions.task and conditions.mode == "train" else 1
     with subject.instruments.apart():
         if network:
-            workload: Workload = Model(_in(subject.device, network), subject.conditions, subject.device, SEED)
+            workload: Workload = Model(_in(subject.device, network), conditions, subject.device, SEED)
         else:
             workload = subject.build()
         workload.ready(1 + batches)

@@ -178,8 +178,9 @@ def record(subject: Subject, network: Callable[[], Any] | None = None) -> Sequen
     """See `Framework.record`."""
     if subject.conditions.task:
         with subject.instruments.apart():
-            workload, found = _recorded(subject, network, 1 if subject.conditions.mode == "infer" else BATCHES)
-            found[0].between = between(workload, TIMED)
+            evaluation = subject.conditions.mode == "infer"
+            workload, found = _recorded(subject, network, 1 if evaluation else BATCHES)
+            found[0].between = between(workload, 1 if evaluation else TIMED)
         return found
     try:
         with FakeTensorMode():
