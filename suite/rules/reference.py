@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 
 from suite.config import folder
-from suite.config.models import Benchmark
+from suite.config.models import Benchmark, Formula
 from suite.config.values import Values
 
 Curve = tuple[tuple[int, float], ...]  # (samples, quality) of each evaluation
@@ -54,9 +54,13 @@ def path(benchmark: Benchmark) -> Path:
 
 
 def recipe(benchmark: Benchmark) -> str:
-    """The sha256 of everything in a benchmark that decides how many samples it takes to the target."""
+    """The sha256 of everything in a benchmark that decides how many samples it takes to the target.
+
+    How far a hyperparameter is free does not, but how others follow it does.
+    """
     deciding = {"metric", "target", "direction", "evaluation", "hyperparameters", "free", "dataset"}
     values = benchmark.model_dump(mode="json", include=deciding)
+    values["free"] = {name: values["free"][name] for name, each in benchmark.free.items() if isinstance(each, Formula)}
     values["dataset"] = values["dataset"]["arrays"]
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
