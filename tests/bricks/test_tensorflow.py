@@ -122,3 +122,20 @@ def test_a_brick_that_would_fill_the_memory_is_not_run():
     assert not runs(Brick.model_validate(fill), Device("cpu", "fp32"), "infer", 1 << 30)
     shape[1] = [4]
     assert runs(Brick.model_validate(fill), Device("cpu", "fp32"), "infer", 1 << 30)
+
+
+def test_what_an_operation_keeps_for_itself_needs_no_shape():
+    from suite.bricks.frameworks.tensorflow import runner
+
+    channels = Tensor(shape=(4,), dtype="float32")
+    brick = Brick(
+        tensors=(Tensor(shape=(2, 3, 3, 4), dtype="float32", fresh=True), *[channels] * 4),
+        calls=(
+            Call(
+                op="FusedBatchNormV3",
+                arguments=tuple({"tensor": at} for at in range(5)),
+                keywords={"epsilon": 1e-3, "data_format": "NHWC", "is_training": True},
+            ),
+        ),
+    )
+    assert runner(brick, Device("cpu", "fp32"), "train", 1 << 20).run() > 0

@@ -129,10 +129,12 @@ def tried(brick: Brick, room: int) -> int:
             ]
             for call in calls:
                 values.append(call(values))
-            made = [each for value in values[len(brick.tensors) :] for each in _tensors(value)]
+            results = [_tensors(value) for value in values[len(brick.tensors) :]]
+            if not all(each.shape.is_fully_defined() for result in results for each in result[:1]):
+                raise UserError("what it makes has no shape that is known before")
+            # Behind its result an operation may keep something of its own, as FusedBatchNormV3 does
+            made = [each for result in results for each in result if each.shape.is_fully_defined()]
             for each in made:
-                if not each.shape.is_fully_defined():
-                    raise UserError("what it makes has no shape that is known before")
                 if prod(each.shape) * each.dtype.size > room:
                     raise UserError(f"it makes a tensor of more than {room:,} bytes")
             moved: int = held + sum(prod(each.shape) * each.dtype.size for each in made)
