@@ -68,8 +68,8 @@ def compose(model: Model, times: Sequence[Time], cache: Cache, pace: float | Non
 
 
 def sums(rounds: Sequence[Sequence[float]]) -> list[float]:
-    """Of each round, over all that have any."""
-    measured = [each for each in rounds if each]
+    """Of each round, over all that have any; nothing of nothing is one round of 0."""
+    measured = [each for each in rounds if each] if rounds else [[0.0]]
     return [float(each) for each in np.sum(measured, axis=0)] if measured else []
 
 

@@ -35,6 +35,11 @@ def test_what_the_host_does_between_calls_is_at_its_own_pace():
         assert (untold.between, untold.sequential.value) == (None, pytest.approx(1.6))
 
 
+def test_a_step_without_calls_takes_what_the_host_does():
+    composed = compose(made.model().model_copy(update={"between": 4.0}), TIMES, made.CACHE, pace=100.0)
+    assert composed.sequential.value == pytest.approx(0.4)
+
+
 @pytest.mark.parametrize(("size", "share"), [(1600, 0), (200, 0), (100, 0.5), (80, 1), (10, 1)])
 def test_what_the_cache_does_not_keep_comes_from_memory(size, share):
     missed = (0, 0, 0, 0, 0, 0, 0, 0.5, 1)  # half of what is as large as it, all of an eighth more

@@ -1,6 +1,7 @@
 """TensorFlow's models as bricks."""
 
 import json
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -122,6 +123,33 @@ def test_a_brick_that_would_fill_the_memory_is_not_run():
     assert not runs(Brick.model_validate(fill), Device("cpu", "fp32"), "infer", 1 << 30)
     shape[1] = [4]
     assert runs(Brick.model_validate(fill), Device("cpu", "fp32"), "infer", 1 << 30)
+
+
+def test_what_the_host_does_beside_its_graphs():
+    import tensorflow as tf
+
+    from suite.bricks.frameworks.tensorflow_between import between
+
+    class Sleeping:
+        samples = 1
+
+        def __init__(self):
+            self.product = tf.function(lambda value: value @ value @ value @ value)
+            self.value = tf.ones((700, 700))
+            self.product(self.value)
+
+        def ready(self, steps):
+            pass
+
+        def run(self, steps):
+            time.sleep(0.02)
+            self.product(self.value)
+
+    sleeping = Sleeping()
+    began = time.perf_counter()
+    sleeping.run(1)
+    whole = time.perf_counter() - began
+    assert 0.02 < between(sleeping, 2) < whole
 
 
 def test_what_an_operation_keeps_for_itself_needs_no_shape():

@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from suite.bricks import arguments
+from suite.bricks.frameworks.tensorflow_between import between
 from suite.bricks.frameworks.tensorflow_table import FUNCTIONS, attributes_of, inputs_of
 from suite.bricks.record import Call, Tensor
 from suite.bricks.recorded import BATCHES, Called, Recorded
@@ -24,6 +25,7 @@ from suite.probe.workload import Workload
 
 READ = "ReadVariableOp"
 ALIASES = ("Identity", "StopGradient", "PreventGradient", "EnsureShape", "Snapshot")
+TIMED = 3  # steps whose host is timed
 SMALL = 64  # whole numbers that are a shape, or places, and so part of a brick
 NOTHING = "VarIsInitializedOp", "NoOp", "Assert"
 
@@ -145,6 +147,11 @@ def record(subject: Subject, network: Callable[[], Any] | None = None) -> Sequen
             with run_eagerly(recorder):
                 workload.run(1)
             found.append(recorder.recorded)
+    if conditions.task:
+        workload = subject.build()
+        workload.ready(1)
+        workload.run(1)
+        found[0].between = between(workload, TIMED if conditions.mode == "train" else 1)
     return found
 
 
