@@ -63,11 +63,16 @@ def _implementation(path: Path, task: str, framework: str) -> None:
         raise unknown("task", task, config.names("task"))
     if framework not in frameworks(task):
         raise unknown(f"framework for {task}", framework, frameworks(task))
-    contestant.check_place(path)
+    name = contestant.check_place(path)
     if path.suffix == ".py":
         raise UserError(f"implementation={path} is to be a folder: leave .py away")
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise UserError(f"implementation={path} is there already: nothing is overwritten, name a new folder")
+    if _is_imported(name, path.resolve()):
+        raise UserError(
+            f"implementation={path} would hide the module {name} from all that is started in {path.resolve().parent}: "
+            "take a name that Python imports nothing by"
+        )
     spec = find_spec(f"reference_impls.{task}.{framework}")
     assert spec
     assert spec.origin
@@ -80,6 +85,14 @@ def _implementation(path: Path, task: str, framework: str) -> None:
     print(f"{path}: {', '.join(own.files)}: {task} in {own.framework.title}, as the reference has it")
     print(f"check     python -m suite.check task={task} implementation={path}")
     print(f"run       python -m suite.run task={task} implementation={path}")
+
+
+def _is_imported(name: str, path: Path) -> bool:
+    """Whether Python finds a module `name`, other than the folder `path` itself."""
+    if not name.isidentifier():
+        return False
+    spec = find_spec(name)
+    return spec is not None and str(path) not in (spec.submodule_search_locations or ())
 
 
 def _renamed(name: str, framework: str) -> str:

@@ -48,6 +48,8 @@ REFUSED = {
     "implementation=there task=translation": "implementation=there is there already",
     "implementation=ours.py task=translation": "is to be a folder",
     "implementation=reference task=translation": "is no name for an implementation",
+    "implementation=torch task=recommendation": "implementation=torch would hide the module torch from all that is st",
+    "implementation=json task=recommendation": "implementation=json would hide the module json",
     "implementation=suite/ours task=translation": "suite/ours is the suite's own",
     "task=translation": "task=translation is there already, conf/task/translation.yaml: nothing is overwritten",
     "task=Chess": "task=Chess is no name of small letters",
