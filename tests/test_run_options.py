@@ -135,6 +135,10 @@ P = ("task=parity", "framework=numpy", "hw=cpu")
         ((*P, "dry_run=flase"), "dry_run=flase is neither true nor false"),
         ((*P, "--dry_run"), "options have no dashes; write dry_run=VALUE"),
         ((*P, "--cfg"), "unknown option '--cfg'"),
+        (
+            ("-m", *P, "seed=1,2", "out=one", "dry_run=true"),
+            "out=one is the folder of 2 commands, and each needs its own",
+        ),
         (("-m", *P, "hw.bogus=1,2"), "bogus"),
         (("-m", *P, "seed=interval(0,1)"), "'seed=interval(0,1)' cannot be run one value after the other"),
         (("task=parity", "quickly"), "'quickly' is not of the form option=value"),

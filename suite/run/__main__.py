@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,6 +63,7 @@ def main(argv: list[str]) -> int:
             raise UserError(
                 f"-m makes {len(commands)} commands, and {place.launcher} starts the workers of one: give it one"
             )
+        _refuse_one_folder(commands)
     if slurm_options is not None:
         return _launched(commands, argv, slurm_options)
     codes: list[int] = []
@@ -76,6 +78,16 @@ def main(argv: list[str]) -> int:
         if codes[-1] > BY_SIGNAL:
             break
     return next((code for code in codes if code), 0)
+
+
+def _refuse_one_folder(commands: Sequence[Options]) -> None:
+    """Raise UserError where several commands would leave their evidence in one folder."""
+    for out, count in Counter(options.out for options in commands if options.out).items():
+        if count > 1:
+            raise UserError(
+                f"out={out} is the folder of {count} commands, and each needs its own: leave it out, or tell them "
+                f"apart, as with out='{out}/${{seed}}'"
+            )
 
 
 def _launched(commands: Sequence[Options], words: Sequence[str], slurm_options: Mapping[str, str]) -> int:
