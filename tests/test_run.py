@@ -88,7 +88,7 @@ def test_the_open_division_frees_cadence_and_budget(tmp_path):
 
 
 def test_says_so_when_the_budget_ends_first(tmp_path):
-    done = eighth(tmp_path, "run", *RUN, "seed=1", "out=evidence", "target=1.5")
+    done = eighth(tmp_path, "run", *RUN, "seed=1", "out=evidence", "target=1")
     assert done.returncode == 3
     stop = next(line for line in lines(tmp_path / "evidence") if line.key == "run_stop")
     assert (stop.metadata["status"], stop.metadata["reason"]) == ("aborted", "budget")
@@ -123,7 +123,7 @@ def test_one_seed_gives_one_log_apart_from_times(tmp_path):
 
 
 def test_ctrl_c_ends_all_of_several_commands(tmp_path):
-    process = start(tmp_path, "tests.eighth_task", "run", "-m", *SLOW, "out=of_1,of_2", "target=1.5")
+    process = start(tmp_path, "tests.eighth_task", "run", "-m", *SLOW, "out=of_1,of_2", "target=1")
     wait_for(tmp_path / "of_1", "eval_accuracy")
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=FOREVER_S)

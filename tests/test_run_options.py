@@ -79,6 +79,13 @@ P = ("task=parity", "framework=numpy", "hw=cpu")
             "seed=2147483647 is not from 0 to 2147483646, the last from which 2 runs can count on",
         ),
         ((*P, "target=high"), "target is 'high'"),
+        ((*P, "target=97"), "target 97 of parity/mini is out of reach: accuracy goes from 0 to 1"),
+        ((*P, "target=97", "dry_run=true"), "target 97 of parity/mini is out of reach"),
+        ((*P, "metric=acuracy", "dry_run=true"), "unknown metric of parity/mini 'acuracy': did you mean 'accuracy'?"),
+        (
+            (*P, "evaluation.first=20001"),
+            "evaluation.first 20001 of parity/mini is beyond budget_samples 20000: make",
+        ),
         ((*P, "targt=1"), "'targt': did you mean 'target'"),
         ((*P, "budget_samples=0"), "budget_samples is 0: Input should be greater than 0"),
         (

@@ -97,7 +97,7 @@ def test_torchrun_starts_again_and_the_run_goes_on(made):
 
 def test_torchrun_leaves_a_run_that_has_ended_as_it_is(made):
     """A run that missed its target has exit code 3, which torchrun takes for a failure."""
-    never = (*PLAN, "division=open", "target=1.01", "budget_samples=1000", "hw.workers=2", "out=out")
+    never = (*PLAN, "division=open", "target=1", "budget_samples=1000", "hw.workers=2", "out=out")
     made.start(torchrun(run(*never), "--nproc-per-node=2", "--max-restarts=1"))
     assert made.codes == [1]
     assert made.said.count("verdict") == 2, made.said

@@ -12,7 +12,7 @@ from suite import config
 from suite.check.ledger import Broken, Ledger, Skip
 from suite.check.training import OTHER_SEED, SEED, differing
 from suite.config.dataset import Dataset
-from suite.config.models import Benchmark
+from suite.config.models import Benchmark, Evaluation
 from suite.errors import UserError
 from suite.store import files
 from suite.store.arrays import array_sha256, prepared
@@ -21,7 +21,9 @@ from suite.store.task import (
     Arrays,
     Drawing,
     Task,
+    check_first,
     check_metric,
+    check_target,
     draws,
     for_run,
     load_task,
@@ -54,15 +56,14 @@ def task_of(ledger: Ledger, benchmark: Benchmark) -> Task | None:
     if made:
         ledger.hold("the metric is one of the task's METRICS", Task, lambda: check_metric(benchmark, made[0]))
         ledger.hold("the target lies within the metric's bounds", Task, lambda: _target(benchmark, made[0]))
+        ledger.hold("the first evaluation lies within the budget", Evaluation, lambda: check_first(benchmark))
     return made[0] if made else None
 
 
 def _target(benchmark: Benchmark, task: Task) -> None:
     if benchmark.metric not in task.METRICS:
         raise Skip("the metric is not one of the task's")
-    low, high = task.METRICS[benchmark.metric]
-    if not low <= benchmark.target <= high:
-        raise Broken(f"target {benchmark.target:g}; {benchmark.metric} goes from {low:g} to {high:g}")
+    check_target(benchmark, task)
 
 
 def arrays_of(ledger: Ledger, benchmark: Benchmark, task: Task, data_dir: str | None) -> Arrays | None:

@@ -31,7 +31,7 @@ from suite.run.options import Options, parse
 from suite.run.planning import from_options
 from suite.run.resuming import from_evidence, has_run
 from suite.store.arrays import prepared
-from suite.store.task import check_metric, load_task
+from suite.store.task import load_task
 
 if TYPE_CHECKING:
     from suite.forecast.memory import Needed
@@ -168,7 +168,6 @@ def _trained(
         name = made.benchmark.task
         module = own.load(name) if own else load_implementation(name, made.framework)
         task = load_task(made.benchmark.task)
-        check_metric(made.benchmark, task)
         data = prepared(made.benchmark, task, options.data_dir)
         if followers:
             followers.prepare(made, options.implementation, options.data_dir)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import cast, get_args
 
 from suite import config
+from suite.config.models import Benchmark
 from suite.config.plan import Kept, Plan
 from suite.errors import UserError, shown, unknown
 from suite.harness import seeds
@@ -20,6 +21,8 @@ from suite.record.witness import MAX_URL, host_of
 from suite.rules.claims import UNNAMED
 from suite.run.options import Options
 from suite.run.overriding import overridden
+from suite.store.packages import missing
+from suite.store.task import check_first, check_metric, check_target, load_task
 
 
 def from_options(options: Options, found: Machine, own: OwnImplementation | None) -> Plan:
@@ -48,6 +51,7 @@ def from_options(options: Options, found: Machine, own: OwnImplementation | None
     benchmark = overridden(config.benchmark(options.task, options.scale or system.default_scale), options.benchmark)
     if options.subset is not None:
         benchmark = benchmark.of_subset(options.subset)
+    _attainable(benchmark)
     framework = own.framework if own else config.framework(options.framework)
     result_id = uuid.uuid4().hex
     stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{result_id[:4]}"  # commands of one second keep apart
@@ -69,6 +73,16 @@ def from_options(options: Options, found: Machine, own: OwnImplementation | None
         checkpoints=cast(Kept, options.checkpoints),
         contestant=own.told if own else None,
     )
+
+
+def _attainable(benchmark: Benchmark) -> None:
+    """Raise UserError unless a run could be evaluated, and meet the target; by its first evaluation alone where the
+    task lacks packages, which is an obstacle of its own."""
+    check_first(benchmark)
+    if not missing(benchmark.task):
+        task = load_task(benchmark.task)
+        check_metric(benchmark, task)
+        check_target(benchmark, task)
 
 
 def _seeds(options: Options, benchmark: str, system: str) -> tuple[int, ...]:

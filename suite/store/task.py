@@ -96,6 +96,26 @@ def check_metric(benchmark: Benchmark, task: Task) -> None:
         raise unknown(f"metric of {benchmark.name}", benchmark.metric, task.METRICS)
 
 
+def check_target(benchmark: Benchmark, task: Task) -> None:
+    """Raise UserError unless the target lies within the bounds of the metric, one of the task's."""
+    low, high = task.METRICS[benchmark.metric]
+    if not low <= benchmark.target <= high:
+        raise UserError(
+            f"target {benchmark.target:g} of {benchmark.name} is out of reach: {benchmark.metric} goes from {low:g} to "
+            f"{high:g}"
+        )
+
+
+def check_first(benchmark: Benchmark) -> None:
+    """Raise UserError unless the first evaluation lies within the budget."""
+    first, budget = benchmark.evaluation.first, benchmark.budget_samples
+    if first > budget:
+        raise UserError(
+            f"evaluation.first {first} of {benchmark.name} is beyond budget_samples {budget}: make it smaller, or the "
+            "budget larger"
+        )
+
+
 def prepare(benchmark: Benchmark, task: Task, folder: Path) -> Arrays:
     """The benchmark's arrays, made by the task from the files in `folder`. Raises BrokenContract if they are none."""
     arrays: Any = task.prepare(benchmark.scale, folder)

@@ -57,4 +57,4 @@ def test_the_table_shows_expected_found_and_contract(parity, capsys):
     assert lines[at + 2].startswith("  found     other sums of answer_sides")
     assert lines[at + 3].startswith("  contract  Dataset: Where a benchmark's data comes from")
     assert lines[at + 4] == "  mend      scales:"
-    assert lines[-1] == "pass: 21, fail: 1, skipped: 1"
+    assert lines[-1] == "pass: 22, fail: 1, skipped: 1"

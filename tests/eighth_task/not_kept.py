@@ -107,11 +107,6 @@ NOT_KEPT = {
         "a run's evaluation arrays are those of its seed",
         "evaluation_arrays makes another 'test_noise' each time, of one seed",
     ),
-    "a target in percent": (
-        declaring(lambda scale: scale.update(target=97)),
-        "the target lies within the metric's bounds",
-        "target 97; accuracy goes from 0 to 1",
-    ),
     "the wrong direction": (
         declaring(lambda scale: scale.update(direction="lower")),
         "a few steps do not reach the target",

@@ -44,6 +44,14 @@ TOLD = {
     "no score": (lacking(TASK, "score"), "tasks.parity has no function score. The contract: score(predictions, data)"),
     "no METRICS": (lacking(TASK, "METRICS"), "tasks.parity.METRICS is None"),
     "METRICS without bounds": (having(TASK, METRICS=["accuracy"]), "tasks.parity.METRICS is ['accuracy']"),
+    "a target in percent": (
+        declaring(lambda scale: scale.update(target=97)),
+        "target 97 of parity/mini is out of reach: accuracy goes from 0 to 1",
+    ),
+    "no evaluation before the end": (
+        declaring(lambda scale: scale.update(budget_samples=300)),
+        "evaluation.first 400 of parity/mini is beyond budget_samples 300",
+    ),
     "prepare returns a list": (returning("prepare", list), "prepare of parity returned a list"),
     "prepare returns lists": (
         returning("prepare", lambda arrays: {**arrays, "test_points": arrays["test_points"].tolist()}),

@@ -125,7 +125,14 @@ def test_a_port_that_is_taken_is_one_line(trained, server, tmp_path):
 
 
 def test_a_task_that_cannot_be_asked_for_one_example_says_so(tmp_path):
-    words = ("task=recommendation", "scale=mini", "hw=cpu", "division=open", "budget_samples=100")
+    words = (
+        "task=recommendation",
+        "scale=mini",
+        "hw=cpu",
+        "division=open",
+        "evaluation.first=100",
+        "budget_samples=100",
+    )
     run(tmp_path, "suite.run", *words, "mlflow=false", "out=kept")
     done = run(tmp_path, "suite.serve", "kept")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
