@@ -20,7 +20,7 @@ from suite.audit.process import Failed
 from suite.audit.replaying import Means, NotLogged, initial_state, kept_initial, replay
 from suite.audit.subject import Claim, Run, run_of
 from suite.config.models import Benchmark
-from suite.errors import UserError, shown
+from suite.errors import UserError, shown, unknown
 from suite.measure import noise
 from suite.measure.load import LoadMeter
 from suite.measure.machine import AUTO, Machine, detect, resolve
@@ -113,7 +113,10 @@ def _part(root: Path, submission: Submission, result: Result, asked: Asked) -> P
     package = submission.package_of(result.path)
     blocks = [(run, claim) for run in made for claim in run.claims]
     drawn = drawing.draw(blocks, asked.blocks, asked.entropy)
-    return Part(made[0].benchmark, tuple(made), tuple(drawn), code(made[0], root, result.path, package))
+    files, task = code(made[0], root, result.path, package), made[0].benchmark.task
+    if asked.framework is not None and asked.framework not in (written := files.frameworks(task)):
+        raise unknown(f"framework for {task}", asked.framework, written)
+    return Part(made[0].benchmark, tuple(made), tuple(drawn), files)
 
 
 def audit(root: Path, plan: Plan, asked: Asked, tell: Callable[[str], object]) -> Audited:

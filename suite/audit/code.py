@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
+from suite import config
 from suite.audit.subject import Run
 from suite.config.contestant import Contestant
 from suite.errors import UserError
@@ -29,6 +30,12 @@ class Code:
     source: str
     files: dict[str, bytes]
     remark: str = ""
+
+    def frameworks(self, task: str) -> list[str]:
+        """Those in which the files train the reference of `task`."""
+        names = config.names("framework")
+        module = f"reference_impls/{task}"
+        return [name for name in names if {f"{module}/{name}.py", f"{module}/{name}/__init__.py"} & self.files.keys()]
 
     def install(self, folder: Path) -> Path:
         """Write the files below `folder`, which is new; it is returned."""

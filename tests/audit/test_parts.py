@@ -166,6 +166,7 @@ def test_old_evidence_cannot_be_audited(tmp_path, monkeypatch):
         (["run_code=yes"], "run_code=yes is neither true nor false"),
         (["precision=fp64"], "unknown precision 'fp64'"),
         (["framework=torhc"], "did you mean 'torch'"),
+        (["framework=jax"], "unknown framework for \\w+ 'jax'.* Allowed: tensorflow, torch"),
         (["states=nowhere"], "no such folder"),
         (["block=1"], "unknown option 'block'"),
         (["draw=xyz"], "hexadecimal"),
