@@ -51,7 +51,7 @@ def main(argv: list[str]) -> int:
         description="Compare two results.",
         epilog=EPILOG,
     )
-    parser.add_words("A B", "two results")
+    parser.add_words("A B", "two results", 1)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     args = parser.parse_intermixed_args(argv)
     if len(args.words) == 2 and all(probe_record.holds(Path(word)) for word in args.words):

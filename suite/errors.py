@@ -96,9 +96,12 @@ class OneLineParser(argparse.ArgumentParser):
         """Raise UserError."""
         raise UserError(f"{message}. See {self.prog} --help.")
 
-    def add_words(self, metavar: str, meaning: str, nargs: str = "+") -> None:
-        """Take `words`, which may be options written name=value, and the data folder as --data-dir."""
-        self.add_argument("words", nargs=nargs, metavar=metavar, help=f"{meaning}; also data_dir=FOLDER")
+    def add_words(self, metavar: str, meaning: str, nargs: str | int = "+") -> None:
+        """Take `words`, of which `nargs` and options written name=value, and the data folder as --data-dir."""
+        self.add_argument("words", nargs=nargs, action="extend", metavar=metavar, help=meaning)
+        self.add_argument(
+            "words", nargs="*", action="extend", default=[], metavar="OPTION=VALUE", help="such as data_dir=FOLDER"
+        )
         self.add_argument("--data-dir", metavar="FOLDER", help="the data folder")
 
     def parse_words(self, argv: list[str], also: Iterable[str] = ()) -> argparse.Namespace:

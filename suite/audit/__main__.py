@@ -104,7 +104,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser = OneLineParser(
         prog="suite audit", description="Train a part of a run again, and hold the run to it.", epilog=EPILOG
     )
-    parser.add_words("PATH", "what to audit")
+    parser.add_words("PATH", "what to audit", 1)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     args = parser.parse_words(argv, OPTIONS)
     if len(args.words) != 1:

@@ -89,7 +89,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
         description="Review the evidence of a run, of a result, or of a whole submission.",
         epilog=EPILOG,
     )
-    parser.add_words("PATH", "what to review")
+    parser.add_words("PATH", "what to review", 1)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     parser.add_argument("--html", metavar="FILE", type=Path, help="write a page for people: self-contained, offline")
     parser.add_argument("--sarif", metavar="FILE", type=Path, help="write SARIF 2.1.0, for CI")
