@@ -69,7 +69,7 @@ class BadPrediction(ValueError):
 def unknown(kind: str, given: str, allowed: Iterable[str]) -> UserError:
     """The error for a name that is not one of `allowed`: says what was given, what is allowed, and the nearest."""
     names = sorted(allowed)
-    near = difflib.get_close_matches(given, names, n=1, cutoff=0.4)
+    near = difflib.get_close_matches(given, names, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
     return UserError(f"unknown {kind} {given!r}: {hint}Allowed: {', '.join(names)}.")
 

@@ -20,6 +20,7 @@ from suite import config
 from suite.config import folder
 from suite.config.models import Benchmark, System
 from suite.errors import UserError, unknown
+from suite.harness.implementation import frameworks
 from suite.run.resuming import stored
 
 MULTIRUN = ("-m", "--multirun")
@@ -83,11 +84,18 @@ def parse(argv: list[str]) -> list[Options]:
 
 
 def _hyperparameters(words: Iterable[str]) -> set[str]:
-    """The names of the hyperparameters of the tasks that `words` choose."""
-    tasks = [word.removeprefix("task=") for word in words if word.removeprefix("task=") in config.names("task")]
-    return {
-        name for task in tasks for each in config.scales(task) for name in config.benchmark(task, each).hyperparameters
-    }
+    """The names of the hyperparameters of the benchmark that `words` choose: of any scale where they choose none."""
+    chosen = dict(word.split("=", 1) for word in words if "=" in word)
+    if (task := chosen.get("task")) not in config.names("task"):
+        return set()
+    scales = [scale for scale in config.scales(task) if chosen.get("scale", scale) == scale]
+    return {name for scale in scales for name in config.benchmark(task, scale).hyperparameters}
+
+
+def _means(short: str, name: str) -> bool:
+    """Whether `short` stands for a hyperparameter: by words of its name, such as `batch_size`, or by their initials."""
+    initials = "".join(word[:1] for word in name.split("_"))
+    return f"_{short}_" in f"_{name}_" or (len(short) > 1 and short in initials)
 
 
 def _refuse(word: str, allowed: Iterable[str], hyperparameters: Iterable[str]) -> None:
@@ -104,8 +112,8 @@ def _refuse(word: str, allowed: Iterable[str], hyperparameters: Iterable[str]) -
     if first == "task" and path:  # as the file of the task has it
         short = f"{'.'.join(path[2:])}={value} with scale={path[1]}" if len(path) > 2 else "hyperparameters.NAME=VALUE"
         raise UserError(f"{name!r}: a value of the chosen benchmark has a shorter name; write {short}")
-    if first not in allowed and bare in hyperparameters:
-        raise UserError(f"unknown option {bare!r}: did you mean 'hyperparameters.{bare}'?")
+    if first not in allowed and (meant := sorted(each for each in hyperparameters if _means(bare, each))):
+        raise UserError(f"unknown option {bare!r}: did you mean hyperparameters.{' or hyperparameters.'.join(meant)}?")
     if first == "hw" and path and path[0] not in OF_SYSTEM:
         raise unknown("value of hw", path[0], OF_SYSTEM)
     if first not in allowed or (path and first not in ("hw", *OF_BENCHMARK)):
@@ -153,7 +161,10 @@ def _composed(words: Sequence[str], texts: Mapping[str, str]) -> Options:
         raise UserError(f"which task? Give task= one of: {', '.join(config.names('task'))}.")
     for group in GROUPS:
         if group in given:
-            config.load(group, str(given[group]))
+            name = str(given[group])
+            if group == "framework" and not given.get("implementation"):
+                _refuse_unwritten(str(given["task"]), name)
+            config.load(group, name)
     benchmark = {name: value for name, value in given.items() if name.partition(".")[0] in OF_BENCHMARK}
     values = {**_compose([word for word in words if word.lstrip("+").partition("=")[0] not in benchmark]), **texts}
     for name in ("dry_run", "mlflow"):
@@ -165,6 +176,12 @@ def _composed(words: Sequence[str], texts: Mapping[str, str]) -> Options:
     for name in TEXTS:
         values[name] = None if values[name] is None else str(values[name])
     return Options(**values, benchmark=benchmark, given=given)
+
+
+def _refuse_unwritten(task: str, framework: str) -> None:
+    """Raise UserError for a framework that the reference of `task` is not written in."""
+    if (written := frameworks(task)) and framework not in written:
+        raise unknown(f"framework for {task}", framework, written)
 
 
 def _compose(words: Sequence[str]) -> dict[str, Any]:
