@@ -155,6 +155,7 @@ def test_an_own_price_decides_the_cost(tmp_path):
 
 def test_a_diverged_run_ends_at_once_with_sealed_evidence(tmp_path):
     wild = ("hyperparameters.opt_base_learning_rate=1.0e+308", "division=open")
+    assert "price     3600 USD per hour: set by hand\n" in done.stdout
     done = eighth(tmp_path, "run", *RUN, "seed=1", "out=wild", *wild)
     assert done.returncode == 3, done.stderr
     stop = next(line for line in lines(tmp_path / "wild") if line.key == "run_stop")

@@ -174,9 +174,8 @@ def _price(made: Plan) -> str:
     if system.price is None:
         return f"{price:g} per {unit}, as given"
     source = system.price
-    return (
-        f"{price:g} {source.currency} per {unit}: {source.provider} {source.instance}, {source.region}, {source.date}"
-    )
+    where = (f"{source.provider} {source.instance}".strip(), source.region, source.date)
+    return f"{price:g} {source.currency} per {unit}: {', '.join(filter(None, where))}"
 
 
 def _power(made: Plan, found: Machine) -> str:
