@@ -19,6 +19,7 @@ from suite.config.formats import known
 from suite.config.models import Benchmark
 from suite.errors import BrokenContract, UserError, command, unknown
 from suite.harness.contestant import OwnImplementation, read
+from suite.harness.folder import has_run
 from suite.harness.implementation import ImplementationModule, frameworks, load_implementation
 from suite.measure import machine
 from suite.record.equivalence import Comparison
@@ -91,6 +92,8 @@ def _options(words: list[str]) -> Mapping[str, str]:
     for name in ("precision", "out"):
         if reference and name in options:
             raise UserError(f"{name}= is for an implementation that is held to the reference: add implementation=PATH")
+    if "out" in options and not has_run(Path(options["out"])):
+        raise UserError(f"out={options['out']} holds no run: give the out= folder of a run of the implementation")
     if "precision" in options:
         known(options["precision"])
     if reference and "framework" in options and options["framework"] not in frameworks(options["task"]):

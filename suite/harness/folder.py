@@ -15,6 +15,11 @@ from suite.store.disk import partial
 LOCK = ".lock"
 
 
+def has_run(out: Path) -> bool:
+    """Whether a run was begun in `out`."""
+    return any((out / folder / CONFIG).exists() for folder in ("", "run_1"))
+
+
 def refuse_used(out: Path) -> None:
     """Raise UserError unless `out` is new, or empty but for what a command left that was killed before it began."""
     try:

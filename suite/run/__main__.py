@@ -15,7 +15,7 @@ from suite.config.plan import Plan
 from suite.errors import BY_SIGNAL, USER_ERROR, UserError, command, complain
 from suite.harness import session
 from suite.harness.contestant import OwnImplementation, read
-from suite.harness.folder import locked, refuse_used
+from suite.harness.folder import has_run, locked, refuse_used
 from suite.harness.implementation import load_implementation
 from suite.harness.workers import place as places
 from suite.harness.workers import starting
@@ -29,7 +29,7 @@ from suite.run import obstacles, printing, slurm
 from suite.run.help import help_text
 from suite.run.options import Options, parse
 from suite.run.planning import from_options
-from suite.run.resuming import from_evidence, has_run
+from suite.run.resuming import from_evidence
 from suite.store.arrays import prepared
 from suite.store.task import load_task
 

@@ -23,13 +23,11 @@ _WORKERS = "hw.workers"  # may differ, on as many nodes: a step is of the same s
 _STORED = {"task", "scale", "framework", "precision", "submitter", "result_id", "runs", "seeds", "system", "benchmark"}
 
 
-def has_run(out: Path) -> bool:
-    """Whether a run was begun in `out`."""
-    return any((out / folder / evidence.CONFIG).exists() for folder in ("", "run_1"))
+def stored(out: Path, option: str = "resume=") -> dict[str, Any]:
+    """The resolved configuration of the first run in `out`, which `option` names.
 
-
-def stored(out: Path) -> dict[str, Any]:
-    """The resolved configuration of the first run in `out`. Raises UserError if there is none to go on from."""
+    Raises UserError if there is none.
+    """
     for path in (out / evidence.CONFIG, out / "run_1" / evidence.CONFIG):
         try:
             if path.exists():

@@ -82,7 +82,6 @@ def write(folder: Path, told: Contestant, comparisons: Sequence[Comparison]) -> 
     made = Equivalence(suite_version=__version__, name=told.name, sha256=told.sha256, comparisons=tuple(comparisons))
     runs = sorted(path for path in folder.glob("run_*") if path.is_dir() and not path.is_symlink())
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         for place in runs or [folder]:
             write_atomically(place / FILE, made.model_dump_json(indent=1).encode() + b"\n")
     except OSError as error:

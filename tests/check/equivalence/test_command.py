@@ -5,6 +5,7 @@ import json
 import pytest
 
 from suite.check.__main__ import main
+from suite.errors import UserError
 from suite.record.equivalence import FILE, Equivalence
 
 BUILD = """
@@ -27,6 +28,7 @@ def written(parity, tmp_path):
         (tmp_path / "ours" / "__init__.py").write_text(BUILD.format(factor=factor))
         for run in ("run_1", "run_2"):
             (tmp_path / "runs" / run).mkdir(parents=True)
+            (tmp_path / "runs" / run / "config.yaml").touch()
         return ["task=parity", f"implementation={tmp_path / 'ours'}", f"out={tmp_path / 'runs'}", "precision=fp32"]
 
     return write
@@ -41,6 +43,14 @@ def test_the_reference_by_another_name_is_its_equal(written, tmp_path, capsys):
     assert comparison.benchmark == "parity/mini"
     assert comparison.equivalent
     assert {trial.precision for trial in comparison.trials} == {"fp32"}
+
+
+def test_a_folder_without_a_run_is_refused_before_anything_is_tried(written, tmp_path, capsys):
+    words = written(1.0)
+    with pytest.raises(UserError, match=r"out=.*fresh holds no run: give the out= folder of a run"):
+        main([*words[:2], f"out={tmp_path / 'fresh'}", "precision=fp32"])
+    assert not (tmp_path / "fresh").exists()
+    assert not capsys.readouterr().out
 
 
 def test_nothing_is_tried_in_a_format_whose_bounds_nobody_measured(written, tmp_path, capsys):
