@@ -66,7 +66,7 @@ def load(folder: Path) -> tuple[dict[str, np.ndarray], int] | None:
 def reserve(folder: Path, state: Mapping[str, np.ndarray], kept: int = 0) -> None:
     """Make sure, before the clock starts, that the folder can hold two checkpoints, `kept` states and the evidence.
 
-    Raises UserError if the folder is not writable or its disk, or quota, has too little room.
+    Raises OSError if the folder is not writable or its disk, or quota, has too little room.
     """
     need = (2 + kept) * sum(array.nbytes for array in state.values()) + (16 << 20)
     probe = folder / ".room"
@@ -77,9 +77,7 @@ def reserve(folder: Path, state: Mapping[str, np.ndarray], kept: int = 0) -> Non
             elif shutil.disk_usage(folder).free < need:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     except OSError as error:
-        raise UserError(
-            f"{folder} needs {need >> 20} MiB of room for the run: {error.strerror}; choose another out="
-        ) from error
+        raise OSError(error.errno, f"{error.strerror}: the run needs {need >> 20} MiB of room") from error
     finally:
         probe.unlink(missing_ok=True)
 
