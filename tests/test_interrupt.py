@@ -66,8 +66,10 @@ def test_attempts_that_a_signal_ends_before_the_clock_runs_stay_in_the_log(tmp_p
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(contract, "build", build)
-        assert eighth(tmp_path, "run", *RUN, "seed=1", "out=cut").returncode == code
-        assert eighth(tmp_path, "run", "resume=cut", "mlflow=false").returncode == code
+        for words in ((*RUN, "seed=1", "out=cut"), ("resume=cut", "mlflow=false")):
+            ended = eighth(tmp_path, "run", *words)
+            assert ended.returncode == code
+            assert ended.stdout.endswith("go on     python -m suite.run resume=cut\n")
     done = eighth(tmp_path, "run", "resume=cut", "mlflow=false")
     assert done.returncode == 0, done.stderr
     assert "run 1: 2 aborted starts" in done.stdout

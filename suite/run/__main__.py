@@ -125,11 +125,16 @@ def _run(options: Options, place: Place) -> int:
         dismiss(place)
         return 0
     printing.plan(console, made, found, options.data_dir)
-    summaries, stopped_by = _trained(console, made, found, options, own, place, resumed is None)
+    try:
+        summaries, stopped_by = _trained(console, made, found, options, own, place, resumed is None)
+    except KeyboardInterrupt:  # before the clock ran, or a second signal
+        if has_run(made.out):
+            printing.go_on(console, made)
+        raise
     printing.result(console, made, summaries, options.mlflow)
     printing.verdict(console, review(made.out, options.data_dir))
     if stopped_by:
-        console.print(f"go on     python -m suite.run resume={made.out}", soft_wrap=True)
+        printing.go_on(console, made)
         return BY_SIGNAL + stopped_by
     return 0 if all(summary.converged for summary in summaries) else BUDGET_ENDED
 

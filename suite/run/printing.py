@@ -142,6 +142,11 @@ def result(to: Console, made: Plan, summaries: Sequence[Summary], mlflow: bool) 
 
 
 def verdict(to: Console, reviewed: Review) -> None:
+def go_on(to: Console, made: Plan) -> None:
+    """Print the command that goes on with an interrupted run."""
+    to.print(f"go on     python -m suite.run resume={made.out}", soft_wrap=True)
+
+
     """Print what a review of the evidence says, and what it was not held to."""
     severities = Counter(finding.severity for finding in reviewed.findings)
     listed = ", ".join(f"{severity}: {count}" for severity, count in severities.items())
