@@ -172,7 +172,15 @@ def test_resume_refuses_another_seed_and_out_refuses_a_used_folder(ended, tmp_pa
     assert "seed=2 contradicts resume=evidence, which is a run of seed=1" in other.stderr
     again = eighth(tmp_path, "run", *RUN, "seed=1", "out=evidence")
     assert again.returncode == 2
-    assert "out=evidence is not empty" in again.stderr
+    assert "out=evidence is not empty: choose another out=, or go on with resume=evidence\n" in again.stderr
+
+
+def test_out_that_is_a_file_or_of_something_else_is_not_gone_on_with(tmp_path):
+    (tmp_path / "file").touch()
+    assert "out=file cannot be read (Not a directory): choose another out=\n" in refused(tmp_path, *RUN, "out=file")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/notes.txt").touch()
+    assert "out=other is not empty: choose another out=\n" in refused(tmp_path, *RUN, "out=other")
 
 
 @pytest.mark.parametrize(

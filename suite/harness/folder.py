@@ -23,11 +23,12 @@ def has_run(out: Path) -> bool:
 def refuse_used(out: Path) -> None:
     """Raise UserError unless `out` is new, or empty but for what a command left that was killed before it began."""
     try:
-        used = out.exists() and (not out.is_dir() or any(map(_counts, out.iterdir())))
+        used = out.exists() and any(map(_counts, out.iterdir()))
+        mend = f", or go on with resume={out}" if has_run(out) else ""
     except OSError as error:
         raise UserError(f"out={out} cannot be read ({error.strerror}): choose another out=") from error
     if used:
-        raise UserError(f"out={out} is not empty: choose another out=, or go on with resume={out}")
+        raise UserError(f"out={out} is not empty: choose another out={mend}")
 
 
 @contextmanager
