@@ -230,6 +230,15 @@ def test_a_run_that_goes_on_in_another_environment_says_so(cut, monkeypatch):
     assert (noted["severity"], name in noted["found"]) == ("note", True)
 
 
+def test_the_plan_of_stored_values_is_shown_without_control_characters(cut):
+    path = cut / "run_1/config.yaml"
+    path.write_text(path.read_text().replace("title: 2000 points", 'title: "\\e[31m2000 points"  #', 1))
+    done = eighth(cut.parent, "run", "resume=cut", "mlflow=false", "dry_run=true")
+    assert done.returncode == 0, done.stderr
+    assert "\\x1b[31m2000 points" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
 def test_runs_after_one_that_was_interrupted_are_made(cut):
     shutil.rmtree(cut / "run_2")
     done = eighth(cut.parent, "run", *RUN, "resume=cut")

@@ -16,6 +16,7 @@ from suite import config
 from suite.config.contestant import Contestant
 from suite.config.models import Benchmark
 from suite.config.plan import Plan
+from suite.errors import printable
 from suite.measure.machine import Machine, mismatch, power_ceiling
 from suite.record.scoring import mean_of, olympic_mean
 from suite.record.summary import Summary, format_cost, format_count, format_energy, format_restarts, format_seconds
@@ -57,7 +58,7 @@ def plan(
         **({"witness": made.witness} if made.witness else {}),
     }
     for name, text in rows.items():
-        table.add_row(name, Text(text))
+        table.add_row(name, Text(printable(text)))
     to.print(table)
 
 
@@ -141,12 +142,12 @@ def result(to: Console, made: Plan, summaries: Sequence[Summary], mlflow: bool) 
     to.print(f"mlflow    {then}", soft_wrap=True)
 
 
-def verdict(to: Console, reviewed: Review) -> None:
 def go_on(to: Console, made: Plan) -> None:
     """Print the command that goes on with an interrupted run."""
     to.print(f"go on     python -m suite.run resume={made.out}", soft_wrap=True)
 
 
+def verdict(to: Console, reviewed: Review) -> None:
     """Print what a review of the evidence says, and what it was not held to."""
     severities = Counter(finding.severity for finding in reviewed.findings)
     listed = ", ".join(f"{severity}: {count}" for severity, count in severities.items())
