@@ -35,19 +35,20 @@ def stored(out: Path, option: str = "resume=") -> dict[str, Any]:
                 if values.keys() >= _STORED and isinstance(values["system"], dict):
                     return values
         except (OSError, ValueError) as error:
-            raise UserError(f"resume={out}: {path.name} cannot be read ({error})") from error
-    raise UserError(f"resume={out} holds no run: give the out= folder of an interrupted run")
+            raise UserError(f"{option}{out}: {path.name} cannot be read ({error})") from error
+    raise UserError(f"{option}{out} holds no run: give the out= folder of a run")
 
 
-def from_evidence(out: Path, given: Mapping[str, Any], own: OwnImplementation | None) -> Plan:
+def from_evidence(out: Path, given: Mapping[str, Any], own: OwnImplementation | None, option: str = "resume=") -> Plan:
     """The plan to go on with, from what an interrupted command left in `out`.
 
-    `given` holds the options on the command line, `own` the implementation that they name. Raises UserError where one
-    contradicts the stored run, and where it would have to change it. Only the number of workers on each node may.
+    `given` holds the options on the command line, `own` the implementation that they name, and `option` is that which
+    names `out`, empty where it stands alone. Raises UserError where one contradicts the stored run, and where it would
+    have to change it. Only the number of workers on each node may.
     """
     lacking = {"division": DIVISIONS[0], "status": STATUSES["research"], "checkpoints": "last"}  # in older evidence
-    values = lacking | stored(out)
-    contestant = _contestant(out, values.get("implementation"), own)
+    values, named = lacking | stored(out, option), f"{option}{out}"
+    contestant = _contestant(out, named, values.get("implementation"), own)
     known = {
         **{name: values[name] for name in ("task", "scale", "framework", "runs", "submitter", "division")},
         "checkpoints": values["checkpoints"],
@@ -60,11 +61,11 @@ def from_evidence(out: Path, given: Mapping[str, Any], own: OwnImplementation | 
     }
     for name, value in known.items():
         if name in given and str(given[name]) not in (str(value), "auto"):
-            raise UserError(f"{name}={given[name]} contradicts resume={out}, which is a run of {name}={value}")
+            raise UserError(f"{name}={given[name]} contradicts {named}, which is a run of {name}={value}")
     for name, value in given.items():
         same = Path(str(value)) == out if name == "out" else value == _stored_at(values, name.split("."))
         if name not in (*known, *_WITH_RESUME, _WORKERS) and not same:
-            raise UserError(f"{name}={given[name]} comes too late: resume={out} goes on as it was begun. Leave it out.")
+            raise UserError(f"{name}={given[name]} comes too late: {named} goes on as it was begun. Leave it out.")
     workers = given.get(_WORKERS, values["system"].get("workers"))
     return Plan(
         benchmark=config.checked(Benchmark, values["benchmark"], f"{out}: benchmark"),
@@ -84,18 +85,18 @@ def from_evidence(out: Path, given: Mapping[str, Any], own: OwnImplementation | 
     )
 
 
-def _contestant(out: Path, stored: Any, own: OwnImplementation | None) -> Contestant | None:
+def _contestant(out: Path, named: str, stored: Any, own: OwnImplementation | None) -> Contestant | None:
     """Whose code the run was begun with. Raises UserError unless `own` is the same, byte for byte."""
     if stored is None:
         if own:
-            raise UserError(f"implementation={own.path} contradicts resume={out}, which is a run of the reference")
+            raise UserError(f"implementation={own.path} contradicts {named}, which is a run of the reference")
         return None
     told = config.checked(Contestant, stored, f"{out}: implementation")
     if own is None:
-        raise UserError(f"resume={out} is a run of {told.name!r}: name its code again, implementation=PATH")
+        raise UserError(f"{named} is a run of {told.name!r}: name its code again, implementation=PATH")
     if others := differing(told.files, own.told.files):
         raise UserError(
-            f"resume={out} began with another {others[0]} than implementation={own.path} has: go on with that code, a "
+            f"{named} began with another {others[0]} than implementation={own.path} has: go on with that code, a "
             f"copy of which lies in {CODE}/ of the run, or begin a new run"
         )
     return told

@@ -103,7 +103,7 @@ class Model:
 
 def examples(folder: Path, own: OwnImplementation | None, data_dir: str | None) -> Examples:
     """Those of the run in `folder`. Raises UserError where there is none, and for a task that cannot be asked so."""
-    plan = resuming.from_evidence(folder, {}, own)
+    plan = resuming.from_evidence(folder, {}, own, option="")
     name = plan.benchmark.task
     requests = load_requests(name)
     if requests is None:

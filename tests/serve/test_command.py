@@ -99,7 +99,7 @@ def test_what_is_no_request_is_said_in_a_line_and_the_server_goes_on(server):
     ("words", "said"),
     [
         ((), "give one FOLDER"),
-        (("nowhere",), "holds no run"),
+        (("nowhere",), "error: nowhere holds no run: give the out= folder of a run\n"),
         (("nowhere", "scenario=servr"), "did you mean 'server'?"),
         (("nowhere", "rate=5", "scenario=offline"), "rate=5 is of scenario=server"),
         (("nowhere", "batch=0"), "batch=0 is not a whole number"),
