@@ -51,6 +51,15 @@ def test_lists_every_command_with_what_it_is_for(capsys):
             assert text in said
 
 
+@pytest.mark.parametrize("name", ["review", "audit"])
+def test_a_command_that_takes_one_folder_says_so(name, script, tmp_path):
+    said = script(tmp_path, name, "--help").stdout
+    assert "PATH [OPTION=VALUE ...]\n" in said
+    assert "[PATH ...]" not in said
+    two = script(tmp_path, name, "here", "data_dir=there", "elsewhere")
+    assert (two.returncode, two.stderr) == (2, f"error: 2 folders given: name one. See suite {name} --help.\n")
+
+
 def test_passes_words_and_exit_code_on(script, tmp_path):
     done = script(tmp_path, "data", "path", "image_classification/mini")
     assert (done.returncode, done.stdout) == (0, "")
