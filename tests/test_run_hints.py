@@ -1,0 +1,31 @@
+"""What `python -m suite.run` suggests in the place of a word that is no option: what the chosen benchmark has."""
+
+import pytest
+
+from suite.errors import UserError
+from suite.run.options import parse
+
+DETECTION = "task=detection scale=mini"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (f"{DETECTION} batch=64", "unknown option 'batch': did you mean hyperparameters.global_batch_size?"),
+        (f"{DETECTION} batch_size=64", "unknown option 'batch_size': did you mean hyperparameters.global_batch_size?"),
+        (
+            f"{DETECTION} lr=1",
+            "did you mean hyperparameters.opt_base_learning_rate or hyperparameters.opt_end_learning_",
+        ),
+        (f"{DETECTION} gpus=5", "unknown option 'gpus': Allowed: "),
+        ("batch=64", "unknown option 'batch': Allowed: "),
+        ("task=language_modeling scale=mini segment_length=1", "did you mean hyperparameters.segment_length?"),
+        ("task=language_modeling segment_length=1", "did you mean hyperparameters.segment_length?"),
+        ("task=language_modeling scale=full segment_length=1", "unknown option 'segment_length': Allowed: "),
+        ("task=translation framework=pytorch", "'pytorch': did you mean 'torch'? Allowed: tensorflow, torch."),
+    ],
+)
+def test_hints_are_of_the_chosen_benchmark(words, said):
+    with pytest.raises(UserError) as error:
+        parse(words.split())
+    assert said in str(error.value)
