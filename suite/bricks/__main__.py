@@ -29,7 +29,7 @@ from suite.record.system import versions
 ROOM = 1 << 33  # bytes that a decoy may take
 REPEATS = "5"
 EPILOG = f"""\
-make models=... out=bricks.json: the unique bricks of models, for which nothing is computed
+make models=... out=bricks.json: the unique bricks of models, of which hardly anything is computed
   models=LIST            names of classifiers, torchvision, keras, a file with a name a line, or FILE.py of one's own
                          that holds build(), which gives a torch.nn.Module or keras.Model for pictures
   task=NAME scale=NAME   in place of models=: a task's reference, or with implementation=PATH code of one's own; with

@@ -42,8 +42,8 @@ class Framework(Protocol):
     def record(self, subject: Subject, network: Callable[[], Any] | None = None) -> Sequence[Recorded]:
         """The calls that a step of the workload takes; of `network`, one's own, where that is given.
 
-        Of models nothing is computed, since every batch is alike; of a task's implementation, which its code alone can
-        tell, those of `BATCHES` steps.
+        Of models one step, since every batch is alike, of shapes alone where the framework can; of a task's training,
+        which its code alone can tell, those of `BATCHES` steps; of its inference those of an evaluation.
         """
         ...
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import psutil
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensor, FakeTensorMode
 from torch.overrides import TorchFunctionMode, resolve_name
@@ -26,6 +27,7 @@ LAYOUTS = {
     torch.preserve_format: "preserve",
 }
 TIMED = 3  # steps whose whole and whose calls are timed
+COPIES = 4  # of a model's weights that a step needs room for: they, their gradients and momenta, and what it computes
 
 
 class Unencodable(Exception):
@@ -176,20 +178,29 @@ def _described(tensor: torch.Tensor, fresh: bool) -> Tensor:
 
 def record(subject: Subject, network: Callable[[], Any] | None = None) -> Sequence[Recorded]:
     """See `Framework.record`."""
-    if subject.conditions.task:
-        with subject.instruments.apart():
-            evaluation = subject.conditions.mode == "infer"
-            workload, found = _recorded(subject, network, 1 if evaluation else BATCHES)
-            found[0].between = between(workload, 1 if evaluation else TIMED)
-        return found
+    with subject.instruments.apart():
+        return _of_task(subject) if subject.conditions.task else _of_model(subject, network)
+
+
+def _of_task(subject: Subject) -> Sequence[Recorded]:
+    evaluation = subject.conditions.mode == "infer"
+    workload, found = _recorded(subject, None, 1 if evaluation else BATCHES)
+    found[0].between = between(workload, 1 if evaluation else TIMED)
+    return found
+
+
+def _of_model(subject: Subject, network: Callable[[], Any] | None) -> Sequence[Recorded]:
     try:
         with FakeTensorMode():
-            _, found = _recorded(subject, network, 1)
+            workload, found = _recorded(subject, network, 1)
     except UserError as error:
         if not isinstance(error.__cause__, DataDependentOutputException):
             raise
-        _, found = _recorded(subject, network, 1)  # where the building itself asks for numbers, as RegNet's does
-    found[0].between = between(_built(subject.of_batch(1), network), TIMED)  # which is the same for any batch
+        workload, found = _recorded(subject, network, 1)  # where the building itself asks for numbers, as RegNet's does
+    assert isinstance(workload, Model)
+    weights = sum(each.numel() * each.element_size() for each in workload.network.parameters())
+    if COPIES * weights < psutil.virtual_memory().available:
+        found[0].between = between(_built(subject.of_batch(1), network), TIMED)  # which is the same for any batch
     return found
 
 
