@@ -166,6 +166,18 @@ def test_shapes_are_those_of_the_call():
     assert found == {(each, "fp32"): 1 for each in (CONVOLUTION, gradient, MatrixProduct(3, 4, 5, (False, True)))}
 
 
+def test_shapes_of_inference_are_seen_too():
+    images, filters, left, right = (torch.ones(each) for each in ((2, 4, 9, 8), (6, 4, 3, 2), (3, 5), (4, 5)))
+
+    @torch.inference_mode()
+    def call() -> None:
+        torch.conv2d(images, filters, stride=(2, 1), padding=(1, 2))
+        torch.nn.functional.linear(left, right)
+
+    found = instruments.load("torch").called(call, DEVICE)
+    assert found == {(each, "fp32"): 1 for each in (CONVOLUTION, MatrixProduct(3, 4, 5, (False, True)))}
+
+
 @pytest.mark.slow  # imports TensorFlow, and the other trains
 @pytest.mark.parametrize("framework", ["torch", "tensorflow"])
 def test_a_task_brings_the_shapes_of_its_step(capsys, framework):

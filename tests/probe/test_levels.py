@@ -73,8 +73,11 @@ def test_operators_tell_their_shapes_and_operations(capsys, framework):
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 @pytest.mark.parametrize("level", ["operators", "layers"])
 def test_inference_of_a_model_is_looked_at_too(capsys, framework, level):
-    cell = look(capsys, level, MODELS[framework], f"framework={framework}", "size=32", "batch=2", "mode=infer")
+    words = (MODELS[framework], f"framework={framework}", "size=32", "batch=2", "mode=infer")
+    cell = look(capsys, level, *words)
     assert len(cell.rows) > 10
+    counted = look(capsys, "flops", *words).figures["MFLOP/sample"].value * 2 / 1e3
+    assert sum(each or 0 for each in column(cell, "GFLOP").values()) == pytest.approx(counted)
     if level == "layers":
         assert column(cell, "backward") == dict.fromkeys(column(cell, "backward"), 0)
 

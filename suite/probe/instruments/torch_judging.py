@@ -11,11 +11,11 @@ from typing import Any, TypeGuard
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from suite.harness.implementation import Device
 from suite.probe.instruments.torch_counting import apart
+from suite.probe.instruments.torch_operators import Operators
 from suite.probe.judging import (
     MANTISSA,
     RANDOM,
@@ -71,7 +71,7 @@ class Call:
         return torch.autograd.grad(ends, leaves, against, allow_unused=True)
 
 
-class Judge(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Judge(Operators):  # type: ignore[no-untyped-call]
     """Judges the first call of each operator with its shapes and types, and lets all calls be as they are."""
 
     def __init__(self, worker: ThreadPoolExecutor) -> None:
@@ -79,9 +79,8 @@ class Judge(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.worker = worker
         self.found: dict[tuple[str, ...], Judged] = {}
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run one operator."""
-        kwargs = kwargs or {}
         given = _tensors((args, kwargs))
         name, shapes = str(func.overloadpacket), " ".join("x".join(map(str, each.shape)) or "1" for each in given)
         key = (name, shapes, *(str(each.dtype) for each in given))

@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 from torch.optim.optimizer import register_optimizer_step_post_hook
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
 from suite.harness.implementation import Device
 from suite.probe.instruments.torch_counting import apart
+from suite.probe.instruments.torch_operators import Operators
 from suite.probe.instruments.torch_watch import Places
 from suite.probe.tracing import Memory
 from suite.probe.workload import Workload
@@ -25,7 +25,7 @@ from suite.probe.workload import Workload
 TEMPORARY, SAVED, GRADIENTS = "temporary", "saved", "gradients"
 
 
-class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Tracker(Operators):  # type: ignore[no-untyped-call]
     """Bytes by kind of the storages that it was told of or saw made and are not freed: `now`, and at their most."""
 
     def __init__(self) -> None:
@@ -34,9 +34,9 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.now: Counter[str] = Counter()
         self.peak: Counter[str] = Counter()
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run one operator."""
-        result = func(*args, **(kwargs or {}))
+        result = func(*args, **kwargs)
         given = {id(each.untyped_storage()) for each in _tensors((args, kwargs))}
         for tensor in _tensors(result):
             storage = tensor.untyped_storage()

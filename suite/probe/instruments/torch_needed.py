@@ -85,15 +85,14 @@ class Blank(np.ndarray):
 class Shapes(Tracker):  # type: ignore[no-untyped-call]
     """Tracks what is made on the meta device; what would read from it reads zeros."""
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run one operator."""
-        kwargs = kwargs or {}
         if args and isinstance(args[0], torch.Tensor) and args[0].is_meta:
             if func is torch.ops.aten._local_scalar_dense.default:
                 return torch.zeros((), dtype=args[0].dtype).item()
             if kwargs.get("device") == HOST:
                 return torch.zeros((), dtype=kwargs.get("dtype") or args[0].dtype).expand(args[0].shape)
-        return super().__torch_dispatch__(func, types, args, kwargs)
+        return super().run(func, args, kwargs)
 
     def holds(self, tensor: torch.Tensor, kind: str) -> None:
         """See `Tracker`; the host's memory does not count."""

@@ -10,19 +10,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.weak import WeakIdKeyDictionary
 
 from suite.harness.implementation import Device
 from suite.probe.instruments.torch_counting import apart
 from suite.probe.instruments.torch_judging import PROFILER
+from suite.probe.instruments.torch_operators import Operators
 from suite.probe.instruments.torch_watch import Places
 from suite.probe.shadow import STEPS, Distance, distances
 from suite.probe.workload import Workload
 
 
-class Shadow(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Shadow(Operators):  # type: ignore[no-untyped-call]
     """Runs each operator, and again on shadows; `refused` are those whose values were the step's own."""
 
     def __init__(self) -> None:
@@ -30,9 +30,8 @@ class Shadow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.storages: Any = WeakIdKeyDictionary()  # of each the shadow, [elements]
         self.refused: set[str] = set()
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run one operator."""
-        kwargs = kwargs or {}
         writes = func._schema.is_mutable
         shadows = tree_map(lambda each: self._given(each, writes), (args, kwargs))
         result = func(*args, **kwargs)

@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from suite.harness.implementation import Device
 from suite.probe.instruments.torch_counting import DTYPES
+from suite.probe.instruments.torch_operators import Operators
 from suite.probe.kernels.problems import BY_INPUT, BY_WEIGHT, FORWARD, Convolution, MatrixProduct, Pair, Problem
 
 aten = torch.ops.aten
 PRODUCTS = {aten.mm: 0, aten.bmm: 0, aten.addmm: 1, aten.baddbmm: 1}  # and which argument is the first factor
 
 
-class Shapes(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Shapes(Operators):  # type: ignore[no-untyped-call]
     """Notes each product and convolution, and lets all calls be as they are."""
 
     def __init__(self, device: Device) -> None:
@@ -28,9 +28,9 @@ class Shapes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         }  # of fp32 it may be tf32
         self.found: Counter[tuple[Problem, str]] = Counter()
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run one operator."""
-        result = func(*args, **(kwargs or {}))
+        result = func(*args, **kwargs)
         if func._overloadpacket in PRODUCTS:
             left, right = args[PRODUCTS[func._overloadpacket] :][:2]
             self._note(left, [_product(left, right)])

@@ -13,12 +13,12 @@ from unittest import mock
 import torch
 from torch.nn.modules import module as modules
 from torch.profiler import ProfilerActivity, profile, record_function
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from suite.harness.implementation import Device
 from suite.probe.instruments.torch_counting import COUNTED, apart, torch_device
+from suite.probe.instruments.torch_operators import Operators
 from suite.probe.tracing import Call, Phases, Trace
 from suite.probe.workload import Workload
 
@@ -95,7 +95,7 @@ class Places:
         self.changes.append((number, self.names[self.stack[-1]] if self.stack else ""))
 
 
-class Calls(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Calls(Operators):  # type: ignore[no-untyped-call]
     """Makes each call of an operator a region of the profiler, and notes what it was given."""
 
     def __init__(self, places: Places) -> None:
@@ -104,9 +104,8 @@ class Calls(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.noted: list[tuple[str, str, str, str, int, int]] = []
         self.counter = FlopCounterMode(display=False, custom_mapping=COUNTED)
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run one operator."""
-        kwargs = kwargs or {}
         with record_function(f"{REGION}{len(self.noted)}"):
             result = func(*args, **kwargs)
         given = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]

@@ -1,0 +1,22 @@
+"""The operators of a step in PyTorch, the same whether gradients are recorded or not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Runs each operator by `run`; one that is made of others, which torch.inference_mode leaves whole, by these."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        """Take an operator apart, or run it."""
+        kwargs = kwargs or {}
+        with self:
+            made = func.decompose(*args, **kwargs)
+        return self.run(func, args, kwargs) if made is NotImplemented else made
+
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run one operator."""
+        return func(*args, **kwargs)
