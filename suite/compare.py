@@ -14,6 +14,7 @@ from rich.text import Text
 from suite.errors import OneLineParser, UserError, command
 from suite.probe import comparing, showing
 from suite.probe import record as probe_record
+from suite.record.tables import show_table
 from suite.results.across import of_comparisons
 from suite.results.comparison import CONFIDENCE, LEAST_RUNS, Comparison, compare
 from suite.results.reading import read, sources
@@ -123,7 +124,7 @@ def _show(console: Console, made: Comparison) -> None:
         ratio = "" if figure.ratio is None else f"{figure.ratio:.3g}"
         table.add_row(figure.name, Text(figure.shown_a), Text(figure.shown_b), ratio, low_high, figure.says)
     console.print(Text(made.benchmark))
-    console.print(table)
+    show_table(console, table)
     if made.differences:
         _show_differences(console, made)
     for side, of in (("A", made.a), ("B", made.b)):
@@ -137,14 +138,14 @@ def _show_across(console: Console, made: Sequence[Comparison]) -> None:
         low_high = "" if each.interval is None else "{:.3g} to {:.3g}".format(*each.interval)
         mean = "" if each.ratio is None else f"{each.ratio:.3g}"
         table.add_row(each.name, f"{len(each.over)} of {len(made)}", mean, low_high, each.says)
-    console.print(table)
+    show_table(console, table)
 
 
 def _show_differences(console: Console, made: Comparison) -> None:
     table = Table("what decided them", "A", "B", title="What differs", title_justify="left")
     for row in made.differences[:MAX_DIFFERENCES]:
         table.add_row(*(Text(cell, overflow="fold") for cell in row))
-    console.print(table)
+    show_table(console, table)
     if len(made.differences) > MAX_DIFFERENCES:
         console.print(f"{len(made.differences) - MAX_DIFFERENCES} more differences: --json lists all")
 

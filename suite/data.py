@@ -10,11 +10,12 @@ from rich.table import Table
 from suite import config
 from suite.config.models import Benchmark
 from suite.errors import OneLineParser, UserError, command, unknown
+from suite.record.tables import show_table
 from suite.store import files, shards
 
 HELP = """\
 commands:
-  ls                     every dataset: licence, size, whether it is here, citation
+  ls                     every dataset: licence, size, whether it is here, citation (in a terminal of 120 columns)
   fetch BENCHMARK|TASK   bring the data: use what is here, else unpack an archive that is here, else download
   verify [BENCHMARK]     read every file and compare its sha256 sum; lists all faults
   path [BENCHMARK]       the data folder, or the benchmark's files in it
@@ -28,6 +29,7 @@ The data folder is data_dir=FOLDER (or --data-dir FOLDER), else the environment 
 the user's cache folder. Files that are already there, also read-only, are used as they are.
 Exit code: 0 fine, 1 verify found a fault, 2 a mistake in what was typed or a dataset that cannot be had.
 """
+WITH_CITATION = 120  # characters of a terminal that has room for it
 
 
 def main(argv: list[str]) -> int:
@@ -74,7 +76,7 @@ def _all() -> list[Benchmark]:
 
 
 def ls(selected: list[Benchmark], data_dir: str | None) -> int:
-    """One line for each dataset: a table on a terminal, tab-separated values elsewhere."""
+    """Each dataset in a table on a terminal, the citation where there is room, as tab-separated values elsewhere."""
     root = files.root(data_dir)
     heads = ["benchmark", "dataset", "licence", "size", "state", "citation"]
     rows = []
@@ -87,13 +89,11 @@ def ls(selected: list[Benchmark], data_dir: str | None) -> int:
         rows.append([benchmark.name, dataset.name, dataset.licence, size, state, dataset.citation])
     console = Console()
     if console.is_terminal:
-        table = Table(box=None, expand=True, title=f"data folder: {root}", title_justify="left")
-        shares = {"dataset": 3, "licence": 2, "citation": 3}  # of the width that the other columns leave
-        for head in heads:
-            table.add_column(head, no_wrap=True, ratio=shares.get(head))
+        shown = len(heads) if console.width >= WITH_CITATION else len(heads) - 1
+        table = Table(*heads[:shown], box=None, title=f"data folder: {root}", title_justify="left")
         for row in rows:
-            table.add_row(*row)
-        console.print(table)
+            table.add_row(*row[:shown])
+        show_table(console, table)
     else:
         for row in [heads, *rows]:
             print("\t".join(row))

@@ -25,6 +25,7 @@ from suite.harness.workers.place import Place
 from suite.measure import machine
 from suite.measure.machine import Machine
 from suite.measure.sampler import Counters
+from suite.record.tables import show_table
 from suite.store import files, packages
 
 HELP = """\
@@ -186,7 +187,7 @@ def _show(console: Console, title: str, heads: Row, rows: Sequence[Row]) -> None
     table = Table(*heads, box=None, title=title, title_justify="left", title_style="bold", pad_edge=False)
     for row in rows:
         table.add_row(*row)
-    console.print(table)
+    show_table(console, table)
     console.print()
 
 

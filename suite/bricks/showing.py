@@ -13,6 +13,7 @@ from rich.text import Text
 from suite.bricks.composing import Composed
 from suite.bricks.record import Model, Timings
 from suite.errors import printable
+from suite.record.tables import show_table
 
 MOST_SHOWN = 8
 
@@ -38,7 +39,7 @@ def composed(to: Console, found: Sequence[Composed], timings: Timings) -> None:
     for why in timings.noisy:
         to.print(Text(f"NOISY  {printable(why)}", "yellow"))
     table = Table()
-    table.add_column("model", overflow="fold")
+    table.add_column("model")
     for name in ("ms", "95 % interval", "hot", "cold", "between", "from memory", "longest path", "steps", "unique"):
         table.add_column(name, justify="right")
     for each in found:
@@ -50,7 +51,7 @@ def composed(to: Console, found: Sequence[Composed], timings: Timings) -> None:
             *(f"{each.share:.0%}", _number(each.critical)),
             *(str(each.steps), str(each.unique)),
         )
-    to.print(table)
+    show_table(to, table)
     for each in found:
         name = _name(each.model)
         if each.missing:

@@ -11,6 +11,7 @@ from rich.text import Text
 from suite.forecast.choosing import cheapest, fastest
 from suite.forecast.model import LEVEL, Forecast, Range
 from suite.record.summary import format_cost, format_seconds
+from suite.record.tables import show_table
 
 UNKNOWN = "not known"
 PUBLISHED = "samples as others published them, of other code"
@@ -25,7 +26,7 @@ def whole(to: Console, made: Forecast) -> None:
     table = Table("to the target", "median", f"{LEVEL:.0%} of runs")
     for name, told, shown in _figures(made):
         table.add_row(name, *(_cells(told, shown)))
-    to.print(table)
+    show_table(to, table)
     shares = ", ".join(f"{name} {UNKNOWN if share is None else f'{share:.1%}'}" for name, share in made.shares.items())
     to.print(Text(f"limited by  {made.limited_by}: {shares}"), soft_wrap=True)
     to.print(Text(f"rates       {made.source}"), soft_wrap=True)
@@ -46,7 +47,7 @@ def many(to: Console, made: Sequence[Forecast], failed: Mapping[str, str]) -> No
             each.limited_by,
             "measured" if each.measured else "ESTIMATE",
         )
-    to.print(table)
+    show_table(to, table)
     if made:
         _published(to, made[0])
     for name, why in failed.items():

@@ -13,6 +13,7 @@ from suite.probe import comparing
 from suite.probe.comparing import Compared
 from suite.probe.record import Cell, Conditions, Figure, Probe
 from suite.record.summary import format_count
+from suite.record.tables import show_table
 
 BESIDE = "kernels"  # the level whose rows are the same in several cells
 MOST_ROWS = 15  # of a cell; all are in the JSON
@@ -36,7 +37,7 @@ def show(console: Console, probe: Probe) -> None:
         else:
             table.add_row(*values, *(text(cell.figures[name]) if name in cell.figures else "" for name in names))
     if names:
-        console.print(table)
+        show_table(console, table)
     for cell in probe.cells:
         _show_parts(console, cell, of=len(probe.cells))
     if probe.level == BESIDE and (rows := comparing.beside(probe.cells)):
@@ -80,7 +81,7 @@ def _show_parts(console: Console, cell: Cell, of: int) -> None:
             console.print(Text(cell.conditions.described))
         for row in cell.rows[:MOST_ROWS]:
             table.add_row(Text(printable(row.name)), *(Text(number(row.values.get(each))) for each in cell.columns))
-        console.print(table)
+        show_table(console, table)
         if len(cell.rows) > MOST_ROWS:
             rest = cell.rows[MOST_ROWS:]
             shares = [share for row in rest if isinstance(share := row.values.get("share"), float)]
@@ -94,7 +95,7 @@ def _show_beside(console: Console, cells: list[str], rows: list[tuple[str, list[
     table = Table("side by side", *cells)
     for name, figures in rows[:MOST_ROWS]:
         table.add_row(Text(printable(name)), *("" if each is None else text(each) for each in figures))
-    console.print(table)
+    show_table(console, table)
     if len(rows) > MOST_ROWS:
         console.print(f"and {len(rows) - MOST_ROWS} more: --json lists all")
 
@@ -108,9 +109,9 @@ def show_compared(console: Console, found: Sequence[Compared], differing: Sequen
         before = each.cell
         ratio = "" if each.ratio is None else f"{each.ratio:.3g}"
         table.add_row(Text(printable(name)), each.figure, text(each.a), text(each.b), ratio, each.says)
-    console.print(table)
+    show_table(console, table)
     if differing:
         causes = Table("what decided them", "A", "B")
         for row in differing:
             causes.add_row(*(Text(printable(cell)) for cell in row))
-        console.print(causes)
+        show_table(console, causes)

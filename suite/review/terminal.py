@@ -12,6 +12,7 @@ from rich.text import Text
 from suite.config.contestant import Contestant
 from suite.record.scoring import mean_of
 from suite.record.summary import format_cost, format_count, format_energy, format_restarts, format_seconds
+from suite.record.tables import show_table
 from suite.review.kinds import kinds
 from suite.review.model import SUITE, Report
 from suite.rules.finding import Verdict
@@ -36,7 +37,7 @@ def said(report: Report) -> str:
 def show(console: Console, report: Report) -> None:
     """Print a report."""
     if report.findings:
-        console.print(_findings(report))
+        show_table(console, _findings(report))
     verdicts = {log.path: log.verdict for log in report.logs}
     runs = [run for result in report.results for run in result.runs]
     for run in runs[:MAX_LINES]:
@@ -142,7 +143,7 @@ def _others(console: Console, report: Report) -> None:
         minutes = "none" if score["minutes"] is None else f"{score['minutes']:.3f}"
         named = (Text(plain(score[name]), overflow="fold") for name in ("path", "benchmark", "division"))
         table.add_row(*named, f"{score['logs']}{asked}", plain(score["compliant"]), minutes)
-    console.print(table)
+    show_table(console, table)
     if len(report.scores) > MAX_LINES:
         console.print(f"{len(report.scores) - MAX_LINES} more results: --json lists all")
     count = Counter(log.verdict for log in report.logs)

@@ -20,6 +20,7 @@ from suite.errors import printable
 from suite.measure.machine import Machine, mismatch, power_ceiling
 from suite.record.scoring import mean_of, olympic_mean
 from suite.record.summary import Summary, format_cost, format_count, format_energy, format_restarts, format_seconds
+from suite.record.tables import show_table
 from suite.record.tracking_server import tracking_uri, without_secrets
 from suite.rules.verdict import Review
 from suite.store import files
@@ -125,7 +126,7 @@ def result(to: Console, made: Plan, summaries: Sequence[Summary], mlflow: bool) 
             format_cost(summary.cost, summary.currency),
             format_energy(summary.joules, summary.energy_source, summary.coverage),
         )
-    to.print(table)
+    show_table(to, table)
     for index, summary in enumerate(summaries, 1):
         if said := format_restarts(summary.restarts, summary.aborted):
             to.print(f"run {index}: {said}, whose time counts", style="yellow", soft_wrap=True)

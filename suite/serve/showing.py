@@ -10,6 +10,7 @@ from rich.text import Text
 
 from suite.plots import charts, templates
 from suite.plots.charts import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Chart
+from suite.record.tables import show_table
 from suite.serve.measuring import Measured
 from suite.serve.scenarios import MLPERF_SECONDS, SCENARIOS, Load
 
@@ -23,7 +24,7 @@ def show(console: Console, found: Measured, told: list[str]) -> None:
     table = Table("scenario", *(title for title, _ in COLUMNS), "counts")
     for load in found.loads:
         table.add_row(load.scenario, *(cell(load) for _, cell in COLUMNS), Text(verdict(load), overflow="fold"))
-    console.print(table)
+    show_table(console, table)
     for line in remarks(found):
         console.print(Text(line), soft_wrap=True)
 
