@@ -88,7 +88,7 @@ def beside(cells: Sequence[Cell]) -> list[tuple[str, list[Figure | None]]]:
 def differences(a: Probe, b: Probe) -> list[tuple[str, str, str]]:
     """What differs of what decided two probes: the name, and its value in each."""
     found = []
-    sides = [_flat({**each.model_dump(exclude={"cells", "date", "noisy", "format"})}) for each in (a, b)]
+    sides = [_flat(each.model_dump(mode="json", exclude={"cells", "date", "noisy", "format"})) for each in (a, b)]
     if len(a.cells) == len(b.cells) == 1:
         sides = [
             {**side, **_flat(each.cells[0].conditions.model_dump())} for side, each in zip(sides, (a, b), strict=True)

@@ -154,6 +154,7 @@ def test_the_same_again_says_what_differs(tmp_path, capsys):
     )
     shown = capsys.readouterr().out
     assert "which says" in shown
+    assert "machine.accelerators" not in shown  # which are alike
     first, second = (record.read(tmp_path / name) for name in ("first", "second"))
     assert [each.conditions for each in first.cells] == [each.conditions for each in second.cells]
     assert (first.repeats, first.seconds, first.level) == (second.repeats, second.seconds, second.level)
