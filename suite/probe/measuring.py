@@ -9,7 +9,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from scipy.stats import bootstrap, theilslopes
 
 from suite.harness.implementation import Device
 from suite.probe.instruments import Instruments
@@ -78,6 +77,8 @@ def interval(values: Sequence[float], of: Callable[..., Any] = np.mean) -> tuple
     """
     if len(values) < LEAST_VALUES:
         return None, None
+    from scipy.stats import bootstrap  # where it is used: it takes a second to import
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of values that are all alike
         found = bootstrap(
@@ -116,6 +117,8 @@ def drift(values: Sequence[float]) -> float | None:
     """By what share of the median the values rise from first to last, by the Theil-Sen slope; None of fewer than 3."""
     if len(values) < LEAST_VALUES:
         return None
+    from scipy.stats import theilslopes  # as above
+
     return float(theilslopes(values).slope * (len(values) - 1) / np.median(values))
 
 

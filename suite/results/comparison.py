@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import bootstrap
 
 from suite.errors import UserError
 from suite.record.summary import format_cost, format_energy, format_seconds
@@ -130,6 +129,8 @@ def ratio_interval(*pairs: Pair) -> tuple[float, float] | None:
         return None
     if all(len(set(each)) == 1 for each in samples):
         return ratio(pairs), ratio(pairs)
+
+    from scipy.stats import bootstrap  # where it is used: it takes a second to import
 
     def of(*drawn: np.ndarray, axis: int) -> np.ndarray:
         means = [np.mean(each, axis=axis) for each in drawn]
