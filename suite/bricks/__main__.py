@@ -56,7 +56,9 @@ def main(argv: list[str]) -> int:
     parser.add_argument("words", nargs="*", metavar="make|measure|compose option=value", help="see below")
     parser.add_argument("--json", action="store_true", help="of compose: print one JSON object instead of a table")
     args = parser.parse_intermixed_args(argv)
-    verb = args.words[0] if args.words else ""
+    if not args.words:
+        raise UserError(f"do what? Give one of: {', '.join(VERBS)} (--help explains them).")
+    verb = args.words[0]
     if verb not in VERBS:
         raise unknown("command of bricks", verb, VERBS)
     act, allowed, files = VERBS[verb]

@@ -181,7 +181,8 @@ def test_a_brick_whose_shapes_do_not_fit_does_not_run():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "unknown command of bricks '': "),
+        ((), "Give one of: make, measure, compose"),
+        (("mesure",), "did you mean 'measure'"),
         (("make", "out=x.json"), "bricks of what"),
         (("make", "models=resnet18"), "where to"),
         (("make", "models=resnet19", "out=x.json"), "did you mean 'resnet18'|did you mean 'resnet1"),
