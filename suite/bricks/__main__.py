@@ -25,6 +25,7 @@ from suite.measure.load import LoadMeter
 from suite.measure.machine import detect
 from suite.probe.record import one_line
 from suite.record.system import versions
+from suite.store.disk import refuse_unwritable
 
 ROOM = 1 << 33  # bytes that a decoy may take
 REPEATS = "5"
@@ -74,6 +75,7 @@ def main(argv: list[str]) -> int:
 def make(given: dict[str, str], *, to: Console, as_json: bool) -> int:
     """Write the bricks of models."""
     wanted = options.making(given, detect())
+    refuse_unwritable(wanted.out, wanted.key)
     bricks, models, failed = Bricks(wanted.granularity), list[Model](), dict[str, str]()
     conditions = wanted.sources[0].subject.conditions
     framework = frameworks.load(conditions.framework)
@@ -110,8 +112,8 @@ def make(given: dict[str, str], *, to: Console, as_json: bool) -> int:
         bricks=made,
         models=() if key else tuple(models),
     )
-    record.write(found, wanted.out)
     showing.made(to, models, len(bricks.made), failed)
+    record.write(found, wanted.out)
     to.print(f"kept in {wanted.out}", soft_wrap=True)
     if key and wanted.key:
         record.write(key, wanted.key)
@@ -128,6 +130,7 @@ def measure(given: dict[str, str], file: str, *, to: Console, as_json: bool) -> 
     check_operators(made, framework.known, file)
     system, repeats = options.system(given, here), whole("repeats", given.get("repeats", REPEATS), record.MOST_ROUNDS)
     device = Device(system.device_kind, made.precision)
+    refuse_unwritable(Path(given["out"]))
     keep_freed_memory()
     quiet, meter = noise.before(here), LoadMeter()
     with Console(stderr=True).status("") as status:

@@ -22,7 +22,7 @@ from suite.harness.implementation import frameworks
 from suite.measure.machine import Machine, detect
 from suite.results.reading import Source
 from suite.results.reading import read as read_results
-from suite.store.disk import write_text
+from suite.store.disk import refuse_unwritable, write_text
 
 EPILOG = """\
   task=NAME scale=NAME   the benchmark; it needs reference convergence points, or published ones (conf/rcp/)
@@ -70,6 +70,7 @@ def main(argv: list[str]) -> int:
             f"from={wanted.probe} was measured on hw={kept.system}, which is not like hw={wanted.systems[0].name}: "
             "without from= there is an estimate from peak rates"
         )
+    refuse_unwritable(args.picture)
     benchmark = config.benchmark(wanted.task, wanted.scale)
     runs = needed(benchmark, wanted.batch)
     progress = Console(stderr=True)
@@ -77,21 +78,21 @@ def main(argv: list[str]) -> int:
         asked = Asked(benchmark, wanted.framework, wanted.batch, kept, wanted.data_dir, status.update)
         made, failed = _all(asked, runs, wanted, found)
     results = read_results(Source(Path(wanted.results)), wanted.data_dir).entries if wanted.results else []
-    if args.picture:
-        write_text(args.picture, picture(made, results, benchmark.name))
-    if args.json:
-        print(json.dumps({"forecasts": [asdict(each) for each in made], "not known": failed}, indent=1))
-        return 0
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = 120
-    if len(wanted.systems) == 1:
-        showing.whole(console, made[0])
+    if args.json:
+        print(json.dumps({"forecasts": [asdict(each) for each in made], "not known": failed}, indent=1))
     else:
-        showing.many(console, made, failed)
-    showing.choices(console, made, wanted.deadline, wanted.budget)
+        if len(wanted.systems) == 1:
+            showing.whole(console, made[0])
+        else:
+            showing.many(console, made, failed)
+        showing.choices(console, made, wanted.deadline, wanted.budget)
     if args.picture:
-        console.print(f"drawn in {args.picture}", soft_wrap=True)
+        write_text(args.picture, picture(made, results, benchmark.name))
+        if not args.json:
+            console.print(f"drawn in {args.picture}", soft_wrap=True)
     return 0
 
 

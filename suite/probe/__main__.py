@@ -12,7 +12,7 @@ from suite.measure.machine import detect
 from suite.probe import comparing, levels, options, page, record, showing, tracking
 from suite.probe.sweeping import sweep
 from suite.record.tracking_server import BehindError
-from suite.store.disk import write_text
+from suite.store.disk import refuse_unwritable, write_text
 
 OPTIONS = (*options.SINGLE, *options.SWEPT)
 
@@ -42,7 +42,7 @@ What is looked at; lists such as batch=32,64 make a sweep of all combinations:
   hw=NAME                the system; default: what this machine is
 How:
   repeats=N seconds=X    each cell N times (5), each time some X seconds long (1), the cells in random order
-  out=FOLDER             keep what was found, as {record.FILE}, and show it in MLflow
+  out=FOLDER             new or empty: keep what was found there, as {record.FILE}, and show it in MLflow
   trace=FILE             where level=trace writes, for ui.perfetto.dev or chrome://tracing; default: trace.json in out=
   data_dir=FOLDER        where datasets lie
   mlflow=false           do not feed MLflow; python -m suite.sync FOLDER does it later
@@ -74,27 +74,31 @@ def main(argv: list[str]) -> int:
         raise UserError(f"manifest={manifest} repeats what it holds: leave out {', '.join(others)}")
     kept = record.read(Path(manifest)) if manifest else None
     wanted = options.again(kept, given, data_dir, found) if kept else options.parse(given, data_dir, found)
+    out, html = (Path(place) if place else None for place in (given.get("out"), args.html))
+    if out:
+        record.refuse_used(out)
+    refuse_unwritable(html, *(subject.trace for subject in wanted.subjects))
     progress = Console(stderr=True)
     with progress.status("") as status:
         probe = sweep(wanted.level, wanted.subjects, wanted.repeats, found, status.update)
-    if out := given.get("out"):
-        record.write(probe, Path(out))
-    if args.html:
-        write_text(Path(args.html), page.html(probe))
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 160
     if args.json:
         print(probe.model_dump_json(indent=1))
     else:
-        console = Console(highlight=False)
-        if not console.is_terminal:
-            console.width = 160
         showing.show(console, probe)
         if kept:
             showing.show_compared(console, comparing.compare(kept, probe), comparing.differences(kept, probe))
-        for place in filter(None, (out, args.html)):
-            console.print(f"kept in {place}", soft_wrap=True)
+    if out:
+        record.write(probe, out)
+    if html:
+        write_text(html, page.html(probe))
+    for place in filter(None, () if args.json else (out, html)):
+        console.print(f"kept in {place}", soft_wrap=True)
     if out and mlflow:
         try:
-            tracking.track(Path(out))
+            tracking.track(out)
         except BehindError as error:
             print(f"not in MLflow: {error}; bring it there with python -m suite.sync {out}", file=sys.stderr)
     if all(cell.error for cell in probe.cells):

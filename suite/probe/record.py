@@ -12,7 +12,7 @@ from suite import config
 from suite.config.contestant import Contestant
 from suite.config.values import Values
 from suite.errors import UserError
-from suite.store.disk import UnsafeFile, read_safely, reason, write_text
+from suite.store.disk import UnsafeFile, read_safely, reason, refuse_unwritable, write_text
 
 FILE = "probe.json"
 MAX_BYTES = 64 << 20
@@ -146,6 +146,13 @@ def one_line(error: Exception) -> str:
 def dumps(values: dict[str, Any]) -> str:
     """JSON as this project writes it."""
     return json.dumps(values, indent=1, ensure_ascii=False)
+
+
+def refuse_used(folder: Path) -> None:
+    """Raise UserError unless the folder is new or empty, and can be written."""
+    refuse_unwritable(folder / FILE)
+    if any(folder.iterdir()):
+        raise UserError(f"out={folder} is not empty: choose another out=")
 
 
 def write(probe: Probe, folder: Path) -> Path:

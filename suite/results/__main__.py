@@ -22,7 +22,7 @@ from suite.review.excerpt import excerpts
 from suite.review.page import html as review_page
 from suite.review.progress import bar
 from suite.rules.witness import WITNESS_ROOTS
-from suite.store.disk import write_text
+from suite.store.disk import refuse_unwritable, write_text
 
 EPILOG = """\
 FOLDER is the out= folder of python -m suite.run, a submission, or a folder that holds several of these; a folder of
@@ -50,6 +50,7 @@ reference system; it needs no network.
 def main(argv: list[str]) -> int:
     """Read what the command line `argv` names and write what it asks for."""
     args = _arguments(argv)
+    refuse_unwritable(args.curves, args.html)
     with bar() as progress:
         named = dict.fromkeys(args.sources)
         found = _distinct([read(source, args.data_dir, progress, args.witness_roots) for source in named])

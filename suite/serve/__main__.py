@@ -20,7 +20,7 @@ from suite.serve.asking import Asked, Local
 from suite.serve.batching import Batcher
 from suite.serve.model import Examples, examples, load
 from suite.serve.options import Options
-from suite.store.disk import write_text
+from suite.store.disk import refuse_unwritable, write_text
 
 NEEDED = ("mlperf_loadgen", "starlette", "uvicorn")
 EPILOG = """\
@@ -82,12 +82,12 @@ def _load(wanted: Options, found: Examples, asked: Asked, where: str, args: Name
 
     here = machine.detect()
     quiet, meter = noise.before(here), LoadMeter()
+    html = Path(args.html) if args.html else None
+    refuse_unwritable(html)
     with Console(stderr=True).status("") as status:
         measured = measuring.measure(wanted, found, asked, status.update)
     noisy = [*quiet.reasons, *noise.meanwhile(here, quiet, meter.read()).reasons]
     told = [f"{found.plan.benchmark.name} {where}", *(f"NOISY  {why}" for why in noisy)]
-    if args.html:
-        write_text(Path(args.html), showing.page(measured, told))
     if args.json:
         print(measured.model_dump_json(indent=1))
     else:
@@ -95,6 +95,8 @@ def _load(wanted: Options, found: Examples, asked: Asked, where: str, args: Name
         if not console.is_terminal:
             console.width = 160
         showing.show(console, measured, told)
+    if html:
+        write_text(html, showing.page(measured, told))
     return LOST if any(each.failed for each in measured.loads) else 0
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from suite.errors import UserError
@@ -31,9 +33,27 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a file that the user asked for, and the folders above it. Raises UserError where it cannot be."""
+    with _within(path):
+        write_atomically(path, text.encode(errors="replace"))
+
+
+def refuse_unwritable(*paths: Path | None) -> None:
+    """Raise UserError unless each file, which is written after long work, can be; the folders above it are made."""
+    for path in filter(None, paths):
+        with _within(path):
+            if path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            part = partial(path)
+            part.touch()
+            part.unlink()
+
+
+@contextmanager
+def _within(path: Path) -> Iterator[None]:
+    """With the folders above a file; what the system refuses is the user's mistake."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, text.encode(errors="replace"))
+        yield
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from error
 

@@ -130,6 +130,23 @@ def test_what_was_found_is_kept_and_read_back(capsys, tmp_path):
     assert json.loads((out / record.FILE).read_text()) == kept.model_dump(mode="json")
 
 
+def test_a_folder_with_something_in_it_is_refused_before_anything_is_measured(tmp_path):
+    (tmp_path / record.FILE).touch()
+    with pytest.raises(UserError, match="is not empty"):
+        main(["level=throughput", *SMALL, *BRIEF, f"out={tmp_path}"])
+    assert not (tmp_path / record.FILE).read_text()
+
+
+def test_what_cannot_be_kept_after_all_is_shown(capsys, tmp_path, monkeypatch):
+    def full(*_: object) -> None:
+        raise UserError("cannot write it: No space left on device")
+
+    monkeypatch.setattr(record, "write", full)
+    with pytest.raises(UserError, match="No space left"):
+        main(["level=throughput", *SMALL, *BRIEF, f"out={tmp_path / 'kept'}"])
+    assert "samples/s" in capsys.readouterr().out
+
+
 def test_what_was_kept_is_in_mlflow_once(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "probes")
