@@ -50,8 +50,9 @@ def many(to: Console, made: Sequence[Forecast], failed: Mapping[str, str]) -> No
     show_table(to, table)
     if made:
         _published(to, made[0])
-    for name, why in failed.items():
-        to.print(Text(f"{name}: {UNKNOWN}: {why}"), soft_wrap=True)
+    for why in dict.fromkeys(failed.values()):
+        names = ", ".join(name for name, its in failed.items() if its == why)
+        to.print(Text(f"{names}: {UNKNOWN}: {why}"), soft_wrap=True)
 
 
 def choices(to: Console, made: Sequence[Forecast], deadline: float | None, budget: float | None) -> None:

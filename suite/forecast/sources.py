@@ -10,6 +10,7 @@ from mlperf_logging.mllog.constants import GLOBAL_BATCH_SIZE
 
 from suite import config
 from suite.config.models import Benchmark, System
+from suite.errors import UserError
 from suite.forecast import rates
 from suite.forecast.kept import Kept
 from suite.forecast.rates import Rates
@@ -39,14 +40,27 @@ class Asked:
     data_dir: str | None
     say: Callable[[str], None]
 
-    @cached_property
+    @property
     def counted(self) -> tuple[float, float]:
-        """Operations of a training sample, as this machine's processors do them, and bytes of the weights."""
+        """Operations of a training sample, as this machine's processors do them, and bytes of the weights.
+
+        Raises UserError where they cannot be counted, such as for want of data.
+        """
+        if isinstance(self._counted, UserError):
+            raise self._counted
+        return self._counted
+
+    @cached_property
+    def _counted(self) -> tuple[float, float] | UserError:
+        """What is counted once, or why it cannot be: the next system would wait for as long."""
         self.say(f"counting the operations of {self.benchmark.name}")
         cpu = config.system(CPU)
         subject = Subject(_conditions(self, "fp32"), cpu, SECONDS, self.data_dir)
-        weights = clock.weights(subject.inside().made.state_dict())
-        return subject.flops(COUNTED_STEPS) / subject.build().samples, float(weights)
+        try:
+            weights = clock.weights(subject.inside().made.state_dict())
+            return subject.flops(COUNTED_STEPS) / subject.build().samples, float(weights)
+        except UserError as error:
+            return error
 
 
 def found_for(asked: Asked, system: System, found: Machine) -> tuple[Rates, Machine]:

@@ -10,6 +10,7 @@ from suite.bricks import record as bricks
 from suite.errors import UserError
 from suite.forecast.__main__ import main
 from suite.probe import record
+from suite.probe.subject import Subject
 from suite.run.__main__ import main as run
 from tests.forecast import made
 
@@ -60,6 +61,20 @@ def test_every_system_with_the_choices_and_a_picture(capsys, kept, tmp_path):
     assert "fastest within $100.00: " in shown
     assert drawn.read_text().count("hollow") > 12
     assert "<script" not in drawn.read_text()
+
+
+def test_what_cannot_be_counted_is_tried_and_told_once_for_all_systems(capsys, kept, monkeypatch):
+    tried = []
+
+    def lacking(subject: Subject) -> None:
+        tried.append(subject)
+        raise UserError("no data for want of a network")
+
+    monkeypatch.setattr(Subject, "inside", lacking)
+    assert main([*TASK, kept, "hw=all"]) == 0
+    (said,) = [line for line in capsys.readouterr().out.splitlines() if "no data" in line]
+    assert {"a100x8", "h100x8"} <= set(re.findall(r"\w+", said.partition(": not known: ")[0]))
+    assert len(tried) == 1
 
 
 def test_a_price_that_is_not_known_is_said(capsys, kept):
