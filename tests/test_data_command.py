@@ -96,6 +96,20 @@ def test_a_terminal_gets_a_table_of_one_line_each(
     assert told[-1]
 
 
+@pytest.mark.parametrize(("columns", "cited"), [("60", False), ("130", True)])
+def test_a_terminal_has_licences_whole_and_citations_where_there_is_room(
+    columns: str, cited: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", columns)
+    data.main(["ls"])
+    shown = capsys.readouterr().out
+    dataset = config.benchmark("birds", "small").dataset
+    assert all(word in shown for word in dataset.licence.split())
+    assert ("citation" in shown) == cited
+    assert "…" not in shown
+
+
 @pytest.mark.parametrize(
     "words", [["birds/small"], ["task=birds", "scale=small"], ["birds", "scale=small"], ["birds"], ["task=birds"]]
 )
