@@ -12,6 +12,7 @@ from rich.text import Text
 
 from suite.check.ledger import Row, Status
 from suite.errors import printable
+from suite.record.tables import show_table
 
 STYLES: dict[Status, str] = {"pass": "green", "fail": "bold red", "skipped": "yellow"}
 
@@ -27,7 +28,7 @@ def show(rows: Sequence[Row]) -> None:
         if row.status == "skipped":
             result.append(f": {printable(row.found)}", style="default")
         table.add_row(row.benchmark, row.framework, row.promise, result)
-    console.print(table)
+    show_table(console, table)
     for row in rows:
         if row.status == "fail":
             console.print()
