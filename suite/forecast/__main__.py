@@ -30,7 +30,7 @@ EPILOG = """\
   framework=NAME         torch (the default) or tensorflow
   batch=N                samples a step; default: the benchmark's own
   from=PATH              what python -m suite.probe level=clock out=PATH found on the system, or on one of its kind; or
-                         the times of the bricks of a training step, python -m suite.bricks measure BRICKS out=PATH
+                         the times of the bricks of a task, python -m suite.bricks measure BRICKS out=PATH
   hw.price_per_hour=X    any value of conf/hw/ can be set, also hw.nodes=, hw.link_gb_per_s= and hw.link_latency_us=
   deadline=2h budget=100 with hw=all: the cheapest system whose runs keep the deadline (90s, 30min, 2h, 1d), the fastest
                          whose runs keep the budget, 95 of 100 of them

@@ -1,4 +1,4 @@
-"""What was measured on a system and kept: a probe at level=clock, or the times of the bricks of a training step."""
+"""What was measured on a system and kept: a probe at level=clock, or the times of the bricks of a task."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ import lzma
 
 import pytest
 
-from tests.bench import bricks, bricks_private, kills, loader, mlperf, overhead, probe
+from tests.bench import brick_calls, bricks, bricks_private, kills, loader, mlperf, overhead, probe
 from tests.mlperf import maker, official
 
 
@@ -113,6 +113,16 @@ def test_bricks_are_held_to_their_models(capsys):
 
 
 @pytest.mark.slow
+def test_operators_in_a_model_stand_beside_their_bricks(capsys):
+    brick_calls.main(["squeezenet1_1", "--rounds", "1"])
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert {row[0]: row[1] for row in rows if row[0] in ("F.conv2d", "F.relu", "all")} == {
+        "F.conv2d": "26", "F.relu": "26", "all": "66"
+    }  # fmt: skip
+    *parts, whole = ([float(each) for each in row[2:]] for row in rows[2:])
+    assert [sum(column) for column in zip(*parts, strict=True)] == pytest.approx(whole, abs=0.01)
+
+
 def test_private_bricks_are_put_in_order_by_their_shapes(capsys):
     assert bricks_private.main(["vgg11", "alexnet", "--decoys", "0"]) == 0
     vgg, alexnet, mean = capsys.readouterr().out.splitlines()
