@@ -112,7 +112,7 @@ def test_a_killed_run_keeps_the_stamp_that_it_has(ended, tmp_path, authority, la
         (folder / STAMPS[keys.RUN_STOP]).unlink()
     before = (folder / STAMPS[keys.RUN_START]).read_bytes()
     with serving(lambda query: (200, authority.reply(query))) as url, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("suite.run.resuming.stored", lambda out: {**stored(out), "witness": url})
+        patch.setattr("suite.run.resuming.stored", lambda *named: {**stored(*named), "witness": url})
         done = eighth(tmp_path, "run", *RUN, "resume=evidence")
     assert done.returncode == 0, done.stderr
     assert (folder / STAMPS[keys.RUN_START]).read_bytes() == before
