@@ -26,7 +26,7 @@ LAYOUTS = {
     torch.channels_last: "channels_last",
     torch.preserve_format: "preserve",
 }
-TIMED = 3  # steps whose whole and whose calls are timed
+TIMED = 5  # steps whose whole and whose calls are timed
 COPIES = 4  # of a model's weights that a step needs room for: they, their gradients and momenta, and what it computes
 
 
