@@ -24,6 +24,7 @@ class Bricks:
     def add(self, conditions: Conditions, batches: Sequence[Recorded], scoring: float | None = None) -> Model:
         """A model, as the bricks of which it is made, batch after batch; `scoring` are seconds."""
         places, after, starts = list[int](), list[tuple[int, ...]](), list[int]()
+        told = [each.between for each in batches if each.between is not None]
         for recorded in batches:
             starts.append(len(places))
             chains = list(chained(recorded, self.granularity))
@@ -39,7 +40,7 @@ class Bricks:
             starts=tuple(starts),
             calls=sum(len(each.calls) for each in batches),
             left_out=dict(sum((each.left_out for each in batches), Counter[str]())),
-            between=in_units(mean(told)) if (told := [each.between for each in batches if each.between]) else None,
+            between=in_units(mean(told)) if told else None,
             scoring=None if scoring is None else in_units(scoring),
         )
 

@@ -6,8 +6,10 @@ import pytest
 
 from suite.bricks import record
 from suite.bricks.__main__ import main
+from suite.bricks.chaining import Bricks
 from suite.bricks.composing import compose
 from suite.bricks.record import Cache, Key, Time
+from suite.bricks.recorded import Recorded
 from suite.errors import UserError
 from tests.bricks import made
 
@@ -33,6 +35,12 @@ def test_what_the_host_does_between_calls_is_at_its_own_pace():
     assert (composed.hot, composed.cold, composed.critical) == pytest.approx((2.0, 4.2, 2.0))
     for untold in (compose(model, TIMES, made.CACHE), compose(made.model(0, 1, 1), TIMES, made.CACHE, pace=100.0)):
         assert (untold.between, untold.sequential.value) == (None, pytest.approx(1.6))
+
+
+def test_a_host_that_does_nothing_between_calls_is_known_to():
+    for between in (0.0, None):
+        model = Bricks(1).add(made.CONDITIONS, [Recorded(between=between)])
+        assert model.between == between
 
 
 def test_a_step_without_calls_takes_what_the_host_does():

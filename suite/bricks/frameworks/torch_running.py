@@ -79,7 +79,7 @@ class Runner:
         floor = backward_call(self.device) if self.brick.gradient else 0.0
         with self._precision():
             given, first = self.given, self.first
-            for _ in range(2):
+            for _ in range(2):  # the first brings back the code that calls
                 self.given, self.first = [], _nothing
                 idle = self._timed()
             self.given, self.first = given, first
