@@ -155,7 +155,7 @@ def test_a_task_has_bricks_of_batches_in_the_precision_of_its_runs(tmp_path):
     assert (evaluation.conditions.mode, evaluation.starts) == ("infer", (0,))
     assert evaluation.scoring > 0
     assert step.scoring is None
-    assert step.between > 0
+    assert step.between is not None
 
 
 def test_chains_are_longer_where_there_are_any(tmp_path):
