@@ -39,7 +39,12 @@ def theirs(tmp_path, request):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "theirs",
-    ["torch", pytest.param("tensorflow", marks=pytest.mark.soak), pytest.param("jax", marks=NEEDS_JAX)],
+    [
+        *(
+            pytest.param(each, marks=pytest.mark.soak) for each in ("torch", "tensorflow")
+        ),  # tests/audit/test_package.py
+        pytest.param("jax", marks=NEEDS_JAX),
+    ],
     indirect=True,
 )
 def test_it_trains_digits_to_the_target_and_passes_review_and_audit(theirs, tmp_path):

@@ -21,14 +21,14 @@ EXTRAS = PROJECT["optional-dependencies"]
 ASKED_FOR = {"slurm": ("suite/run/slurm.py",), "serve": ("suite/serve/scenarios.py", "suite/serve/web.py")}
 BY_FRAMEWORK = ("suite/probe/instruments", "suite/bricks/frameworks")  # loaded where their framework is installed
 OURS = {"suite", "tasks", "reference_impls"}
-OF_MODULE = packages_distributions()
 FRAMEWORKS = written()  # of the reference; own implementations may use others
 
 
 def imported(*paths: str) -> set[str]:
     """The distributions of other projects that the files below `paths` import, wherever in a file that stands."""
+    of_module = packages_distributions()
     return {
-        canonicalize_name(min(OF_MODULE[module], key=lambda name: name != module))  # several share `mlflow`
+        canonicalize_name(min(of_module[module], key=lambda name: name != module))  # several share `mlflow`
         for path in paths
         for file in ([ROOT / path] if path.endswith(".py") else (ROOT / path).rglob("*.py"))
         for module in modules(file)

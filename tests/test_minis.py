@@ -1,4 +1,4 @@
-"""The minis from end to end, through the commands."""
+"""The minis from end to end, through the commands; most in TensorFlow, which takes the same steps, only in `soak`."""
 
 import json
 
@@ -8,11 +8,17 @@ from tests.command import run
 from tests.minis import trained
 
 TASKS = ("image_classification", "language_modeling", "recommendation", "reinforcement_learning", "speech")
+BOTH = TASKS[0]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("framework", ["torch", "tensorflow"])
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(
+    ("task", "framework"),
+    [
+        *((task, "torch") for task in TASKS),
+        *(pytest.param(task, "tensorflow", marks=() if task == BOTH else pytest.mark.soak) for task in TASKS),
+    ],
+)
 def test_a_mini_reaches_its_target_and_passes_review(task, framework, tmp_path_factory):
     review = run(trained(tmp_path_factory, task, framework), "suite.review", "evidence", "--json")
     verdict = json.loads(review.stdout)

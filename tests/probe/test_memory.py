@@ -2,7 +2,6 @@
 
 import weakref
 from collections import Counter
-from itertools import product
 
 import pytest
 
@@ -70,16 +69,16 @@ def test_shapes_that_depend_on_values_are_told_and_nothing_is_warned_of(capsys, 
 
 
 @pytest.mark.slow
-def test_tasks_of_both_frameworks_are_looked_at_in_one_sweep(capsys):
-    tasks, frameworks = ("image_classification", "translation"), ("torch", "tensorflow")
-    cells = look(capsys, f"task={','.join(tasks)}", "scale=mini", f"framework={','.join(frameworks)}", "batch=2")
-    assert [(each.conditions.task, each.conditions.framework) for each in cells] == [*product(tasks, frameworks)]
+def test_both_frameworks_are_looked_at_in_one_sweep(capsys):
+    frameworks = ["torch", "tensorflow"]
+    cells = look(capsys, "task=image_classification", "scale=mini", f"framework={','.join(frameworks)}", "batch=2")
+    assert [each.conditions.framework for each in cells] == frameworks
     for cell in cells:
         held = megabytes(cell)
         assert sum(held.values()) == pytest.approx(cell.figures["peak"].value)
         assert held["gradients"] <= held["parameters"] * 1.001
-    for one, other in (cells[:2], cells[2:]):
-        assert megabytes(one)["parameters"] == pytest.approx(megabytes(other)["parameters"], rel=0.01)
+    one, other = cells
+    assert megabytes(one)["parameters"] == pytest.approx(megabytes(other)["parameters"], rel=0.01)
 
 
 @pytest.mark.slow  # imports TensorFlow

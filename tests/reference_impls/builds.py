@@ -1,10 +1,14 @@
 """The implementations of a case, built once for all tests, and what their building read."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 
+from suite.harness.contract import evaluation_data
+from suite.harness.implementation import TrainStats
 from tests.reference_impls.cases import Case, build
 
 
@@ -34,12 +38,22 @@ class Watched(np.ndarray):
         return super().__getitem__(key)
 
 
+@dataclass(frozen=True)
+class Trajectory:
+    """What an implementation tells and has where a case is `resumed` and where it ends; what it predicts there."""
+
+    stats: TrainStats
+    cut: Mapping[str, np.ndarray]
+    end: Mapping[str, np.ndarray]
+    predictions: list[Any]
+
+
 class Builds:
     """The implementations of a case, built once for all tests."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
-        self.made, self.again = cache(self._made), cache(self._again)
+        self.made, self.again, self.trajectory = cache(self._made), cache(self._again), cache(self._trajectory)
 
     def _made(self, framework: str, precision: str, seed: int):
         """An implementation and the state that it started with."""
@@ -55,6 +69,23 @@ class Builds:
     def initial(self, framework: str) -> Mapping[str, np.ndarray]:
         """The state that an implementation started with."""
         return self.made(framework, "fp32", 3)[1]
+
+    def _trajectory(self, framework: str) -> Trajectory:
+        """From the state that it started with; it predicts on the way, which changes nothing."""
+        assert self.case.resumed
+        cut, end = self.case.resumed
+        data = evaluation_data(self.case.data())
+        implementation = self.fresh(framework)
+        stats = implementation.train_until(cut)
+        implementation.predict(data)
+        state = implementation.state_dict()
+        assert implementation.train_until(end).samples == self.whole_steps(end)
+        return Trajectory(stats, state, implementation.state_dict(), implementation.predict(data))
+
+    def whole_steps(self, samples: int) -> int:
+        """The samples of the steps that so many take."""
+        size = {**self.case.benchmark.hyperparameters, **self.case.changes}["global_batch_size"]
+        return -(-samples // size) * size
 
     def _again(self, framework: str):
         """Another implementation of the same seed, and what its building read of the training data.

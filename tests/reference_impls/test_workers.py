@@ -32,7 +32,11 @@ SHARED = [
     *(("torch", 3, task) for task in PILOTS),
 ]
 TENSORFLOWS = ["image_classification", "recommendation"]  # which say that its gradients are summed; the others soak
-QUICK = [each for each in SHARED if each[0] == "torch" or each[1:] in [(2, task) for task in TENSORFLOWS]]
+QUICK = [
+    (framework, size, task)
+    for framework, size, task in SHARED
+    if (task in TASKS or size == 2 if framework == "torch" else task in TENSORFLOWS and size == 2)
+]
 CASES = [pytest.param(*each, each in QUICK, marks=() if each in QUICK else pytest.mark.soak) for each in SHARED]
 
 
