@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from scipy.stats import ks_2samp, ttest_rel
 
 from suite.check.equivalence.states import is_float
 from suite.check.equivalence.trainee import Trainee, found, train
@@ -61,11 +60,15 @@ def of_steps(precision: str, pair: Pair, states: Sequence[State]) -> Iterator[Tr
 
 def unlikelihood(ours: Sequence[float], theirs: Sequence[float]) -> float:
     """-log10 of the chance that two samples of one distribution are so unlike (Kolmogorov and Smirnov)."""
+    from scipy.stats import ks_2samp  # where it is used: it takes a second to import
+
     return rarity(float(ks_2samp(ours, theirs).pvalue))
 
 
 def unlikely_ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
     """-log10 of the chance that pairs of one ratio's distribution around 1 are so far from it (Student)."""
+    from scipy.stats import ttest_rel  # as above
+
     pairs = np.array([ours, theirs])
     pairs = pairs[:, pairs.any(axis=0)]  # where neither moved, as an array that is frozen, nothing is to be compared
     if np.array_equal(*pairs):
