@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 from suite.config.folder import load, names
 from suite.config.models import Benchmark, Framework, System, TaskFile
 from suite.config.values import Values, records_at
-from suite.errors import UserError, unknown
+from suite.errors import UserError, shown, unknown
 
 __all__ = ["benchmark", "checked", "framework", "load", "names", "scales", "system"]
 
@@ -37,10 +37,10 @@ def _mistake(record: type[Values], error: ErrorDetails, where: str) -> UserError
     *path, last = error["loc"] or ("",)
     holders = records_at(record, path)
     unions = ("[", *(each.__name__ for each in holders))  # pydantic puts a union's member into the path
-    place = ".".join([where, *(str(part) for part in path if not any(name in str(part) for name in unions))])
+    place = ".".join([where, *(shown(str(part)) for part in path if not any(name in str(part) for name in unions))])
     if error["type"] == "extra_forbidden":
         return unknown(f"field of {place}", str(last), [name for each in holders for name in each.model_fields])
-    name = f"{place}.{last}".rstrip(".").replace(":.", ": ")
+    name = f"{place}.{shown(str(last))}".rstrip(".").replace(":.", ": ")
     if error["type"] == "missing":
         words = next((field.description for each in holders if (field := each.model_fields.get(str(last)))), None)
         return UserError(f"{name} is missing: {words or 'it has no default'}")

@@ -73,6 +73,7 @@ def test_an_argument_is_plain_or_refused(value):
         ({"models": [made.model(7).model_dump()]}, "not there"),
         ({"models": [made.model(0, 0).model_copy(update={"starts": (0, 3)}).model_dump()]}, "batches start"),
         ({"granularity": 11}, "less than or equal to 10"),
+        ({"models": [{**made.model().model_dump(), "left_out": {"a\nb\x1b": None}}]}, r"left_out\.a\\nb\\x1b is None"),
         ({"sources": "x"}, "unknown field"),
     ],
 )
