@@ -146,7 +146,7 @@ def test_another_seed_gives_another_trajectory(builds, framework):
 @trained_on_data
 @each_framework
 def test_building_reads_nothing_of_the_training_data(builds, framework):
-    """Nor computes anything of it: the test before this one trains what was built on blank data."""
+    """Nor computes anything of it: test_one_seed_gives_one_trajectory trains what was built on blank data."""
     _, reads = builds.again(framework)
     assert reads == []
 

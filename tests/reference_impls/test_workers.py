@@ -32,11 +32,11 @@ SHARED = [
     *(("torch", 3, task) for task in PILOTS),
 ]
 TENSORFLOWS = ["image_classification", "recommendation"]  # which say that its gradients are summed; the others soak
-QUICK = [
-    (framework, size, task)
-    for framework, size, task in SHARED
-    if (task in TASKS or size == 2 if framework == "torch" else task in TENSORFLOWS and size == 2)
+SOAKED = [
+    *(("tensorflow", 2, task) for task in STEPS["tensorflow"] if task not in TENSORFLOWS),
+    *(each for each in SHARED if each[1] == 3 and (each[0] == "tensorflow" or each[2] in PILOTS)),
 ]
+QUICK = [each for each in SHARED if each not in SOAKED]
 CASES = [pytest.param(*each, each in QUICK, marks=() if each in QUICK else pytest.mark.soak) for each in SHARED]
 
 
