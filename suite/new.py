@@ -14,9 +14,8 @@ import yaml
 from suite import config
 from suite.config import folder
 from suite.errors import UserError, command, shown, split_options, unknown
-from suite.harness import contestant
+from suite.harness import contestant, loading
 from suite.harness.implementation import frameworks
-from suite.harness.loading import INIT
 from suite.record.system import ROOT
 from suite.store.arrays import array_sha256
 from suite.store.disk import write_text
@@ -91,13 +90,14 @@ def _is_imported(name: str, path: Path) -> bool:
     """Whether Python finds a module `name`, other than the folder `path` itself."""
     if not name.isidentifier():
         return False
+    loading.forget()  # code that has run may have borne the name, and is no module of Python's
     spec = find_spec(name)
     return spec is not None and str(path) not in (spec.submodule_search_locations or ())
 
 
 def _renamed(name: str, framework: str) -> str:
     """`torch.py`, which holds `build`, makes the folder a package; `torch_network.py` is its `network.py`."""
-    return INIT if name == f"{framework}.py" else name.removeprefix(f"{framework}_")
+    return loading.INIT if name == f"{framework}.py" else name.removeprefix(f"{framework}_")
 
 
 def _relative(text: str, task: str, framework: str) -> str:
@@ -123,7 +123,7 @@ def _task(name: str) -> None:
         place.replace(_EXAMPLES, name): text.replace(f"tasks/{_EXAMPLES}", f"tasks/{name}")
         for place, text in blocks.items()
     }
-    files[f"reference_impls/{name}/{INIT}"] = f'"""The reference implementations of {name}."""\n'
+    files[f"reference_impls/{name}/{loading.INIT}"] = f'"""The reference implementations of {name}."""\n'
     _write(root, files)
     values = f"conf/task/{name}.yaml"
     write_text(root / values, _with_sums(files[values], name))

@@ -24,14 +24,15 @@ def load(name: str, folder: Path, files: Mapping[str, bytes], entry: str) -> Mod
     latter by no name of the standard library's or of a framework's. What was loaded before is forgotten. Raises
     whatever the code does.
     """
-    _forget()
+    forget()
     finder = _Finder(PACKAGE + "".join(c if c.isalnum() else "_" for c in name), folder, files)
     sys.meta_path.insert(0, finder)
     inner = entry.removesuffix(".py").replace("/", ".")
     return importlib.import_module(finder.package if entry == INIT else f"{finder.package}.{inner}")
 
 
-def _forget() -> None:
+def forget() -> None:
+    """Let Python find nothing more of the code that was loaded last."""
     sys.meta_path[:] = [each for each in sys.meta_path if not isinstance(each, _Finder)]
     for name, module in list(sys.modules.items()):
         spec = getattr(module, "__spec__", None)
