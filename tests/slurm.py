@@ -66,13 +66,21 @@ def cluster(folder: Path) -> Iterator[dict[str, str]]:
     with ExitStack() as stack, (folder / "said").open("wb") as said:
         for command in commands:
             process = subprocess.Popen(command, env=environ, stdout=said, stderr=said)
-            stack.callback(process.wait)
-            stack.callback(process.terminate)
+            stack.callback(_end, process)
         until = time.monotonic() + 60
         while _idle(environ) < 2:
             assert time.monotonic() < until, (folder / "slurmctld.log").read_text() + (folder / "said").read_text()
             time.sleep(0.5)
         yield environ
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:  # slurmd may wait for the end of a step that nobody ends any more
+        process.kill()
+        process.wait()
 
 
 def _idle(environ: dict[str, str]) -> int:

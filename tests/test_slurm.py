@@ -4,7 +4,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from importlib.util import find_spec
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from tests import slurm
 from tests.command import PROJECT, eighth
 from tests.parity_runs import lines
+from tests.waiting import until
 from tests.worlds import PLAN, SHARED, SLOWLY, environment, run, world
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(slurm.why_not() is not None, reason=str(slurm.why_not()))]
@@ -108,8 +108,7 @@ def test_ctrl_c_leaves_the_job_and_says_how_to_end_it(made, cluster):
         re.M,
     )
     subprocess.run(["scancel", job], env=cluster, check=True)
-    while jobs(cluster):
-        time.sleep(0.2)
+    until(lambda: not jobs(cluster))
     assert (made.folder / "out/manifest.json").exists()
 
 

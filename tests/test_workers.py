@@ -36,8 +36,9 @@ def logged(folder, key):
     return [line for line in lines if line["key"] == key]
 
 
-def nobody_is_left():
-    return not [each for each in psutil.process_iter(["environ"]) if "SUITE_WORKER" in (each.info["environ"] or {})]
+def nobody_is_left(folder):
+    here = [each for each in psutil.process_iter(["environ", "cwd"]) if each.info["cwd"] == str(folder)]
+    return not [each for each in here if "SUITE_WORKER" in (each.info["environ"] or {})]
 
 
 def test_several_workers_make_the_run_of_one(folder):
@@ -55,7 +56,7 @@ def test_several_workers_make_the_run_of_one(folder):
     assert set(losses) == {1.0}  # the mean of the ranks
     review = json.loads(run(folder, "suite.review", "made", "--json").stdout)
     assert [each for each in review["findings"] if each["severity"] == "fail"] == []
-    assert nobody_is_left()
+    assert nobody_is_left(folder)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,7 @@ def test_a_worker_that_fails_ends_the_run_in_one_line_that_names_it(folder, faul
     (line,) = [each for each in done.stderr.splitlines() if each.startswith("error: ")]
     assert re.search(told, line)
     assert line.endswith("go on with resume=made")
-    assert nobody_is_left()
+    assert nobody_is_left(folder)
 
 
 @pytest.fixture(scope="module")

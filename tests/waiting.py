@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-FOREVER_S = 1800  # even on a machine that is busy with other things
+FOREVER_S = 600  # even on a machine that is busy with other things; less than pytest's timeout
 
 
 def until(condition: Callable[[], object]) -> None:

@@ -11,7 +11,7 @@ few for all workers, come after the others.
 from __future__ import annotations
 
 import json
-import multiprocessing
+import multiprocessing.connection
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -70,7 +70,11 @@ def start(framework: str, precision: str, size: int, steps: Mapping[str, int], o
     processes = [context.Process(target=_work, args=(framework, precision, each, steps, out)) for each in devices]
     for process in processes:
         process.start()
+    left = {process.sentinel for process in processes}
+    while left and not any(process.exitcode for process in processes):
+        left.difference_update(multiprocessing.connection.wait(left))
     for process in processes:
+        process.kill()  # who waits for one that has failed
         process.join()
     return not any(process.exitcode for process in processes)
 

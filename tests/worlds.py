@@ -19,6 +19,7 @@ from suite.harness.workers.channel import free_port
 from suite.harness.workers.place import OWN
 from suite.record.environment import STARTED
 from tests.parity_runs import keys
+from tests.waiting import FOREVER_S, until
 
 PROJECT = Path(__file__).resolve().parent.parent
 SHARED = "tests/eighth_task/shared.py"
@@ -88,15 +89,20 @@ class World:
     def wait_for(self, key: str, count: int = 1, out: str = "out") -> None:
         """Wait for a line of the run's log. Raises AssertionError where the world ends before."""
         log = self.folder / out
-        while not (log / "log.txt").exists() or keys(log).count(key) < count:
-            assert self.processes(), self.said
-            time.sleep(0.2)
+        self._until(lambda: (log / "log.txt").exists() and keys(log).count(key) >= count)
 
     def wait_for_error(self) -> None:
         """Wait for the first line of what went wrong. Raises AssertionError where the world ends without one."""
-        while not self.errors:
-            assert self.processes(), self.said
-            time.sleep(0.2)
+        self._until(lambda: self.errors)
+
+    def _until(self, condition: Callable[[], object]) -> None:
+        def holds() -> bool:
+            lives = bool(self.processes())  # before it is asked, for nothing that the last one does to be missed
+            held = bool(condition())
+            assert held or lives, self.said
+            return held
+
+        until(holds)
 
     def ended(self, within_s: float = MOST_S) -> float:
         """The seconds until no process of the suite was left. Raises AssertionError where one is after that time.
@@ -113,7 +119,7 @@ class World:
 
     @property
     def codes(self) -> list[int | None]:
-        return [each.wait() for each in self.started]
+        return [each.wait(FOREVER_S) for each in self.started]
 
     @property
     def said(self) -> str:
