@@ -23,7 +23,7 @@ class Workers:
     def __init__(self, device: Device) -> None:
         self.size = device.world_size
         self.strategy = _strategy(device) if self.size > 1 else None
-        self._gathered = tf.function(self._gather)
+        self._gathered = tf.function(self._gather, autograph=False)
 
     def averaged(self, gradients: Sequence[tf.Tensor]) -> Sequence[tf.Tensor]:
         """Their means over the workers."""

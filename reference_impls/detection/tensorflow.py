@@ -64,8 +64,9 @@ class TensorFlowDetector:
             self.optimizer.build(self.model.trainable_variables)
             self.scaler = GradScaler(device.precision == "fp16")
         jit = device.kind == "gpu"
-        self.graph_step = tf.function(self._graph_step, jit_compile=jit and self.workers.size == 1)  # XLA cannot send
-        self.detect = tf.function(self._detect, jit_compile=jit)
+        alone = self.workers.size == 1  # XLA cannot send
+        self.graph_step = tf.function(self._graph_step, jit_compile=jit and alone, autograph=False)
+        self.detect = tf.function(self._detect, jit_compile=jit, autograph=False)
         self.arrays: Arrays | None = None
         self.draws: Iterator[Draw] | None = None
         self.evaluation = Kept(self.batches)

@@ -115,11 +115,12 @@ class TensorFlowImageClassifier:
             self.training_labels = tf.zeros(shape[:1], tf.uint8)
         self.optimizers: tuple[Muon | SGD, ...] = (self.muon, *self.sgd)
         self.on_gpu = device.kind == "gpu"
-        self.graph_step = tf.function(self._step, jit_compile=self.on_gpu and self.workers.size == 1)  # XLA cannot send
+        alone = self.workers.size == 1  # XLA cannot send
+        self.graph_step = tf.function(self._step, jit_compile=self.on_gpu and alone, autograph=False)
         # Not compiled, among several workers, a convolution got another's input (TensorFlow 2.21, an AVX-512 CPU).
         self.compiled = self.on_gpu or self.workers.size > 1
         several = tf.TensorSpec((EVAL_BATCH if self.compiled else None, *shape[1:]), self.dtype)
-        self.mirrored_logits = tf.function(self._mirrored_logits, [several], jit_compile=self.compiled)
+        self.mirrored_logits = tf.function(self._mirrored_logits, [several], jit_compile=self.compiled, autograph=False)
         parameters = initial_parameters(hyper, shape[-1], CLASSES, seed)
         self.load_state_dict({**parameters, "step": np.array(0)})
 

@@ -137,10 +137,10 @@ class TensorFlowResNet:
         self.batches: Iterator[tuple[np.ndarray, np.ndarray]] | None = None
         gpu = device.kind == "gpu"
         images, labels = tf.TensorSpec(shape, tf.uint8), tf.TensorSpec(shape[:1], tf.int64)
-        self.begin = tf.function(self._begin)
-        self.add = tf.function(self._add, (images, labels), jit_compile=gpu)
-        self.end = tf.function(self._end, (tf.TensorSpec((), tf.float32),))
-        self.classify = tf.function(self._classify, (images,), jit_compile=gpu)
+        self.begin = tf.function(self._begin, autograph=False)
+        self.add = tf.function(self._add, (images, labels), jit_compile=gpu, autograph=False)
+        self.end = tf.function(self._end, (tf.TensorSpec((), tf.float32),), autograph=False)
+        self.classify = tf.function(self._classify, (images,), jit_compile=gpu, autograph=False)
         self.load_state_dict({**initial_parameters(hyper, len(data["classes"]), seed), "step": np.array(0)})
 
     def train_until(self, samples: int) -> TrainStats:

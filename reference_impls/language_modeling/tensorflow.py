@@ -84,11 +84,11 @@ class TensorFlowLanguageModel:
         rare = tuple(tf.TensorSpec([None], tf.int32) for _ in self.no_rare())
         step = (tf.TensorSpec((), tf.int64), rare, rare, tf.TensorSpec((2,), tf.int32), tf.TensorSpec((), tf.float32))
         compiled = gpu and self.workers.size == 1  # XLA cannot send to other workers
-        self.graph_step = tf.function(self._graph_step, step, jit_compile=compiled)
+        self.graph_step = tf.function(self._graph_step, step, jit_compile=compiled, autograph=False)
         words, audits = tf.TensorSpec((EVAL_SEGMENT, 1), tf.int64), (len(data["audit_positions"]),)
         segment = (words, words, rare, rare, tf.TensorSpec(audits, tf.int64), tf.TensorSpec(audits, tf.bool))
-        self.evaluate = tf.function(self._evaluate, segment, jit_compile=gpu)
-        self.distribution = tf.function(self._distribution, (), jit_compile=gpu)
+        self.evaluate = tf.function(self._evaluate, segment, jit_compile=gpu, autograph=False)
+        self.distribution = tf.function(self._distribution, (), jit_compile=gpu, autograph=False)
         self.load_state_dict({**initial_parameters(hyper, vocabulary, seed), "step": np.array(0)})
 
     def train_until(self, samples: int) -> TrainStats:

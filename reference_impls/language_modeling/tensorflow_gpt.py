@@ -125,9 +125,11 @@ class TensorFlowGPT:
         gpu = device.kind == "gpu"
         compiled = gpu and self.workers.size == 1  # XLA cannot send to other workers
         parts = tf.TensorSpec((self.share // self.at_once, self.at_once, length + 1), tf.int32)
-        self.graph_step = tf.function(self._graph_step, (parts, tf.TensorSpec((), tf.float32)), jit_compile=compiled)
+        self.graph_step = tf.function(
+            self._graph_step, (parts, tf.TensorSpec((), tf.float32)), jit_compile=compiled, autograph=False
+        )
         words = tf.TensorSpec((self.at_once, length), tf.int32)
-        self.evaluate = tf.function(self._evaluate, (words, words), jit_compile=gpu)
+        self.evaluate = tf.function(self._evaluate, (words, words), jit_compile=gpu, autograph=False)
         self.load_state_dict({**initial_parameters(hyper, seed), "step": np.array(0)})
 
     @property

@@ -112,14 +112,14 @@ def inputs_before(items: tf.Tensor, windows: tf.Tensor, length: int, start: int)
     """What was taken before each target of the windows [B, 3], [B, L]; `start` before the first of a history."""
     first, begin, _ = tf.unstack(windows[:, :, None], axis=1)
     places = begin + tf.range(length, dtype=tf.int64)
-    return tf.where(places > first, tf.gather(items, tf.clip_by_value(places - 1, 0, len(items) - 1)), start)
+    return tf.where(places > first, tf.gather(items, tf.clip_by_value(places - 1, 0, items.shape[0] - 1)), start)
 
 
 def targets_of(items: tf.Tensor, windows: tf.Tensor, length: int) -> tf.Tensor:
     """The targets of the windows [B, 3], [B, L], -1 behind the end."""
     _, begin, end = tf.unstack(windows[:, :, None], axis=1)
     places = begin + tf.range(length, dtype=tf.int64)
-    return tf.where(places < end, tf.gather(items, tf.minimum(places, len(items) - 1)), -1)
+    return tf.where(places < end, tf.gather(items, tf.minimum(places, items.shape[0] - 1)), -1)
 
 
 def taken_from(items: tf.Tensor, windows: tf.Tensor, count: int) -> tf.Tensor:
@@ -129,7 +129,7 @@ def taken_from(items: tf.Tensor, windows: tf.Tensor, count: int) -> tf.Tensor:
     """
     first, begin, end = tf.unstack(windows[:, :, None], axis=1)
     places = first + tf.range(count, dtype=tf.int64)
-    item = tf.where(places < end, tf.gather(items, tf.minimum(places, len(items) - 1)), count)
+    item = tf.where(places < end, tf.gather(items, tf.minimum(places, items.shape[0] - 1)), count)
     never = tf.fill((windows.shape[0], count + 1), tf.constant(NEVER, tf.int64))
     rows = tf.broadcast_to(tf.range(windows.shape[0], dtype=tf.int64)[:, None], item.shape)
     return tf.tensor_scatter_nd_update(never, tf.stack([rows, item], 2), places - begin + 1)[:, :-1]
@@ -162,9 +162,10 @@ class TensorFlowRecommender:
             self.optimizer.exclude_from_weight_decay([v for v in self.model.trainable_variables if len(v.shape) == 1])
             self.optimizer.build(self.model.trainable_variables)
             self.scaler = GradScaler(device.precision == "fp16")
-        self.graph_step = tf.function(self._graph_step, jit_compile=self.workers.size == 1)  # XLA cannot send
-        self.gradients = tf.function(self._gradients, jit_compile=True)
-        self.graph_logits = tf.function(self._graph_logits, jit_compile=True)
+        alone = self.workers.size == 1  # XLA cannot send
+        self.graph_step = tf.function(self._graph_step, jit_compile=alone, autograph=False)
+        self.gradients = tf.function(self._gradients, jit_compile=True, autograph=False)
+        self.graph_logits = tf.function(self._graph_logits, jit_compile=True, autograph=False)
         self.reset()
 
     def reset(self) -> None:

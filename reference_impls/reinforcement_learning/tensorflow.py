@@ -72,7 +72,7 @@ class TensorFlowAgent:
             self.optimizer.build(self.agent.trainable_variables)
         self.scaler = GradScaler(enabled=False)
         self.graph = tf.function(self.improve, jit_compile=self.workers.size == 1)  # XLA cannot send
-        self.gradients = tf.function(self._gradients, jit_compile=True)
+        self.gradients = tf.function(self._gradients, jit_compile=True, autograph=False)
         # traced, compiled and warmed up with made-up steps; then the state is that of the seed
         self.update(Rollout.empty(hyper.steps, hyper.num_envs, size), 0)
         self.load_model({**initial_parameters(hyper, size, actions, seed), "step": np.array(0)})

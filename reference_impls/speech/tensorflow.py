@@ -71,11 +71,15 @@ class TensorFlowSpeech:
         ranges, seed_spec = tf.TensorSpec((None, None, 2), tf.int32), tf.TensorSpec((2,), tf.int32)
         # On a GPU XLA compiles what stands before and after CTC's loss, which it does not know.
         drawn = [whole, tf.TensorSpec((None,)), vector, whole, ranges, ranges, vector, seed_spec]
-        self.training_logits = tf.function(self._training_logits, drawn, jit_compile=on_gpu)
-        self.update = tf.function(self._update, jit_compile=on_gpu)
-        self.logits = tf.function(self._logits, [tf.TensorSpec((None, None, shape[1])), vector], jit_compile=on_gpu)
+        self.training_logits = tf.function(self._training_logits, drawn, jit_compile=on_gpu, autograph=False)
+        self.update = tf.function(self._update, jit_compile=on_gpu, autograph=False)
+        self.logits = tf.function(
+            self._logits, [tf.TensorSpec((None, None, shape[1])), vector], jit_compile=on_gpu, autograph=False
+        )
         indices, fits = tf.TensorSpec((None, 2), tf.int64), tf.TensorSpec((None,), tf.bool)
-        self.graph_step = tf.function(self._graph_step, [drawn, indices, vector, fits, tf.TensorSpec(())])
+        self.graph_step = tf.function(
+            self._graph_step, [drawn, indices, vector, fits, tf.TensorSpec(())], autograph=False
+        )
         self.batches: Iterator[Batch] | None = None
         self.filled = False
         self.evaluation = Kept(self.evaluation_batches)

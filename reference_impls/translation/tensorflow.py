@@ -65,8 +65,10 @@ class TensorFlowTranslator(Translator):
         pairs, scalar = tf.TensorSpec((None, None), tf.int32), tf.TensorSpec((), tf.int32)
         drawn = tf.TensorSpec((None,), tf.int64), scalar, scalar, tf.TensorSpec((2,), tf.int32), tf.TensorSpec(())
         # What is compiled begins after the choice of rows, for the number of all rows is not known beforehand.
-        self.update = tf.function(self._update, jit_compile=True) if compiled else self._update
-        self.graph_step = self._graph_step if compiled else tf.function(self._graph_step, (pairs, pairs, *drawn))
+        self.update = tf.function(self._update, jit_compile=True, autograph=False) if compiled else self._update
+        self.graph_step = (
+            self._graph_step if compiled else tf.function(self._graph_step, (pairs, pairs, *drawn), autograph=False)
+        )
         self.load_state_dict({**initial_parameters(hyper, vocabulary(data), seed), "step": np.array(0)})
 
     def train_until(self, samples: int) -> TrainStats:

@@ -51,9 +51,10 @@ class TensorFlowTransformer(Translator):
         gpu = device.kind == "gpu"
         pairs, scalar = tf.TensorSpec((None, None), tf.int32), tf.TensorSpec((), tf.float32)
         signature = (pairs, pairs, scalar, tf.TensorSpec((2,), tf.int32), tf.TensorSpec((), tf.int32))
-        self.begin_step = tf.function(self._begin_step)
-        self.add = tf.function(self._add, None if gpu else signature, jit_compile=gpu)  # a GPU's has fixed shapes
-        self.end_step = tf.function(self._end_step, (scalar,))
+        self.begin_step = tf.function(self._begin_step, autograph=False)
+        shapes = None if gpu else signature  # a GPU's are fixed
+        self.add = tf.function(self._add, shapes, jit_compile=gpu, autograph=False)
+        self.end_step = tf.function(self._end_step, (scalar,), autograph=False)
         self.load_state_dict({**initial_parameters(hyper, vocabulary(data), seed), "step": np.array(0)})
 
     def train_until(self, samples: int) -> TrainStats:

@@ -32,10 +32,10 @@ class Translator:
             self.model.build((None, None))
         self.questions = Kept(self.made_questions)
         pairs, on_gpu = tf.TensorSpec((None, None), tf.int32), device.kind == "gpu"
-        self.graph_logits = tf.function(self._graph_logits, (pairs, pairs))
-        self.graph_encode = tf.function(self._graph_encode, (pairs,))
+        self.graph_logits = tf.function(self._graph_logits, (pairs, pairs), autograph=False)
+        self.graph_encode = tf.function(self._graph_encode, (pairs,), autograph=False)
         search = None if on_gpu else tensorflow_search.signature(hyper, self.dtype)  # a GPU's has fixed shapes
-        self.graph_advance = tf.function(self._graph_advance, search, jit_compile=on_gpu)
+        self.graph_advance = tf.function(self._graph_advance, search, jit_compile=on_gpu, autograph=False)
 
     def logits(self, source: np.ndarray, inputs: np.ndarray) -> np.ndarray:
         """Logits float32 [B, T, V] of the subword after each of `inputs` [B, T], without dropout."""
