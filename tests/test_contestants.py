@@ -68,7 +68,7 @@ def test_what_it_does_not_train_is_one_line(theirs, tmp_path):
     assert said.startswith("error: the JAX example trains scale=mini alone: ")
 
 
-@pytest.mark.slow
+@pytest.mark.soak  # what it promises and a run does not need is of its author alone
 @pytest.mark.parametrize("theirs", [pytest.param("jax", marks=NEEDS_JAX)], indirect=True)
 def test_jax_keeps_the_promises_of_an_implementation(theirs, tmp_path):
     words = ("task=image_classification", "scale=mini", "implementation=theirs")

@@ -34,7 +34,7 @@ PERFECT = [[record(), record(category_id=1, bbox=(40, 5, 10, 20))], [record(1, b
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("framework", ["torch", "tensorflow"])
+@pytest.mark.parametrize("framework", ["torch", pytest.param("tensorflow", marks=pytest.mark.soak)])  # equals in parity
 def test_mini_evaluates_and_review_finds_the_same_precision(tmp_path, framework):
     done = run(
         tmp_path,

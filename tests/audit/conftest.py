@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from suite.audit import replaying
 from suite.audit.__main__ import main
 from suite.record import states
 from suite.record.environment import STARTED
@@ -26,6 +27,13 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1"}  # so that busy cores do not make it wait
 def one_thread(monkeypatch):
     for name, value in ONE_THREAD.items():
         monkeypatch.setitem(STARTED, name, value)
+
+
+@pytest.fixture(autouse=True)
+def trained_once(request, monkeypatch):
+    """A block is trained again once, but where a test is about how long that takes or whether it repeats itself."""
+    if not request.node.get_closest_marker("repeated"):
+        monkeypatch.setattr(replaying, "REPEATED_S", 0.0)
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,7 @@ ALL = "blocks=1000"
 LAST = ("blocks=1", "draw=02")  # of two blocks
 
 
+@pytest.mark.repeated
 def test_honest_runs_pass_bit_for_bit(honest, capsys):
     code, made, failed = audited(capsys, honest, "draw=0a", "blocks=2")
     assert (code, made["verdict"], failed) == (0, "pass", set()), made["findings"]
@@ -79,6 +80,7 @@ def test_one_worker_confirms_what_two_have_trained(tmp_path, capsys):
     assert any(each.startswith("workers 2") for each in block["unlike"])
 
 
+@pytest.mark.repeated
 @pytest.mark.parametrize(("others", "severity"), [(0.0, "fail"), (0.7, "note")])
 def test_a_block_that_others_slowed_down_is_noted(honest, monkeypatch, capsys, others, severity):
     """What the machine did beside training counts, all the while; whoever trained again was not alone."""

@@ -15,7 +15,7 @@ TASKS = config.names("task")
 @pytest.fixture(scope="module")
 def figures():
     """Of every mini; a process of its own, since TensorFlow divides a CPU only before it uses it."""
-    command = [sys.executable, "-m", "tests.bench.device", "--json", "--scale", "mini", "--steps", "3"]
+    command = [sys.executable, "-m", "tests.bench.device", "--json", "--scale", "mini", "--steps", "2"]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)  # what it complains of is shown
     return {(row["task"], row["framework"]): row for row in json.loads(done.stdout)}
 

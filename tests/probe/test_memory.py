@@ -8,7 +8,7 @@ import pytest
 from suite.probe import record
 from suite.probe.__main__ import main
 
-FRAMEWORKS = ["torch", pytest.param("tensorflow", marks=pytest.mark.slow)]
+FRAMEWORKS = ["torch", pytest.param("tensorflow", marks=pytest.mark.soak)]  # of which the digits below tell the same
 MODELS = {"torch": "model=resnet18", "tensorflow": "model=MobileNetV2"}
 PARAMETERS = {"torch": 11_689_512, "tensorflow": 3_504_872}  # of the models, as their authors count them
 GONE = weakref.proxy(Counter())  # what it stood for is gone: libraries leave such things in a process
@@ -35,13 +35,13 @@ def test_weights_gradients_and_momentum_are_as_large_as_each_other(capsys, frame
     assert 0.8 < held["gradients"] / held["parameters"] < 1.001  # some come to be used before the others are there
 
 
-@pytest.mark.parametrize("framework", ["torch", pytest.param("tensorflow", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_the_peak_is_predicted_from_smaller_batches(capsys, framework):
     (cell,) = look(capsys, MODELS[framework], f"framework={framework}", "size=64", "batch=16")
     assert abs(cell.figures["error"].value) < 10
 
 
-@pytest.mark.parametrize("framework", ["torch", pytest.param("tensorflow", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_inference_keeps_nothing_for_a_backward_pass(capsys, framework):
     train, infer = look(capsys, MODELS[framework], f"framework={framework}", "size=64", "batch=3", "mode=train,infer")
     assert megabytes(infer)["saved"] == megabytes(infer)["gradients"] == 0

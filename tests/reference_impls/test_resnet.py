@@ -196,7 +196,10 @@ def test_operations_are_those_counted():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("framework", "name"), [("torch", "TorchResNet"), ("tensorflow", "TensorFlowResNet")])
+@pytest.mark.parametrize(
+    ("framework", "name"),
+    [("torch", "TorchResNet"), pytest.param("tensorflow", "TensorFlowResNet", marks=pytest.mark.soak)],
+)
 def test_at_full_size_the_loss_begins_at_the_logarithm_of_the_classes(framework, name):
     """One step of four images of 224 pixels."""
     hyper = Hyperparameters.of({**FULL.hyperparameters, "global_batch_size": 4, "norm_batch_size": 4})

@@ -19,7 +19,8 @@ from tests.workers import PILOTS, compare, start
 TASKS = config.names("task")
 STEPS = {
     "torch": dict.fromkeys([*TASKS, *PILOTS], 8)
-    | {"reinforcement_learning": 2, "translation": 20},  # iterations of 80 gradient steps; words are near ties before
+    | {"reinforcement_learning": 2, "image_classification-pilot": 4}  # iterations of 80 gradient steps; a second each
+    | {"translation": 20},  # before which words are near ties
     "tensorflow": dict.fromkeys(TASKS, 10)
     | {"reinforcement_learning": 2, "detection": 1, "image_classification-pilot": 4, "translation-pilot": 6},
 }
