@@ -62,7 +62,6 @@ class Process:
                 **known,
                 "PATH": os.defpath,
                 **dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME"), str(scratch)),
-                "TF_CPP_MIN_LOG_LEVEL": "2",
             },
             preexec_fn=_bounds,
             start_new_session=True,

@@ -248,3 +248,5 @@ class Framework(Values):
     title: str
     module: str
     extra: str | None = None
+    quiet: dict[str, str] = Field(default_factory=dict)
+    """Variables that keep it from telling how it starts, set on a machine that has no accelerator."""

@@ -14,7 +14,7 @@ from typing import Any
 from suite.config.contestant import Contestant
 from suite.config.models import Framework
 from suite.errors import BrokenContract, UserError, shown
-from suite.harness import loading
+from suite.harness import loading, quiet
 from suite.harness.declared import Declared, declared
 from suite.harness.implementation import ImplementationModule, held_to_contract
 from suite.harness.imported import framework_of, imports, refuse_strays
@@ -49,6 +49,7 @@ class OwnImplementation:
         BrokenContract if it lacks a part.
         """
         packages.require(task)
+        quiet.without_accelerator()
         try:
             module: Any = loading.load(self.told.name, self.folder, self.files, self.told.entry)
         except (Exception, SystemExit) as error:  # the author's code may raise anything

@@ -14,6 +14,7 @@ import numpy as np
 from suite import config
 from suite.config.models import Framework, Precision
 from suite.errors import BrokenContract, unknown
+from suite.harness import quiet
 from suite.store import packages
 from suite.store.task import callable_like
 
@@ -133,6 +134,7 @@ def load_implementation(task: str, framework: Framework) -> ImplementationModule
     """
     name = _module(task, framework)
     packages.require(task, framework)
+    quiet.without_accelerator()
     return held_to_contract(importlib.import_module(name))
 
 

@@ -11,6 +11,7 @@ from suite import config
 from suite.bricks.record import Brick
 from suite.bricks.recorded import Recorded
 from suite.errors import UserError
+from suite.harness import quiet
 from suite.harness.implementation import Device
 from suite.probe.subject import Subject
 
@@ -76,4 +77,5 @@ def load(framework: str) -> Framework:
     module = config.framework(framework).module
     if find_spec(module) is None:
         raise UserError(f"{module} is not installed: pip install -c constraints.txt -e '.[{framework}]'")
+    quiet.without_accelerator()
     return cast(Framework, importlib.import_module(f"{__name__}.{framework}"))

@@ -14,6 +14,7 @@ import numpy as np
 
 from suite import config
 from suite.errors import UserError
+from suite.harness import quiet
 from suite.harness.implementation import Device
 from suite.probe.judging import Judged
 from suite.probe.kernels.problems import Problem
@@ -109,4 +110,5 @@ def load(framework: str) -> Instruments:
     module = config.framework(framework).module
     if find_spec(module) is None:
         raise UserError(f"{module} is not installed: pip install -c constraints.txt -e '.[{framework}]'")
+    quiet.without_accelerator()
     return cast(Instruments, importlib.import_module(name))
