@@ -6,6 +6,7 @@
 import atexit
 import shutil
 import tempfile
+from functools import cache
 from pathlib import Path
 
 import reference_impls
@@ -18,10 +19,16 @@ PROJECT_CONF = folder.CONF
 
 def install() -> None:
     """Overlay this folder's conf/, tasks/ and reference_impls/ on the project's."""
-    merged = Path(tempfile.mkdtemp(prefix="conf-"))
-    atexit.register(shutil.rmtree, merged, ignore_errors=True)
-    for source in (PROJECT_CONF, HERE / "conf"):
-        shutil.copytree(source, merged, dirs_exist_ok=True)
-    folder.CONF = merged
+    folder.CONF = merged()
     for package in (tasks, reference_impls):
         package.__path__.append(str(HERE / package.__name__))
+
+
+@cache
+def merged() -> Path:
+    """Both conf/ as one, for this process."""
+    made = Path(tempfile.mkdtemp(prefix="conf-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    for source in (PROJECT_CONF, HERE / "conf"):
+        shutil.copytree(source, made, dirs_exist_ok=True)
+    return made
