@@ -41,7 +41,7 @@ class Hyperparameters(Recipe):
     opt_end_learning_rate: float  # as a fraction of the first
     whiten_bias_epochs: int
     norm_momentum: float
-    eval_shift_fraction: float  # of the test images, the least certain, that are also seen shifted by one pixel
+    eval_shift_fraction: float  # of the test images, the least certain, also seen mirrored, and shifted by one pixel
 
     def size(self, epoch: int) -> int:
         """The side of the training images in an epoch."""

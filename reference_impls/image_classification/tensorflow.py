@@ -120,7 +120,7 @@ class TensorFlowImageClassifier:
         # Not compiled, among several workers, a convolution got another's input (TensorFlow 2.21, an AVX-512 CPU).
         self.compiled = self.on_gpu or self.workers.size > 1
         several = tf.TensorSpec((EVAL_BATCH if self.compiled else None, *shape[1:]), self.dtype)
-        self.mirrored_logits = tf.function(self._mirrored_logits, [several], jit_compile=self.compiled, autograph=False)
+        self.batch_logits = tf.function(self._batch_logits, [several], jit_compile=self.compiled, autograph=False)
         parameters = initial_parameters(hyper, shape[-1], CLASSES, seed)
         self.load_state_dict({**parameters, "step": np.array(0)})
 
@@ -186,9 +186,10 @@ class TensorFlowImageClassifier:
             best = tf.math.top_k(tf.nn.softmax(scores), 2).values
             unsure = self.unsure((best[:, 0] - best[:, 1]).numpy())
             if len(unsure):
-                wider = tf.pad(tf.gather(images, unsure), [[0, 0], [1, 1], [1, 1], [0, 0]], "REFLECT")
-                shifted = self.logits(wider[:, :-2, :-2]) + self.logits(wider[:, 2:, 2:])
-                mixed = tf.gather(scores, unsure) / 2 + shifted / 4
+                again = tf.gather(images, unsure)
+                wider = tf.pad(again, [[0, 0], [1, 1], [1, 1], [0, 0]], "REFLECT")
+                shifted = self.both_ways(wider[:, :-2, :-2]) + self.both_ways(wider[:, 2:, 2:])
+                mixed = self.both_ways(again) / 2 + shifted / 4
                 scores = tf.tensor_scatter_nd_update(scores, unsure[:, None], mixed)
             classes: list[int] = tf.argmax(scores, 1).numpy().tolist()
         return classes
@@ -202,20 +203,24 @@ class TensorFlowImageClassifier:
         mine: np.ndarray = chosen[(chosen >= own.start) & (chosen < own.stop)] - own.start
         return mine
 
-    def logits(self, images: tf.Tensor) -> tf.Tensor:
+    def both_ways(self, images: tf.Tensor) -> tf.Tensor:
         """Logits float32 [N, classes] of images [N, S, S, C]; with flip, the mean of an image and its mirror."""
+        logits = self.logits(images)
+        return (logits + self.logits(images[:, :, ::-1])) / 2 if self.hyper.flip else logits
+
+    def logits(self, images: tf.Tensor) -> tf.Tensor:
+        """Logits float32 [N, classes] of images [N, S, S, C]."""
         with tf.device(self.device):
             count = len(images)
             if self.compiled:  # all batches of one shape
                 missing = -count % EVAL_BATCH if count else EVAL_BATCH
                 images = tf.pad(images, [[0, missing], [0, 0], [0, 0], [0, 0]])
             firsts = range(0, max(1, len(images)), EVAL_BATCH)  # a worker's share of a few images may be none
-            parts = [self.mirrored_logits(images[first : first + EVAL_BATCH]) for first in firsts]
+            parts = [self.batch_logits(images[first : first + EVAL_BATCH]) for first in firsts]
             return tf.concat(parts, 0)[:count]
 
-    def _mirrored_logits(self, images: tf.Tensor) -> tf.Tensor:
-        logits = self.model(images, training=False)
-        return (logits + self.model(images[:, :, ::-1], training=False)) / 2 if self.hyper.flip else logits
+    def _batch_logits(self, images: tf.Tensor) -> tf.Tensor:
+        return self.model(images, training=False)
 
     def images(self, pixels: np.ndarray) -> tf.Tensor:
         """Bytes [N, S, S, C] as images on the device."""

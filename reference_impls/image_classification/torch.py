@@ -154,7 +154,7 @@ class TorchImageClassifier:
         prepare(self.optimizers)
         self.scaler = grad_scaler(self.device, self.dtype)
         self.loss = compiled(self._loss, self.device)
-        self.mirrored_logits = compiled(self._mirrored_logits, self.device)
+        self.batch_logits = compiled(self._batch_logits, self.device)
         parameters = initial_parameters(hyper, shape[-1], CLASSES, seed)
         self.load_state_dict({**parameters, "step": np.array(0)})
 
@@ -204,8 +204,8 @@ class TorchImageClassifier:
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The class of each test image.
 
-        For the images with the smallest margin between the two best classes, half of the weight goes to two views
-        shifted by one pixel along a diagonal (airbench94 does so for all).
+        The images with the smallest margin between the two best classes are also seen mirrored, and half of the weight
+        goes to two views shifted by one pixel along a diagonal (airbench94 does so for all).
         """
         images = self.test_images.of(data)
         scores = self.logits(images)
@@ -216,27 +216,33 @@ class TorchImageClassifier:
             own = part(len(margins), self.worker)
             unsure = unsure[(unsure >= own.start) & (unsure < own.stop)] - own.start
         if len(unsure):
-            wider = F.pad(images[unsure], (1, 1, 1, 1), mode="reflect")
-            shifted = self.logits(wider[:, :, :-2, :-2]) + self.logits(wider[:, :, 2:, 2:])
-            scores[unsure] = scores[unsure] / 2 + shifted / 4
+            seen = images[unsure]
+            wider = F.pad(seen, (1, 1, 1, 1), mode="reflect")
+            shifted = self.both_ways(wider[:, :, :-2, :-2]) + self.both_ways(wider[:, :, 2:, 2:])
+            scores[unsure] = self.both_ways(seen) / 2 + shifted / 4
         classes: list[int] = scores.argmax(1).cpu().tolist()
         return classes
 
+    def both_ways(self, images: torch.Tensor) -> torch.Tensor:
+        """Logits float32 [N, classes] of images [N, C, S, S]; with flip, the mean of an image and its mirror."""
+        logits = self.logits(images)
+        return (logits + self.logits(images.flip(-1))) / 2 if self.hyper.flip else logits
+
     @torch.no_grad()
     def logits(self, images: torch.Tensor) -> torch.Tensor:
-        """Logits float32 [N, classes] of images [N, C, S, S]; with flip, the mean of an image and its mirror."""
+        """Logits float32 [N, classes] of images [N, C, S, S]."""
         count = len(images)
         self.model.eval()
         if self.device.type != "cpu":  # all batches of one shape
             images = F.pad(images, (0, 0, 0, 0, 0, 0, 0, -len(images) % EVAL_BATCH))
-        parts = [self.mirrored_logits(part).clone() for part in torch.split(images, EVAL_BATCH)]
+        parts = [self.batch_logits(part).clone() for part in torch.split(images, EVAL_BATCH)]
         self.model.train()
         return torch.cat(parts)[:count]
 
-    def _mirrored_logits(self, images: torch.Tensor) -> torch.Tensor:
+    def _batch_logits(self, images: torch.Tensor) -> torch.Tensor:
         with autocast(self.device, self.dtype):
             logits: torch.Tensor = self.model(images)
-            return (logits + self.model(images.flip(-1))) / 2 if self.hyper.flip else logits
+        return logits
 
     def images(self, pixels: np.ndarray) -> torch.Tensor:
         """Bytes [N, S, S, C] as images [N, C, S, S] on the device."""

@@ -164,10 +164,8 @@ def normalised(pixels: jax.Array, hyper: Hyperparameters) -> jax.Array:
 
 @partial(jax.jit, static_argnames=("hyper", "dtype"))
 def predicted(state: Arrays, pixels: jax.Array, hyper: Hyperparameters, dtype: Any) -> jax.Array:
-    """The class of each image of bytes [B, S, S, C]; with flip, by the mean of an image and its mirror."""
-    images = normalised(pixels, hyper)
-    views = (images, images[..., ::-1]) if hyper.flip else (images,)
-    return sum(logits(state, view, dtype, hyper, training=False)[0] for view in views).argmax(1)
+    """The class of each image of bytes [B, S, S, C]."""
+    return logits(state, normalised(pixels, hyper), dtype, hyper, training=False)[0].argmax(1)
 
 
 def build(
