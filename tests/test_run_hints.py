@@ -21,7 +21,14 @@ DETECTION = "task=detection scale=mini"
         ("batch=64", "unknown option 'batch': Allowed: "),
         ("task=language_modeling scale=mini segment_length=1", "did you mean hyperparameters.segment_length?"),
         ("task=language_modeling segment_length=1", "did you mean hyperparameters.segment_length?"),
-        ("task=language_modeling scale=full segment_length=1", "unknown option 'segment_length': Allowed: "),
+        (
+            "task=language_modeling scale=full segment_length=1",
+            "unknown hyperparameter of the chosen benchmark 'segment_length': did you mean 'sequence_length'? ",
+        ),
+        (
+            "task=image_classification dropout=0.1",
+            "unknown hyperparameter of the chosen benchmark 'dropout': Allowed: bias_learning_rate, ",
+        ),
         ("task=translation framework=pytorch", "'pytorch': did you mean 'torch'? Allowed: tensorflow, torch."),
     ],
 )

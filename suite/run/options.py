@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -92,13 +92,19 @@ def _hyperparameters(words: Iterable[str]) -> set[str]:
     return {name for scale in scales for name in config.benchmark(task, scale).hyperparameters}
 
 
+def _of_any_benchmark() -> set[str]:
+    """The names of all hyperparameters there are."""
+    benchmarks = [config.benchmark(task, scale) for task in config.names("task") for scale in config.scales(task)]
+    return {name for benchmark in benchmarks for name in benchmark.hyperparameters}
+
+
 def _means(short: str, name: str) -> bool:
     """Whether `short` stands for a hyperparameter: by words of its name, such as `batch_size`, or by their initials."""
     initials = "".join(word[:1] for word in name.split("_"))
     return f"_{short}_" in f"_{name}_" or (len(short) > 1 and short in initials)
 
 
-def _refuse(word: str, allowed: Iterable[str], hyperparameters: Iterable[str]) -> None:
+def _refuse(word: str, allowed: Iterable[str], hyperparameters: Collection[str]) -> None:
     """Raise UserError for a word that is not of the form option=value, or whose option is not there."""
     name, equals, value = word.partition("=")
     bare = name.lstrip("+")
@@ -114,6 +120,8 @@ def _refuse(word: str, allowed: Iterable[str], hyperparameters: Iterable[str]) -
         raise UserError(f"{name!r}: a value of the chosen benchmark has a shorter name; write {short}")
     if first not in allowed and (meant := sorted(each for each in hyperparameters if _means(bare, each))):
         raise UserError(f"unknown option {bare!r}: did you mean hyperparameters.{' or hyperparameters.'.join(meant)}?")
+    if first not in allowed and hyperparameters and first in _of_any_benchmark():
+        raise unknown("hyperparameter of the chosen benchmark", first, hyperparameters)
     if first == "hw" and path and path[0] not in OF_SYSTEM:
         raise unknown("value of hw", path[0], OF_SYSTEM)
     if first not in allowed or (path and first not in ("hw", *OF_BENCHMARK)):
