@@ -17,6 +17,8 @@ DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, 
 # Of a GradScaler's state what changes, as it begins
 SCALER = {"scale": np.array(2.0**10, np.float32), "_growth_tracker": np.array(0, np.int32)}
 Step = TypeVar("Step", bound=Callable[..., Any])
+# Shapes of a function, of all implementations in a process: beyond PyTorch's 8 it would go on uncompiled
+RECOMPILE_LIMIT = 64
 
 
 def dtype(device: Device) -> torch.dtype:
@@ -30,12 +32,16 @@ def dtype(device: Device) -> torch.dtype:
 
 
 def torch_device(device: Device) -> torch.device:
-    """PyTorch's name of the device, which becomes the current one; `meta` for one that is imagined."""
+    """PyTorch's name of the device, which becomes the current one; `meta` for one that is imagined.
+
+    On a GPU cuDNN tries its algorithms for each shape at the first convolution of it, while `build` warms up.
+    """
     if device.imagined:
         return torch.device("meta")
     if device.kind == "cpu":
         return torch.device("cpu")
     torch.cuda.set_device(device.local_rank)
+    torch.backends.cudnn.benchmark = True
     return torch.device("cuda")
 
 
@@ -61,8 +67,17 @@ def compiled(function: Step, device: torch.device) -> Step:
     """
     if device.type != "cuda":
         return function
+    torch._dynamo.config.recompile_limit = RECOMPILE_LIMIT
     mode = "default" if torch.distributed.is_initialized() else "reduce-overhead"
     return cast(Step, torch.compile(function, mode=mode, dynamic=False))
+
+
+def warm_ups(device: torch.device) -> range:
+    """As often `compiled` functions are called before the clock starts.
+
+    On a GPU the first call compiles, the second records a CUDA graph, the third replays it.
+    """
+    return range(3 if device.type == "cuda" else 1)
 
 
 def on_device(values: np.ndarray, device: torch.device) -> torch.Tensor:
@@ -97,6 +112,16 @@ class Dropout(torch.nn.Dropout):
         words = torch.empty(-(-x.numel() // 8), dtype=torch.int64).random_(-(2**63), None)
         kept = words.view(torch.uint8)[: x.numel()].view(x.shape) >= dropped
         return x * (kept.to(x.dtype) * (256 / (256 - dropped)))
+
+
+def keep_gradients(model: torch.nn.Module) -> None:
+    """Let the gradients of several backward passes add up in tensors of their own, if these are zeroed and not dropped.
+
+    The first gradient would be kept where a CUDA graph writes it, and the second backward pass would write over it
+    (github.com/pytorch/pytorch/issues/169545).
+    """
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, *rates: float) -> None:

@@ -23,7 +23,15 @@ from reference_impls.detection.torch_boxes import cells_of, decoded, loss_of, mo
 from reference_impls.detection.torch_network import Detector
 from reference_impls.kept import Kept
 from reference_impls.shares import part, require, share
-from reference_impls.torch_shared import all_at_once, autocast, compiled, grad_scaler, on_device, torch_device
+from reference_impls.torch_shared import (
+    all_at_once,
+    autocast,
+    compiled,
+    grad_scaler,
+    on_device,
+    torch_device,
+    warm_ups,
+)
 from reference_impls.torch_workers import Workers
 from suite.harness.implementation import Device, TrainStats
 from suite.harness.memory import keep_freed_memory
@@ -165,8 +173,9 @@ def build(
     images, boxes = (
         np.zeros((size, *data[name].shape[1:]), data[name].dtype) for name in ("train_images", "train_boxes")
     )
-    first = next(draws(size, made.channels, hyper, seed, 0))
-    made.train_step(made.resident(images, boxes, np.full(boxes.shape[:2], -1)), first)
-    made.found(made.batches({"test_images": images[: device.world_size]}))
+    blank = made.resident(images, boxes, np.full(boxes.shape[:2], -1))
+    for _ in warm_ups(made.device):
+        made.train_step(blank, next(draws(size, made.channels, hyper, seed, 0)))
+        made.found(made.batches({"test_images": images[: device.world_size]}))
     made.load_state_dict(initial)
     return made

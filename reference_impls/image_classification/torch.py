@@ -42,6 +42,7 @@ from reference_impls.torch_shared import (
     set_learning_rate,
     state_dict,
     torch_device,
+    warm_ups,
 )
 from reference_impls.torch_workers import Workers
 from suite.harness.implementation import Device, TrainStats
@@ -50,7 +51,6 @@ from suite.harness.memory import keep_freed_memory
 ACCELERATORS = 1024
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 EVAL_BATCH = 500
-WARM_UPS = {"cuda": 3}  # steps of a kind until its CUDA graph is made and used
 
 
 class TrainingImages(nn.Module):
@@ -188,6 +188,7 @@ class TorchImageClassifier:
             optimizer.zero_grad()
         loss = self.loss(on_device(share(draw.drawn, self.worker, 1), self.device), draw.size)
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+        self.whiten_bias.requires_grad_(False)  # so that evaluations are compiled once, and not anew when it is frozen
         self.workers.average(self.whiten_bias.grad)
         for optimizer in self.optimizers:
             self.scaler.step(optimizer)
@@ -272,7 +273,7 @@ def build(
     made = TorchImageClassifier(hyper, data, seed, device)
     shape = data["train_images"].shape[1:]
     drawn = np.zeros((4, hyper.global_batch_size), np.int32)
-    for _ in range(WARM_UPS.get(made.device.type, 1)):
+    for _ in warm_ups(made.device):
         for size, epoch in hyper.kinds_of_step():
             made.train_step(Draw(drawn, size, epoch))
         made.logits(made.images(np.zeros((EVAL_BATCH, *shape), np.uint8)))

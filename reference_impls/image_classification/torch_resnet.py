@@ -22,12 +22,14 @@ from reference_impls.torch_shared import (
     compiled,
     dtype,
     grad_scaler,
+    keep_gradients,
     load_state_dict,
     on_device,
     prepare,
     set_learning_rate,
     state_dict,
     torch_device,
+    warm_ups,
 )
 from reference_impls.torch_workers import Workers
 from suite.harness.implementation import Device, TrainStats
@@ -80,8 +82,7 @@ class TorchResNet:
         self.lars = LARS(self.model.parameters(), 0.0, hyper.opt_momentum, hyper.opt_weight_decay, hyper.lars_trust)
         self.scaler = grad_scaler(self.device, self.dtype)
         prepare([self.lars])
-        for parameter in self.model.parameters():  # gradients add up where no CUDA graph writes
-            parameter.grad = torch.zeros_like(parameter)
+        keep_gradients(self.model)
         self.mean, self.deviation = (torch.tensor(each, device=self.device) for each in (MEAN, DEVIATION))
         self.batches: Iterator[tuple[np.ndarray, np.ndarray]] | None = None
         self.loss = compiled(self._loss, self.device)
@@ -173,7 +174,7 @@ class TorchResNet:
         side = self.hyper.image_size
         images = np.zeros((self.hyper.norm_batch_size, side, side, 3), np.uint8)
         labels = np.zeros(len(images), np.int64)
-        for _ in range(3 if self.device.type == "cuda" else 1):  # CUDA graphs are recorded at the second call
+        for _ in warm_ups(self.device):
             self.train_step(iter([(images, labels)] * self.groups))
             self.model.eval()
             with torch.no_grad():

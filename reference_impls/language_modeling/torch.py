@@ -48,6 +48,7 @@ from reference_impls.torch_shared import (
     set_learning_rate,
     state_dict,
     torch_device,
+    warm_ups,
 )
 from reference_impls.torch_workers import Workers
 from suite.harness.implementation import Device, TrainStats
@@ -246,7 +247,7 @@ class TorchLanguageModel:
     def warm_up(self) -> None:
         """Compile steps and evaluations of every shape, on made-up texts."""
         for tokens in made_up_texts(self.hyper, len(self.data["vocabulary"]), any(self.rooms.values())):
-            for _ in range(3):  # CUDA graphs are recorded at the second call
+            for _ in warm_ups(self.device):
                 self.train_step(next(Batches(tokens, self.hyper, 0).iterate(0)))
                 self.read_segments(self.made_segments({"test_tokens": tokens}))
 

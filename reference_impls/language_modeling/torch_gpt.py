@@ -36,12 +36,14 @@ from reference_impls.torch_shared import (
     compiled,
     dtype,
     grad_scaler,
+    keep_gradients,
     load_state_dict,
     on_device,
     prepare,
     set_learning_rate,
     state_dict,
     torch_device,
+    warm_ups,
 )
 from reference_impls.torch_workers import Workers
 from suite.harness.implementation import Device, TrainStats
@@ -127,6 +129,7 @@ class TorchGPT:
         self.optimizers: tuple[torch.optim.Optimizer, ...] = (self.muon, self.adam)
         self.scaler = grad_scaler(self.device, self.dtype)
         prepare(self.optimizers)
+        keep_gradients(self.model)
         self.batches: Ahead | None = None
         self.test = Kept(self.made_test)
         self.loss = compiled(self._loss, self.device)
@@ -151,7 +154,7 @@ class TorchGPT:
         set_learning_rate(self.muon, self.hyper.muon_learning_rate * factor)
         set_learning_rate(self.adam, *rates)
         for optimizer in self.optimizers:
-            optimizer.zero_grad()
+            optimizer.zero_grad(set_to_none=False)
         self.model.train()
         total = torch.zeros((), device=self.device)
         parts = torch.split(tokens, self.at_once)
@@ -220,8 +223,9 @@ class TorchGPT:
         """Compile steps and evaluations, on made-up sequences."""
         made = made_up(self.hyper, self.share)
         words = on_device(made[: self.at_once, :-1].astype(np.int64), self.device)
-        for _ in range(3):  # CUDA graphs are recorded at the second call
+        for _ in warm_ups(self.device):
             self.train_step(made)
+            self.model.eval()
             with torch.no_grad():
                 self.evaluate(words, words)
 

@@ -23,7 +23,16 @@ from reference_impls.recommendation.shared import (
     rankings,
 )
 from reference_impls.shares import part, require, share
-from reference_impls.torch_shared import Dropout, all_at_once, autocast, compiled, dtype, on_device, torch_device
+from reference_impls.torch_shared import (
+    Dropout,
+    all_at_once,
+    autocast,
+    compiled,
+    dtype,
+    on_device,
+    torch_device,
+    warm_ups,
+)
 from reference_impls.torch_workers import Workers
 from suite.harness.implementation import Device, TrainStats
 from suite.harness.memory import keep_freed_memory
@@ -260,9 +269,10 @@ def build(
     hyper = Hyperparameters.of(hyperparameters)
     made = TorchRecommender(hyper, data, seed, device)
     for length in hyper.lengths:
-        made.model.train()
-        made.train_step(made_up_windows(hyper.global_batch_size), length, 0.0)
-        made.model.eval()
-        made.logits(made.items, on_device(made_up_windows(EVALUATION_BATCH), made.device), length)
+        for _ in warm_ups(made.device):
+            made.model.train()
+            made.train_step(made_up_windows(hyper.global_batch_size), length, 0.0)
+            made.model.eval()
+            made.logits(made.items, on_device(made_up_windows(EVALUATION_BATCH), made.device), length)
     made.reset()
     return made

@@ -26,6 +26,7 @@ from reference_impls.torch_shared import (
     set_learning_rate,
     state_dict,
     torch_device,
+    warm_ups,
 )
 from reference_impls.torch_workers import Workers
 from suite.harness.implementation import Device, TrainStats
@@ -90,7 +91,8 @@ class TorchAgent:
         self.prepared = compiled(self.prepare, self.device)
         self.loss_of = compiled(self.loss, self.device)
         # warmed up with made-up steps; then the state is that of the seed
-        self.update(Rollout.empty(hyper.steps, hyper.num_envs, size), 0)
+        for _ in warm_ups(self.device):
+            self.update(Rollout.empty(hyper.steps, hyper.num_envs, size), 0)
         self.load_model({**initial_parameters(hyper, size, actions, seed), "step": np.array(0)})
 
     def train_until(self, samples: int) -> TrainStats:

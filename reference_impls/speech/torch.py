@@ -28,6 +28,7 @@ from reference_impls.torch_shared import (
     set_learning_rate,
     state_dict,
     torch_device,
+    warm_ups,
 )
 from reference_impls.torch_workers import Workers
 from suite.harness.implementation import Device, TrainStats
@@ -175,7 +176,7 @@ def build(hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], se
     for batch in shared.made_up_batches(made.hyper):
         test = torch.zeros(EVAL_BATCH, batch.time, data["train_features"].shape[1], device=made.device)
         frames = torch.full((EVAL_BATCH,), batch.time // SUBSAMPLING, dtype=torch.int32, device=made.device)
-        for _ in range(1 if made.device.type == "cpu" else 3):  # a CUDA graph is recorded in the second
+        for _ in warm_ups(made.device):
             made.train_step(batch)
             made.model.eval()
             with torch.no_grad():

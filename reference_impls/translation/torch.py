@@ -24,6 +24,7 @@ from reference_impls.torch_shared import (
     on_device,
     prepare,
     set_learning_rate,
+    warm_ups,
 )
 from reference_impls.translation.shared import (
     BUCKETS,
@@ -148,7 +149,7 @@ def build(
     made_up = np.full((hyper.global_batch_size, BUCKETS[-1]), 5, np.int32)
     made.keep(made_up, made_up)
     for length in BUCKETS if device.kind == "gpu" else BUCKETS[1:2]:
-        for _ in range(2):  # at the second call a CUDA graph is captured
+        for _ in warm_ups(made.device):
             made.train_step(Batch(np.arange(hyper.global_batch_size), length, length), 0.0)
         made.begin(made.source[:1, :length].expand(TOGETHER[device.kind], -1)).advance()
     made.load_state_dict({**initial_parameters(hyper, vocabulary(data), seed), "step": np.array(0)})

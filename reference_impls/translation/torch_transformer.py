@@ -18,11 +18,13 @@ from reference_impls.torch_shared import (
     autocast,
     compiled,
     grad_scaler,
+    keep_gradients,
     load_state_dict,
     on_device,
     prepare,
     set_learning_rate,
     state_dict,
+    warm_ups,
 )
 from reference_impls.translation.shared import TOGETHER, vocabulary
 from reference_impls.translation.torch_translating import Translator
@@ -58,8 +60,7 @@ class TorchTransformer(Translator):
         )
         self.scaler = grad_scaler(self.device, self.dtype)
         prepare([self.adam])
-        for parameter in self.model.parameters():  # gradients add up where no CUDA graph writes
-            parameter.grad = torch.zeros_like(parameter)
+        keep_gradients(self.model)
         self.batches: Ahead | None = None
         self.loss = compiled(self._loss, self.device)
         self.load_state_dict({**initial_parameters(hyper, vocabulary(data), seed), "step": np.array(0)})
@@ -118,7 +119,7 @@ class TorchTransformer(Translator):
     def warm_up(self) -> None:
         """Compile steps and searches of every length, on made-up sentences."""
         for parts in made_up(self.hyper, self.share, self.kind):
-            for _ in range(3 if self.kind == "gpu" else 1):  # CUDA graphs are recorded at the second call
+            for _ in warm_ups(self.device):
                 self.train_step(parts)
         for length in SEARCHED[self.kind]:
             self.begin(torch.full((TOGETHER[self.kind], length), 5, dtype=torch.int32, device=self.device)).advance()

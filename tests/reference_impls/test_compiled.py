@@ -1,0 +1,129 @@
+"""What a GPU compiles is compiled before the clock starts, and its gradients add up where no CUDA graph writes.
+
+Without a GPU: on PyTorch's `meta` device, which has shapes and no values (see tests/bench/device.py).
+"""
+
+import sys
+from collections import Counter
+from contextlib import ExitStack
+from functools import partial
+from importlib import import_module
+from unittest import mock
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+from reference_impls import torch_shared  # noqa: E402
+from suite.harness.contract import evaluation_data, training_data  # noqa: E402
+from suite.harness.implementation import Device  # noqa: E402
+from tests.bench.device import Counted, on_meta  # noqa: E402
+from tests.reference_impls.cases import BY_ID, build  # noqa: E402
+
+RECORDED = 3  # calls: compiled, recorded as a CUDA graph, replayed
+MINIS = [name for name in BY_ID if name.endswith("-mini")]
+ACCUMULATING = ["image_classification-resnet", "language_modeling-gpt", "translation-transformer"]
+
+
+def kind(value):
+    """What a compiler takes for another value: shapes, types, and plain values."""
+    if isinstance(value, torch.Tensor):
+        return tuple(value.shape), value.dtype
+    if isinstance(value, dict):
+        return tuple((name, kind(each)) for name, each in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(map(kind, value))
+    return kind(vars(value)) if hasattr(value, "__dict__") else value
+
+
+def counting(calls: Counter):
+    """In the place of `compiled`: counts the calls of a function by their kinds, and compiles nothing."""
+
+    def compiled(function, _):
+        def call(*args, **keywords):
+            models = [value for value in vars(function.__self__).values() if isinstance(value, torch.nn.Module)]
+            trained = [(m.training, *(p.requires_grad for p in m.parameters())) for m in models]
+            calls[function.__name__, torch.is_grad_enabled(), kind(trained), kind(args), kind(keywords)] += 1
+            return function(*args, **keywords)
+
+        return call
+
+    return compiled
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*MINIS, *(pytest.param(name, marks=pytest.mark.soak) for name in ACCUMULATING)])
+def test_nothing_is_compiled_on_the_clock(name):
+    case, calls = BY_ID[name], Counter()
+    package = f"reference_impls.{case.task}"
+    module = import_module(f"{package}.torch")
+    data = case.data()
+    with ExitStack() as stack:
+        stack.enter_context(on_meta(package, Counted()))
+        for each in [each for path, each in sys.modules.items() if path.startswith(f"{package}.")]:
+            for replaced, by in (("compiled", counting(calls)), ("warm_ups", lambda _: range(RECORDED))):
+                if hasattr(each, replaced):
+                    stack.enter_context(mock.patch.object(each, replaced, by))
+        hyper = {**case.benchmark.hyperparameters, **case.changes}
+        made = module.build(hyper, training_data(data), 1, Device("gpu", "fp32"))
+        before = calls.copy()
+        samples = made.train_until(1).samples
+        made.train_until(4 * samples)
+        made.predict(evaluation_data(data))
+    assert calls.total() > before.total()
+    assert {each[0] for each in calls if before[each] < RECORDED} == set()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", MINIS)
+def test_tensorflow_traces_nothing_on_the_clock(name, monkeypatch):
+    tf = pytest.importorskip("tensorflow")
+    case, made, traced = BY_ID[name], tf.function, []
+
+    def kept(*args, **keywords):
+        function = made(*args, **keywords)
+        traced.extend([function] if args else [])  # Keras has some made later, of what is a decorator here
+        return function
+
+    def traces():
+        return Counter({each.python_function: each.experimental_get_tracing_count() for each in traced})
+
+    monkeypatch.setattr(tf, "function", kept)
+    data = case.data()
+    module = import_module(f"reference_impls.{case.task}.tensorflow")
+    hyper = {**case.benchmark.hyperparameters, **case.changes}
+    built = module.build(hyper, training_data(data), 1, Device("cpu", "fp32"))
+    before = traces()
+    samples = built.train_until(1).samples
+    built.train_until(4 * samples)
+    built.predict(evaluation_data(data))
+    assert before.total()
+    assert traces() - before == Counter()
+
+
+@pytest.mark.parametrize("name", ACCUMULATING)
+def test_gradients_add_up_in_tensors_of_their_own(name):
+    case = BY_ID[name]
+    made = build(case, "torch")
+
+    def places():
+        return [parameter.grad.data_ptr() for parameter in made.model.parameters()]
+
+    before = places()
+    made.train_until(case.until[0])
+    assert places() == before
+
+
+def test_a_function_is_compiled_for_more_shapes_than_pytorch_s_limit(monkeypatch):
+    compiled = []
+
+    def backend(graph, inputs, **_):
+        compiled.append(inputs)
+        return graph.forward
+
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))
+    with torch._dynamo.config.patch(recompile_limit=8):
+        double = torch_shared.compiled(lambda x: 2 * x, torch.device("cuda"))
+        for size in range(1, 13):
+            assert np.array_equal(double(torch.ones(size)), np.full(size, 2))
+    assert len(compiled) == 12
