@@ -76,7 +76,7 @@ def main(argv: list[str]) -> int:
             return 0
     _show(console, "Benchmarks", ["benchmark", "what", "data", *written()], list(_benchmarks(root)))
     _show(console, "A run to the target", ["benchmark", "forecast"], list(_forecasts(found)))
-    missing = list(_missing(root, counters))
+    missing = list(_missing(root, counters, found))
     _show(console, "Missing", ["what", "how to get it"], missing or [["nothing", ""]])
     return 0
 
@@ -148,12 +148,15 @@ def _packages(task: str, framework: Framework) -> str:
     return "missing" if packages.missing(task, framework) else "installed"
 
 
-def _missing(root: Path, counters: Sequence[float | None]) -> Iterator[Row]:
+def _missing(root: Path, counters: Sequence[float | None], machine: Machine) -> Iterator[Row]:
     for task in config.names("task"):
         for framework in _frameworks():
             if framework.name in frameworks(task) and (names := packages.missing(task, framework)):
                 what = f"{task} in {framework.title}: {packages.listed(names)}"
                 yield what, packages.install(task, framework)
+    for framework in _frameworks() if machine.accelerators else []:
+        if why := packages.without_compiler(framework):
+            yield f"{framework.title}'s compiler", why
     for task in config.names("task"):
         for scale in config.scales(task):
             benchmark = config.benchmark(task, scale)

@@ -79,6 +79,19 @@ def test_names_accelerators_and_their_counters(
     assert "570.1, CUDA 12.8" in shown
 
 
+def test_a_missing_compiler_is_named_where_there_is_an_accelerator(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler")
+    assert doctor.main([]) == 0
+    assert "compiler" not in capsys.readouterr().out
+    fakes.install(monkeypatch, fakes.Device("NVIDIA H200", "GPU-a"))
+    assert doctor.main([]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"^PyTorch's compiler .* CC=no-such-compiler is none: apt-get install gcc *$", shown, re.M)
+    assert "TensorFlow's compiler" not in shown
+
+
 def test_an_unknown_option_is_one_line() -> None:
     with pytest.raises(UserError, match=r"unknown option 'data'.*data_dir"):
         doctor.main(["data=x"])

@@ -259,6 +259,15 @@ def test_dry_run_names_what_is_not_installed(here, capsys):
     assert "-e '.[ghost]'" in shown
 
 
+def test_dry_run_names_a_compiler_that_a_gpu_wants_and_is_not_there(here, capsys, monkeypatch):
+    monkeypatch.setenv("CC", "no-such-compiler")
+    monkeypatch.setattr("suite.run.__main__.detect", lambda: fakes.machine("NVIDIA H200"))
+    why = "PyTorch compiles for accelerators with a C compiler, and CC=no-such-compiler is none: apt-get install gcc"
+    for hw, wants in (("h200", True), ("cpu", False)):
+        assert main(["task=recommendation", "scale=mini", "framework=torch", f"hw={hw}", "dry_run=true"]) == 0
+        assert (f"This machine could not run it: {why}" in capsys.readouterr().out) == wants
+
+
 def test_dry_run_plans_for_more_accelerators_than_the_reference_trains_on(here, capsys):
     assert main(["task=parity", "framework=numpy", "hw=toaster", "dry_run=true"]) == 0
     shown = capsys.readouterr().out

@@ -250,3 +250,5 @@ class Framework(Values):
     extra: str | None = None
     quiet: dict[str, str] = Field(default_factory=dict)
     """Variables that keep it from telling how it starts, set on a machine that has no accelerator."""
+    c_compiler: bool = False
+    """Whether it compiles for accelerators with a C compiler and Python's headers, on the machine that trains."""

@@ -12,7 +12,7 @@ from suite.harness.implementation import Device, untrained
 from suite.harness.workers.place import Place
 from suite.measure.machine import Machine, mismatch
 from suite.record.mllog import EARLIEST_MS
-from suite.store.packages import lacking
+from suite.store.packages import lacking, without_compiler
 
 
 def anywhere(made: Plan, own: OwnImplementation | None) -> str | None:
@@ -39,6 +39,7 @@ def here(made: Plan, found: Machine, place: Place) -> list[str]:
         mismatch(made.system, found),
         _world(made.system, place),
         lacking(made.benchmark.task, framework),
+        without_compiler(framework) if framework and made.system.device_kind == "gpu" else None,
         _unset_clock(),
     )
     return [why for why in reasons if why]

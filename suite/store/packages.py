@@ -1,4 +1,4 @@
-"""The packages that a task and a framework need beyond the suite's own, and which of them are missing.
+"""The packages that a task and a framework need beyond the suite's own, and which of them are missing; compilers.
 
 They are the extras of pyproject.toml that bear the task's and the framework's name, read from the metadata of the
 installed distribution. A task without an extra of its name needs none; nor is any known where nothing is installed.
@@ -7,9 +7,13 @@ An extra is written with hyphens: pip before 23.3 finds no other.
 
 from __future__ import annotations
 
+import os
+import shutil
+import sysconfig
 from collections.abc import Iterator, Sequence
 from importlib import metadata
 from importlib.util import find_spec
+from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -47,6 +51,22 @@ def require(task: str, framework: Framework | None = None) -> None:
     """Raises UserError with what is `lacking`, unless nothing is."""
     if problem := lacking(task, framework):
         raise UserError(problem)
+
+
+def without_compiler(framework: Framework) -> str | None:
+    """Why the framework cannot compile for an accelerator here, and what mends it, in one line; None if it can."""
+    if not framework.c_compiler:
+        return None
+    named = os.environ.get("CC")
+    if not any(map(shutil.which, [named] if named else ["gcc", "clang"])):
+        looked = f"CC={named} is none" if named else "there is neither gcc nor clang"
+        return f"{framework.title} compiles for accelerators with a C compiler, and {looked}: apt-get install gcc"
+    headers = Path(sysconfig.get_path("include"))
+    if not (headers / "Python.h").is_file():
+        version = sysconfig.get_python_version()
+        what = f"{framework.title} compiles for accelerators with Python's headers, and {headers} has no Python.h"
+        return f"{what}: apt-get install python{version}-dev, or take another Python"
+    return None
 
 
 def listed(names: Sequence[str]) -> str:

@@ -16,6 +16,23 @@ from tests.command import ENVIRONMENT, PROJECT, run
 TORCH = config.framework("torch")
 
 
+def test_a_framework_that_compiles_says_which_compiler_it_lacks(tmp_path, monkeypatch):
+    (tmp_path / "clang").touch(mode=0o755)
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "none"))
+    said = packages.without_compiler(TORCH)
+    assert said
+    assert said.endswith("with a C compiler, and there is neither gcc nor clang: apt-get install gcc")
+    assert packages.without_compiler(config.framework("tensorflow")) is None
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(packages.sysconfig, "get_path", lambda _: str(tmp_path))
+    assert f"{tmp_path} has no Python.h: apt-get install python3." in (packages.without_compiler(TORCH) or "")
+    (tmp_path / "Python.h").touch()
+    assert packages.without_compiler(TORCH) is None
+    monkeypatch.setenv("CC", "gcc")
+    assert "and CC=gcc is none" in (packages.without_compiler(TORCH) or "")
+
+
 @pytest.fixture
 def site(tmp_path, monkeypatch) -> Path:
     """A folder of distributions that goes before all others."""
