@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -18,7 +20,9 @@ START, STOP = (evidence.STAMPS[key] for key in (keys.RUN_START, keys.RUN_STOP))
 
 @cache
 def authority():
-    return Authority(Path(tempfile.mkdtemp(prefix="authority-")))
+    made = Path(tempfile.mkdtemp(prefix="authority-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return Authority(made)
 
 
 def witnessed(run):
