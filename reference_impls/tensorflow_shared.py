@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from reference_impls import recipe
 from reference_impls.precision import written_in
-from suite.harness.implementation import Device
+from suite.harness.implementation import Device, unseen
 
 POLICIES = {"fp32": "float32", "tf32": "float32", "bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
 DTYPES = {"fp32": tf.float32, "tf32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
@@ -35,8 +35,20 @@ class Optimizer(Protocol):
 
 
 def device_name(device: Device) -> str:
-    """TensorFlow's name of the device."""
-    return "/GPU:0" if device.kind == "gpu" else "/CPU:0"
+    """TensorFlow's name of the device. Raises UserError where it is a GPU and TensorFlow sees none."""
+    if device.kind == "cpu":
+        return "/CPU:0"
+    gpus()
+    return "/GPU:0"
+
+
+def gpus() -> list[Any]:
+    """TensorFlow's GPUs. Raises UserError where it sees none: it would train on the processors and say nothing."""
+    found: list[Any] = tf.config.list_physical_devices("GPU")
+    if not found:
+        libraries = "pip install -c constraints.txt 'tensorflow[and-cuda]' brings CUDA's libraries"
+        raise unseen(f"TensorFlow {tf.__version__}", libraries)
+    return found
 
 
 def dtype(device: Device) -> tf.DType:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from reference_impls.tensorflow_shared import gpus
 from suite.harness.implementation import Device
 
 GATHERED = ("float32", "int32", "int64")  # types that travel as they are
@@ -89,7 +90,7 @@ def batch_norm(
 def _strategy(device: Device) -> tf.distribute.Strategy:
     implementation = tf.distribute.experimental.CommunicationImplementation
     if device.kind == "gpu":
-        tf.config.set_visible_devices(tf.config.list_physical_devices("GPU")[device.local_rank], "GPU")
+        tf.config.set_visible_devices(gpus()[device.local_rank], "GPU")
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec({"worker": list(device.addresses)}),
         task_type="worker",

@@ -11,7 +11,7 @@ import torch
 from torch.amp.grad_scaler import GradScaler
 
 from reference_impls.precision import written_in
-from suite.harness.implementation import Device
+from suite.harness.implementation import Device, unseen
 
 DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 # Of a GradScaler's state what changes, as it begins
@@ -34,12 +34,15 @@ def dtype(device: Device) -> torch.dtype:
 def torch_device(device: Device) -> torch.device:
     """PyTorch's name of the device, which becomes the current one; `meta` for one that is imagined.
 
-    On a GPU cuDNN tries its algorithms for each shape at the first convolution of it, while `build` warms up.
+    On a GPU cuDNN tries its algorithms for each shape at the first convolution of it, while `build` warms up. Raises
+    UserError where PyTorch sees none.
     """
     if device.imagined:
         return torch.device("meta")
     if device.kind == "cpu":
         return torch.device("cpu")
+    if not torch.cuda.is_available():
+        raise unseen(f"PyTorch {torch.__version__}", f"it is built for CUDA {torch.version.cuda}")
     torch.cuda.set_device(device.local_rank)
     torch.backends.cudnn.benchmark = True
     return torch.device("cuda")

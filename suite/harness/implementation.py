@@ -13,7 +13,7 @@ import numpy as np
 
 from suite import config
 from suite.config.models import Framework, Precision
-from suite.errors import BrokenContract, unknown
+from suite.errors import BrokenContract, UserError, unknown
 from suite.harness import quiet
 from suite.store import packages
 from suite.store.task import callable_like
@@ -50,6 +50,17 @@ def untrained(who: str, device: Device, precisions: Iterable[str] | None) -> str
     if device.precision == "tf32" and device.kind != "gpu":
         return "precision=tf32 is arithmetic of GPUs: on processors take fp32"
     return None
+
+
+def unseen(framework: str, mend: str) -> UserError:
+    """The error of a framework that is to train on an accelerator and sees none.
+
+    Each implementation must ask: TensorFlow would train on the processors and say nothing.
+    """
+    return UserError(
+        f"{framework} sees no accelerator on this machine: {mend}; python -m suite.doctor names the driver and the "
+        "newest CUDA that this supports"
+    )
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from suite import config
+from suite.errors import UserError
 from suite.harness import contract
 from suite.harness.contract import evaluation_data
 from suite.harness.implementation import Device, load_implementation
+from suite.measure.machine import detect
 from suite.store.arrays import prepared
 from suite.store.task import load_task
 from tests.command import run
@@ -241,6 +243,16 @@ def test_trains_on_a_gpu(case, framework, precision):
     implementation.train_until(samples)
     quality = task.score(implementation.predict(data), data)[benchmark.metric]
     assert quality > least if benchmark.direction == "higher" else quality <= least
+
+
+@pytest.mark.skipif(bool(detect().accelerators), reason="this machine has a GPU")
+@each_framework
+def test_a_framework_that_sees_no_gpu_trains_on_nothing_else(framework):
+    benchmark = config.benchmark("recommendation", "mini")
+    data = prepared(benchmark, load_task("recommendation"))
+    module = load_implementation("recommendation", config.framework(framework))
+    with pytest.raises(UserError, match=r"sees no accelerator on this machine: .*; python -m suite\.doctor names"):
+        contract.build(module, benchmark, data, 3, Device("gpu", "fp32"))
 
 
 @slow

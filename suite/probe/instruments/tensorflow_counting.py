@@ -22,14 +22,17 @@ from tensorflow.python.eager.polymorphic_function.polymorphic_function import (
 from tensorflow.python.framework import op_callbacks
 
 from suite.errors import UserError
-from suite.harness.implementation import Device
+from suite.harness.implementation import Device, unseen
 
 MADE_APART: weakref.WeakSet[Function] = weakref.WeakSet()
 DTYPES = {"fp32": tf.float32, "tf32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
 
 
 def device_name(device: Device) -> str:
-    """TensorFlow's name of the device."""
+    """TensorFlow's name of the device. Raises UserError where it is a GPU and TensorFlow sees none."""
+    if device.kind == "gpu" and not tf.config.list_physical_devices("GPU"):
+        libraries = "pip install -c constraints.txt 'tensorflow[and-cuda]' brings CUDA's libraries"
+        raise unseen(f"TensorFlow {tf.__version__}", libraries)
     return "/GPU:0" if device.kind == "gpu" else "/CPU:0"
 
 

@@ -11,13 +11,15 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
 from suite.errors import UserError
-from suite.harness.implementation import Device
+from suite.harness.implementation import Device, unseen
 
 DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def torch_device(device: Device) -> torch.device:
-    """PyTorch's name of the device."""
+    """PyTorch's name of the device. Raises UserError where it is a GPU and PyTorch sees none."""
+    if device.kind == "gpu" and not torch.cuda.is_available():
+        raise unseen(f"PyTorch {torch.__version__}", f"it is built for CUDA {torch.version.cuda}")
     return torch.device("cuda" if device.kind == "gpu" else "cpu")
 
 
