@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 import keras
@@ -43,11 +44,17 @@ def device_name(device: Device) -> str:
 
 
 def gpus() -> list[Any]:
-    """TensorFlow's GPUs. Raises UserError where it sees none: it would train on the processors and say nothing."""
+    """TensorFlow's GPUs, of whose memory it takes what it needs and leaves the rest to others, as PyTorch does.
+
+    Raises UserError where it sees none: it would train on the processors and say nothing.
+    """
     found: list[Any] = tf.config.list_physical_devices("GPU")
     if not found:
         libraries = "pip install -c constraints.txt 'tensorflow[and-cuda]' brings CUDA's libraries"
         raise unseen(f"TensorFlow {tf.__version__}", libraries)
+    with suppress(RuntimeError):  # it is at work already
+        for each in found:
+            tf.config.experimental.set_memory_growth(each, True)
     return found
 
 
