@@ -89,6 +89,9 @@ class Benchmark(Values):
     """Floating-point operations of the model's products, forward and backward, for a training sample, the mean where
     samples differ. Left out where they are not known. It decides nothing of a run and does not stand in its
     configuration."""
+    uneven_steps: str | None = Field(default=None, exclude=True)
+    """Why later steps take longer than the first, which are all that a probe and bricks see, or less: forecasts say so.
+    Left out where steps are alike. It decides nothing of a run and does not stand in its configuration."""
     dataset: Dataset
     """What is learned from."""
     precision: Precision | None = None

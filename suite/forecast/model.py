@@ -80,8 +80,14 @@ def forecast(needed: Needed, rates: Rates, system: System, machine: Machine, fra
         source=rates.source,
         measured=rates.measured,
         published=needed.published,
-        notes=tuple(filter(None, (needed.said, needed.note, *rates.notes))),
+        notes=tuple(filter(None, (needed.said, needed.note, _uneven(benchmark), *rates.notes))),
     )
+
+
+def _uneven(benchmark: Benchmark) -> str | None:
+    """What a forecast does not know of later steps."""
+    why = benchmark.uneven_steps
+    return why and f"CAUTION: a probe and bricks see the first steps alone, and later ones differ: {why}"
 
 
 def samples_to_target(needed: Needed) -> Range:

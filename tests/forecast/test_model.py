@@ -1,5 +1,7 @@
 """What a forecast is made of, held to figures worked out by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -43,6 +45,14 @@ def test_the_largest_part_limits_and_power_gives_energy():
     assert told.joules is not None
     assert told.joules.median == pytest.approx(50 * told.seconds.median)
     assert told.shares["input"] == pytest.approx(told.shares["compute"] / 3)
+
+
+def test_steps_that_differ_later_on_are_a_caution():
+    uneven = BENCHMARK.model_copy(update={"uneven_steps": "images grow"})
+    for benchmark in (BENCHMARK, uneven):
+        runs = replace(made.needed([FIRST] * 9), benchmark=benchmark)
+        told = forecast(runs, made.rates(0.001, 9.0), CPU, MACHINE, "torch")
+        assert any(note.startswith("CAUTION") and "images grow" in note for note in told.notes) == (benchmark is uneven)
 
 
 def test_samples_lie_where_a_run_is_evaluated():
