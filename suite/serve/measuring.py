@@ -57,7 +57,9 @@ def measure(
         loads.append(loaded("server", asked.submit, wanted.rate))
     elif "server" in wanted.scenarios:
         first = (all_at_once.reached if all_at_once else None) or 1.0
-        found = highest(lambda rate: loaded("server", asked.submit, rate), first / 2)
+        streams = (each for each in loads if each.scenario == "single-stream")
+        alone = next(streams, None) or loaded("single-stream", asked.submit)
+        found = highest(lambda rate: loaded("server", asked.submit, rate), first / 2, alone.reached or 0.0)
         kept, broken = found.kept, found.broken
         loads += sorted(found.loads, key=lambda each: each.rate or 0.0)
     return Measured(

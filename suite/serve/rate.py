@@ -9,6 +9,7 @@ from suite.serve.scenarios import Load
 
 WITHIN = 1.05  # the highest rate is found when the lowest that failed is at most so many times it
 _TRIES = 24  # loads of a search
+_ALONE = 0.05  # of the rate at which requests follow one another, where they hardly meet
 
 
 class Highest(NamedTuple):
@@ -27,12 +28,18 @@ def offline(load: Callable[[float], Load], first: float) -> Load:
     return found
 
 
-def highest(load: Callable[[float], Load], first: float) -> Highest:
-    """By bisection of the logarithm, from `first` a second on: doubled or halved until the bound lies between."""
+def highest(load: Callable[[float], Load], first: float, alone: float) -> Highest:
+    """By bisection of the logarithm, from `first` a second on: doubled or halved until the bound lies between.
+
+    `alone` is the rate of requests that follow one another. Far below it none waits for another, and a lower rate would
+    keep no bound that this one breaks: it would only take longer.
+    """
     kept: float | None = None
     broken: float | None = None
     rate, loads = first, list[Load]()
     while len(loads) < _TRIES and not (kept and broken and broken / kept <= WITHIN):
+        if kept is None and broken and rate < _ALONE * alone:
+            break
         loads.append(load(rate))
         if loads[-1].valid:
             kept = rate

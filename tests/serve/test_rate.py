@@ -1,0 +1,39 @@
+"""The search for the highest rate that keeps a bound."""
+
+import pytest
+
+from suite.serve.rate import WITHIN, highest
+from suite.serve.scenarios import Load
+
+ALONE = 400.0  # a second, of requests one after another
+
+
+def search(kept, first=5000.0):
+    """The search from `first` a second on, of a model that keeps the bound at these rates."""
+
+    def load(rate):
+        return Load(
+            scenario="server", rate=rate, reached=rate, queries=1000, seconds=1.0, latencies={}, bound=0.1, shed=0,
+            failed=0, problems=[] if kept(rate) else ["late"],
+        )  # fmt: skip
+
+    return highest(load, first, ALONE)
+
+
+@pytest.mark.parametrize("most", [50.0, 900.0, 123_456.0])
+def test_the_highest_is_between_two_that_were_tried(most):
+    found = search(lambda rate: rate <= most)
+    assert found.kept <= most < found.broken
+    assert found.broken / found.kept <= WITHIN
+
+
+def test_where_no_rate_keeps_the_bound_it_ends_where_requests_hardly_meet():
+    found = search(lambda rate: False)
+    assert found.kept is None
+    rates = [load.rate for load in found.loads]
+    assert found.broken == min(rates) < ALONE / 8
+    assert sum(1000 / rate for rate in rates) < 2 * 1000 / (ALONE / 20)  # seconds, since a load has 1,000 queries
+
+
+def test_a_rate_that_is_low_to_begin_with_is_tried_once():
+    assert [load.rate for load in search(lambda rate: False, first=1.0).loads] == [1.0]
