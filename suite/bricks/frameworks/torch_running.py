@@ -103,7 +103,8 @@ class Runner:
 
     def forward(self) -> list[torch.Tensor]:
         """What the last call makes."""
-        return list(tensors(self._made()))
+        with self._precision():
+            return list(tensors(self._made()))
 
     def _made(self) -> Any:
         assert self.first, "prepared"
