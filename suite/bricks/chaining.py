@@ -38,6 +38,7 @@ class Bricks:
             bricks=tuple(places),
             after=tuple(after),
             starts=tuple(starts),
+            at=tuple(each.at for each in batches if each.at is not None),
             calls=sum(len(each.calls) for each in batches),
             left_out=dict(sum((each.left_out for each in batches), Counter[str]())),
             between=in_units(mean(told)) if told else None,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median_low
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from suite.bricks.record import Cache, Model, Time
 from suite.probe.measuring import median
 from suite.probe.record import Figure
 
+T = TypeVar("T")
 ALIVE = 3  # tensors as large as the largest one given, at a time: an operator's own, its result, and the one before
 
 
@@ -22,7 +24,7 @@ class Composed:
 
     `share` is the part of what a step goes through that is taken to come from memory. What the host does `between` the
     calls is in all of them. None where nothing could be timed. `missing` are steps whose bricks have no time, which are
-    in no sum.
+    in no sum. `batches` are the times of each batch.
     """
 
     model: Model
@@ -35,6 +37,7 @@ class Composed:
     steps: int
     unique: int
     missing: int
+    batches: tuple[float, ...]
 
 
 def compose(model: Model, times: Sequence[Time], cache: Cache, pace: float | None = None) -> Composed:
@@ -64,6 +67,7 @@ def compose(model: Model, times: Sequence[Time], cache: Cache, pace: float | Non
         steps=round(len(chosen) / batches),
         unique=len(set(model.bricks)),
         missing=sum(not each.hot for each in chosen),
+        batches=tuple((sum(_point(each, share) for each in its) + beside) / 1e3 for its in _parted(model, chosen)),
     )
 
 
@@ -81,9 +85,14 @@ def _critical(model: Model, times: Sequence[Time], share: float, beside: float) 
     ends: list[float] = []
     for brick, after in zip(model.bricks, model.after, strict=True):
         ends.append(own[brick] + max((ends[each] for each in after), default=0.0))
-    batches = pairwise((*model.starts, len(ends)))
-    longest = sum(max(ends[start:end], default=0.0) for start, end in batches) / len(model.starts)
+    longest = sum(max(its, default=0.0) for its in _parted(model, ends)) / len(model.starts)
     return (longest + beside) / 1e3
+
+
+def _parted(model: Model, steps: Sequence[T]) -> Iterator[Sequence[T]]:
+    """What there is of each step of a model, batch by batch."""
+    for start, end in pairwise((*model.starts, len(steps))):
+        yield steps[start:end]
 
 
 def _point(time: Time, share: float) -> float:

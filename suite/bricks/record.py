@@ -131,14 +131,16 @@ class Model(Values):
     """A model as its bricks: which, and after which others of its steps each comes; `left_out` counts what has none.
 
     Where batches differ, as those of a task do, it holds the steps of some, one batch after the other, each from one of
-    `starts` on. `between` is what lies in no brick, the host's work from call to call, and `scoring` what it takes to
-    score an evaluation: each in units of Python's pace where the bricks were made (`pace`), None if not known.
+    `starts` on; where steps differ along a run, `at` is how many samples came before each. `between` is what lies in no
+    brick, the host's work from call to call, and `scoring` what it takes to score an evaluation: each in units of
+    Python's pace where the bricks were made (`pace`), None if not known.
     """
 
     conditions: Conditions
     bricks: tuple[int, ...] = Field(max_length=MOST_STEPS)
     after: tuple[tuple[int, ...], ...] = Field(max_length=MOST_STEPS)
     starts: tuple[int, ...] = Field(default=(0,), min_length=1, max_length=1000)
+    at: tuple[Annotated[int, Field(ge=0, lt=1 << 63)], ...] = ()
     calls: int = Field(ge=0)
     left_out: dict[str, int] = Field(default_factory=dict, max_length=10_000)
     between: float | None = Field(default=None, ge=0, lt=1e15)
@@ -150,6 +152,8 @@ class Model(Values):
             raise ValueError("as many steps as places")
         if self.starts[0] != 0 or any(end < start for start, end in pairwise((*self.starts, len(self.bricks)))):
             raise ValueError("batches start at step 0, one after the other, and not past the last step")
+        if self.at and len(self.at) != len(self.starts):
+            raise ValueError("as many places of a run as batches")
         if any(before >= at or before < 0 for at, them in enumerate(self.after) for before in them):
             raise ValueError("a step comes after one that is not before it")
         return self

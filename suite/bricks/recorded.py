@@ -24,10 +24,12 @@ class Recorded:
     """The calls of a step; `left_out` counts those of operators that no table has.
 
     `between` are seconds of the host's CPU time that lie in no brick: between the calls, and in those left out, forward
-    alone. None where that was not measured.
+    alone. None where that was not measured. `at` are the samples before the step, in a run whose steps
+    differ; else None.
     """
 
     tensors: list[Tensor] = field(default_factory=list)
     calls: list[Called] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     between: float | None = None
+    at: int | None = None

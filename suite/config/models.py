@@ -90,7 +90,7 @@ class Benchmark(Values):
     samples differ. Left out where they are not known. It decides nothing of a run and does not stand in its
     configuration."""
     uneven_steps: str | None = Field(default=None, exclude=True)
-    """Why later steps take longer than the first, which are all that a probe and bricks see, or less: forecasts say so.
+    """Why steps take longer later in a run, or less: forecasts need a probe, or bricks, of places all along it.
     Left out where steps are alike. It decides nothing of a run and does not stand in its configuration."""
     dataset: Dataset
     """What is learned from."""

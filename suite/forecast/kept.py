@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 from mlperf_logging.mllog.constants import GLOBAL_BATCH_SIZE
 
 from suite import config
@@ -54,7 +55,7 @@ class Kept:
             )
         for cell in probe.cells:
             if _is_of(cell.conditions, benchmark, framework, batch):
-                return rates.measured(cell, f"probe of {probe.date} on hw={probe.system}, {self.place}")
+                return rates.measured(cell, f"probe of {probe.date} on hw={probe.system}, {self.place}", benchmark)
         raise self._other([cell.conditions for cell in probe.cells], benchmark, framework, batch)
 
     def _bricks(
@@ -121,7 +122,8 @@ def _composed(
     for what, each in (("a step", taken), ("an evaluation", evaluated)):
         if each:
             notes += _lacking(what, each)
-    return replace(estimated, notes=(*estimated.notes, *map(printable, notes)))
+    along, caution = rates.along(benchmark, np.array(step.at), np.array(taken.batches) / 1e3)
+    return replace(estimated, notes=(*caution, *estimated.notes, *map(printable, notes)), along=along)
 
 
 def _with_scoring(evaluation: Composed, pace: float | None) -> float | None:

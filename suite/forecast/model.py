@@ -80,14 +80,8 @@ def forecast(needed: Needed, rates: Rates, system: System, machine: Machine, fra
         source=rates.source,
         measured=rates.measured,
         published=needed.published,
-        notes=tuple(filter(None, (needed.said, needed.note, _uneven(benchmark), *rates.notes))),
+        notes=tuple(filter(None, (needed.said, needed.note, *rates.notes))),
     )
-
-
-def _uneven(benchmark: Benchmark) -> str | None:
-    """What a forecast does not know of later steps."""
-    why = benchmark.uneven_steps
-    return why and f"CAUTION: a probe and bricks see the first steps alone, and later ones differ: {why}"
 
 
 def samples_to_target(needed: Needed) -> Range:
@@ -106,7 +100,7 @@ def seconds_at(benchmark: Benchmark, rates: Rates, samples: int) -> float:
 def _parts(benchmark: Benchmark, rates: Rates, samples: np.ndarray, of_rates: np.ndarray) -> dict[str, np.ndarray]:
     """Seconds of the parts of runs that end at so many samples, each with one of the rates, by its index."""
     steps, data = np.ceil(samples / rates.samples), rates.data or 0.0
-    training = steps * rates.step[of_rates]
+    training = steps * rates.steps_until(samples, of_rates)
     return {
         "compute": training * (1 - data),
         "input": training * data,

@@ -13,7 +13,7 @@ from suite.config.formats import formats
 from suite.config.models import Benchmark, Rate, System
 from suite.errors import UserError, printable
 from suite.measure.machine import Machine, power_ceiling
-from suite.probe.levels.clock import EVALUATION, REPEAT, STEP
+from suite.probe.levels.clock import AT, EVALUATION, REPEAT, STEP
 from suite.probe.record import Cell
 
 LEVEL = "clock"
@@ -22,6 +22,7 @@ HOST_STEP_S = 1e-4, 5e-3  # what the host takes to launch a step: from one captu
 HOST_EVALUATION_S = 1e-2, 1.0  # and to score an evaluation
 OF_BRICKS = 0.75, 1.4  # times what bricks tell, that a step or an evaluation takes: docs/forecast.md
 EACH = 501  # values of each
+GRID = 1000  # parts of a run in which its steps are alike
 FORWARD = 1 / 3  # of the operations of a training sample: the backward pass takes two for each of the forward pass
 ESTIMATE = "estimate from peak rates"
 ASSUMED_EVALUATION = "assumed: an evaluation is one forward pass of its split, and {:g} to {:g} s of scoring".format(
@@ -30,11 +31,27 @@ ASSUMED_EVALUATION = "assumed: an evaluation is one forward pass of its split, a
 
 
 @dataclass(frozen=True)
+class Along:
+    """What steps take along a run: `seconds` of one at each of the places `at`, in samples, which rise."""
+
+    at: np.ndarray
+    seconds: np.ndarray
+
+    def until(self, samples: np.ndarray) -> np.ndarray:
+        """The mean step of runs that end after so many samples, to the mean of `seconds`: linear between two places."""
+        places = np.linspace(0, samples.max(), GRID + 1)
+        middles = (places[1:] + places[:-1]) / 2
+        means = np.cumsum(np.interp(middles, self.at, self.seconds)) / np.arange(1, GRID + 1)
+        return np.asarray(np.interp(samples, places[1:], means) / self.seconds.mean())
+
+
+@dataclass(frozen=True)
 class Rates:
     """Seconds of the parts of a run, each an array of as many equally likely values, and how they are known.
 
-    `step` is of `samples` samples; of these seconds the part `data` (0 to 1, None if not known) is input. `watts` is
-    empty where nothing tells the power. `weights` are bytes, None if not known. `communication` is that of a step.
+    `step` is of `samples` samples; of these seconds the part `data` (0 to 1, None if not known) is input. Where steps
+    differ along a run it is the mean of those `along` it, None where they do not or that is not known. `watts` is empty
+    where nothing tells the power. `weights` are bytes, None if not known. `communication` is that of a step.
     """
 
     samples: int
@@ -48,37 +65,62 @@ class Rates:
     measured: bool
     communication: float = 0.0
     notes: tuple[str, ...] = ()
+    along: Along | None = None
 
     def shared(self, parts: int, communication: float) -> Rates:
         """Of several workers that share out each step and each evaluation."""
         return replace(self, step=self.step / parts, evaluation=self.evaluation / parts, communication=communication)
 
+    def steps_until(self, samples: np.ndarray, which: np.ndarray) -> np.ndarray:
+        """Seconds of the mean step of runs that end after so many samples, each with one of the values of `step`."""
+        mean: np.ndarray = self.step[which]
+        return mean * self.along.until(samples) if self.along else mean
 
-def measured(cell: Cell, source: str) -> Rates:
-    """The rates that a probe's cell of level=clock holds. Raises UserError where it lacks one."""
+
+def measured(cell: Cell, source: str, benchmark: Benchmark) -> Rates:
+    """The rates that a probe's cell of level=clock holds of a benchmark. Raises UserError where it lacks one.
+
+    Where steps differ along a run and were seen along it, the machine's pace at each repeat is that of its evaluation.
+    """
     if cell.error:
         raise UserError(f"{source}: {cell.conditions.name} was not measured: {cell.error}")
-    repeats: dict[float, list[tuple[float, float]]] = {}
+    repeats: dict[float, list[tuple[float, float, float]]] = {}
     for row in cell.rows:
-        repeat, step, evaluation = (_positive(row.values.get(name), source) for name in (REPEAT, STEP, EVALUATION))
-        repeats.setdefault(repeat, []).append((step / 1e3, evaluation / 1e3))
+        repeat, step, evaluation, at = (
+            _positive(row.values.get(name), source) for name in (REPEAT, STEP, EVALUATION, AT)
+        )
+        repeats.setdefault(repeat, []).append((step / 1e3, evaluation / 1e3, at))
     samples = _positive(_figure(cell, "samples/step"), source)
     if not repeats:
         raise UserError(f"{source} holds no repeat of level={LEVEL}")
-    means = np.array([np.mean(each, axis=0) for each in repeats.values()])
+    step, evaluation, at = np.transpose([np.mean(each, axis=0) for each in repeats.values()])
+    places, caution = along(benchmark, at, step)
+    if places:
+        step = step.mean() * evaluation / evaluation.mean()
     data, weights, watts = (_figure(cell, name) for name in ("data phase", "weights", "power"))
     return Rates(
         samples=max(round(samples), 1),
-        step=means[:, 0],
-        evaluation=means[:, 1],
+        step=step,
+        evaluation=evaluation,
         start=max(_figure(cell, "start") or 0.0, 0.0) / 1e3,
         watts=np.array([] if watts is None else [watts]),
         data=None if data is None else min(max(data / 100, 0.0), 1.0),
         weights=None if weights is None else weights * 1e6,
         source=printable(source),
         measured=True,
-        notes=tuple(map(printable, cell.notes)),
+        notes=(*caution, *map(printable, cell.notes)),
+        along=places,
     )
+
+
+def along(benchmark: Benchmark, at: np.ndarray, seconds: np.ndarray) -> tuple[Along | None, tuple[str, ...]]:
+    """Steps along a run where they differ and were seen along it, or what is to be said where they were not."""
+    if benchmark.uneven_steps is None:
+        return None, ()
+    if not len(at) or at.max() < benchmark.budget_samples / 2:
+        return None, (f"CAUTION: seen were the first steps alone, and later ones differ: {benchmark.uneven_steps}",)
+    order = np.argsort(at)
+    return Along(at[order], seconds[order]), ()
 
 
 def from_peaks(

@@ -70,7 +70,7 @@ def found_for(asked: Asked, system: System, found: Machine) -> tuple[Rates, Mach
         node = asked.kept.node(found)
         made = asked.kept.rates(asked.benchmark, asked.framework, asked.batch, system, node)
     elif here(system, found):
-        made = rates.measured(_probed(asked, system, found), "probe of this machine, made now")
+        made = rates.measured(_probed(asked, system, found), "probe of this machine, made now", asked.benchmark)
     else:
         made = _from_peaks(asked, system, found)
     if made.weights is None and system.world_size > 1:

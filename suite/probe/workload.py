@@ -9,6 +9,7 @@ import numpy as np
 
 from suite.config.models import Benchmark
 from suite.harness import contract
+from suite.probe import places
 
 
 class Workload(Protocol):
@@ -43,6 +44,14 @@ class Training:
     def run(self, steps: int) -> None:
         """See `Workload`; what a run does between two evaluations."""
         self.seen = self.made.train_until(self.seen + steps * self.samples).samples
+
+    def go_to(self, index: int) -> int | None:
+        """Go on at the `index`-th of `places`, by the samples seen there; None where steps are alike, or it cannot."""
+        if self.benchmark.uneven_steps is None:
+            return None
+        at = places.go_to(self.made, self.seen, places.place(self.benchmark, index))
+        self.seen = at or self.seen
+        return at
 
 
 class Inference:

@@ -52,7 +52,7 @@ def rows(task: str, given: argparse.Namespace, framework: str) -> Iterator[dict[
         _command("suite.probe", "level=clock", *words, *how)
         probe = record.read(Path(folder) / "probe")
         (cell,) = probe.cells
-        known = rates.measured(cell, "probe")
+        known = rates.measured(cell, "probe", benchmark)
         made = forecast(runs, known, config.system("cpu"), detect(), framework)
         composed = _from_bricks(benchmark, framework, Path(folder)) if given.bricks else None
         for index in range(1, given.runs + 1):

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from suite import config
 from suite.bricks import record
 from suite.bricks.__main__ import main
 from suite.bricks.chaining import Bricks, used_by
@@ -17,6 +18,7 @@ from suite.bricks.record import Made, Timings
 from suite.bricks.recorded import BATCHES
 from suite.errors import UserError
 from suite.harness.implementation import Device
+from suite.probe.subject import Subject
 from tests.bricks import made
 
 CPU = Device("cpu", "fp32")
@@ -67,6 +69,17 @@ def test_bricks_do_what_the_layers_do(granularity):
             (value,) = runner.forward()
         at += len(brick.calls)
     torch.testing.assert_close(value, expected)
+
+
+def test_a_brick_whose_tensors_only_autocast_brings_to_one_type_can_be_run():
+    layer, pictures = nn.Conv2d(3, 4, 3), torch.randn(2, 3, 9, 9, dtype=torch.bfloat16)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16), Recorder() as recorder:
+        layer(pictures)
+    bricks = Bricks(1)
+    bricks.add(made.CONDITIONS, [recorder.recorded])
+    (brick,) = bricks.made
+    assert runs(brick, Device("cpu", "bf16"), "infer", 1 << 20)
+    assert not runs(brick, CPU, "infer", 1 << 20)
 
 
 def test_a_gradient_is_that_of_the_layer():
@@ -156,6 +169,17 @@ def test_a_task_has_bricks_of_batches_in_the_precision_of_its_runs(tmp_path):
     assert evaluation.scoring > 0
     assert step.scoring is None
     assert step.between is not None
+
+
+@pytest.mark.slow
+def test_of_a_task_whose_steps_differ_the_batches_lie_along_a_run(tmp_path, monkeypatch):
+    own = Subject.benchmark
+    monkeypatch.setattr(Subject, "benchmark", lambda self: own(self).model_copy(update={"uneven_steps": "they grow"}))
+    assert main(["make", "task=image_classification", "scale=mini", "mode=train", f"out={tmp_path / 'made.json'}"]) == 0
+    step, evaluation = record.read(Made, tmp_path / "made.json").models
+    budget = config.benchmark("image_classification", "mini").budget_samples
+    assert [int(BATCHES * at / budget) for at in sorted(step.at)] == list(range(BATCHES))
+    assert evaluation.at == ()
 
 
 def test_chains_are_longer_where_there_are_any(tmp_path):

@@ -50,12 +50,14 @@ def rates(step: float, evaluation: float, **others: object) -> Rates:
     return Rates(**made)  # type: ignore[arg-type]
 
 
-def probe(step_ms: Sequence[float], evaluation_ms: float, system: str = "cpu", **conditions: object) -> Probe:
-    """A probe at level=clock of a benchmark."""
+def probe(
+    step_ms: Sequence[float], evaluation_ms: float, system: str = "cpu", at: Sequence[int] = (), **conditions: object
+) -> Probe:
+    """A probe at level=clock of a benchmark, each of its repeats at one of the places `at`, where those are given."""
     told = {"task": "recommendation", "scale": "mini", "framework": "torch", "mode": "train", "precision": "fp32"}
     rows = [
-        Row(name=f"block {at}", values={"repeat": at, "samples": 100 * at, "step": each, "evaluation": evaluation_ms})
-        for at, each in enumerate(step_ms, 1)
+        Row(name=f"block {i}", values={"repeat": i, "samples": seen, "step": each, "evaluation": evaluation_ms})
+        for i, (seen, each) in enumerate(zip(at or range(100, 100 * len(step_ms) + 1, 100), step_ms, strict=True), 1)
     ]
     figures = {
         "start": Figure(value=100.0, unit="ms"),

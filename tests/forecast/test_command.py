@@ -4,11 +4,15 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from suite import config
 from suite.bricks import record as bricks
 from suite.errors import UserError
 from suite.forecast.__main__ import main
+from suite.forecast.kept import Kept
+from suite.measure import machine
 from suite.probe import record
 from suite.probe.subject import Subject
 from suite.run.__main__ import main as run
@@ -164,6 +168,21 @@ def test_from_the_bricks_of_a_step(capsys, tmp_path):
             main([*TASK, kept((1e4,), **others)])
     with pytest.raises(UserError, match="none of its bricks could be timed"):
         main([*TASK, kept(())])
+
+
+def test_bricks_of_uneven_steps_are_counted_where_they_were_made(monkeypatch):
+    """Half of a step's bricks in the first half of the budget."""
+    uneven = made.BENCHMARK.model_copy(update={"uneven_steps": "images grow"})
+    budget = uneven.budget_samples
+    told = made.timings((1e4,))
+    places = {"bricks": (0, 0, 0), "after": ((), (), ()), "starts": (0, 1), "at": (budget // 4, 3 * budget // 4)}
+    for update, cautioned in ((places, False), ({**places, "at": ()}, True)):
+        model = told.models[0].model_copy(update=update)
+        kept = Kept("timings.json", told.model_copy(update={"models": (model,)}))
+        known = kept.rates(uneven, "torch", None, config.system("cpu"), machine.detect())
+        assert any(note.startswith("CAUTION") for note in known.notes) == cautioned
+        of_step = known.steps_until(np.array([budget / 8, float(budget)]), np.array([0, 0])) / known.step[0]
+        assert of_step.tolist() == pytest.approx([1.0, 1.0] if cautioned else [0.01 / 0.015, 1.0], rel=0.01)
 
 
 def test_a_dry_run_prints_a_forecast(capsys):

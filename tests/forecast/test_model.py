@@ -1,7 +1,5 @@
 """What a forecast is made of, held to figures worked out by hand."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -47,12 +45,36 @@ def test_the_largest_part_limits_and_power_gives_energy():
     assert told.shares["input"] == pytest.approx(told.shares["compute"] / 3)
 
 
-def test_steps_that_differ_later_on_are_a_caution():
+def test_steps_that_differ_along_a_run_are_counted_where_they_were_seen():
+    """A step takes 10 ms in the first half of the budget and 30 ms after it."""
+    budget = BENCHMARK.budget_samples
     uneven = BENCHMARK.model_copy(update={"uneven_steps": "images grow"})
+    at = [round(budget * (part + 0.5) / 8) for part in (0, 3, 6, 1, 4, 7, 2, 5)]
+    steps = [10.0 if each < budget / 2 else 30.0 for each in at]
+    (cell,) = made.probe(steps, 200.0, at=at).cells
+    known = of_rates.measured(cell, "probe", uneven)
+    assert not any(note.startswith("CAUTION") for note in known.notes)
+    count = evaluations(uneven, np.array([float(budget)]))[0]
+    assert seconds_at(uneven, known, budget) == pytest.approx(0.1 + count * 0.2 + budget / BATCH * 0.020, rel=0.01)
+    early = budget // 4
+    count = evaluations(uneven, np.array([float(early)]))[0]
+    assert seconds_at(uneven, known, early) == pytest.approx(0.1 + count * 0.2 + early / BATCH * 0.010, rel=0.01)
+
+
+def test_the_pace_of_a_machine_whose_steps_differ_is_that_of_its_evaluations():
+    uneven = BENCHMARK.model_copy(update={"uneven_steps": "images grow"})
+    (cell,) = made.probe([10.0, 30.0], 100.0, at=[100, BENCHMARK.budget_samples]).cells
+    slower = cell.rows[1].model_copy(update={"values": cell.rows[1].values | {"evaluation": 300.0}})
+    known = of_rates.measured(cell.model_copy(update={"rows": [cell.rows[0], slower]}), "probe", uneven)
+    assert known.step.tolist() == pytest.approx([0.02 * 0.5, 0.02 * 1.5])
+
+
+def test_where_only_the_first_of_uneven_steps_were_seen_there_is_a_caution():
+    uneven = BENCHMARK.model_copy(update={"uneven_steps": "images grow"})
+    (cell,) = made.probe([10.0, 11.0], 200.0).cells
     for benchmark in (BENCHMARK, uneven):
-        runs = replace(made.needed([FIRST] * 9), benchmark=benchmark)
-        told = forecast(runs, made.rates(0.001, 9.0), CPU, MACHINE, "torch")
-        assert any(note.startswith("CAUTION") and "images grow" in note for note in told.notes) == (benchmark is uneven)
+        notes = of_rates.measured(cell, "probe", benchmark).notes
+        assert any(note.startswith("CAUTION") and "images grow" in note for note in notes) == (benchmark is uneven)
 
 
 def test_samples_lie_where_a_run_is_evaluated():

@@ -2,8 +2,11 @@
 
 import pytest
 
+from suite import config
 from suite.probe import measuring, record
 from suite.probe.__main__ import main
+from suite.probe.subject import Subject
+from tests.command import PROJECT
 
 FIRST_STEPS = 70
 
@@ -17,3 +20,16 @@ def test_first_steps_past_the_budget_are_no_block(tmp_path, monkeypatch):
     (cell,) = record.read(tmp_path).cells
     assert cell.figures["step"].value > 0
     assert cell.rows[0].values["samples"] <= FIRST_STEPS * 400
+
+
+def test_where_steps_differ_along_a_run_each_repeat_is_at_another_place(tmp_path, monkeypatch):
+    own = Subject.benchmark
+    monkeypatch.setattr(Subject, "benchmark", lambda self: own(self).model_copy(update={"uneven_steps": "images grow"}))
+    words = ["task=image_classification", "scale=mini", f"implementation={PROJECT / 'tests/implementations/alike'}"]
+    assert main(["level=clock", *words, "hw=cpu", "seconds=0.001", "repeats=4", "mlflow=false", f"out={tmp_path}"]) == 0
+    (cell,) = record.read(tmp_path).cells
+    first: dict[float, float] = {}
+    for row in cell.rows:
+        first.setdefault(row.values["repeat"], row.values["samples"])
+    budget = config.benchmark("image_classification", "mini").budget_samples
+    assert [int(8 * samples / budget) for samples in first.values()] == [0, 3, 6, 1]

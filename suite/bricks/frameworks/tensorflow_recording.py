@@ -21,7 +21,7 @@ from suite.harness.implementation import Device
 from suite.probe.instruments.tensorflow_counting import plain, run_eagerly
 from suite.probe.instruments.tensorflow_models import POLICIES, Model
 from suite.probe.subject import SEED, Subject
-from suite.probe.workload import Workload
+from suite.probe.workload import Training, Workload
 
 READ = "ReadVariableOp"
 ALIASES = ("Identity", "StopGradient", "PreventGradient", "EnsureShape", "Snapshot")
@@ -142,8 +142,9 @@ def record(subject: Subject, network: Callable[[], Any] | None = None) -> Sequen
             workload = subject.build()
         workload.ready(1 + batches)
         workload.run(1)
-        for _ in range(batches):
+        for index in range(batches):
             recorder = Recorder()
+            recorder.recorded.at = workload.go_to(index) if isinstance(workload, Training) else None
             with run_eagerly(recorder):
                 workload.run(1)
             found.append(recorder.recorded)

@@ -19,7 +19,7 @@ from suite.bricks.recorded import BATCHES, Called, Recorded
 from suite.errors import UserError
 from suite.probe.instruments.torch_models import SIZE, Model
 from suite.probe.subject import SEED, Subject
-from suite.probe.workload import Workload
+from suite.probe.workload import Training, Workload
 
 LAYOUTS = {
     torch.contiguous_format: "contiguous",
@@ -206,10 +206,12 @@ def _of_model(subject: Subject, network: Callable[[], Any] | None) -> Sequence[R
 
 def _recorded(subject: Subject, network: Callable[[], Any] | None, batches: int) -> tuple[Workload, list[Recorded]]:
     workload, found = _built(subject, network), list[Recorded]()
-    for _ in range(batches):
+    for index in range(batches):
+        at = workload.go_to(index) if isinstance(workload, Training) else None
         workload.ready(1)
         with Recorder() as recorder:
             workload.run(1)
+        recorder.recorded.at = at
         found.append(recorder.recorded)
     return workload, found
 

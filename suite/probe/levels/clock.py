@@ -1,7 +1,8 @@
 """What a run's clock counts: its start, a step, an evaluation with its scoring; and the power drawn meanwhile.
 
 It is the very loop of a run, timed by its own log, with evaluations sooner than the benchmark's and no target; where
-the budget ends it begins anew. From these `python -m suite.forecast` makes the time of a whole run.
+the budget ends it begins anew. Where steps differ along a run (`uneven_steps` in conf/task/), each repeat is at another
+place of it. From these `python -m suite.forecast` makes the time of a whole run.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from suite.harness.loop import Loop
 from suite.measure.energy import energy, read_samples
 from suite.measure.machine import detect, power_ceiling
 from suite.measure.sampler import Sampler
-from suite.probe import measuring
+from suite.probe import measuring, places
 from suite.probe.record import Cell, Figure, Row, one_line
 from suite.probe.subject import Subject
 from suite.record import states
@@ -47,6 +48,7 @@ class Clock:
         inside = subject.inside()
         self.made, self.initial = inside.made, inside.made.state_dict()
         self.seen = 0
+        self.uneven = inside.benchmark.uneven_steps is not None
         self._begin(subject.seconds)
         every = min(max(round(subject.seconds / self.step), 1) * self.samples, inside.benchmark.evaluation.first)
         # `due` counts from the first evaluation on, in whole steps: one after each `every`
@@ -77,6 +79,7 @@ class Clock:
 
     def repeat(self) -> None:
         """Blocks of steps, each with its evaluation, until the time of a repeat is up."""
+        self._to_place()
         began, self.ended = self.log.now_ms(), False
         self.until = time.monotonic() + self.subject.seconds
         while not self.ended:
@@ -109,6 +112,20 @@ class Clock:
     def _anew(self) -> None:
         self.made.load_state_dict(self.initial)
         self.seen = 0
+        self._to_place()
+
+    def _to_place(self) -> None:
+        """Go to this repeat's place of a run, where steps differ."""
+        if not self.uneven:
+            return
+        benchmark = self.loop.benchmark
+        every = benchmark.evaluation.every
+        at = places.go_to(self.made, self.seen, places.place(benchmark, len(self.repeats)) // every * every)
+        if at is None:
+            self.uneven = False
+            self.notes.append("the first steps alone: no counter in the state tells where in a run it is")
+        else:
+            self.seen = at
 
     def _begin(self, seconds: float) -> None:
         """The first steps: `start` is what they take beyond the later ones, `step` seconds of one of these."""
