@@ -58,7 +58,7 @@ def test_served_answers_have_the_quality_that_the_run_logged(trained, server, ca
 
 def test_the_highest_rate_lies_between_one_that_keeps_the_bound_and_one_that_does_not(trained, capsys, tmp_path):
     page = tmp_path / "page.html"
-    bound = ("scenario=server,offline", "latency=0.05", "seconds=0.2", "--html", str(page))
+    bound = ("scenario=server,offline", "latency=1", "seconds=0.2", "--html", str(page))
     found = asked(capsys, str(trained), *bound)
     served = {load["rate"]: load for load in found["loads"] if load["scenario"] == "server"}
     assert served[found["too_high"]]["problems"]
