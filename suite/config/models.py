@@ -85,6 +85,9 @@ class Benchmark(Values):
     """Training samples after which a run ends without success."""
     runs: int = Field(gt=0)
     """The runs that make a result."""
+    parameters: int | None = Field(default=None, gt=0, exclude=True)
+    """Numbers of the model that are trained, whose gradients workers send each other in fp32. Left out where they are
+    not known. It decides nothing of a run and does not stand in its configuration."""
     train_flops_per_sample: float | None = Field(default=None, gt=0, exclude=True)
     """Floating-point operations of the model's products, forward and backward, for a training sample, the mean where
     samples differ. Left out where they are not known. It decides nothing of a run and does not stand in its

@@ -17,11 +17,12 @@ from suite.probe.levels.clock import AT, EVALUATION, REPEAT, STEP
 from suite.probe.record import Cell
 
 LEVEL = "clock"
-UTILISATION = 0.01, 0.5  # of a peak rate, where an accelerator computes: small models to large ones (PaLM's 46 %)
+UTILISATION = 0.01, 0.7  # of a peak rate, where an accelerator computes: small models to large ones (docs/forecast.md)
 HOST_STEP_S = 1e-4, 5e-3  # what the host takes to launch a step: from one captured graph to each kernel by itself
 HOST_EVALUATION_S = 1e-2, 1.0  # and to score an evaluation
 OF_BRICKS = 0.75, 1.4  # times what bricks tell, that a step or an evaluation takes: docs/forecast.md
 EACH = 501  # values of each
+FP32_BYTES = 4
 GRID = 1000  # parts of a run in which its steps are alike
 FORWARD = 1 / 3  # of the operations of a training sample: the backward pass takes two for each of the forward pass
 ESTIMATE = "estimate from peak rates"
@@ -150,7 +151,7 @@ def from_peaks(
     )
     seconds = flops / (peak * 1e12 * used)
     evaluation = _assumed_evaluation(benchmark, seconds, scoring)
-    made = _estimated(system, machine, batch, batch * seconds + host, evaluation, ESTIMATE)
+    made = _estimated(benchmark, system, machine, batch, batch * seconds + host, evaluation, ESTIMATE)
     return replace(made, notes=(*_assumed(precision, peak, utilisation), ASSUMED_EVALUATION, *made.notes))
 
 
@@ -175,7 +176,7 @@ def composed(
         assumed.append(ASSUMED_EVALUATION)
     else:
         taken = rng.permutation(times) * evaluation
-    made = _estimated(system, machine, samples, times * step, taken, printable(source))
+    made = _estimated(benchmark, system, machine, samples, times * step, taken, printable(source))
     return replace(made, notes=(*assumed, *made.notes))
 
 
@@ -185,7 +186,13 @@ def _assumed_evaluation(benchmark: Benchmark, seconds: np.ndarray, scoring: np.n
 
 
 def _estimated(
-    system: System, machine: Machine, samples: int, step: np.ndarray, evaluation: np.ndarray, source: str
+    benchmark: Benchmark,
+    system: System,
+    machine: Machine,
+    samples: int,
+    step: np.ndarray,
+    evaluation: np.ndarray,
+    source: str,
 ) -> Rates:
     watts = power_ceiling(system, machine)
     return Rates(
@@ -195,7 +202,7 @@ def _estimated(
         start=0.0,
         watts=np.array([] if watts is None else [watts / system.workers_per_node]),
         data=None,
-        weights=None,
+        weights=None if benchmark.parameters is None else float(FP32_BYTES * benchmark.parameters),
         source=source,
         measured=False,
         notes=("start and input are not counted", "power is the most that the system draws"),

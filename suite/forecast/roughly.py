@@ -51,10 +51,11 @@ def _rates(benchmark: Benchmark, system: System, found: Machine, precision: str)
     rate = formats()[precision].rate
     if system.accelerator or not rate:
         made = rates.from_peaks(benchmark, system, found, precision)
-        return made.shared(system.world_size, communication(system, None))
+        return made.shared(system.world_size, communication(system, made.weights))
     measured = system.model_copy(update={"peak_tflops": {rate: product() / 1e12}})
     made = rates.from_peaks(benchmark, measured, found, precision, utilisation=OF_PRODUCT)
-    return replace(made, source="estimate from a matrix product").shared(system.nodes, communication(system, None))
+    of_product = replace(made, source="estimate from a matrix product")
+    return of_product.shared(system.nodes, communication(system, made.weights))
 
 
 @cache

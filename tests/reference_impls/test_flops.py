@@ -1,4 +1,4 @@
-"""What conf/task says of a training sample's floating-point operations is what PyTorch counts."""
+"""What conf/task says of a model's parameters, and of a training sample's operations, is what PyTorch counts."""
 
 import pytest
 
@@ -26,11 +26,14 @@ STEPS_THAT_DIFFER = 10, 0.1  # so many steps, along a run or of its beginning, a
 
 
 @pytest.mark.parametrize("benchmark", DECLARED)
-def test_declared_operations_are_those_counted(benchmark: Benchmark):
+def test_declared_operations_and_parameters_are_those_counted(benchmark: Benchmark):
     data = prepared(benchmark, load_task(benchmark.task))
     module = load_implementation(benchmark.task, config.framework("torch"))
     made = contract.build(module, benchmark, data, 1, Device("cpu", "fp32"))
     workload = Training(made, benchmark)
+    state = made.state_dict()
+    trained = {name.partition("/")[2] for name in state} & state.keys()  # those that have a moment
+    assert sum(state[name].size for name in trained) == benchmark.parameters
     steps, away = STEPS_THAT_DIFFER if benchmark.task in DIFFER else (1, 0)
     counted = 0
     for index in range(steps):

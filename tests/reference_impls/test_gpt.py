@@ -103,7 +103,7 @@ def test_it_has_the_parameters_of_the_published_model():
         name: array.shape for name, array in initial_parameters(Hyperparameters.of(FULL.hyperparameters), 1).items()
     }
     counts = {name: math.prod(shape) for name, shape in shapes.items()}
-    assert sum(counts.values()) == 2 * 50_304 * 768 + 12 * 12 * 768**2 == 162_201_600
+    assert sum(counts.values()) == 2 * 50_304 * 768 + 12 * 12 * 768**2 == 162_201_600 == FULL.parameters
     assert sum(counts.values()) - counts["embedding.weight"] == 123_568_128  # in products: GPT-2's 124 million
 
 

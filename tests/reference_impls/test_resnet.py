@@ -154,7 +154,7 @@ def test_its_parameters_are_those_of_the_published_model():
     shapes = {name: tuple(value.shape) for name, value in published.state_dict().items() if "num_batches" not in name}
     assert {name: array.shape for name, array in made.items()} == shapes
     trained = [array.size for name, array in made.items() if ".running_" not in name]
-    assert sum(trained) == 25_557_032
+    assert sum(trained) == 25_557_032 == FULL.parameters
     assert {name for name, array in made.items() if not array.any() and "weight" in name} == {
         f"layer{stage}.{i}.bn3.weight" for stage, count in enumerate((3, 4, 6, 3), 1) for i in range(count)
     }
