@@ -127,8 +127,8 @@ class World:
 
     @property
     def errors(self) -> list[str]:
-        """The suite's own lines of what went wrong; torchrun may have begun one with a part of its own traceback."""
-        return re.findall(r"(?<!\w)error: (.*)$", self.said, re.MULTILINE)
+        """The suite's own lines of what went wrong, not SLURM's; a part of torchrun's traceback may stand before one."""
+        return re.findall(r"(?<!: )(?<!\w)error: (.*)$", self.said, re.MULTILINE)
 
     def end(self) -> None:
         """Leave nothing behind."""
