@@ -127,7 +127,7 @@ class World:
 
     @property
     def errors(self) -> list[str]:
-        """The suite's own lines of what went wrong, not SLURM's; a part of torchrun's traceback may stand before one."""
+        """The suite's own lines of what went wrong, not SLURM's. A part of torchrun's traceback may stand before."""
         return re.findall(r"(?<!: )(?<!\w)error: (.*)$", self.said, re.MULTILINE)
 
     def end(self) -> None:
