@@ -137,21 +137,21 @@ _PROGRAM = f"import sys; sys.path[:] = sys.argv[1:]; from {__name__} import serv
 
 
 def serve() -> None:
-    """A process's work: call methods of its groups, until the training process closes the pipe or is gone."""
+    """A process's work: call a method of each of its groups, until the training process closes the pipe or is gone."""
     results = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a package prints is no result
     threadpool_limits(1)  # OpenBLAS's pool makes products this small slower, not faster
     groups: dict[int, Group] = {}
     while True:
         try:
-            i, method, arguments = pickle.load(sys.stdin.buffer)
+            method, calls = pickle.load(sys.stdin.buffer)
         except EOFError:
             return
         if method == "make":
-            groups[i], result = Group(*arguments), None
+            groups, found = {i: Group(*arguments) for i, arguments in calls.items()}, None
         else:
-            result = getattr(groups[i], method)(*arguments)
-        pickle.dump(result, results, pickle.HIGHEST_PROTOCOL)
+            found = {i: getattr(groups[i], method)(*arguments) for i, arguments in calls.items()}
+        pickle.dump(found, results, pickle.HIGHEST_PROTOCOL)
         results.flush()
 
 
@@ -179,13 +179,21 @@ class Environments:
         self._each("make", [(name, numbers, count, seed) for numbers in self.groups])
 
     def _each(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """The results of a method of each group, called with its `arguments`."""
-        processes = [self.processes[i % len(self.processes)] for i in range(len(self.groups))]
-        for i, process in enumerate(processes):
+        """The results of a method of each group, called with its `arguments`.
+
+        A process is asked once for all of its groups. Asked for one after the other it would wait with a result until
+        somebody reads it, and this one until it reads the next question: a pipe holds 64 KB.
+        """
+        for first, process in enumerate(self.processes):
+            calls = {i: arguments[i] for i in range(first, len(self.groups), len(self.processes))}
             assert process.stdin
-            pickle.dump((i, method, arguments[i]), process.stdin, pickle.HIGHEST_PROTOCOL)
+            pickle.dump((method, calls), process.stdin, pickle.HIGHEST_PROTOCOL)
             process.stdin.flush()
-        return [pickle.load(process.stdout) for process in processes if process.stdout]
+        found: dict[int, Any] = {}
+        for process in self.processes:
+            assert process.stdout
+            found |= pickle.load(process.stdout) or {}
+        return [found.get(i) for i in range(len(self.groups))]
 
     def rollout(self, policy: Policy, iteration: int, steps: int) -> Rollout:
         """Take `steps` steps in each environment, with actions drawn from their probabilities."""

@@ -107,6 +107,16 @@ def test_the_number_of_processes_changes_nothing(monkeypatch, cores):
         assert np.array_equal(ours, theirs)
 
 
+@pytest.mark.timeout(120)  # seconds, of which it takes a few; asked for group by group the process waits for ever
+def test_a_process_has_any_number_of_groups(monkeypatch):
+    """Both the weights for eight groups and the steps of one are more than a pipe holds."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0})
+    environments = Environments("LunarLander-v3", 64, 7)
+    assert len(environments.processes) == 1
+    policy = [np.zeros((4096, 8), np.float32), np.zeros(4096, np.float32), *constant([0.25] * 4, 4096)]
+    assert environments.rollout(policy, 0, 128).actions.shape == (128, 64)
+
+
 def test_no_process_outlives_the_environments():
     environments = Environments("CartPole-v1", 16, 7)
     environments.state_dict()
