@@ -21,18 +21,6 @@ def place(benchmark: Benchmark, index: int) -> int:
     return int(benchmark.budget_samples * (index * _STRIDE % PLACES + 0.5) / PLACES)
 
 
-def counters(before: State, after: State, steps: int) -> set[str]:
-    """The names of the whole numbers of a state that counted the `steps` between two states."""
-    return {
-        name
-        for name, array in after.items()
-        if name in before
-        and array.ndim == before[name].ndim == 0
-        and array.dtype.kind in "iu"
-        and int(array) - int(before[name]) == steps
-    }
-
-
 def go_to(made: Checked, seen: int, samples: int) -> int | None:
     """Go on at `samples`, or less than a step before, after `seen`; how many it has then seen.
 
@@ -42,7 +30,7 @@ def go_to(made: Checked, seen: int, samples: int) -> int | None:
     reached = made.train_until(seen + 1).samples
     after, size = made.state_dict(), reached - seen
     step = max(samples // size - 1, 0)
-    moved = {name: np.asarray(step, after[name].dtype) for name in counters(before, after, 1)}
+    moved = {name: np.asarray(step, after[name].dtype) for name in _counters(before, after)}
     made.load_state_dict({**after, **moved})
     at = made.train_until(1).samples
     if at == step * size:  # it takes no step where none is needed
@@ -51,3 +39,9 @@ def go_to(made: Checked, seen: int, samples: int) -> int | None:
         return at
     made.load_state_dict(before)
     return None
+
+
+def _counters(before: State, after: State) -> list[str]:
+    """The names of the whole numbers of a state that went up by one from one state to the other."""
+    numbers = (name for name, array in after.items() if array.ndim == 0 and array.dtype.kind in "iu")
+    return [name for name in numbers if name in before and np.array_equal(before[name], after[name] - 1)]

@@ -172,7 +172,7 @@ def test_from_the_bricks_of_a_step(capsys, tmp_path):
         main([*TASK, kept(())])
 
 
-def test_bricks_of_uneven_steps_are_counted_where_they_were_made(monkeypatch):
+def test_bricks_of_uneven_steps_are_counted_where_they_were_made():
     """Half of a step's bricks in the first half of the budget."""
     uneven = made.BENCHMARK.model_copy(update={"uneven_steps": "images grow"})
     budget = uneven.budget_samples
