@@ -2,9 +2,9 @@
 
 A model runs each operator once a step. What the operator is given was made just before, by the one in front of it, and
 lies in the caches; so do its weights where those of the whole model fit in there, and else they come from memory. Its
-code was pushed aside by other operators. So a few bricks are run in turn, once off the clock and then again: hot. For
-the other, memory is written until no weights are left in the caches; then each brick is run with a twin of its weights,
-which brings back all but these, and with its own: cold.
+code was pushed aside by the operators between. So bricks that are neighbours in the file, and so in a model, are run in
+turn, once off the clock and then again: hot. For the other, memory is written until no weights are left in the caches;
+then each brick is run with a twin of its weights, which brings back all but these, and with its own: cold.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 USUAL_CACHE = 32 << 20  # bytes, where the system does not tell
 FLUSHED = 2  # times the largest cache is written to flush it
-WINDOW = 8  # bricks that are run in turn
-BURST = 2  # hot runs a round, after one that is not timed
+WINDOW = 8  # neighbours that are run in turn
 COLD = 4  # one round in so many is taken with cold weights as well
 LEAST_HELD = 1 << 15  # bytes of weights for which it matters where they lie
 EIGHTHS = 8  # of the cache; see `record.Cache`
@@ -67,15 +66,14 @@ class Group:
 
     def round(self, cold: bool) -> None:
         """Each brick, hot, and `cold` as well if that is wanted."""
-        order = self.order.sample(list(self.running), len(self.running))
-        for at in range(0, len(order), WINDOW):
-            window = order[at : at + WINDOW]
+        places = sorted(self.running)
+        windows = [places[at : at + WINDOW] for at in range(0, len(places), WINDOW)]
+        for window in self.order.sample(windows, len(windows)):
             self._each(window, _warm)
-            for _ in range(BURST):
-                self._each(window, _hot)
+            self._each(window, _hot)
         if cold:
             self.other += 1  # from now on no weights are in the caches, until their brick's turn
-            self._each(order, _cold)
+            self._each(self.order.sample(places, len(places)), _cold)
 
     def _each(self, places: Sequence[int], how: Callable[[Runner, Timed], None]) -> None:
         for at in places:

@@ -140,6 +140,10 @@ class Runner:
     def _laid(self, described: Tensor) -> torch.Tensor:
         """A tensor made now, of the same few numbers again and again, so that nothing else goes through the caches."""
         many, drawn = described.elements, self.noise[described.dtype, described.below]
+        if isinstance(drawn, FakeTensor):
+            if described.strides is None:
+                return torch.empty(described.shape, dtype=drawn.dtype, device=self.device)
+            return torch.empty_strided(described.shape, described.strides, dtype=drawn.dtype, device=self.device)
         flat = torch.empty(many, dtype=drawn.dtype, device=self.device)
         whole = many // NOISE * NOISE
         flat[:whole].view(-1, NOISE).copy_(drawn)
