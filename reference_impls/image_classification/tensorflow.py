@@ -188,8 +188,8 @@ class TensorFlowImageClassifier:
             if len(unsure):
                 again = tf.gather(images, unsure)
                 wider = tf.pad(again, [[0, 0], [1, 1], [1, 1], [0, 0]], "REFLECT")
-                shifted = self.both_ways(wider[:, :-2, :-2]) + self.both_ways(wider[:, 2:, 2:])
-                mixed = self.both_ways(again) / 2 + shifted / 4
+                shifted = [self.both_ways(each, self.logits(each)) for each in (wider[:, :-2, :-2], wider[:, 2:, 2:])]
+                mixed = self.both_ways(again, tf.gather(scores, unsure)) / 2 + sum(shifted) / 4
                 scores = tf.tensor_scatter_nd_update(scores, unsure[:, None], mixed)
             classes: list[int] = tf.argmax(scores, 1).numpy().tolist()
         return classes
@@ -203,9 +203,8 @@ class TensorFlowImageClassifier:
         mine: np.ndarray = chosen[(chosen >= own.start) & (chosen < own.stop)] - own.start
         return mine
 
-    def both_ways(self, images: tf.Tensor) -> tf.Tensor:
-        """Logits float32 [N, classes] of images [N, S, S, C]; with flip, the mean of an image and its mirror."""
-        logits = self.logits(images)
+    def both_ways(self, images: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        """With flip the mean of the logits of images [N, S, S, C] and of their mirror images, else the former."""
         return (logits + self.logits(images[:, :, ::-1])) / 2 if self.hyper.flip else logits
 
     def logits(self, images: tf.Tensor) -> tf.Tensor:

@@ -219,14 +219,13 @@ class TorchImageClassifier:
         if len(unsure):
             seen = images[unsure]
             wider = F.pad(seen, (1, 1, 1, 1), mode="reflect")
-            shifted = self.both_ways(wider[:, :, :-2, :-2]) + self.both_ways(wider[:, :, 2:, 2:])
-            scores[unsure] = self.both_ways(seen) / 2 + shifted / 4
+            shifted = [self.both_ways(each, self.logits(each)) for each in (wider[:, :, :-2, :-2], wider[:, :, 2:, 2:])]
+            scores[unsure] = self.both_ways(seen, scores[unsure]) / 2 + sum(shifted) / 4
         classes: list[int] = scores.argmax(1).cpu().tolist()
         return classes
 
-    def both_ways(self, images: torch.Tensor) -> torch.Tensor:
-        """Logits float32 [N, classes] of images [N, C, S, S]; with flip, the mean of an image and its mirror."""
-        logits = self.logits(images)
+    def both_ways(self, images: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+        """With flip the mean of the logits of images [N, C, S, S] and of their mirror images, else the former."""
         return (logits + self.logits(images.flip(-1))) / 2 if self.hyper.flip else logits
 
     @torch.no_grad()
