@@ -67,9 +67,10 @@ def test_every_system_with_the_choices_and_a_picture(capsys, kept, tmp_path):
     assert "<script" not in drawn.read_text()
 
 
-def test_what_cannot_be_counted_is_tried_and_told_once_for_all_systems(capsys, tmp_path, monkeypatch):
-    """The operations of recommendation/small are not declared."""
-    record.write(made.probe([10.0], 200.0, scale="small"), tmp_path / "probe")
+def test_what_cannot_be_counted_is_tried_and_told_once_for_all_systems(capsys, kept, monkeypatch):
+    """Of a benchmark whose operations are not declared."""
+    undeclared = made.BENCHMARK.model_copy(update={"train_flops_per_sample": None})
+    monkeypatch.setattr(config, "benchmark", lambda *_: undeclared)
     tried = []
 
     def lacking(subject: Subject) -> None:
@@ -77,7 +78,7 @@ def test_what_cannot_be_counted_is_tried_and_told_once_for_all_systems(capsys, t
         raise UserError("no data for want of a network")
 
     monkeypatch.setattr(Subject, "inside", lacking)
-    assert main(["task=recommendation", "scale=small", f"from={tmp_path / 'probe'}", "hw=all"]) == 0
+    assert main([*TASK, kept, "hw=all"]) == 0
     (said,) = [line for line in capsys.readouterr().out.splitlines() if "no data" in line]
     assert {"a100x8", "h100x8"} <= set(re.findall(r"\w+", said.partition(": not known: ")[0]))
     assert len(tried) == 1
