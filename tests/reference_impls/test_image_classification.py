@@ -7,6 +7,7 @@ import pytest
 
 from reference_impls.image_classification.shared import Draws, Hyperparameters, area_average
 from suite import config
+from tests.reference_impls import flops
 from tests.reference_impls.cases import BY_ID, FRAMEWORKS, build
 from tests.reference_impls.material import coloured_noise, real
 
@@ -108,6 +109,17 @@ def test_uncertain_images_are_also_seen_mirrored_and_shifted(framework):
     mixed[unsure] = scores[unsure] / 2 + (shifted[0][unsure] + shifted[1][unsure]) / 4
     assert made.predict({"test_images": images}) == mixed.argmax(1).tolist()
     assert (mixed.argmax(1) != seen[0].argmax(1)).any()
+
+
+def test_an_evaluation_looks_once_at_an_image_and_five_times_more_at_an_uncertain_one():
+    images = real("image_classification")["test_images"]
+    once, more = (
+        build(BY_ID["image_classification-mini"], "torch", flip=True, eval_shift_fraction=part) for part in (0.0, 0.25)
+    )
+    looks = flops.torch(lambda: more.predict({"test_images": images})) / flops.torch(
+        lambda: once.predict({"test_images": images})
+    )
+    assert looks == pytest.approx(1 + 5 * 199 / len(images))
 
 
 @pytest.mark.slow
