@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from suite.bricks import measuring, record
+from suite.bricks import record
 from suite.bricks.__main__ import main
 from suite.bricks.arguments import check_argument
 from suite.bricks.record import Brick, Key, Made, Tensor, Time, Timings
@@ -118,10 +118,3 @@ def test_a_brick_that_would_fill_the_memory_is_not_run(tmp_path, capsys):
     assert not refused.hot
     assert len(timed.hot) == 2
     assert "1 of 2 bricks timed" in capsys.readouterr().out
-
-
-def test_of_more_memory_no_less_is_missed_by_the_cache():
-    found = measuring.largest_cache()
-    assert found.size == measuring.cache_bytes()
-    assert list(found.missed) == sorted(found.missed)
-    assert (found.share(0), found.share(100 * found.size)) == (found.missed[0], 1)

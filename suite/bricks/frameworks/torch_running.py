@@ -140,14 +140,11 @@ class Runner:
     def _laid(self, described: Tensor) -> torch.Tensor:
         """A tensor made now, of the same few numbers again and again, so that nothing else goes through the caches."""
         many, drawn = described.elements, self.noise[described.dtype, described.below]
-        if isinstance(drawn, FakeTensor):
-            if described.strides is None:
-                return torch.empty(described.shape, dtype=drawn.dtype, device=self.device)
-            return torch.empty_strided(described.shape, described.strides, dtype=drawn.dtype, device=self.device)
         flat = torch.empty(many, dtype=drawn.dtype, device=self.device)
-        whole = many // NOISE * NOISE
-        flat[:whole].view(-1, NOISE).copy_(drawn)
-        flat[whole:].copy_(drawn[: many - whole])
+        if not isinstance(flat, FakeTensor):  # of which there are shapes alone
+            whole = many // NOISE * NOISE
+            flat[:whole].view(-1, NOISE).copy_(drawn)
+            flat[whole:].copy_(drawn[: many - whole])
         if described.strides is None:
             return flat.view(described.shape)
         return flat.as_strided(described.shape, described.strides)

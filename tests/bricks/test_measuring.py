@@ -1,0 +1,56 @@
+"""In what order bricks are run, and what the cache keeps."""
+
+from suite.bricks import measuring
+from suite.harness.implementation import Device
+from tests.bricks import made
+
+ROUNDS = 3
+
+
+class Noting:
+    """A framework whose bricks note in `ran` how many numbers they are given."""
+
+    def __init__(self):
+        self.ran = []
+
+    def runner(self, brick, device, mode, room):
+        return NotingRunner(brick.tensors[0].elements, self.ran)
+
+
+class NotingRunner:
+    bytes = 0
+
+    def __init__(self, size, ran):
+        self.size, self.ran = size, ran
+
+    def prepare(self, twin=False):
+        pass
+
+    def run(self):
+        self.ran.append(self.size)
+        return 1e-6
+
+    def done(self):
+        pass
+
+
+def test_neighbours_are_run_in_turn_once_off_the_clock_and_once_on_it():
+    """The code of one lies in the caches as in a model, where the others come in between."""
+    eight = measuring.WINDOW
+    sizes = list(range(1, 4 * eight + 1))
+    noting = Noting()
+    found, _ = measuring.measure(
+        noting, [made.relu(size) for size in sizes], Device("cpu", "fp32"), "infer", ROUNDS, lambda _: None
+    )
+    eights = [sizes[at : at + eight] for at in range(0, len(sizes), eight)]
+    ran = [noting.ran[at : at + 2 * eight] for at in range(0, len(noting.ran), 2 * eight)]
+    assert sorted(ran) == sorted(each + each for each in eights for _ in range(ROUNDS))
+    assert ran != [each + each for _ in range(ROUNDS) for each in eights]
+    assert all(len(each.hot) == ROUNDS for each in found)
+
+
+def test_of_more_memory_no_less_is_missed_by_the_cache():
+    found = measuring.largest_cache()
+    assert found.size == measuring.cache_bytes()
+    assert list(found.missed) == sorted(found.missed)
+    assert (found.share(0), found.share(100 * found.size)) == (found.missed[0], 1)
