@@ -1,4 +1,4 @@
-"""Lets tests run beside each other, gives them a project without tasks, and says why one is skipped."""
+"""Lets tests run beside each other, gives them a project with an eighth task or none, and says why one is skipped."""
 
 import os
 import shutil
@@ -15,6 +15,7 @@ from suite import config
 from suite.config import folder
 from suite.measure.machine import detect
 from suite.store import files
+from tests.eighth_task import install
 
 # For the tests and what they start: one thread each, threads that wait leave their core to others, and XLA spends no
 # more on a step than the few that are trained are worth.
@@ -38,6 +39,24 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("suite")
+
+
+@pytest.fixture(scope="module")
+def eighth_task():
+    """The eighth task in this process, and gone again afterwards."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(folder, "CONF", folder.CONF)
+        for package in (tasks, reference_impls):
+            patch.setattr(package, "__path__", list(package.__path__))
+        install()
+        yield
+
+
+@pytest.fixture
+def here(eighth_task, tmp_path, monkeypatch):
+    """An empty folder to work in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 @pytest.fixture

@@ -1,0 +1,81 @@
+"""The plan that `python -m suite.run dry_run=true` prints."""
+
+import subprocess
+import sys
+
+import pytest
+
+from suite.errors import UserError
+from suite.run.__main__ import main
+from tests.command import ENVIRONMENT
+from tests.measure import fakes
+from tests.parity_runs import RUN
+
+
+def test_dry_run_prints_the_plan_and_touches_nothing(here, capsys):
+    assert main([*RUN, "seed=5", "runs=2", "dry_run=true"]) == 0
+    shown = capsys.readouterr().out
+    for text in ("parity/mini", "5, 6", "USD per logical CPU", "at most", "runs/parity-mini-numpy-cpu-"):
+        assert text in shown
+    assert "could not run" not in shown
+    assert list(here.iterdir()) == []
+
+
+def test_dry_run_plans_for_a_machine_that_is_elsewhere(here, capsys, monkeypatch):
+    monkeypatch.setattr("suite.run.__main__.detect", fakes.machine)
+    assert main(["task=parity", "framework=numpy", "hw=v100", "scale=mini", "seed=5", "dry_run=true"]) == 0
+    shown = capsys.readouterr().out
+    for text in (
+        "NumPy, fp16 on gpu",
+        "3.06 USD per hour",
+        "at most 300 W",
+        "seeds      5",
+        "runs/parity-mini-numpy-v100",
+    ):
+        assert text in shown
+    assert "This machine could not run it: hw=v100 asks for 1 accelerator" in shown
+    assert main(["task=parity", "framework=numpy", "hw=v100", "scale=mini", "hw.precision=null", "dry_run=true"]) == 0
+    assert "bf16 where its accelerators have it, else fp16" in capsys.readouterr().out
+
+
+def test_dry_run_names_what_is_not_installed(here, capsys):
+    assert main(["task=parity", "framework=ghost", "hw=cpu", "dry_run=true"]) == 0
+    shown = capsys.readouterr().out
+    assert "This machine could not run it: parity needs no_such_framework: pip install -c constraints.txt" in shown
+    assert "-e '.[ghost]'" in shown
+
+
+def test_dry_run_names_a_compiler_that_a_gpu_wants_and_is_not_there(here, capsys, monkeypatch):
+    monkeypatch.setenv("CC", "no-such-compiler")
+    monkeypatch.setattr("suite.run.__main__.detect", lambda: fakes.machine("NVIDIA H200"))
+    why = "PyTorch compiles for accelerators with a C compiler, and CC=no-such-compiler is none: apt-get install gcc"
+    for hw, wants in (("h200", True), ("cpu", False)):
+        assert main(["task=recommendation", "scale=mini", "framework=torch", f"hw={hw}", "dry_run=true"]) == 0
+        assert (f"This machine could not run it: {why}" in capsys.readouterr().out) == wants
+
+
+def test_dry_run_plans_for_more_accelerators_than_the_reference_trains_on(here, capsys):
+    assert main(["task=parity", "framework=numpy", "hw=toaster", "dry_run=true"]) == 0
+    shown = capsys.readouterr().out
+    assert "parity/mini" in shown
+    assert "No machine could run it yet: hw=toaster trains with 2 workers; parity in NumPy with 1" in shown
+
+
+def test_dry_run_plans_for_a_format_that_the_reference_does_not_train_in(here, capsys):
+    assert main(["task=translation", "hw=h100", "precision=mxfp8", "dry_run=true"]) == 0
+    shown = capsys.readouterr().out
+    assert "No machine could run it yet: precision=mxfp8: the reference in torch trains in fp32, tf32, bf16" in shown
+
+
+def test_dry_run_of_what_is_not_written_is_a_mistake(here):
+    with pytest.raises(UserError, match="unknown framework for parity 'torch'"):
+        main(["task=parity", "framework=torch", "hw=v100", "scale=mini", "dry_run=true"])
+
+
+def test_dry_run_imports_no_framework(tmp_path):
+    program = (
+        "import sys; from suite.run.__main__ import main; code = main(sys.argv[1:]); "
+        "sys.exit(code or bool({'torch', 'tensorflow', 'keras'} & sys.modules.keys()))"
+    )
+    words = ("task=translation", "hw=v100", "framework=tensorflow", "dry_run=true")
+    assert subprocess.run([sys.executable, "-c", program, *words], cwd=tmp_path, env=ENVIRONMENT).returncode == 0
