@@ -1,7 +1,6 @@
 """TensorFlow's models as bricks."""
 
 import json
-import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -125,31 +124,34 @@ def test_a_brick_that_would_fill_the_memory_is_not_run():
     assert runs(Brick.model_validate(fill), Device("cpu", "fp32"), "infer", 1 << 30)
 
 
-def test_what_the_host_does_beside_its_graphs():
+def test_what_the_host_does_beside_its_graphs(monkeypatch):
     import tensorflow as tf
 
-    from suite.bricks.frameworks.tensorflow_between import between
+    from suite.bricks.frameworks import tensorflow_between
 
-    class Sleeping:
+    clock = SimpleNamespace(now=0.0)
+
+    def takes(value):
+        clock.now += 8.0
+        return value
+
+    class Waiting:
         samples = 1
 
         def __init__(self):
-            self.product = tf.function(lambda value: value @ value @ value @ value)
-            self.value = tf.ones((700, 700))
-            self.product(self.value)
+            self.graph = tf.function(lambda value: tf.numpy_function(takes, [value], tf.float32))
 
         def ready(self, steps):
             pass
 
         def run(self, steps):
-            time.sleep(0.02)
-            self.product(self.value)
+            clock.now += 1.0
+            self.graph(tf.ones(()))
 
-    sleeping = Sleeping()
-    began = time.perf_counter()
-    sleeping.run(1)
-    whole = time.perf_counter() - began
-    assert 0.02 < between(sleeping, 2) < whole
+    waiting = Waiting()
+    waiting.run(1)
+    monkeypatch.setattr(tensorflow_between, "time", SimpleNamespace(perf_counter=lambda: clock.now))
+    assert tensorflow_between.between(waiting, 2) == 1.0
 
 
 def test_what_an_operation_keeps_for_itself_needs_no_shape():
