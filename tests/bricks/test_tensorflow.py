@@ -105,6 +105,7 @@ def test_from_a_model_to_its_time(mode, tmp_path, capsys):
     assert found["unique"] == len(file.bricks) < found["steps"]
     assert found["calls left out"] == {}
     assert found["ms"] > 0
+    assert found["between"] > 0
     assert [each.why for each in record.read(Timings, timings).times if each.why] == []
     kinds = {call.op for brick in file.bricks for call in brick.calls}
     assert {"Conv2D", "Relu", "MatMul"} <= kinds
@@ -139,7 +140,8 @@ def test_what_the_host_does_beside_its_graphs(monkeypatch):
         samples = 1
 
         def __init__(self):
-            self.graph = tf.function(lambda value: tf.numpy_function(takes, [value], tf.float32))
+            self.weight = tf.Variable(1.0)
+            self.graph = tf.function(lambda value: tf.numpy_function(takes, [value * self.weight], tf.float32))
 
         def ready(self, steps):
             pass

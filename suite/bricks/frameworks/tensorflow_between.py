@@ -16,30 +16,41 @@ EMPTY_CALLS = 101
 
 
 def between(workload: Workload, times: int) -> float:
-    """Seconds of a step without its graphs, but with what a graph takes to be called; the least of so many times."""
-    call, inside = ConcreteFunction._call_flat, list[float]()
+    """Seconds of a step without its graphs, but with what these take to be called; the least of so many times."""
+    call, inside = ConcreteFunction._call_flat, list[tuple[ConcreteFunction, float]]()
 
-    def timed_call(*args: Any, **keywords: Any) -> Any:
+    def timed_call(graph: ConcreteFunction, *args: Any, **keywords: Any) -> Any:
         began = time.perf_counter()
-        result = call(*args, **keywords)
-        inside.append(time.perf_counter() - began)
+        result = call(graph, *args, **keywords)
+        inside.append((graph, time.perf_counter() - began))
         return result
 
-    empty, found = empty_call(), list[float]()
+    steps = list[tuple[float, list[tuple[ConcreteFunction, float]]]]()
     with mock.patch.object(ConcreteFunction, "_call_flat", timed_call):
         for _ in range(times):
             workload.ready(1)
             inside.clear()
             began = time.perf_counter()
             workload.run(1)
-            whole = time.perf_counter() - began
-            found.append(whole - sum(max(each - empty, 0.0) for each in inside))
-    return max(min(found), 0.0)
+            steps.append((time.perf_counter() - began, list(inside)))
+    empty = {graph: empty_call(graph) for _, called in steps for graph, _ in called}
+    least = min(whole - sum(max(each - empty[graph], 0.0) for graph, each in called) for whole, called in steps)
+    return max(least, 0.0)
 
 
-def empty_call() -> float:
-    """Seconds to call a graph that does nothing, the median of many."""
-    nothing, value, found = tf.function(tf.identity), tf.ones(()), list[float]()
+def empty_call(graph: ConcreteFunction) -> float:
+    """Seconds to call a graph that does nothing with as many variables as this one has, the median of many."""
+
+    def capture(value: Any) -> Any:
+        here = tf.compat.v1.get_default_graph()
+        for each in graph.captured_inputs:
+            here.capture(each)
+        for each in graph.graph.variables:
+            here.watch_variable(each)
+        return tf.identity(value)
+
+    nothing, value, found = tf.function(capture, autograph=False), tf.ones(()), list[float]()
+    nothing(value)
     for _ in range(EMPTY_CALLS):
         began = time.perf_counter()
         nothing(value)

@@ -150,9 +150,9 @@ def record(subject: Subject, network: Callable[[], Any] | None = None) -> Sequen
             found.append(recorder.recorded)
     if conditions.task:
         workload = subject.build()
-        workload.ready(1)
-        workload.run(1)
-        found[0].between = between(workload, TIMED if conditions.mode == "train" else 1)
+    workload.ready(1)
+    workload.run(1)
+    found[0].between = between(workload, 1 if conditions.task and conditions.mode == "infer" else TIMED)
     return found
 
 
