@@ -2,6 +2,7 @@
 
 import json
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -153,7 +154,10 @@ def test_what_the_host_does_beside_its_graphs(monkeypatch):
     waiting = Waiting()
     waiting.run(1)
     monkeypatch.setattr(tensorflow_between, "time", SimpleNamespace(perf_counter=lambda: clock.now))
+    empty = mock.Mock(wraps=tensorflow_between.empty_call)
+    monkeypatch.setattr(tensorflow_between, "empty_call", empty)
     assert tensorflow_between.between(waiting, 2) == 1.0
+    assert empty.call_count == 1  # of a graph that is called again and again
 
 
 def test_what_an_operation_keeps_for_itself_needs_no_shape():

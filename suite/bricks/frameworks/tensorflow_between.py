@@ -33,7 +33,7 @@ def between(workload: Workload, times: int) -> float:
             began = time.perf_counter()
             workload.run(1)
             steps.append((time.perf_counter() - began, list(inside)))
-    empty = {graph: empty_call(graph) for _, called in steps for graph, _ in called}
+    empty = {graph: empty_call(graph) for graph in {graph for _, called in steps for graph, _ in called}}
     least = min(whole - sum(max(each - empty[graph], 0.0) for graph, each in called) for whole, called in steps)
     return max(least, 0.0)
 
