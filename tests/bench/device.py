@@ -179,23 +179,27 @@ class Row:
 
 
 def measure(task: str, scale: str, framework: str, steps: int) -> Row:
-    """The figures of a benchmark in a framework. Raises UserError where its data is not at hand."""
+    """The figures of a benchmark in a framework, of at least so many of the optimizer's steps.
+
+    Raises UserError where its data is not at hand.
+    """
     benchmark = config.benchmark(task, scale)
+    hyper = benchmark.hyperparameters
     data = training_data(prepared(benchmark, load_task(task)))
     package = f"reference_impls.{task}"
     module = import_module(f"{package}.{framework}")
     counted = Counted()
     with WATCHED[framework](package, counted):
-        made = module.build(benchmark.hyperparameters, data, 1, Device("cpu", "fp32"))
+        made = module.build(hyper, data, 1, Device("cpu", "fp32"))
         size = made.train_until(1).samples  # it moves the data to the device
+        updates = hyper.get("update_epochs", 1) * (size // hyper.get("minibatch_size", size))
+        batches = -(-steps // updates)
         counted.operators, counted.bytes = 0, 0
         counted.waits.clear()
-        made.train_until((1 + steps) * size)
+        made.train_until((1 + batches) * size)
     waits = sorted(counted.waits)
     waits.remove("read by the host")  # the loss, when the harness asks
-    hyper = benchmark.hyperparameters
-    updates = hyper.get("update_epochs", 1) * (size // hyper.get("minibatch_size", size))
-    figures = (each / steps / updates for each in (counted.operators, counted.bytes, len(waits)))
+    figures = (each / batches / updates for each in (counted.operators, counted.bytes, len(waits)))
     return Row(task, framework, updates, *figures, tuple(sorted(set(waits))))
 
 
