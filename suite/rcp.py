@@ -154,9 +154,10 @@ def _print(benchmark: Benchmark, stored: Reference) -> None:
         if len(convergence.reached(point)) < convergence.runs_needed(benchmark):
             print(f"  {runs}; they count from {convergence.runs_needed(benchmark)} on")
             continue
-        held_to = convergence.of_point(point, benchmark.evaluation.every)
+        held_to = convergence.of_point(point, benchmark)
         least = held_to.mean - convergence.margin(held_to, benchmark.runs - 2)
-        asked = f"; MLPerf asks for {2 * benchmark.runs}" if len(point.runs) < 2 * benchmark.runs else ""
+        wanted = convergence.runs_asked(benchmark)
+        asked = f"; MLPerf asks for {wanted}" if len(convergence.reached(point)) < wanted else ""
         print(
             f"  {runs}{asked}; samples to the target: mean {held_to.mean:,.0f}, deviation {held_to.deviation:,.0f}; "
             f"{benchmark.runs} runs pass from a mean of {math.ceil(least):,} on"

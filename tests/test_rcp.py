@@ -128,7 +128,9 @@ def test_a_run_that_failed_stands_among_the_points(short, tmp_path, capsys):
     assert "batch size 100: 7 runs, 1 of which did not reach the target (seed 900)" in capsys.readouterr().out
     (point,) = reference.load(BENCHMARK).points
     assert [run.samples for run in point.runs if run.seed == 900] == [None]
-    assert convergence_rules.of_point(point, 1000) == convergence_rules.population(100, [6000] * 6 + [None], 1000)
+    assert convergence_rules.of_point(point, BENCHMARK) == convergence_rules.population(
+        100, [6000] * 6 + [None], BENCHMARK.evaluation.every, 2 * BENCHMARK.runs
+    )
     assert convergence_rules.counting(BENCHMARK) == [point]
 
 

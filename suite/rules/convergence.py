@@ -16,7 +16,6 @@ from typing import Literal
 
 import numpy as np
 from mlperf_logging.mllog import constants as keys
-from scipy.special import stdtr, stdtrit
 
 from suite.config.models import Benchmark
 from suite.record.evidence import LOG
@@ -81,18 +80,23 @@ class Convergence:
         return f"not held to the reference, whose points end at batch size {self.largest:,}, below {self.batch_size:,}"
 
 
-def population(batch_size: int, samples: Sequence[float | None], resolution: float) -> Population:
+def population(batch_size: int, samples: Sequence[float | None], resolution: float, asked: int) -> Population:
     """The olympic mean and deviation of the reference's `samples` to the target (at least four numbers).
 
     None stands for a run that did not reach it, and is slower than any that did: it is the slowest that is dropped, and
     of more the others are left out too.
+
+    The deviation is that of the runs kept, as MLPerf has it, where as many as it asks for, `asked`, reached the target.
+    Of fewer that is too small (of five normal ones it refuses one in six results of five that are as good), and all
+    that reached it count.
 
     Samples to the target are known to one evaluation period, `resolution`: the deviation is at least that of this
     rounding, resolution / sqrt(12). Without that, reference runs that all end at one evaluation would refuse everybody.
     """
     reached = sorted(each for each in samples if each is not None)
     kept = reached[1:] if len(reached) < len(samples) else reached[1:-1]
-    return Population(batch_size, float(np.mean(kept)), max(float(np.std(kept)), resolution / math.sqrt(12)), len(kept))
+    deviation = float(np.std(kept) if len(reached) >= asked else np.std(reached, ddof=1))
+    return Population(batch_size, float(np.mean(kept)), max(deviation, resolution / math.sqrt(12)), len(kept))
 
 
 def fastest(populations: Sequence[Population]) -> list[Population]:
@@ -132,6 +136,8 @@ def at(populations: Sequence[Population], batch_size: int) -> Population | None:
 
 def margin(held_to: Population, count: int) -> float:
     """How far the olympic mean of `count` runs (those that it keeps) may lie below the reference's mean."""
+    from scipy.special import stdtrit  # where it is used: it takes a quarter of a second to import
+
     quantile = float(stdtrit(held_to.count + count - 2, 1 - ALPHA))
     return quantile * _error(held_to, count)
 
@@ -142,6 +148,8 @@ def t_test(mean: float, count: int, batch_size: int, populations: Sequence[Popul
     if held_to is None:
         largest = max((each.batch_size for each in populations), default=None)
         return Convergence("missing", batch_size, mean, count, largest=largest)
+    from scipy.special import stdtr  # as above
+
     allowed = margin(held_to, count)
     passed = mean >= held_to.mean - allowed
     return Convergence(
@@ -181,15 +189,20 @@ def convergence(runs: Sequence[Evidence]) -> Convergence | None:
     if mean is None:
         return None
     points = counting(benchmark)
-    populations = [of_point(point, benchmark.evaluation.every) for point in points]
+    populations = [of_point(point, benchmark) for point in points]
     made = t_test(mean, len(runs) - 2, batch_size(runs[0], benchmark), populations)
     nearest = min(points, key=lambda point: abs(point.global_batch_size - made.batch_size), default=None)
     return replace(made, curves=tuple(run.curve for run in nearest.runs) if nearest else ())
 
 
 def runs_needed(benchmark: Benchmark) -> int:
-    """The number of runs from which on a point counts. MLPerf asks for twice a result's; fewer widen the margin."""
+    """The number of runs from which on a point counts. Fewer than MLPerf asks for widen the margin."""
     return max(benchmark.runs, _LEAST_RUNS)
+
+
+def runs_asked(benchmark: Benchmark) -> int:
+    """The number of runs of a point that MLPerf asks for: twice a result's."""
+    return 2 * benchmark.runs
 
 
 def counting(benchmark: Benchmark) -> list[Point]:
@@ -202,9 +215,10 @@ def reached(point: Point) -> list[int]:
     return [run.samples for run in point.runs if run.samples is not None]
 
 
-def of_point(point: Point, every: int) -> Population:
-    """The population of a stored point, evaluated `every` so many samples."""
-    return population(point.global_batch_size, [run.samples for run in point.runs], every)
+def of_point(point: Point, benchmark: Benchmark) -> Population:
+    """The population of a stored point of a benchmark."""
+    samples = [run.samples for run in point.runs]
+    return population(point.global_batch_size, samples, benchmark.evaluation.every, runs_asked(benchmark))
 
 
 @RUN.rule("convergence.1")

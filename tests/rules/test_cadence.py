@@ -25,6 +25,6 @@ def test_evaluations_begin_before_the_reference_is_there_and_come_often(benchmar
     found = [point for point in counting(benchmark) if point.global_batch_size == usual]
     if not found:
         pytest.skip("no reference convergence points yet")
-    mean = of_point(found[0], benchmark.evaluation.every).mean
+    mean = of_point(found[0], benchmark).mean
     assert benchmark.evaluation.first <= 0.75 * mean
     assert benchmark.evaluation.every <= max(math.ceil(mean / DEAR.get(benchmark.name, 20)), usual)
