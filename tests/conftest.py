@@ -29,7 +29,7 @@ os.environ |= {
     "XLA_FLAGS": "--xla_backend_optimization_level=0",
 }
 
-# What a framework makes to trace a step is kept: to look through it for garbage took an eighth of the tests' time.
+# What a framework makes to trace a step is kept: to look through it for garbage takes a tenth of such tests' time.
 gc.set_threshold(20_000, 10, 10)
 
 # Started in the background by a shell, tests would ignore Ctrl-C, and so would all that they start.
