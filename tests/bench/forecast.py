@@ -1,12 +1,13 @@
 """Forecasts held to true runs: a probe of about a minute, the forecast from it, then the run.
 
     python -m tests.bench.forecast [--tasks NAME ...] [--frameworks NAME ...] [--scale mini] [--runs 2] [--bricks]
+        [--out FOLDER]
 
 A row for each run: the forecast of its time (median, and the interval of 90 % of runs), the time that it took, whether
 the interval held it, and the error of the forecast for as many samples as the run then needed, which leaves out what
 the seed decides. Wanted: errors within 10 %, 9 of 10 runs within their interval. With --bricks the same from the times
 of the bricks of a training step (wanted: within 20 %), and the step that is forecast beside the one that the probe saw.
-On a machine that does nothing else.
+On a machine that does nothing else. Probes, bricks and runs are kept in --out: a run that fails says why there.
 """
 
 from __future__ import annotations
@@ -47,44 +48,42 @@ def rows(task: str, given: argparse.Namespace, framework: str) -> Iterator[dict[
         yield {"what": what, "not known": str(error)}
         return
     words = [f"task={task}", f"scale={given.scale}", f"framework={framework}", "hw=cpu", "mlflow=false"]
-    with tempfile.TemporaryDirectory() as folder:
-        how = [f"repeats={sources.REPEATS}", f"seconds={sources.SECONDS:g}", f"out={folder}/probe"]
-        _command("suite.probe", "level=clock", *words, *how)
-        probe = record.read(Path(folder) / "probe")
-        (cell,) = probe.cells
-        known = rates.measured(cell, "probe", benchmark)
-        made = forecast(runs, known, config.system("cpu"), detect(), framework)
-        composed = _from_bricks(benchmark, framework, Path(folder)) if given.bricks else None
-        for index in range(1, given.runs + 1):
-            out = Path(folder) / f"run_{index}"
-            _command("suite.run", *words, f"out={out}")
-            true = summarise(list(mllog.read(out / LOG)))
-            assert true.seconds
-            assert true.samples
-            then = seconds_at(benchmark, known, true.samples)
-            of_bricks = {}
-            if composed:
-                by_bricks = seconds_at(benchmark, composed, true.samples)
-                of_bricks = {
-                    BRICKS: round(100 * (by_bricks / true.seconds - 1), 1),
-                    "step, forecast from bricks / probe": round(
-                        float(np.median(composed.step) / np.median(known.step)), 3
-                    ),
-                }
-            yield {
-                "what": what,
-                "median": round(made.seconds.median, 1),
-                "low": round(made.seconds.low, 1),
-                "high": round(made.seconds.high, 1),
-                "true": round(true.seconds, 1),
-                "reached": true.converged,
-                "held": made.seconds.low <= true.seconds <= made.seconds.high,
-                "samples": true.samples,
-                PROBE: round(100 * (then / true.seconds - 1), 1),
-                **of_bricks,
-                "limited by": made.limited_by,
-                "noisy": [*probe.noisy, *true.noise],
+    folder = given.out / f"{task}_{given.scale}_{framework}"
+    how = [f"repeats={sources.REPEATS}", f"seconds={sources.SECONDS:g}", f"out={folder}/probe"]
+    _command("suite.probe", "level=clock", *words, *how)
+    probe = record.read(folder / "probe")
+    (cell,) = probe.cells
+    known = rates.measured(cell, "probe", benchmark)
+    made = forecast(runs, known, config.system("cpu"), detect(), framework)
+    composed = _from_bricks(benchmark, framework, folder) if given.bricks else None
+    for index in range(1, given.runs + 1):
+        out = folder / f"run_{index}"
+        _command("suite.run", *words, f"out={out}")
+        true = summarise(list(mllog.read(out / LOG)))
+        assert true.seconds
+        assert true.samples
+        then = seconds_at(benchmark, known, true.samples)
+        of_bricks = {}
+        if composed:
+            by_bricks = seconds_at(benchmark, composed, true.samples)
+            of_bricks = {
+                BRICKS: round(100 * (by_bricks / true.seconds - 1), 1),
+                "step, forecast from bricks / probe": round(float(np.median(composed.step) / np.median(known.step)), 3),
             }
+        yield {
+            "what": what,
+            "median": round(made.seconds.median, 1),
+            "low": round(made.seconds.low, 1),
+            "high": round(made.seconds.high, 1),
+            "true": round(true.seconds, 1),
+            "reached": true.converged,
+            "held": made.seconds.low <= true.seconds <= made.seconds.high,
+            "samples": true.samples,
+            PROBE: round(100 * (then / true.seconds - 1), 1),
+            **of_bricks,
+            "limited by": made.limited_by,
+            "noisy": [*probe.noisy, *true.noise],
+        }
 
 
 def _from_bricks(benchmark: Benchmark, framework: str, folder: Path) -> rates.Rates:
@@ -108,7 +107,9 @@ def main() -> None:
     parser.add_argument("--scale", default="mini")
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--bricks", action="store_true")
+    parser.add_argument("--out", type=Path, help="default: a new folder for temporary files")
     given = parser.parse_args()
+    given.out = given.out or Path(tempfile.mkdtemp(prefix="forecast-"))
     made = []
     for task in given.tasks:
         for framework in given.frameworks:
@@ -122,6 +123,7 @@ def main() -> None:
         for name, within in WANTED.items():
             told = [abs(row[name]) for row in runs if name in row]
             print(f"{name}: {sum(each <= within for each in told)} of {len(told)} within {within}")
+    print(f"kept in {given.out}")
 
 
 if __name__ == "__main__":
