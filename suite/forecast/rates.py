@@ -81,7 +81,8 @@ class Rates:
 def measured(cell: Cell, source: str, benchmark: Benchmark) -> Rates:
     """The rates that a probe's cell of level=clock holds of a benchmark. Raises UserError where it lacks one.
 
-    Where steps differ along a run and were seen along it, the machine's pace at each repeat is that of its evaluation.
+    An evaluation is one of the later half of the repeats, by a model that has learnt a little. Where steps differ along
+    a run and were seen along it, the machine's pace at each repeat is that of its evaluation.
     """
     if cell.error:
         raise UserError(f"{source}: {cell.conditions.name} was not measured: {cell.error}")
@@ -94,15 +95,17 @@ def measured(cell: Cell, source: str, benchmark: Benchmark) -> Rates:
     samples = _positive(_figure(cell, "samples/step"), source)
     if not repeats:
         raise UserError(f"{source} holds no repeat of level={LEVEL}")
-    step, evaluation, at = np.transpose([np.mean(each, axis=0) for each in repeats.values()])
-    places, caution = along(benchmark, at, step)
+    steps, evaluations, at = np.transpose([np.mean(each, axis=0) for each in repeats.values()])
+    places, caution = along(benchmark, at, steps)
     if places:
-        step = step.mean() * evaluation / evaluation.mean()
+        steps = steps.mean() * evaluations / evaluations.mean()
+    else:
+        evaluations = np.resize(evaluations[len(evaluations) // 2 :], len(evaluations))
     data, weights, watts = (_figure(cell, name) for name in ("data phase", "weights", "power"))
     return Rates(
         samples=max(round(samples), 1),
-        step=step,
-        evaluation=evaluation,
+        step=steps,
+        evaluation=evaluations,
         start=max(_figure(cell, "start") or 0.0, 0.0) / 1e3,
         watts=np.array([] if watts is None else [watts]),
         data=None if data is None else min(max(data / 100, 0.0), 1.0),

@@ -69,6 +69,15 @@ def test_the_pace_of_a_machine_whose_steps_differ_is_that_of_its_evaluations():
     assert known.step.tolist() == pytest.approx([0.02 * 0.5, 0.02 * 1.5])
 
 
+def test_an_evaluation_is_that_of_a_model_which_has_learnt_a_little():
+    """Of four repeats the first two translated without an end."""
+    (cell,) = made.probe([50.0] * 4, 1000.0).cells
+    for row, evaluation in zip(cell.rows, (9000.0, 5000.0, 2000.0, 1000.0), strict=True):
+        row.values["evaluation"] = evaluation
+    found = of_rates.measured(cell, "probe", BENCHMARK)
+    assert sorted(found.evaluation) == [1.0, 1.0, 2.0, 2.0]
+
+
 def test_where_only_the_first_of_uneven_steps_were_seen_there_is_a_caution():
     uneven = BENCHMARK.model_copy(update={"uneven_steps": "images grow"})
     (cell,) = made.probe([10.0, 11.0], 200.0).cells

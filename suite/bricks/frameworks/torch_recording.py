@@ -130,21 +130,37 @@ class Inside(TorchFunctionMode):
 def between(workload: Workload, times: int) -> float:
     """Seconds of a step that lie in no brick: what it takes without those of its calls.
 
-    Each of these is the least of so many times, and so is the whole. Where batches differ, and so the calls of one from
-    those of the next, it is what all calls take at least.
+    Each of these is the least of so many times, and so is the whole. Batches may differ, so that a benchmark's is one
+    and the same step each time; where its calls differ all the same, it is what all of them take at least.
     """
-    whole, inside = list[float](), list[list[float]]()
+    whole, inside, back = list[float](), list[list[float]](), _before_a_step(workload)
     for _ in range(times):
-        workload.ready(2)
+        back()
         began = time.perf_counter()
         workload.run(1)
         whole.append(time.perf_counter() - began)
+        back()
         with Inside() as mode:
             workload.run(1)
         inside.append(mode.seconds)
     alike = len({len(each) for each in inside}) == 1
     calls = sum(map(min, zip(*inside, strict=True))) if alike else min(map(sum, inside))
     return max(min(whole) - calls, 0.0)
+
+
+def _before_a_step(workload: Workload) -> Callable[[], None]:
+    """What goes back to before one and the same step of a benchmark, or to before another one of any other workload."""
+    if not isinstance(workload, Training):
+        return lambda: workload.ready(1)
+    workload.ready(2)
+    state, seen = workload.made.state_dict(), workload.seen
+
+    def back() -> None:
+        workload.made.load_state_dict(state)
+        workload.seen = seen
+        workload.run(1)  # what it takes to begin at a state, such as the order of an epoch, is not the next step's
+
+    return back
 
 
 def tensors(value: Any) -> Iterator[torch.Tensor]:

@@ -1,8 +1,9 @@
 """What a run's clock counts: its start, a step, an evaluation with its scoring; and the power drawn meanwhile.
 
 It is the very loop of a run, timed by its own log, with evaluations sooner than the benchmark's and no target; where
-the budget ends it begins anew. Where steps differ along a run (`uneven_steps` in conf/task/), each repeat is at another
-place of it. From these `python -m suite.forecast` makes the time of a whole run.
+the budget ends it begins anew. It trains for no less time than it evaluates, for a model that has hardly learnt may
+take several times as long to evaluate. Where steps differ along a run (`uneven_steps` in conf/task/), each repeat is at
+another place of it. From these `python -m suite.forecast` makes the time of a whole run.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from mlperf_logging.mllog import constants as keys
 
-from suite.config.models import Evaluation
+from suite.config.models import Benchmark, Evaluation
 from suite.errors import UserError
 from suite.harness.loop import Loop
 from suite.measure.energy import energy, read_samples
@@ -50,9 +51,7 @@ class Clock:
         self.seen = 0
         self.uneven = inside.benchmark.uneven_steps is not None
         self._begin(subject.seconds)
-        every = min(max(round(subject.seconds / self.step), 1) * self.samples, inside.benchmark.evaluation.first)
-        # `due` counts from the first evaluation on, in whole steps: one after each `every`
-        every = max(every // self.samples, 1) * self.samples
+        self.first, self.evaluating = inside.benchmark.evaluation.first, 0.0
         goal = math.inf if inside.benchmark.direction == "higher" else -math.inf
         self.folder = tempfile.TemporaryDirectory()  # with what a run would leave
         place = Path(self.folder.name)
@@ -65,9 +64,7 @@ class Clock:
         self.sampler.start()
         self.repeats: list[tuple[int, int]] = []  # milliseconds of begin and end
         self.loop = Loop(
-            benchmark=inside.benchmark.model_copy(
-                update={"evaluation": Evaluation(first=every, every=every), "target": goal}
-            ),
+            benchmark=inside.benchmark.model_copy(update={"target": goal}),
             implementation=self.made,
             data=inside.data,
             score=lambda predictions: score(inside.benchmark, inside.task, predictions, inside.data),
@@ -85,6 +82,7 @@ class Clock:
         while not self.ended:
             if self.seen >= self.loop.benchmark.budget_samples:  # where the first steps went past it
                 self._anew()
+            self.loop.benchmark = self._with_evaluations_sooner()
             if self.loop.run(self.seen) != "interrupt":
                 self._anew()
         self.repeats.append((began, self.log.now_ms()))
@@ -97,11 +95,12 @@ class Clock:
         power = self._power()
         self.folder.cleanup()
         steps, evaluations = ([float(row.values[name] or 0) for row in rows] for name in (STEP, EVALUATION))
+        learnt = evaluations[len(evaluations) // 2 :]  # those of a model that has learnt a little
         figures = {
             "start": Figure(value=1e3 * self.start, unit="ms"),
             STEP: measuring.mean(steps, "ms"),
             "first evaluation": Figure(value=evaluations[0], unit="ms"),
-            EVALUATION: measuring.mean(evaluations, "ms"),
+            EVALUATION: measuring.mean(learnt, "ms"),
             "samples/step": Figure(value=self.samples, unit=""),
             "data phase": Figure(value=self.data_share, unit="%"),
             "power": power,
@@ -118,14 +117,19 @@ class Clock:
         """Go to this repeat's place of a run, where steps differ."""
         if not self.uneven:
             return
-        benchmark = self.loop.benchmark
-        every = benchmark.evaluation.every
-        at = places.go_to(self.made, self.seen, places.place(benchmark, len(self.repeats)) // every * every)
+        at = places.go_to(self.made, self.seen, places.place(self.loop.benchmark, len(self.repeats)))
         if at is None:
             self.uneven = False
             self.notes.append("the first steps alone: no counter in the state tells where in a run it is")
         else:
             self.seen = at
+
+    def _with_evaluations_sooner(self) -> Benchmark:
+        """An evaluation after a repeat's time, or after as long as the last one took: in whole steps from here on."""
+        steps = round(max(self.subject.seconds, self.evaluating) / self.step)
+        every = max(min(steps, self.first // self.samples), 1) * self.samples
+        evaluation = Evaluation(first=self.seen + every, every=every)
+        return self.loop.benchmark.model_copy(update={"evaluation": evaluation})
 
     def _begin(self, seconds: float) -> None:
         """The first steps: `start` is what they take beyond the later ones, `step` seconds of one of these."""
@@ -143,7 +147,10 @@ class Clock:
         self.start = max(sum(times) - len(times) * self.step, 0.0)
 
     def _heard(self, line: Line) -> None:
+        if line.key == keys.EVAL_START:
+            self.evaluation_began = time.monotonic()
         if line.key == keys.EVAL_STOP:
+            self.evaluating = time.monotonic() - self.evaluation_began
             self.seen = samples_of(line) or 0
             self.ended = time.monotonic() >= self.until
 
