@@ -20,7 +20,8 @@ LEVEL = "clock"
 UTILISATION = 0.01, 0.7  # of a peak rate, where an accelerator computes: small models to large ones (docs/forecast.md)
 HOST_STEP_S = 1e-4, 5e-3  # what the host takes to launch a step: from one captured graph to each kernel by itself
 HOST_EVALUATION_S = 1e-2, 1.0  # and to score an evaluation
-OF_BRICKS = 0.75, 1.4  # times what bricks tell, that a step or an evaluation takes: docs/forecast.md
+OF_PROBE = 0.85, 1.18  # times what a probe saw, that a run takes, for a machine's pace is not always the same
+OF_BRICKS = 0.75, 1.4  # times what bricks tell, that a step or an evaluation takes: docs/forecast.md has both
 EACH = 501  # values of each
 FP32_BYTES = 4
 GRID = 1000  # parts of a run in which its steps are alike
@@ -82,7 +83,8 @@ def measured(cell: Cell, source: str, benchmark: Benchmark) -> Rates:
     """The rates that a probe's cell of level=clock holds of a benchmark. Raises UserError where it lacks one.
 
     An evaluation is one of the later half of the repeats, by a model that has learnt a little. Where steps differ along
-    a run and were seen along it, the machine's pace at each repeat is that of its evaluation.
+    a run and were seen along it, the machine's pace at each repeat is that of its evaluation. A run's pace may be
+    another than that of the whole probe.
     """
     if cell.error:
         raise UserError(f"{source}: {cell.conditions.name} was not measured: {cell.error}")
@@ -101,18 +103,23 @@ def measured(cell: Cell, source: str, benchmark: Benchmark) -> Rates:
         steps = steps.mean() * evaluations / evaluations.mean()
     else:
         evaluations = np.resize(evaluations[len(evaluations) // 2 :], len(evaluations))
+    pace = np.random.default_rng(0).permutation(np.geomspace(*OF_PROBE, EACH))
     data, weights, watts = (_figure(cell, name) for name in ("data phase", "weights", "power"))
     return Rates(
         samples=max(round(samples), 1),
-        step=steps,
-        evaluation=evaluations,
+        step=pace * np.resize(steps, EACH),
+        evaluation=pace * np.resize(evaluations, EACH),
         start=max(_figure(cell, "start") or 0.0, 0.0) / 1e3,
         watts=np.array([] if watts is None else [watts]),
         data=None if data is None else min(max(data / 100, 0.0), 1.0),
         weights=None if weights is None else weights * 1e6,
         source=printable(source),
         measured=True,
-        notes=(*caution, *map(printable, cell.notes)),
+        notes=(
+            *caution,
+            "assumed: a run takes {:g} to {:g} times what the probe saw".format(*OF_PROBE),
+            *map(printable, cell.notes),
+        ),
         along=places,
     )
 
