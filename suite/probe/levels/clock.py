@@ -51,7 +51,9 @@ class Clock:
         self.seen = 0
         self.uneven = inside.benchmark.uneven_steps is not None
         self._begin(subject.seconds)
-        self.first, self.evaluating = inside.benchmark.evaluation.first, 0.0
+        # the most between two evaluations: where steps differ, those of a repeat are to be alike
+        part = inside.benchmark.budget_samples // (4 * places.PLACES)
+        self.most, self.evaluating = part if self.uneven else inside.benchmark.evaluation.first, 0.0
         goal = math.inf if inside.benchmark.direction == "higher" else -math.inf
         self.folder = tempfile.TemporaryDirectory()  # with what a run would leave
         place = Path(self.folder.name)
@@ -127,7 +129,7 @@ class Clock:
     def _with_evaluations_sooner(self) -> Benchmark:
         """An evaluation after a repeat's time, or after as long as the last one took: in whole steps from here on."""
         steps = round(max(self.subject.seconds, self.evaluating) / self.step)
-        every = max(min(steps, self.first // self.samples), 1) * self.samples
+        every = max(min(steps, self.most // self.samples), 1) * self.samples
         evaluation = Evaluation(first=self.seen + every, every=every)
         return self.loop.benchmark.model_copy(update={"evaluation": evaluation})
 
