@@ -122,7 +122,8 @@ def main() -> None:
         print(f"{len(runs)} runs: {held} within their interval")
         for name, within in WANTED.items():
             told = [abs(row[name]) for row in runs if name in row]
-            print(f"{name}: {sum(each <= within for each in told)} of {len(told)} within {within}")
+            if told:
+                print(f"{name}: {sum(each <= within for each in told)} of {len(told)} within {within}")
     print(f"kept in {given.out}")
 
 
