@@ -38,8 +38,8 @@ def test_first_steps_past_the_budget_are_no_block(tmp_path, monkeypatch):
     assert cell.rows[0].values["samples"] <= FIRST_STEPS * 400
 
 
-def test_it_trains_for_no_less_time_than_it_evaluates(tmp_path):
-    """Of a step of 5 ms and an evaluation of half a second a repeat is one step at first, and then a hundred."""
+def test_it_trains_for_as_long_as_the_last_evaluation_took(tmp_path):
+    """Of a step of 5 ms and an evaluation of half a second a repeat is one step, then 30: to the first of a run."""
     own = tmp_path / "slow"
     own.mkdir()
     (own / "__init__.py").write_text((ALIKE / "__init__.py").read_text() + SLOW_TO_PREDICT)

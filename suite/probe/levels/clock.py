@@ -1,9 +1,10 @@
 """What a run's clock counts: its start, a step, an evaluation with its scoring; and the power drawn meanwhile.
 
 It is the very loop of a run, timed by its own log, with evaluations sooner than the benchmark's and no target; where
-the budget ends it begins anew. It trains for no less time than it evaluates, for a model that has hardly learnt may
-take several times as long to evaluate. Where steps differ along a run (`uneven_steps` in conf/task/), each repeat is at
-another place of it. From these `python -m suite.forecast` makes the time of a whole run.
+the budget ends it begins anew. Before each evaluation it trains for as long as the last one took, or to where a run
+would evaluate, for a model that has hardly learnt may take several times as long. Where steps differ along a run
+(`uneven_steps` in conf/task/), each repeat is at another place of it. From these `python -m suite.forecast` makes the
+time of a whole run.
 """
 
 from __future__ import annotations
