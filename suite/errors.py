@@ -17,6 +17,7 @@ LOST = 1
 USER_ERROR = 2
 BY_SIGNAL = 128  # and the signal's number: the exit code of what a signal ended, as shells have it
 _MAX_SHOWN = 200  # characters
+_MAX_PATH = 4096  # bytes, of any path in Linux
 
 
 class UserError(Exception):
@@ -79,10 +80,15 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
-def shown(value: Any) -> str:
-    """`value` in one short line without control characters: text as it is, everything else as JSON."""
+def shown(value: Any, most: int = _MAX_SHOWN) -> str:
+    """`value` in one line of so many characters, none of control: text as it is, everything else as JSON."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return printable(text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "...")
+    return printable(text if len(text) <= most else text[:most] + "...")
+
+
+def shown_path(path: str) -> str:
+    """A path as `shown`, whole: of two that differ it is told which is meant."""
+    return shown(path, _MAX_PATH)
 
 
 class OneLineParser(argparse.ArgumentParser):

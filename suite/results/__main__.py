@@ -65,23 +65,29 @@ def main(argv: list[str]) -> int:
 
 
 def _distinct(found: Sequence[Read]) -> list[Read]:
-    """Each result once, and whole: also where its folder is named twice, or one below or above it is named as well."""
+    """Each result once, and whole: also where it is named twice, as a copy, or as a folder below or above it."""
     widest = sorted(found, key=lambda each: len(each.source.folder.resolve().parts))
-    made = [(_logs(entry), entry) for each in widest for entry in each.entries]
-    kept: list[tuple[set[Path], Entry]] = []
-    for logs, entry in sorted(made, key=lambda each: -len(each[0])):
-        like = (entry.ruleset, entry.benchmark)
-        if not any(logs <= others and like == (other.ruleset, other.benchmark) for others, other in kept):
-            kept.append((logs, entry))
+    made = [(_runs(entry), entry) for each in widest for entry in each.entries]
+    kept: list[tuple[set[object], Entry]] = []
+    for runs, entry in sorted(made, key=lambda each: -len(each[0])):
+        if not any(runs <= others and _whose(entry) == _whose(other) for others, other in kept):
+            kept.append((runs, entry))
     ids = {id(entry) for _, entry in kept}
     reads = [replace(each, entries=[entry for entry in each.entries if id(entry) in ids]) for each in found]
     return [each for each in reads if each.entries or not each.report.scores]
 
 
-def _logs(entry: Entry) -> set[Path]:
-    """Where the logs of the result's runs lie; of a result without any, its folder."""
+def _whose(entry: Entry) -> tuple[str, ...]:
+    return entry.ruleset, entry.benchmark, entry.submitter, entry.system
+
+
+def _runs(entry: Entry) -> set[object]:
+    """What tells each run from others: what it took and when it was evaluated; of one that was not, where it lies."""
     folder = Path(entry.source).resolve()
-    return {folder / run.path for run in entry.runs} or {folder / entry.path}
+    runs: set[object] = {
+        (run.seed, run.summary, run.history) if run.history.points else folder / run.path for run in entry.runs
+    }
+    return runs or {folder / entry.path}
 
 
 def _page(path: Path, found: Sequence[Read], entries: Sequence[Entry], reference: str | None) -> None:

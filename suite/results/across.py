@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from suite.plots.charts import Chart
 from suite.plots.profiles import profiles
 from suite.results.comparison import Comparison, Pair, ratio, ratio_interval, said
-from suite.results.entry import Entry, values
+from suite.results.entry import Entry, multiplied, values
 from suite.rules.verdict import RunReview
 
 FIGURES: Mapping[str, Callable[[RunReview], float | None]] = {
@@ -55,7 +55,7 @@ def of_comparisons(made: Sequence[Comparison]) -> list[Across]:
 
 
 def standings(entries: Sequence[Entry], system_of: Callable[[Entry], str], reference: str) -> list[Standing]:
-    """Every system but the reference, each by its fastest result that passed the review, of each benchmark."""
+    """Every system but the reference, each by its fastest result that passed the review, of each contest."""
     best = fastest(entries, system_of)
     theirs = best.get(reference, {})
     made = []
@@ -78,14 +78,14 @@ def standings(entries: Sequence[Entry], system_of: Callable[[Entry], str], refer
 
 
 def fastest(entries: Iterable[Entry], system_of: Callable[[Entry], str]) -> dict[str, dict[str, Entry]]:
-    """Of each system the fastest result of each benchmark that passed the review."""
+    """Of each system the fastest result of each contest that passed the review."""
     best: dict[str, dict[str, Entry]] = {}
     for entry in entries:
         if entry.seconds and entry.verdict == "pass":
             here = best.setdefault(system_of(entry), {})
-            other = here.get(entry.benchmark)
+            other = here.get(entry.contest)
             if other is None or entry.seconds < (other.seconds or 0.0):
-                here[entry.benchmark] = entry
+                here[entry.contest] = entry
     return best
 
 
@@ -104,7 +104,7 @@ def _pair(a: Entry, b: Entry, of: Callable[[RunReview], float | None], name: str
     """The figures of both results' runs; None where a run that reached its target lacks one, or currencies differ."""
     if name == "cost" and (a.currency is None or a.currency != b.currency):
         return None
-    found = [values(entry.runs, of) for entry in (a, b)]
+    found = [values(multiplied(entry), of) for entry in (a, b)]
     whole = all(each and len(each) == entry.reached for each, entry in zip(found, (a, b), strict=True))
     return (found[0], found[1]) if whole and min(map(min, found)) > 0 else None
 

@@ -30,12 +30,12 @@
     const best = new Map();
     for (const { dataset } of rows) {
       if (dataset.system === reference.value && dataset.seconds && dataset.verdict === "pass") {
-        best.set(dataset.benchmark, Math.min(best.get(dataset.benchmark) ?? Infinity, Number(dataset.seconds)));
+        best.set(dataset.contest, Math.min(best.get(dataset.contest) ?? Infinity, Number(dataset.seconds)));
       }
     }
     for (const row of rows) {
-      const known = best.has(row.dataset.benchmark) && row.dataset.seconds;
-      const ratio = known ? best.get(row.dataset.benchmark) / Number(row.dataset.seconds) : "";
+      const known = best.has(row.dataset.contest) && row.dataset.seconds;
+      const ratio = known ? best.get(row.dataset.contest) / Number(row.dataset.seconds) : "";
       const cell = row.querySelector(".ratio");
       cell.dataset.sort = ratio;
       cell.textContent = known ? String(Number(ratio.toPrecision(3))) : "";

@@ -10,7 +10,7 @@ import numpy as np
 
 from suite.errors import UserError
 from suite.record.summary import format_cost, format_energy, format_seconds
-from suite.results.entry import ESTIMATED, Entry, remarks, values
+from suite.results.entry import ESTIMATED, Entry, multiplied, remarks, values
 from suite.rules.verdict import RunReview
 
 CONFIDENCE = 0.95
@@ -18,7 +18,7 @@ NOTHING = "nothing"  # where a side lacks a value
 LEAST_RUNS = 3  # of a side; fewer leave no spread to speak of
 RESAMPLES = 9999
 # Runs that differ in one of these are not pooled.
-DIFFERING = ("framework", "implementation", "system", "machine", "submitter", "division", "ruleset")
+DIFFERING = ("framework", "implementation", "system", "machine", "submitter", "division", "data", "ruleset")
 
 
 Pair = tuple[Sequence[float], Sequence[float]]
@@ -162,11 +162,12 @@ def _grouped(entries: Sequence[Entry], names: Sequence[str]) -> dict[tuple[str, 
 
 def _compared(benchmark: str, a: Sequence[Entry], b: Sequence[Entry]) -> Comparison:
     runs = [[run for entry in side for run in entry.runs] for side in (a, b)]
+    scored = [[run for entry in side for run in multiplied(entry)] for side in (a, b)]
     currencies = {run.summary.currency for side in runs for run in side}
     currency = currencies.pop() if len(currencies) == 1 else None
     energies = [_energy(_source(side), _coverage(side)) for side in runs]
     figures = [
-        _figure("time to quality", runs, lambda run: run.summary.seconds, [format_seconds] * 2),
+        _figure("time to quality", scored, lambda run: run.summary.seconds, [format_seconds] * 2),
         _figure("samples to quality", runs, lambda run: run.summary.samples, [lambda value: f"{value:,.0f}"] * 2),
         _figure("energy", runs, lambda run: run.summary.joules, energies),
         _figure(
@@ -208,9 +209,14 @@ def _side(entries: Sequence[Entry]) -> Side:
     systems = sorted({f"{entry.system}, {entry.trained_by}" for entry in entries})
     runs = [run for entry in entries for run in entry.runs]
     seeds, clock = (", ".join(sorted({getattr(entry, name) for entry in entries})) for name in ("seeds", "clock"))
-    said = dict.fromkeys(text for entry in entries for text in remarks(entry))
+    said = dict.fromkeys(text for entry in entries for text in (*remarks(entry), *_factor(entry)))
     reached = sum(run.converged for run in runs)
     return Side("; ".join(systems), len(runs), reached, seeds, clock, tuple(said))
+
+
+def _factor(entry: Entry) -> list[str]:
+    factor = entry.normalisation
+    return [] if factor in (None, 1) else [f"TIMES MULTIPLIED BY {factor:.5g}, as its score is"]
 
 
 def _source(runs: Sequence[RunReview]) -> str:

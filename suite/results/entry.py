@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from mlperf_logging.mllog import constants as keys
 
 from suite.record.names import REFERENCE
 from suite.record.scoring import DROPS_FROM, mean_of, olympic_mean
@@ -27,6 +29,7 @@ class Entry:
     were held to nothing, for the reference has no points.
     `own_price` tells of a price that is not the suite's: the cost does not compare with others.
     `seeds` is `drawn` where a round's token gave them, else `chosen`: nobody can tell from entropy what was picked.
+    `part` is how much of the training data a pilot had, None where it was all.
     `clock` is `witnessed` where authorities that the reader trusts saw begin and end of each run, else `its own`.
     `machine` says what the system is made of, `accelerators` how many it has, `peak_flops` what all of them do in a
     second at most, in the numeric format of the training (`precision`); `flops` what the model takes for a training
@@ -60,6 +63,7 @@ class Entry:
     own_price: bool
     seeds: str
     clock: str
+    part: float | None
     flops: float | None
     peak_flops: float | None
     runs: tuple[RunReview, ...]
@@ -70,6 +74,19 @@ class Entry:
         """The framework, and the name of the implementation where it is not the reference."""
         known = self.implementation in (REFERENCE, UNKNOWN)
         return self.framework if known else f"{self.framework}, {self.implementation}"
+
+    @property
+    def contest(self) -> str:
+        """What ranks it: results of one benchmark in another division, or of a part of its data, are no rivals."""
+        made = [self.benchmark]
+        made += [self.data] if self.part is not None else []
+        made += [f"division {self.division}"] if self.division != keys.CLOSED else []
+        return ", ".join(made)
+
+    @property
+    def data(self) -> str:
+        """How much of the training data it had."""
+        return "all of the data" if self.part is None else f"{self.part:g} of the data"
 
     @property
     def reached(self) -> int:
@@ -158,6 +175,16 @@ def values(runs: Iterable[RunReview], of: Callable[[RunReview], float | None]) -
     return [value for run in runs if run.converged and (value := of(run)) is not None]
 
 
+def multiplied(entry: Entry) -> list[RunReview]:
+    """The result's runs with times as its score counts them: multiplied by `normalisation`, where there is one."""
+    factor = 1.0 if entry.normalisation is None else entry.normalisation
+    times = [run.summary.seconds for run in entry.runs]
+    return [
+        replace(run, summary=replace(run.summary, seconds=None if seconds is None else seconds * factor))
+        for run, seconds in zip(entry.runs, times, strict=True)
+    ]
+
+
 def score(runs: Sequence[RunReview]) -> float | None:
     """The olympic mean of the times to quality, in seconds."""
     return olympic_mean([run.summary.seconds if run.converged else None for run in runs])
@@ -194,5 +221,6 @@ def remarks(entry: Entry) -> list[str]:
     made += ["NO REFERENCE POINTS"] if entry.unheld else []
     made += [f"{entry.noisy} of {count} NOISY"] if entry.noisy else []
     made += [f"{entry.partial} of {count} ENERGY IN PART"] if entry.partial else []
+    made += [f"{entry.part:g} OF THE DATA"] if entry.part is not None else []
     made += ["OWN PRICE"] if entry.own_price else []
     return made + ([entry.restarts.upper()] if entry.restarts else [])

@@ -35,7 +35,7 @@ def markdown(entries: Sequence[Entry]) -> str:
 
 def _group(entry: Entry) -> tuple[str, ...]:
     """What runs must have in common to stand in one table."""
-    return entry.benchmark, entry.system, entry.machine, entry.submitter, entry.division, entry.ruleset
+    return entry.benchmark, entry.data, entry.system, entry.machine, entry.submitter, entry.division, entry.ruleset
 
 
 def text(value: str) -> str:
@@ -89,14 +89,26 @@ def _frameworks(entries: Sequence[Entry]) -> Iterator[str]:
 
 
 def _together(entries: Sequence[Entry]) -> Entry:
-    """The only result as it is; several as one, whose score is the olympic mean of all their runs."""
+    """The only result as it is; several as one, with a score of all their runs where one factor holds for all."""
     if len(entries) == 1:
         return entries[0]
     runs = tuple(run for entry in entries for run in entry.runs)
     worst = max((entry.verdict for entry in entries), key=("pass", "error", "fail").index)
     seeds, clock = (", ".join(sorted({getattr(entry, name) for entry in entries})) for name in ("seeds", "clock"))
-    made = replace(entries[0], seeds=seeds, clock=clock)
-    return replace(made, runs=runs, verdict=worst, seconds=score(runs), normalisation=1.0)
+    factors = {entry.normalisation for entry in entries}
+    factor = factors.pop() if len(factors) == 1 else None
+    mean = score(runs)
+    return replace(
+        entries[0],
+        runs=runs,
+        verdict=worst,
+        seeds=seeds,
+        clock=clock,
+        normalisation=factor,
+        seconds=None if mean is None or factor is None else mean * factor,
+        unheld=any(entry.unheld for entry in entries),
+        own_price=any(entry.own_price for entry in entries),
+    )
 
 
 def energy(joules: float | None, source: str | None, coverage: float | None) -> str:

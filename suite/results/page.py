@@ -61,14 +61,13 @@ def system_of(entry: Entry) -> str:
 
 
 def ratios(entries: Sequence[Entry], reference: str | None) -> list[float | None]:
-    """How many times as fast each result is as the reference system's best of the benchmark; None if not known."""
+    """How many times as fast each result is as the reference system's best of the contest; None if not known."""
     best: dict[str, float] = {}
     for entry in entries:
         if system_of(entry) == reference and entry.seconds and entry.verdict == "pass":
-            best[entry.benchmark] = min(entry.seconds, best.get(entry.benchmark, entry.seconds))
+            best[entry.contest] = min(entry.seconds, best.get(entry.contest, entry.seconds))
     return [
-        best[entry.benchmark] / entry.seconds if entry.seconds and entry.benchmark in best else None
-        for entry in entries
+        best[entry.contest] / entry.seconds if entry.seconds and entry.contest in best else None for entry in entries
     ]
 
 

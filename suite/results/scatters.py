@@ -1,4 +1,4 @@
-"""Cost against time of the results of each benchmark."""
+"""Cost against time of the results of each benchmark, those of another division or of a part of its data apart."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ ACCELERATORS = "accelerators"  # the axis where no result has a cost
 
 
 def scatters(entries: Sequence[Entry]) -> list[Scatter]:
-    """A drawing for each benchmark with a result that has a score and a cost; else with a number of accelerators."""
-    numbered = sorted(enumerate(entries, 1), key=lambda each: each[1].benchmark)
+    """A drawing for each contest with a result that has a score and a cost; else with a number of accelerators."""
+    numbered = sorted(enumerate(entries, 1), key=lambda each: each[1].contest)
     made = []
-    for benchmark, each in groupby(numbered, key=lambda each: each[1].benchmark):
+    for contest, each in groupby(numbered, key=lambda each: each[1].contest):
         here = list(each)
         currencies = {entry.currency for _, entry in here if entry.cost}
         for currency in sorted(currency for currency in currencies if currency):
             costs = [(number, entry, entry.cost if entry.currency == currency else None) for number, entry in here]
-            made.append(_scatter(benchmark, f"cost in {currency}", costs))
+            made.append(_scatter(contest, f"cost in {currency}", costs))
         if not currencies:
-            made.append(_scatter(benchmark, ACCELERATORS, [(n, entry, entry.accelerators) for n, entry in here]))
+            made.append(_scatter(contest, ACCELERATORS, [(n, entry, entry.accelerators) for n, entry in here]))
     return [each for each in made if each.dots]
 
 
-def _scatter(benchmark: str, axis: str, values: Sequence[tuple[int, Entry, float | None]]) -> Scatter:
+def _scatter(contest: str, axis: str, values: Sequence[tuple[int, Entry, float | None]]) -> Scatter:
     marks = [
         Mark(n, entry.seconds, y, entry.verdict == "pass", bool(remarks(entry)), _said(n, entry, axis, y))
         for n, entry, y in values
@@ -35,7 +35,7 @@ def _scatter(benchmark: str, axis: str, values: Sequence[tuple[int, Entry, float
     ]
     own = [str(n) for n, entry, y in values if y is not None and entry.own_price and axis != ACCELERATORS]
     remark = f"at a price of the submitter's own: {', '.join(own)}" if own else ""
-    return scatter(benchmark, axis, marks, len(values) - len(marks), remark)
+    return scatter(contest, axis, marks, len(values) - len(marks), remark)
 
 
 def _said(number: int, entry: Entry, axis: str, y: float) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Generic, Literal, TypeVar
 
-from suite.errors import shown
+from suite.errors import shown, shown_path
 
 Severity = Literal["fail", "error", "note"]
 Verdict = Literal["pass", "fail", "error"]
@@ -65,7 +65,7 @@ class Checks(Generic[Subject]):
         """All findings in `subject`, whose files lie in the folder `label` of what is reviewed."""
         return [
             Finding(
-                shown(f"{label}/{finding.file}" if label else finding.file),
+                shown_path(f"{label}/{finding.file}" if label else finding.file),
                 finding.line,
                 shown(finding.expected),
                 shown(finding.found),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from suite import config as suite_config
 from suite.config.logkeys import COST, ENERGY, ENVIRONMENT
 from suite.config.models import Price
+from suite.errors import shown
 from suite.measure.energy import MIN_COVERAGE, energy
 from suite.measure.noise import judge
 from suite.record.evidence import CONFIG, LOG, POWER, SYSTEM
@@ -109,18 +110,29 @@ def own_price(run: Evidence) -> Iterator[Finding]:
 @RUN.rule("measurement.5")
 def quiet(run: Evidence) -> Iterator[Finding]:
     """A run is marked where the machine was not quiet, by its log or by its samples, or where nobody looked."""
-    lines, mend = run.lines_of.get(ENVIRONMENT, []), "repeat the run with nothing else on the machine"
+    mend = "repeat the run with nothing else on the machine"
+    for file, line, reason in _disturbed(run):
+        yield Finding(file, line, "a quiet machine", reason, mend, "note")
+
+
+def noise(run: Evidence) -> tuple[str, ...]:
+    """Why the run bears the mark NOISY, each reason once; empty where the machine was quiet."""
+    return tuple(dict.fromkeys(shown(reason) for _, _, reason in _disturbed(run)))
+
+
+def _disturbed(run: Evidence) -> Iterator[tuple[str, int | None, str]]:
+    """Each reason by the file and line that tell it."""
+    lines = run.lines_of.get(ENVIRONMENT, [])
     for when in ("before", "during"):
         if run.readable and when not in [line.metadata.get("when") for line in lines]:
-            yield Finding(LOG, None, f"a line {ENVIRONMENT} {when} the run", "none", mend, "note")
+            yield LOG, None, f"not looked at {when} the run"
     if all(line.value == "quiet" for line in lines) and run.samples:
         for reason in judge(run.samples, {}, 1.0).reasons:
-            yield Finding(POWER, None, "a quiet machine", reason, mend, "note")
+            yield POWER, None, reason
     for line in lines:
         if line.value != "quiet":
             reasons = line.metadata.get("reasons")
-            found = f"{line.value}: {'; '.join(map(str, reasons)) if isinstance(reasons, list) else reasons}"
-            yield Finding(LOG, line.number, "a quiet machine", found, mend, "note")
+            yield LOG, line.number, "; ".join(map(str, reasons if isinstance(reasons, list) else [])) or str(line.value)
 
 
 def _improper_price(run: Evidence) -> Iterator[Finding]:

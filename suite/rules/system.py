@@ -13,6 +13,7 @@ from suite import config as suite_config
 from suite.config.formats import closed, formats
 from suite.config.logkeys import CONFIG as LOGGED_CONFIG
 from suite.config.models import System
+from suite.measure.energy import MOST_NODES
 from suite.measure.machine import ALIKE, AUTO
 from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.record.parsing import differences, number, same, whole
@@ -44,6 +45,7 @@ FREE = {
     "nodes",
     "workers",
 }  # what a submitter may set for a named system
+COUNTS = {"nodes": 1, "workers": 1, "accelerators_per_node": 0}  # the least of each
 FOUND = {"title", "accelerator", "accelerators_per_node", "memory_gb"}  # what `auto` takes from the machine
 
 _VERSION = re.compile(r"\d+(\.\d+)+([a-z.+-]+\d+)*\Z")
@@ -185,7 +187,7 @@ def _other_nodes(run: Evidence) -> Iterator[Finding]:
 
 @RUN.rule("system.8")
 def configured(run: Evidence) -> Iterator[Finding]:
-    """Device, precision and version in the configuration are ones that the suite would have written there."""
+    """Device, precision, version and counts in the configuration are ones that the suite would have written there."""
     if not run.parsed(CONFIG):
         return
     accelerated = run.configured("system", "accelerator") is not None
@@ -196,12 +198,23 @@ def configured(run: Evidence) -> Iterator[Finding]:
     if not isinstance(precision, str) or precision not in formats():
         expected = f"one of {', '.join(formats())}"
         yield Finding(CONFIG, run.config_line("precision"), expected, precision, _AS_WRITTEN)
+    for name, least in COUNTS.items():
+        value = run.configured("system", name)
+        if value is not None and not least <= _count(value) <= MOST_NODES:
+            expected = f"{name}, a whole number from {least} to {MOST_NODES:,}"
+            yield Finding(CONFIG, run.config_line("system", name), expected, value, _AS_WRITTEN)
     yield from _version(run)
     unused = run.described("detected", "accelerators")
     if not accelerated and unused:
         mend = "none: such a machine may run hw=cpu; see that the accelerators took no part"
         line = run.json_line(SYSTEM, "accelerators")
         yield Finding(SYSTEM, line, "a machine without accelerators", f"{unused}, by a run without", mend, "note")
+
+
+def _count(value: Any) -> int:
+    """A whole number from 0, and -1 for whatever else."""
+    found = whole(value)
+    return -1 if found is None else found
 
 
 @RUN.rule("model.5")

@@ -11,7 +11,7 @@ from mlperf_logging.mllog import constants as keys
 
 from suite.config.contestant import Contestant
 from suite.config.models import Benchmark
-from suite.errors import shown
+from suite.errors import shown_path
 from suite.record.evidence import LOG
 from suite.record.history import History, of_lines
 from suite.record.names import REFERENCE
@@ -211,7 +211,7 @@ def _result(result: Result, evidence: list[Evidence], reviewed: list[RunReview])
     first = evidence[0]
     described = {key: text(first.described("description", key)) for key in KEYS}
     return ResultReview(
-        path=shown(result.path),
+        path=shown_path(result.path),
         benchmark=first.benchmark,
         system=text(first.value(keys.SUBMISSION_PLATFORM)),
         framework=text(first.configured("framework")),
@@ -238,11 +238,11 @@ def _reviewed(evidence: Evidence, result: Result) -> RunReview:
     findings = RUN.findings(evidence, folder)
     seed = evidence.value(keys.SEED)
     return RunReview(
-        path=shown(join(folder, LOG)),
+        path=shown_path(join(folder, LOG)),
         verdict=verdict_of(findings),
         converged=quality.converged(evidence),
         findings=findings,
-        summary=summarise(evidence.lines),
+        summary=replace(summarise(evidence.lines), noise=measurement.noise(evidence)),
         seed=seed if isinstance(seed, int) else None,
         history=of_lines(evidence.lines),
     )

@@ -71,6 +71,7 @@ def entry(seconds: float | None = 10.0, **changes: Any) -> Entry:
         "own_price": False,
         "seeds": "drawn",
         "clock": "its own",
+        "part": None,
         "flops": None,
         "peak_flops": None,
         "runs": runs,

@@ -12,7 +12,8 @@ from suite.plots.profiles import profiles
 from suite.results import page
 from suite.results.across import of_comparisons, profile, standings
 from suite.results.comparison import compare, ratio, ratio_interval
-from suite.results.entry import Entry
+from suite.results.entry import Entry, remarks
+from suite.results.scatters import scatters
 from tests.results.maker import entry, run
 
 A, B = "example-org: a", "example-org: b"
@@ -52,6 +53,37 @@ def test_systems_are_held_to_the_reference_over_what_both_have():
     assert time.over == ("one/small", "two/small")
     assert time.ratio == pytest.approx(math.sqrt(0.5 * 0.25))
     assert time.says == "B is lower"
+
+
+def test_what_differs_in_division_or_data_is_no_rival():
+    entries = [
+        result("a", "one/small", 10.0),
+        result("b", "one/small", 20.0),
+        result("b", "one/small", 1.0, division="open"),
+        result("b", "one/small", 2.0, part=0.5),
+    ]
+    (b,) = standings(entries, page.system_of, A)
+    assert (b.figures[0].ratio, b.missing) == (
+        pytest.approx(2.0),
+        ("one/small, 0.5 of the data", "one/small, division open"),
+    )
+    assert page.ratios(entries, A) == [1.0, 0.5, None, None]
+    assert [each.benchmark for each in scatters(entries)] == [
+        "one/small",
+        "one/small, 0.5 of the data",
+        "one/small, division open",
+    ]
+    assert remarks(entries[3]) == ["0.5 OF THE DATA"]
+
+
+def test_times_are_multiplied_as_scores_are():
+    entries = [result("a", "one/small", 10.0), result("b", "one/small", 11.0, normalisation=1.1)]
+    entries[1] = replace(entries[1], runs=entries[0].runs)
+    (b,) = standings(entries, page.system_of, A)
+    assert b.figures[0].ratio == pytest.approx(1.1)
+    (made,) = compare(entries[:1], entries[1:])
+    assert (made.figures[0].ratio, made.figures[1].ratio) == (pytest.approx(1.1), pytest.approx(1.0))
+    assert made.b.remarks == ("TIMES MULTIPLIED BY 1.1, as its score is",)
 
 
 def test_a_near_tie_is_called_a_tie_and_one_run_tells_nothing():

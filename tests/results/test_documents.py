@@ -2,6 +2,7 @@
 
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 
 import pytest
 from markdown_it import MarkdownIt
@@ -72,8 +73,11 @@ def test_marks_and_factor_stand_beside_the_score():
     made = entry(11.0, normalisation=1.1, verdict="fail", runs=tuple(run(10.0) for _ in range(3)))
     _, frameworks = cells(markdown([made]))
     assert (frameworks[1][2], frameworks[1][-1]) == ("11.0 s (olympic mean of 3 runs times 1.1)", "NOT COMPLIANT")
-    _, pooled = cells(markdown([made, entry(10.0)]))
-    assert (pooled[1][1], pooled[1][2], pooled[1][-1]) == ("6 of 6", "10.0 s", "NOT COMPLIANT")
+    _, pooled = cells(markdown([made, replace(made, own_price=True)]))
+    assert pooled[1][1:3] == ["6 of 6", "11.0 s (olympic mean of 6 runs times 1.1)"]
+    assert pooled[1][-1] == "NOT COMPLIANT; OWN PRICE"
+    _, unlike = cells(markdown([made, entry(10.0)]))  # with no factor that holds for both
+    assert (unlike[1][1], unlike[1][2], unlike[1][-1]) == ("6 of 6", "no score", "NOT COMPLIANT; NO SCORE")
 
 
 def test_the_mean_of_two_runs_is_not_called_olympic():

@@ -26,9 +26,9 @@ OWN_TAGS = TAGS | {"form", "label", "input", "select", "option", "button", "outp
 OWN_ATTRIBUTES = ATTRIBUTES | set(
     re.findall(
         r"[\w-]+",
-        """hidden type autocomplete value selected aria-live open data-n data-filter data-benchmark data-division
-    data-submitter data-framework data-implementation data-seeds data-ruleset data-verdict data-system data-seconds
-    data-marked data-machine data-by data-label data-held""",
+        """hidden type autocomplete value selected aria-live open data-n data-filter data-benchmark data-contest
+    data-division data-submitter data-framework data-implementation data-seeds data-ruleset data-verdict data-system
+    data-seconds data-marked data-machine data-by data-label data-held""",
     )
 )
 STYLES = Path(__file__).resolve().parents[2] / "suite" / "plots" / "page.css"

@@ -6,12 +6,13 @@ import shutil
 import pytest
 
 from suite.errors import UserError
+from suite.results.entry import remarks
 from suite.results.reading import Source, read, sources
 from suite.rules.seals import SEAL
 from tests.mlperf import maker
 from tests.rules.conftest import run, sound_result, sound_run  # noqa: F401
 from tests.rules.evidence_maker import write_run
-from tests.rules.mutants import MUTANTS
+from tests.rules.mutants import MUTANTS, outcome
 
 
 def test_a_result_of_ours_as_its_review_has_it(sound_result):  # noqa: F811
@@ -36,6 +37,16 @@ def test_verdict_is_the_result_s_own(sound_result, tmp_path):  # noqa: F811
     MUTANTS["measurement.3"][0](write_run(tmp_path / "all" / "bad", seed=500))
     made = {entry.path: (entry.verdict, entry.findings > 0) for entry in read(Source(tmp_path / "all")).entries}
     assert made == {"bad": ("fail", True), "good": ("pass", False)}
+
+
+@pytest.mark.parametrize("length", [199, 200, 201])
+def test_verdict_is_that_of_a_result_far_below(run, tmp_path, length):  # noqa: F811
+    MUTANTS["measurement.3"][0](run)
+    deep = "/".join(("a" * 100, "b" * (length - 101)))
+    shutil.copytree(run.folder, tmp_path / "all" / deep)
+    (made,) = read(Source(tmp_path / "all")).entries
+    assert (made.path, made.verdict) == (deep, "fail")
+    assert made.findings > 0
 
 
 def sealed(folder, org="some-org", **changes):
@@ -142,3 +153,17 @@ def test_noise_is_told_as_the_log_has_it(run):  # noqa: F811
     )
     (made,) = read(Source(run.folder)).entries
     assert (made.noisy, made.runs[0].summary.noise) == (1, ("others took 20 %; the clock was low",))
+
+
+@pytest.mark.parametrize(
+    ("mutate", "reason"),
+    [
+        (outcome.not_looked_at, "not looked at before the run"),
+        (outcome.noisy_by_its_samples, "other processes took 50.0% of the CPUs"),
+    ],
+)
+def test_noise_that_the_log_does_not_tell_is_told(run, mutate, reason):  # noqa: F811
+    mutate(run)
+    (made,) = read(Source(run.folder)).entries
+    assert (made.noisy, made.runs[0].summary.noise) == (1, (reason,))
+    assert "1 of 1 NOISY" in remarks(made)

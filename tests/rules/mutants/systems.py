@@ -146,6 +146,23 @@ def a_driver_that_was_not_found(run):
 
 
 @breaks("system.8")
+def nodes_as_text(run):
+    run.edit_config(lambda values: values["system"].update(nodes="64"))
+    run.edit_system(lambda values: values["description"].update(number_of_nodes="64"))
+
+
+@breaks("system.8")
+def no_nodes(run):
+    run.edit_config(lambda values: values["system"].update(nodes=0))
+    run.edit_system(lambda values: values["description"].update(number_of_nodes="0"))
+
+
+@breaks("system.8")
+def half_a_worker(run):
+    run.edit_config(lambda values: values["system"].update(workers=0.5))
+
+
+@breaks("system.8")
 def another_device(run):
     run.edit_config(lambda values: values.update(device="cuda"))
 
