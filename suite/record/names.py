@@ -40,6 +40,11 @@ def problem(name: str) -> str:
     return ""
 
 
+def folder(name: str) -> str:
+    """What the folder of a submitter is called: its name with a hyphen for whatever is no letter, digit, dot or _."""
+    return re.sub(r"[^\w.]+", "-", name).strip("-.")
+
+
 def is_implementation(name: str) -> bool:
     """Whether a name can be that of an implementation that is not the reference."""
     return re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}", name) is not None and name.lower() != REFERENCE

@@ -28,7 +28,7 @@ class Entry:
     `normalisation`; None where the ruleset gives none, or no usable factor. `unheld` tells of samples to quality that
     were held to nothing, for the reference has no points.
     `own_price` tells of a price that is not the suite's: the cost does not compare with others.
-    `seeds` is `drawn` where a round's token gave them, else `chosen`: nobody can tell from entropy what was picked.
+    `seeds` is `drawn by TOKEN` where a token gave them, else `chosen`: nobody can tell from entropy what was picked.
     `part` is how much of the training data a pilot had, None where it was all.
     `clock` is `witnessed` where authorities that the reader trusts saw begin and end of each run, else `its own`.
     `machine` says what the system is made of, `accelerators` how many it has, `peak_flops` what all of them do in a

@@ -117,7 +117,7 @@ def _of_suite(result: ResultReview, source: Source, made: Report) -> Entry:
         unheld=bool(result.convergence and result.convergence.unheld),
         runs_needed=benchmark.runs if benchmark else None,
         own_price=any(finding.rule == OWN_PRICE for finding in result.findings),
-        seeds="drawn" if result.drawn else "chosen",
+        seeds=f"drawn by {result.token}" if result.token else "chosen",
         clock="witnessed" if result.witnessed else "its own",
         part=benchmark.dataset.subset if benchmark else None,
         flops=benchmark.train_flops_per_sample if benchmark else None,

@@ -121,7 +121,8 @@ def score(result: ResultReview) -> str:
 def _result(result: ResultReview) -> Text:
     said = f"time to quality: {score(result)}"
     converged = f"{sum(run.converged for run in result.runs)} converged"
-    return Text(f"{result.path}  " if result.path else "").append(f"{said}; {converged}")
+    seeds = f"; seeds drawn by token {result.token}" if result.token else ""
+    return Text(f"{result.path}  " if result.path else "").append(f"{said}; {converged}{seeds}")
 
 
 def _implementation(result: ResultReview, contestant: Contestant) -> Text:

@@ -13,6 +13,10 @@ from suite.rules.reading import PACKAGE, Evidence
 from suite.rules.runs import path_of
 
 ALWAYS = "fp32"  # the numeric format that shows most
+WIDEST, WIDEST_OF_DRAWS = (
+    1.0,
+    10.0,
+)  # a bound: the whole way of an array; 10**-10, the chance of draws of one distribution
 
 
 @PACKAGE.rule("equivalence.1")
@@ -57,7 +61,10 @@ def _within(made: Comparison, precisions: set[str]) -> Iterator[tuple[str, str]]
     tried = {trial.precision for trial in made.trials if trial.found is not None}
     for precision in sorted(each for each in precisions - tried if bounds(each)):
         yield f"trials in {precision}", "none"
+    widest = WIDEST_OF_DRAWS if made.own_draws else WIDEST
     for trial in made.trials:
-        if not trial.holds:
+        if trial.found is not None and not 0 <= (-1.0 if trial.bound is None else trial.bound) <= widest:
+            yield f"{trial.trial}, in {trial.precision}: a bound of at most {widest:g}", f"{trial.bound}"
+        elif not trial.holds:
             where = f" at {trial.where}" if trial.where else ""
             yield f"{trial.trial}, in {trial.precision}: at most {trial.bound:.3g}", f"{trial.found:.3g}{where}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
+from posixpath import normpath
 from typing import Any, Generic, Literal, TypeVar
 
 from suite.errors import shown, shown_path
@@ -65,7 +66,7 @@ class Checks(Generic[Subject]):
         """All findings in `subject`, whose files lie in the folder `label` of what is reviewed."""
         return [
             Finding(
-                shown_path(f"{label}/{finding.file}" if label else finding.file),
+                shown_path(normpath(f"{label}/{finding.file}") if label else finding.file),
                 finding.line,
                 shown(finding.expected),
                 shown(finding.found),

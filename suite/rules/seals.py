@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from suite.record.evidence import LOG
+from suite.record.names import problem
 from suite.record.parsing import MalformedError, json_object
 from suite.record.states import SMALL
 from suite.rules.finding import Finding
@@ -27,7 +28,7 @@ SIGNATURE = "submission.json.sig"  # of the seal, by `ssh-keygen -Y sign`
 MAX_BYTES = 16 << 20  # of the seal
 MAX_FILES = 50_000
 MAX_FILE_BYTES = max(SMALL, *(limit for limit, _ in LIMITS.values()))
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}\Z")  # of a submitter, a system, a benchmark's folder
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}\Z")  # of a system, a benchmark's folder
 RESULTS = "results"
 BESIDE = ("systems", "benchmarks")  # the folders that stand beside the results
 
@@ -58,10 +59,12 @@ class Seal:
         """The seal of the submission in `folder`. Raises MalformedError, UnsafeFile or OSError."""
         values = json_object(read_safely(folder / SEAL, MAX_BYTES))
         files, results, missing = (values.get(name) for name in ("files", "results", "missing"))
-        names, token = [values.get(name) for name in ("org", "division", "category")], values.get("token")
+        org, division, category, token = (values.get(name) for name in ("org", "division", "category", "token"))
         if (
             values.get("version") != 1
-            or not all(isinstance(name, str) and NAME.match(name) for name in names)
+            or not (isinstance(org, str) and not problem(org))
+            or not (isinstance(division, str) and NAME.match(division))
+            or not (isinstance(category, str) and NAME.match(category))
             or not (token is None or isinstance(token, str))
             or not (isinstance(results, list) and all(map(_is_result, results)))
             or not (isinstance(missing, list) and all(isinstance(each, str) for each in missing))
@@ -71,7 +74,6 @@ class Seal:
         for path, sha256 in files.items():
             if not _inside(path) or not (isinstance(sha256, str) and _SHA256.match(sha256)):
                 raise MalformedError(f"files: {path!r:.100} is no path within the submission, or has no sha256")
-        org, division, category = map(str, names)
         return cls(org, division, category, token, results, missing, files)
 
 
@@ -79,8 +81,8 @@ def _is_result(value: Any) -> bool:
     """Whether a value is an entry of `results`: where the result lies, and plain text of what it is."""
     if not isinstance(value, dict) or not isinstance(path := value.get("path"), str):
         return False
-    head, *names = path.split("/")
-    return head == "results" and len(names) == 2 and all(map(NAME.match, names))
+    head, *below = path.split("/")
+    return head == "results" and len(below) == 2 and all(map(NAME.match, below))
 
 
 def findings(folder: Path) -> Iterator[Finding]:

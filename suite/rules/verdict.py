@@ -11,7 +11,7 @@ from mlperf_logging.mllog import constants as keys
 
 from suite.config.contestant import Contestant
 from suite.config.models import Benchmark
-from suite.errors import shown_path
+from suite.errors import shown, shown_path
 from suite.record.evidence import LOG
 from suite.record.history import History, of_lines
 from suite.record.names import REFERENCE
@@ -94,9 +94,9 @@ class ResultReview:
     `benchmark` is the suite's own, None where the log names none of them; `contestant` is whose code trained, None for
     the reference, which `implementation` calls by its name; `findings` are those of the runs and of the
     result that they make together. `convergence` is its test against the reference, None where it does not apply.
-    `drawn` says whether a round's token drew each seed, `witnessed` whether a witness that the reviewer trusts saw
-    each run's time. `description` has the texts of the system description, `decided` each value that decided the first
-    run, by its place in its files.
+    `token` is what drew each seed, None where nothing did; `witnessed` says whether a witness that the reviewer trusts
+    saw each run's time. `description` has the texts of the system description, `decided` each value that decided the
+    first run, by its place in its files.
     """
 
     path: str
@@ -111,7 +111,7 @@ class ResultReview:
     submitter: str | None
     division: str | None
     status: str | None
-    drawn: bool
+    token: str | None
     witnessed: bool
     description: dict[str, str]
     decided: dict[str, str]
@@ -226,7 +226,7 @@ def _result(result: Result, evidence: list[Evidence], reviewed: list[RunReview])
         submitter=text(first.value(keys.SUBMISSION_ORG)),
         division=text(first.value(keys.SUBMISSION_DIVISION)),
         status=text(first.value(keys.SUBMISSION_STATUS)),
-        drawn=all(rounds.is_drawn(run) for run in evidence),
+        token=shown(first.token) if all(rounds.is_drawn(run) for run in evidence) else None,
         witnessed=all(witness.is_witnessed(run) for run in evidence),
         description={key: value for key, value in described.items() if value},
         decided=environment.decided(first),

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from suite.errors import UserError, command, shown, split_options, unknown
+from suite.record import names
 from suite.record.parsing import MalformedError
 from suite.record.system import DIVISIONS, STATUSES
 from suite.review.terminal import score
-from suite.rules.seals import NAME, SIGNATURE, findings
+from suite.rules.seals import SIGNATURE, findings
 from suite.submit import describing, signing
 from suite.submit.checking import Checked, check
 from suite.submit.collecting import collect
@@ -71,8 +72,8 @@ def main(argv: list[str]) -> int:
     if lacking:
         raise UserError(f"{' and '.join(lacking)} must be given; suite submit --help explains them")
     org, division, category = options["org"], options.get("division", DIVISIONS[0]), options["category"]
-    if not NAME.match(org):
-        raise UserError(f"org={shown(org)} is no name of letters, digits, dots, dashes and underscores")
+    if problem := names.problem(org) or ("" if names.folder(org) else "has neither letters nor digits"):
+        raise UserError(f"org={shown(org)} {problem}")
     if division not in DIVISIONS:
         raise unknown("division", division, DIVISIONS)
     if category not in STATUSES:
@@ -84,9 +85,9 @@ def main(argv: list[str]) -> int:
     file = Path(options["description"]) if "description" in options else None
     told = describing.told(file, {each.system for each in results})
     declared = Declared(org, division, category, options.get("token"), told, options.get("states"))
-    target = Path(options.get("out", "submissions")) / org
+    target = Path(options.get("out", "submissions")) / names.folder(org)
     with tempfile.TemporaryDirectory(prefix="suite-submit-") as folder:
-        staged = Path(folder) / org
+        staged = Path(folder) / target.name
         places, missing = stage(results, declared, target, staged)
         seal(staged, declared, places)
         checked = check(staged, results, declared, options.get("data_dir"))

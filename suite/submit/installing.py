@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from suite.errors import UserError
 from suite.rules.seals import SEAL, SIGNATURE
-from suite.store.disk import write_atomically
 
 
 def install(staged: Path, target: Path) -> list[str]:
     """Write what `target` lacks, last the seal and its signature; the paths that were written.
 
-    The same again writes nothing. A system description whose empty fields were filled in, and the seal, are replaced.
+    All is written beside its place before anything takes it, so that a full disk changes nothing. The same again writes
+    nothing. A system description whose empty fields were filled in, and the seal, are replaced.
     Raises UserError, before anything is written, where another file would change, or the seal of a signed submission.
     """
     paths = sorted(path.relative_to(staged).as_posix() for path in staged.rglob("*") if path.is_file())
@@ -22,12 +23,20 @@ def install(staged: Path, target: Path) -> list[str]:
             raise UserError(f"{target / path} is there already, with another content: nothing is overwritten")
     if changed and (target / SIGNATURE).exists():
         raise UserError(f"{target} is signed: remove {SIGNATURE} to change it, and sign it again with sign=KEY")
+    written: dict[Path, Path] = {}
     try:
         for path in sorted(changed, key=(SEAL, SIGNATURE).__contains__):
-            (target / path).parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(target / path, (staged / path).read_bytes())
+            place = target / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            beside = written[place] = place.with_name(f".{place.name}.new")
+            shutil.copyfile(staged / path, beside)
+        for place, beside in written.items():
+            beside.replace(place)
     except OSError as error:
-        raise UserError(f"cannot write {target}: {error.strerror}; the same command goes on from here") from error
+        raise UserError(f"cannot write {target}: {error.strerror}; mend that, and give the same command") from error
+    finally:
+        for beside in written.values():
+            beside.unlink(missing_ok=True)
     return changed
 
 

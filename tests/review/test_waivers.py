@@ -1,6 +1,7 @@
 """Waivers: only the reviewer's file counts, what it excuses stays visible, and integrity is never excused."""
 
 import json
+import shutil
 import socket
 
 import pytest
@@ -90,6 +91,16 @@ def test_waiver_s_file_may_be_spelt_otherwise(breached, tmp_path, capsys):
     )
     assert made["verdict"] == "pass"
     assert not [f for f in made["findings"] if f["rule"] == "review.2"]
+
+
+@pytest.mark.parametrize("file", ["result", "result/."])
+def test_waiver_of_a_result_covers_it(sound_result, tmp_path, capsys, file):
+    shutil.copytree(sound_result, tmp_path / "all" / "result")
+    shutil.rmtree(tmp_path / "all" / "result" / "run_2")
+    waiver = written(tmp_path / "waivers.yaml", {**WAIVER, "rule": "runs.3", "file": file})
+    made = reviewed(capsys, tmp_path / "all", "--waivers", waiver)
+    (finding,) = [f for f in made["findings"] if f["rule"] == "runs.3"]
+    assert (finding["file"], bool(finding["waived"])) == ("result", True)
 
 
 def test_waiver_that_excuses_nothing_is_noted(breached, tmp_path, capsys):

@@ -2,8 +2,10 @@
 
 # ruff: noqa: F811 (the fixtures of tests/rules)
 
+import errno
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -19,7 +21,7 @@ from suite.record import states
 from suite.record.system import KEYS, STATUSES
 from suite.review.model import report
 from suite.rules.seals import SEAL
-from suite.submit import staging
+from suite.submit import installing, staging
 from suite.submit.__main__ import main
 from tests.conftest import is_here
 from tests.rules.conftest import run, sound_run  # noqa: F401
@@ -96,6 +98,37 @@ def test_log_and_command_name_one_submitter_division_and_category(submit, runs, 
         each.edit_system(lambda values: values["description"].update(status="cloud"))
     assert submit(f"description={told}") == 1
     assert "its log says cloud, the command category=available" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("org", "folder"), [("Müller AG", "Müller-AG"), ("Acme (EU) / R&D", "Acme-EU-R-D")])
+def test_a_name_of_several_words_submits_too(org, folder, submit, runs, told, tmp_path):
+    for each in sorted(runs.iterdir()):
+        made = Evidence(each)
+        made.edit("submission_org", lambda record: record.update(value=org))
+        made.edit_config(lambda values: values.update(submitter=org))
+        made.edit_system(lambda values: values["description"].update(submitter=org))
+    assert submit(f"description={told}", org=org) == 0
+    assert json.loads((tmp_path / "out" / folder / SEAL).read_text())["org"] == org
+    assert report(tmp_path / "out").verdict == "pass"
+    with pytest.raises(UserError, match="neither letters nor digits"):
+        submit(f"description={told}", org="???")
+
+
+def test_a_full_disk_leaves_what_was_sealed(submit, told, monkeypatch):
+    assert submit("partial=true") == 0
+    before, copy = files(submit.folder), shutil.copyfile
+
+    def full(source, target):
+        if target.name == f".{SEAL}.new":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return copy(source, target)
+
+    with monkeypatch.context() as disk:
+        disk.setattr(installing.shutil, "copyfile", full)
+        with pytest.raises(UserError, match="No space left"):
+            submit(f"description={told}")
+    assert files(submit.folder) == before
+    assert submit(f"description={told}") == 0
 
 
 def test_log_without_a_submitter_cannot_be_submitted_by_anyone(submit, runs, told, capsys):

@@ -28,7 +28,7 @@ def test_submission_of_a_round_names_its_token_and_passes(submit, told, drawn):
     assert submit(f"description={told}", f"token={TOKEN}") == 0
     assert json.loads((submit.folder / SEAL).read_text())["token"] == TOKEN
     assert report(submit.folder.parent).verdict == "pass"
-    assert [entry.seeds for entry in read(Source(submit.folder)).entries] == ["drawn"]
+    assert [entry.seeds for entry in read(Source(submit.folder)).entries] == [f"drawn by {TOKEN}"]
 
 
 def test_runs_of_no_round_are_not_submitted_to_one(submit, told, capsys):

@@ -24,6 +24,25 @@ def a_learning_rate_that_is_off(run):
     compared(run, held_to_the_reference("bf16", found=0.05))
 
 
+def bounded(bound, found=0.001):
+    made = held_to_the_reference("bf16", found)
+    trials = tuple(each.model_copy(update={"bound": bound}) for each in made.comparisons[0].trials)
+    comparison = made.comparisons[0].model_copy(update={"trials": trials})
+    return made.model_copy(update={"comparisons": (comparison,)})
+
+
+@breaks("equivalence.1")
+@own
+def held_to_a_bound_that_nothing_exceeds(run):
+    compared(run, bounded(1e9, found=5.0))
+
+
+@breaks("equivalence.1")
+@own
+def held_to_no_bound(run):
+    compared(run, bounded(None))
+
+
 @breaks("equivalence.1")
 @own
 def not_held_in_the_format_of_the_run(run):
