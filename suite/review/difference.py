@@ -24,6 +24,7 @@ from suite.store.disk import UnsafeFile, read_safely
 MAX_RESULTS = 20  # on the page
 MAX_READ = 5000  # lines of a file
 MAX_LINES = 2000  # of a file's difference
+MAX_PAGE = 20_000  # lines of all differences
 MAX_WIDTH = 300  # characters
 KINDS = {"+": "added", "-": "removed", "@": "place"}
 
@@ -58,17 +59,24 @@ class Difference:
 def differences(report: Report, root: Path) -> list[Difference]:
     """The differences of the results that were not trained by the reference; `root` is what was reviewed."""
     found = [result for result in report.results if result.contestant]
-    return [_difference(result, result.contestant, root) for result in found[:MAX_RESULTS] if result.contestant]
+    made, room = [], MAX_PAGE
+    for result in found[:MAX_RESULTS]:
+        if result.contestant:
+            made.append(_difference(result, result.contestant, root, room))
+            room -= sum(len(file.lines) for file in made[-1].files)
+    return made
 
 
-def _difference(result: ResultReview, contestant: Contestant, root: Path) -> Difference:
-    folder = _folder(result, contestant, root)
-    framework = result.framework or ""
-    files = (
-        _file(folder / name, name, sha256, _counterpart(result, name == contestant.entry, name))
-        for name, sha256 in sorted(contestant.files.items())
-    )
-    return Difference(result.path or ".", contestant, framework, tuple(files))
+def _difference(result: ResultReview, contestant: Contestant, root: Path, room: int) -> Difference:
+    """With the files in full that begin before so many lines are drawn."""
+    folder, files = _folder(result, contestant, root), list[File]()
+    for name, sha256 in sorted(contestant.files.items()):
+        if room <= 0:
+            files.append(File(name, problem="is not drawn: a page has so many lines of differences"))
+            continue
+        files.append(_file(folder / name, name, sha256, _counterpart(result, name == contestant.entry, name)))
+        room -= len(files[-1].lines)
+    return Difference(result.path or ".", contestant, result.framework or "", tuple(files))
 
 
 def _folder(result: ResultReview, contestant: Contestant, root: Path) -> Path:

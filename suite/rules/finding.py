@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
@@ -62,18 +63,28 @@ class Checks(Generic[Subject]):
 
         return register
 
-    def findings(self, subject: Subject, label: str = "") -> list[Finding]:
-        """All findings in `subject`, whose files lie in the folder `label` of what is reviewed."""
-        return [
-            Finding(
-                shown_path(normpath(f"{label}/{finding.file}") if label else finding.file),
-                finding.line,
-                shown(finding.expected),
-                shown(finding.found),
-                finding.mend,
-                finding.severity,
-                rule=rule,
-            )
-            for rule, check in self.by_rule.items()
-            for finding in islice(check(subject), MAX_FINDINGS)
-        ]
+    def findings(self, subject: Subject, label: str = "", most: int = MAX_FINDINGS) -> list[Finding]:
+        """The findings in `subject`, whose files lie in the folder `label` of what is reviewed.
+
+        Of each rule so many of each severity, among its first MAX_FINDINGS.
+        """
+        made = []
+        for rule, check in self.by_rule.items():
+            kept = Counter[Severity]()
+            for finding in islice(check(subject), MAX_FINDINGS):
+                kept[finding.severity] += 1
+                if kept[finding.severity] <= most:
+                    made.append(_plain(finding, rule, label))
+        return made
+
+
+def _plain(finding: Finding, rule: str, label: str) -> Finding:
+    return Finding(
+        shown_path(normpath(f"{label}/{finding.file}") if label else finding.file),
+        finding.line,
+        shown(finding.expected),
+        shown(finding.found),
+        finding.mend,
+        finding.severity,
+        rule=rule,
+    )

@@ -43,7 +43,7 @@ from suite.rules import (
 )
 from suite.rules.claims import SEALED, Sealed
 from suite.rules.convergence import Convergence, convergence
-from suite.rules.finding import Finding, Progress, Verdict, verdict_of
+from suite.rules.finding import MAX_FINDINGS, Finding, Progress, Verdict, verdict_of
 from suite.rules.reading import PACKAGE, RESULT, RUN, Evidence
 from suite.rules.seals import Seal
 from suite.rules.submission import FOLDERS, Result, check_size, join, survey
@@ -179,7 +179,7 @@ def review(
         evidence, reviewed = [], []
         for label in result.runs:
             evidence.append(Evidence.read(root / result.path / label, label, data_dir, roots))
-            reviewed.append(_reviewed(evidence[-1], result))
+            reviewed.append(_reviewed(evidence[-1], result, max(1, MAX_FINDINGS // total)))
             evidence[-1].release()
             progress(len(everything) + len(evidence), total)
         results.append(_result(result, evidence, reviewed))
@@ -233,9 +233,10 @@ def _result(result: Result, evidence: list[Evidence], reviewed: list[RunReview])
     )
 
 
-def _reviewed(evidence: Evidence, result: Result) -> RunReview:
+def _reviewed(evidence: Evidence, result: Result, most: int) -> RunReview:
+    """With so many findings of each rule, for there may be thousands of runs."""
     folder = join(result.path, evidence.label)
-    findings = RUN.findings(evidence, folder)
+    findings = RUN.findings(evidence, folder, most)
     seed = evidence.value(keys.SEED)
     return RunReview(
         path=shown_path(join(folder, LOG)),

@@ -73,7 +73,7 @@ def test_seal_does_not_take_another_s_run(run, tmp_path):  # noqa: F811
 
 def test_seal_that_cannot_be_read_names_nothing(run, tmp_path):  # noqa: F811
     shutil.copytree(run.folder, tmp_path / "all" / "results" / "box" / "small")
-    sealed(tmp_path / "all", org="<b>")
+    sealed(tmp_path / "all", org="two  spaces")
     (made,) = read(Source(tmp_path / "all")).entries
     assert (made.submitter, made.system, made.verdict) == ("someone", "cpu", "fail")
 

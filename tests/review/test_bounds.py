@@ -54,6 +54,17 @@ def test_logs_and_descriptions_of_all_runs_fit_in_memory(sound_result, monkeypat
         review(sound_result)
 
 
+def test_many_runs_have_as_many_findings_as_one(tmp_path):
+    for number in range(1, 101):
+        (tmp_path / f"run_{number}").mkdir()
+        (tmp_path / f"run_{number}" / evidence.LOG).write_text("x\n" * 1000)
+    made = review(tmp_path)
+    assert made.verdict == "fail"
+    malformed = [finding for finding in made.findings if finding.rule == "log.1"]
+    assert len(malformed) == 1000
+    assert len({finding.file for finding in malformed}) == 100
+
+
 def test_what_the_checks_of_one_run_needed_is_let_go(run):
     made = reading.Evidence.read(run.folder)
     assert made.samples

@@ -70,6 +70,16 @@ def test_a_difference_is_bounded(run, tmp_path):
     sound(page_of(run.folder, tmp_path))
 
 
+def test_all_differences_of_a_page_are_bounded(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(difference, "MAX_PAGE", 3000)
+    files = {f"file_{number}": "x = 1\n" * 2500 for number in range(4)}
+    trained_by(run, __init__="import torch\n", **files)
+    (made,) = difference.differences(report(run.folder), run.folder)
+    assert sum(len(file.lines) for file in made.files) <= 3000 + difference.MAX_LINES
+    assert ["not drawn" in file.problem for file in made.files] == [False, False, False, True, True]
+    sound(page_of(run.folder, tmp_path))
+
+
 def test_only_what_trained_is_shown(run, tmp_path):
     """Neither other bytes nor what a link leads to, though evidence names it."""
     trained_by(run, __init__="import torch\n", model="MODEL = 1\n")
