@@ -1,13 +1,17 @@
 """What keeps a stranger's code to itself: a process without network that writes to its own folder only.
 
 Linux's namespaces do it, without privileges, by util-linux's `unshare` and `setpriv`: no network but a dead loopback,
-no sight of other processes, every file system read-only but the current folder and /dev, folders hidden behind empty
-ones, and no capability to undo any of it.
-What is left: it reads what its user can read elsewhere, and uses the accelerators.
+no sight of other processes, every file system read-only but the current folder and /dev, shared memory of its own,
+folders hidden behind empty ones, and no capability to undo any of it. A socket in the file system leads to its service
+whatever is read-only: /run is hidden, and /dev/null lies on each that is open elsewhere.
+What is left: it reads what its user can read elsewhere, reaches a socket that is opened elsewhere than in /run after it
+began, and uses the accelerators.
 """
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -16,7 +20,7 @@ from pathlib import Path
 
 _NAMESPACES = ("--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 
-# $1 is the number of folders to hide, which follow it; then comes the command.
+# $1 is the number of folders and sockets to hide, which follow it; then comes the command.
 _SCRIPT = r"""
 set -e
 here=$PWD
@@ -29,10 +33,11 @@ done </proc/self/mountinfo
 hidden=$1
 shift
 while [ "$hidden" -gt 0 ]; do
-    mount -t tmpfs -o ro none "$1"
+    if [ -d "$1" ]; then mount -t tmpfs -o ro none "$1"; elif [ -e "$1" ]; then mount --bind /dev/null "$1"; fi
     shift
     hidden=$((hidden - 1))
 done
+if [ -d /dev/shm ]; then mount -t tmpfs none /dev/shm; fi
 cd "$here"
 exec setpriv --bounding-set=-all --inh-caps=-all --no-new-privs "$@"
 """
@@ -40,19 +45,29 @@ exec setpriv --bounding-set=-all --inh-caps=-all --no-new-privs "$@"
 
 def isolated(hidden: Sequence[Path] = ()) -> list[str]:
     """The words before a command that isolate it in the current folder, where the folders `hidden` are empty."""
-    return ["unshare", *_NAMESPACES, "sh", "-c", _SCRIPT, "sh", str(len(hidden)), *map(str, hidden)]
+    every = [*hidden, *filter(Path.is_dir, [Path("/run")]), *_sockets()]
+    return ["unshare", *_NAMESPACES, "sh", "-c", _SCRIPT, "sh", str(len(every)), *map(str, every)]
+
+
+def _sockets() -> list[Path]:
+    """The sockets in the file system that this user could connect to, but for those in /run."""
+    listed = [line.split(maxsplit=7) for line in Path("/proc/net/unix").read_text().splitlines()]
+    paths = {Path(words[7]) for words in listed if len(words) == 8 and words[7].startswith("/")}
+    return sorted(path for path in paths if not path.is_relative_to("/run") and os.access(path, os.W_OK))
 
 
 @cache
 def can_isolate() -> bool:
     """Whether this system isolates a process of its user: tried, with one that would write elsewhere."""
     with tempfile.TemporaryDirectory(prefix="suite-audit-") as name:
-        here = Path(name, "here")
+        here, outside = Path(name, "here"), Path(name, "outside")
         here.mkdir()
-        attempt = 'echo > inside && ! echo > "$0" && [ ! -e /proc/sys/net/ipv4/conf/eth0 ]'
+        attempt = 'echo > inside && ! echo > "$0" && [ ! -S "$0.socket" ] && [ ! -e /proc/sys/net/ipv4/conf/eth0 ]'
         try:
-            words = [*isolated(), "sh", "-c", attempt, str(Path(name, "outside"))]
-            done = subprocess.run(words, cwd=here, capture_output=True, timeout=60)
+            with socket.socket(socket.AF_UNIX) as listening:
+                listening.bind(f"{outside}.socket")
+                words = [*isolated(), "sh", "-c", attempt, str(outside)]
+                done = subprocess.run(words, cwd=here, capture_output=True, timeout=60)
         except (OSError, subprocess.TimeoutExpired):
             return False
         return done.returncode == 0

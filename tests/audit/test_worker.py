@@ -83,8 +83,16 @@ def test_it_has_no_network_and_no_environment_and_writes_to_its_folder_only(work
     monkeypatch.setenv("A_SECRET", "of the auditor")
     (tmp_path / "evidence").mkdir()
     (tmp_path / "evidence/answers").write_text("1")
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    unix = socket.AF_UNIX
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.socket(unix) as service,
+        socket.socket(unix) as hidden,
+    ):
         port = server.getsockname()[1]
+        hidden.bind(str(tmp_path / "evidence/socket"))
+        service.bind(str(tmp_path / "socket"))
+        service.listen()
         train = f"""
         found = {{"secret": "A_SECRET" in os.environ, "hidden": os.listdir({str(tmp_path / "evidence")!r})}}
         found["others"] = len([each for each in os.listdir("/proc") if each.isdigit()])
@@ -92,6 +100,10 @@ def test_it_has_no_network_and_no_environment_and_writes_to_its_folder_only(work
             socket.create_connection(("127.0.0.1", {port}), 5); found["network"] = True
         except OSError:
             found["network"] = False
+        try:
+            socket.socket(socket.AF_UNIX).connect({str(tmp_path / "socket")!r}); found["service"] = True
+        except OSError:
+            found["service"] = False
         try:
             Path({str(tmp_path / "outside")!r}).write_text("x"); found["wrote"] = True
         except OSError:
@@ -103,7 +115,7 @@ def test_it_has_no_network_and_no_environment_and_writes_to_its_folder_only(work
     found = json.loads((tmp_path / "scratch/found.json").read_text())
     assert found.pop("others") < 5
     assert found.pop("mounts") != 0
-    assert found == {"secret": False, "hidden": [], "network": False, "wrote": False}
+    assert found == {"secret": False, "hidden": [], "network": False, "service": False, "wrote": False}
     assert not (tmp_path / "outside").exists()
 
 
