@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import inspect
+import io
 import json
 import math
 import os
@@ -168,8 +169,10 @@ def command(main: Callable[[list[str]], int]) -> None:
     """Run a command's `main(argv) -> exit code` and leave the process with that code.
 
     A `UserError`, and what the system refuses, become one line on standard error and exit code 2, `WorkerLost` one and
-    exit code 1; Ctrl-C becomes exit code 130, SIGTERM during a run 143.
+    exit code 1; Ctrl-C becomes exit code 130, SIGTERM during a run 143. What the output's encoding lacks is escaped.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = main(sys.argv[1:])
     except Stopped as stopped:

@@ -1,5 +1,6 @@
 """The console script `suite`, as pip writes it: every command, and nothing of the current folder."""
 
+import io
 import subprocess
 import sys
 import tomllib
@@ -7,7 +8,7 @@ import tomllib
 import pytest
 
 from suite.__main__ import commands, main
-from suite.errors import UserError
+from suite.errors import UserError, command
 from tests.command import ENVIRONMENT, PROJECT
 
 ENTRIES = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["scripts"]
@@ -70,3 +71,11 @@ def test_passes_words_and_exit_code_on(script, tmp_path):
 def test_a_wrong_name_is_one_line():
     with pytest.raises(UserError, match="unknown command 'reviw': did you mean 'review'"):
         main(["reviw", "."])
+
+
+def test_what_the_terminal_cannot_write_is_escaped(monkeypatch):
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, "ascii", write_through=True))
+    with pytest.raises(SystemExit, match="0"):
+        command(lambda words: print("Müller AG") or 0)
+    assert written.getvalue() == b"M\\xfcller AG\n"

@@ -81,7 +81,9 @@ def _check(archive: Path, members: Iterable[tuple[str, int, bool]]) -> None:
     files, folders = set[PurePosixPath](), set[PurePosixPath]()
     for count, (name, size, is_folder) in enumerate(members, 1):
         path = PurePosixPath(name)
-        if path.is_absolute() or ".." in path.parts or "\\" in name:
+        if "\\" in name:
+            raise UserError(f"the name {name!r:.100} holds a backslash: pack it again with / between folders")
+        if path.is_absolute() or ".." in path.parts:
             raise UserError(f"the name {name!r:.100} could lead out of the folder")
         if len(path.parts) > MAX_DEPTH or any(len(part) > MAX_NAME for part in path.parts):
             raise UserError(f"the name {name!r:.100} is too long or too deep")
