@@ -7,6 +7,7 @@ so that no line can be changed, added or taken away unseen. The last line's hash
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -171,7 +172,9 @@ class Log:
             },
         }
         raw = (TOKEN + json.dumps(record, allow_nan=False, separators=(", ", ": "))).encode()
-        self._file.write(raw + b"\n")
+        if (written := self._file.write(raw + b"\n")) <= len(raw):
+            self._file.truncate(self._file.tell() - written)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self._prev = line_hash(raw)
         line = parse(len(self.lines) + 1, raw)
         self.lines.append(line)
@@ -180,7 +183,10 @@ class Log:
         return line
 
     def event(self, key: str, value: Any = None, **metadata: Any) -> Line:
-        """Log a point in time. `value` and `metadata` are JSON values; raises ValueError for NaN or infinity."""
+        """Log a point in time. `value` and `metadata` are JSON values; raises ValueError for NaN or infinity.
+
+        Raises OSError, as `start` and `stop` do, where the disk refuses the line or a part of it: none of it is kept.
+        """
         return self._write(keys.POINT_IN_TIME, key, value, metadata)
 
     def start(self, key: str, **metadata: Any) -> Line:

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import resource
 from itertools import pairwise
 
 import pytest
@@ -48,6 +49,20 @@ def test_goes_on_after_a_torn_line(log):
     lines = list(read(log.path))
     assert lines[-1].metadata["prev"] == line_hash(lines[-2].raw)
     assert all(a.time_ms <= b.time_ms for a, b in pairwise(lines))
+
+
+def test_a_disk_that_is_full_for_a_moment_tears_no_line(log):
+    before, (soft, hard) = log.path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, hard))
+    try:
+        with pytest.raises(OSError, match="No space left on device"):
+            log.event("seed", 8)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert log.path.read_bytes() == before
+    log.event("seed", 9)
+    *_, last, added = read(log.path)
+    assert (added.value, added.metadata["prev"]) == (9, line_hash(last.raw))
 
 
 def test_listeners_hear_each_line(log):
