@@ -4,16 +4,21 @@ import json
 import os
 import shutil
 import time
+from pathlib import Path
 
+import numpy as np
 import pytest
 from filelock import FileLock
 
 from suite.harness.folder import LOCK
-from suite.record import clock
+from suite.record import clock, states
 from suite.record.environment import STARTED
+from suite.record.evidence import OF_EACH_RUN
 from tests.command import ENVIRONMENT, eighth, start
 from tests.parity_runs import RUN, SLOW, keys, lines, refused, rules_broken, wait_for
 from tests.rules.editor import Evidence
+
+NUMPY = Path(__file__).parent / "eighth_task/reference_impls/parity/numpy.py"
 
 
 @pytest.fixture(scope="module")
@@ -263,6 +268,32 @@ def test_a_folder_of_something_else_is_no_run(tmp_path, content):
 def test_a_checkpoint_that_a_power_cut_emptied_is_one_line(cut):
     (cut / "run_2/checkpoint.npz").write_bytes(b"")
     assert "checkpoint.npz cannot be read" in refused(cut.parent, *RUN, "resume=cut")
+
+
+def test_a_checkpoint_that_is_ahead_of_the_log_is_one_line(cut):
+    """Of a power cut under which the log's last lines were not on the disk yet."""
+    log = (cut / "run_2/log.txt").read_bytes()
+    states.write(cut / "run_2/checkpoint.npz", {"weights": np.zeros(2), "samples": np.array(600)}, 600)
+    said = refused(cut.parent, *RUN, "resume=cut")
+    assert "checkpoint.npz is of 600 samples, and the log, whose last lines are lost, tells of 400: delete it" in said
+    assert (cut / "run_2/log.txt").read_bytes() == log
+    (cut / "run_2/checkpoint.npz").unlink()
+    assert eighth(cut.parent, "run", *RUN, "resume=cut").returncode == 0
+
+
+def test_what_a_run_begins_with_is_on_the_disk_before_the_clock_runs_and_the_rest_before_it_is_sealed(
+    tmp_path, monkeypatch
+):
+    synced, true = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda at: (synced.append(Path(f"/proc/self/fd/{at}").readlink()), true(at)))
+    shutil.copy(NUMPY, tmp_path / "ours.py")
+    done = eighth(tmp_path, "run", *RUN, "seed=1", "implementation=ours.py", "out=out")
+    assert done.returncode == 0, done.stderr
+    out = tmp_path / "out"
+    names = [str(path.relative_to(out)) for path in synced if path.is_relative_to(out)]
+    begun, ended = names[: names.index(".") + 1], names[names.index(".") + 1 :]
+    assert begun[-5:] == ["config.yaml.part", "implementation/ours.py.part", "system.json.part", "log.txt", "."]
+    assert ended[-6:] == [*OF_EACH_RUN, "manifest.json.part"]
 
 
 def test_what_was_killed_before_it_began_is_begun_anew(tmp_path):

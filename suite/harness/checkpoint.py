@@ -16,6 +16,7 @@ from suite.config.models import Benchmark
 from suite.errors import UserError
 from suite.record import states
 from suite.record.evidence import CHECKPOINT
+from suite.record.mllog import Log
 
 SHARE = 0.01  # of a run's time, at most, for writing checkpoints
 
@@ -24,10 +25,12 @@ SHARE = 0.01  # of a run's time, at most, for writing checkpoints
 class Checkpoints:
     """Writes a run's checkpoints as often as `SHARE` allows: at the first occasion, then at each that is paid for.
 
+    The lines of `log` are on the disk before a checkpoint is: after a power cut too they tell of all that it has seen.
     With `keep` the initial state and that at each evaluation are kept as well, whatever that takes.
     """
 
     folder: Path
+    log: Log
     keep: bool = False
     _not_before: float = field(default=0.0, init=False)
 
@@ -41,6 +44,7 @@ class Checkpoints:
 
     def save(self, state: Mapping[str, np.ndarray], samples: int) -> None:
         """Save the state after `samples` samples."""
+        self.log.sync()
         states.write(self.folder / CHECKPOINT, state, samples)
 
     def logged(self, state: Mapping[str, np.ndarray], samples: int) -> str:
@@ -52,15 +56,24 @@ class Checkpoints:
         return states.state_sha256(state)
 
 
-def load(folder: Path) -> tuple[dict[str, np.ndarray], int] | None:
-    """The last checkpoint's state and samples, or None if there is none. Raises UserError if it cannot be read."""
+def load(folder: Path, logged: int) -> tuple[dict[str, np.ndarray], int] | None:
+    """The last checkpoint's state and samples, or None if there is none.
+
+    Raises UserError if it cannot be read, or is of more samples than the log tells of, which are `logged`.
+    """
     path = folder / CHECKPOINT
     if not path.exists():
         return None
     try:
-        return states.read(path)
+        state, samples = states.read(path)
     except (OSError, states.BadState) as error:
         raise UserError(f"{path} cannot be read ({error}): delete it to start this run's training over") from error
+    if samples > logged:
+        raise UserError(
+            f"{path} is of {samples} samples, and the log, whose last lines are lost, tells of {logged}: delete it to "
+            "start this run's training over"
+        )
+    return state, samples
 
 
 def reserve(folder: Path, state: Mapping[str, np.ndarray], kept: int = 0) -> None:

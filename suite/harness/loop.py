@@ -47,7 +47,7 @@ class Loop:
     checkpoints: Checkpoints = field(init=False)
 
     def __post_init__(self) -> None:
-        self.checkpoints = Checkpoints(self.folder, self.keep_states)
+        self.checkpoints = Checkpoints(self.folder, self.log, self.keep_states)
 
     def run(self, samples: int) -> Reason:
         """Go on from `samples` until the target, the budget, an interrupt, a loss or predictions without numbers, or

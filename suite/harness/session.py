@@ -40,13 +40,14 @@ from suite.measure.machine import Machine, power_ceiling
 from suite.measure.noise import Environment
 from suite.measure.sampler import Sampler
 from suite.record import evidence, system
-from suite.record.mllog import Log, is_interrupt, run_stop, since_restart
+from suite.record.mllog import Log, is_interrupt, run_stop, samples_of, since_restart
 from suite.record.parsing import differences
 from suite.record.summary import Summary, summarise
 from suite.record.terminal import Terminal
 from suite.record.tracking import Follower
 from suite.record.witness import Witness
 from suite.store.arrays import sums
+from suite.store.disk import sync
 from suite.store.task import Task, for_run, score
 
 _MLFLOW_WAIT_S = 20.0  # before the clock starts, and after it has stopped
@@ -203,6 +204,8 @@ class _Run:
         )
         if not log.has(keys.RUN_START):
             log.stop(keys.INIT_STOP)
+            log.sync()
+            sync(folder)
             log.start(keys.RUN_START)
         interrupted.armed = True
         try:
@@ -236,7 +239,7 @@ class _Run:
         keep = plan.checkpoints == "keep"
         checkpoint.reserve(self.folder, state, 1 + checkpoint.evaluations(plan.benchmark) if keep else 0)
         if not self.log.has(keys.RUN_START):
-            checkpoints = Checkpoints(self.folder, keep)
+            checkpoints = Checkpoints(self.folder, self.log, keep)
             self.log.event(STATE, checkpoints.logged(state, 0), samples_count=0)
 
     def restart(self) -> tuple[dict[str, np.ndarray], int] | None:
@@ -244,7 +247,8 @@ class _Run:
         evaluations = [line for line in self.log.lines if line.key == keys.EVAL_ACCURACY]
         logged = evaluations[-1].metadata["predictions_sha256"] if evaluations else None
         evidence.keep_predictions(self.folder / evidence.PREDICTIONS, logged)
-        saved = checkpoint.load(self.folder)
+        told = [samples_of(line) or 0 for line in since_restart(self.log.lines)]
+        saved = checkpoint.load(self.folder, max(told))
         began = json.loads((self.folder / evidence.SYSTEM).read_bytes())
         now = json.loads(json.dumps(self.description()))
         system = yaml.safe_load((self.folder / evidence.CONFIG).read_bytes())["system"]

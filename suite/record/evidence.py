@@ -21,7 +21,7 @@ from typing import Any
 
 from mlperf_logging.mllog import constants as keys
 
-from suite.store.disk import partial, write_atomically
+from suite.store.disk import partial, sync, write_atomically
 
 LOG = "log.txt"
 CONFIG = "config.yaml"
@@ -93,6 +93,9 @@ def digest(content: bytes) -> Digest:
 
 def seal(folder: Path, log_head: str, files: Sequence[str] = SEALED) -> None:
     """Write the manifest over the files that exist. `log_head` is the hash of the log's last line."""
-    found = {name: vars(digest((folder / name).read_bytes())) for name in files if (folder / name).exists()}
+    sealed = [name for name in files if (folder / name).exists()]
+    for name in sealed:
+        sync(folder / name)
+    found = {name: vars(digest((folder / name).read_bytes())) for name in sealed}
     manifest = {"version": 1, "log_head": log_head, "files": found}
     write_atomically(folder / MANIFEST, json.dumps(manifest, indent=1).encode())

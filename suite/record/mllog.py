@@ -131,7 +131,8 @@ def is_interrupt(stop: Line) -> bool:
 
 
 class Log:
-    """Writes a run's log, or goes on with one after a restart. Every line reaches the operating system at once.
+    """Writes a run's log, or goes on with one after a restart. Every line reaches the operating system at once,
+    and the disk with `sync()`.
 
     A line that begins or goes on with a log says in its metadata, as `clock`, what `clock` tells of itself. No line of
     a new log is earlier than `not_before_ms`, in milliseconds since 1970. `listeners` are called with each line that
@@ -210,7 +211,11 @@ class Log:
         """Whether an event of this key was logged."""
         return any(line.key == key for line in self.lines)
 
+    def sync(self) -> None:
+        """Return when every line is on the disk."""
+        os.fsync(self._file.fileno())
+
     def close(self) -> None:
         """Flush to the disk and close."""
-        os.fsync(self._file.fileno())
+        self.sync()
         self._file.close()

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from suite.errors import UserError, shown
-from suite.store.disk import UnsafeFile, odd, read_safely, reason
+from suite.store.disk import UnsafeFile, odd, read_safely, reason, write_atomically
 
 CODE = "implementation"  # the folder of a run's evidence, and of a package's code, that holds the files
 MAX_FILES = 200
@@ -86,7 +86,7 @@ def write(files: Mapping[str, bytes], folder: Path) -> None:
     """Write the files below `folder`."""
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
+        write_atomically(folder / name, content)
 
 
 def _names(folder: Path) -> Iterator[str]:

@@ -25,10 +25,22 @@ def reason(error: Exception) -> str:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write `content` so that a reader, or a restart after a kill, sees the old file or the new one, never a part."""
+    """Write `content` so that a reader, or a restart after a kill or a power cut, sees the old file or the new one,
+    never a part.
+    """
     part = partial(path)
     part.write_bytes(content)
+    sync(part)
     part.replace(path)
+
+
+def sync(path: Path) -> None:
+    """Return when what was written to a file, or the names in a folder, are on the disk. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def write_text(path: Path, text: str) -> None:

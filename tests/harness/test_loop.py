@@ -1,6 +1,8 @@
 """When evaluations are due, what is saved on the way to them, and what ends a run."""
 
 import math
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from suite.harness.checkpoint import Checkpoints
 from suite.harness.implementation import TrainStats
 from suite.harness.loop import Loop
 from suite.record import states
-from suite.record.mllog import Log
+from suite.record.mllog import Log, samples_of
 from suite.record.states import state_sha256
 
 MINI = benchmark("image_classification", "mini").model_copy(
@@ -66,10 +68,20 @@ def run(folder, implementation, keep=False):
 
 
 def test_a_checkpoint_is_there_before_the_first_evaluation(tmp_path):
-    reason, _ = run(tmp_path, Counting(1.0))
+    reason, lines = run(tmp_path, Counting(1.0))
     assert reason == "target"
-    state, samples = checkpoint.load(tmp_path)
+    state, samples = checkpoint.load(tmp_path, samples_of(lines[-1]))
     assert samples == state["samples"] < MINI.evaluation.first
+
+
+def test_the_log_is_on_the_disk_before_each_checkpoint(tmp_path, monkeypatch):
+    """A power cut leaves what was synced; what was not may be lost, whatever the order in which it was written."""
+    synced, true = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda at: (synced.append(Path(f"/proc/self/fd/{at}").readlink().name), true(at)))
+    monkeypatch.setattr(checkpoint, "SHARE", math.inf)
+    run(tmp_path, Counting(0.5))
+    assert len(synced) > 2
+    assert synced == ["log.txt", "checkpoint.npz.part"] * (len(synced) // 2)
 
 
 @pytest.mark.parametrize("keep", [False, True])
@@ -88,7 +100,7 @@ def test_each_evaluation_logs_the_sum_of_its_state_and_keeps_it_if_asked_to(tmp_
 def test_checkpoints_wait_until_they_are_paid_for(tmp_path, monkeypatch):
     now = [100.0]
     monkeypatch.setattr(checkpoint.time, "monotonic", lambda: now[0])
-    made = Checkpoints(tmp_path)
+    made = Checkpoints(tmp_path, Log(tmp_path / "log.txt"))
 
     def state():
         now[0] += 2.0
@@ -97,7 +109,7 @@ def test_checkpoints_wait_until_they_are_paid_for(tmp_path, monkeypatch):
     for _ in range(250):
         made.occasion(state, int(now[0]))
         now[0] += 1.0
-    _, samples = checkpoint.load(tmp_path)
+    _, samples = checkpoint.load(tmp_path, 1000)
     assert samples == 100 + 2 + 200
 
 
