@@ -64,6 +64,7 @@ def test_several_workers_make_the_run_of_one(folder):
     [
         ("1:another state", "rank 1 on .* has another state"),
         ("2:miscounts", r"rank 2 on .* has seen 101 samples, the leader 100"),
+        ("1:exits", r"rank 1 on .*: train_until of implementation_alike called sys.exit\(None\) at alike/__init__.py:"),
         ("1:raises", "rank 1 on .*: RuntimeError: out of memory"),
         ("2:dies", "rank 2 on .*: its process has ended"),
     ],
@@ -73,7 +74,15 @@ def test_a_worker_that_fails_ends_the_run_in_one_line_that_names_it(folder, faul
     assert done.returncode == 1, done.stdout + done.stderr
     (line,) = [each for each in done.stderr.splitlines() if each.startswith("error: ")]
     assert re.search(told, line)
-    assert line.endswith("go on with resume=made")
+    assert line.endswith(f"go on with resume=made implementation={folder / 'alike'}")
+    assert nobody_is_left(folder)
+
+
+def test_a_leader_that_exits_ends_the_run_in_one_line(folder):
+    done = trained(folder, 2, fault="0:exits")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "error: train_until of implementation_alike called sys.exit(None) at alike/__init__.py:" in done.stderr
+    assert done.stderr.endswith("Mend that, and begin a new run\n")
     assert nobody_is_left(folder)
 
 

@@ -36,6 +36,7 @@ from tests.worlds import (
 
 HERE = socket.gethostname()
 IMPLEMENTATION = f"implementation={PROJECT / SHARED}"
+GO_ON = f"; go on with resume=out {IMPLEMENTATION}"
 pytestmark = pytest.mark.slow
 
 
@@ -59,7 +60,7 @@ def test_a_killed_worker_ends_all(made, start, rank, says):
     made.wait_for("eval_stop")
     made.worker(rank).send_signal(signal.SIGKILL)
     made.ended()
-    assert [line for line in made.errors if says in line and line.endswith("; go on with resume=out")], made.said
+    assert [line for line in made.errors if says in line and line.endswith(GO_ON)], made.said
     assert len(made.errors) == 1, made.said
     assert "Traceback" not in made.said.partition("elastic/multiprocessing")[0]  # torchrun's own comes after its word
     if start == "the suite" and rank == 1:
@@ -129,7 +130,7 @@ def test_a_full_disk_ends_all(made):
         subprocess.run(["dd", "if=/dev/zero", f"of={out / 'else'}"], check=False, capture_output=True)
         made.ended()
         assert made.codes == [2], made.said
-        assert made.errors == [f"rank 0 on {HERE}: out: No space left on device; mend that, then go on with resume=out"]
+        assert made.errors == [f"rank 0 on {HERE}: out: No space left on device; mend that, then{GO_ON[1:]}"]
         (out / "else").unlink()
         goes_on(made.folder)
     finally:
@@ -196,5 +197,8 @@ def test_an_exception_of_a_worker_is_told_once(made):
     (made.folder / "broken.py").write_text(broken)
     own(made, *PLAN, *SLOWLY, "out=out", implementation=made.folder / "broken.py")
     made.ended(120)
-    assert made.errors == [f"rank 1 on {HERE}: AssertionError: no more; go on with resume=out"], made.said
+    told = (
+        f"rank 1 on {HERE}: AssertionError: no more; go on with resume=out implementation={made.folder / 'broken.py'}"
+    )
+    assert made.errors == [told], made.said
     assert made.said.count("Traceback (most recent call last)") == 1

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
 from suite.errors import BrokenContract, UserError, promised
+from suite.harness.contract import place
 
 Status = Literal["pass", "fail", "skipped"]
 
@@ -67,8 +66,8 @@ class Ledger:
             found, mend, asked = error.found, "", error.contract
         except UserError as error:
             found, mend = str(error), ""
-        except Exception as error:  # the author's code may raise anything
-            found, mend = f"{type(error).__name__} at {_place(error)}: {error}", ""
+        except (Exception, SystemExit) as error:  # the author's code may raise anything
+            found, mend = f"{type(error).__name__} at {place(error)}: {error}", ""
         else:
             self.rows.append(Row(self.benchmark, self.framework, promise, "pass"))
             return True
@@ -79,12 +78,3 @@ class Ledger:
         """Note that `promise` was not tried."""
         self.rows.append(Row(self.benchmark, self.framework, promise, "skipped", reason))
         return False
-
-
-def _place(error: Exception) -> str:
-    """The file and line of the author's code that `error` came through last, outside of suite/ and of packages."""
-    here = Path(__file__).parent.parent
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if "site-packages" not in f.filename and here not in Path(f.filename).parents]
-    frame = (own or list(frames))[-1]
-    return f"{Path(frame.filename).parent.name}/{Path(frame.filename).name}:{frame.lineno}"

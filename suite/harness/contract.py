@@ -6,7 +6,11 @@ Each call costs a few type checks; no value is copied.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import sysconfig
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +21,12 @@ from suite.errors import BrokenContract, UserError, shown
 from suite.harness.implementation import Device, Implementation, ImplementationModule, TrainStats
 from suite.record.states import LONGEST_NAME
 from suite.store.task import described, is_plain
+
+_NOBODYS = (Path(__file__).parent.parent, Path(sysconfig.get_path("stdlib")))  # no author's code lies there
+
+
+class Refused(UserError):
+    """The system refuses something, such as a file, to an implementation's code; the text says what, and where."""
 
 
 class Given(dict[str, np.ndarray]):
@@ -58,7 +68,8 @@ class Checked:
 
     def train_until(self, samples: int) -> TrainStats:
         """The inner one's `train_until`, which must have reached `samples`."""
-        stats = self.inner.train_until(samples)
+        with _called(Implementation.train_until, self.name):
+            stats = self.inner.train_until(samples)
         if not isinstance(stats, TrainStats):
             raise BrokenContract(self._returned("train_until", stats), TrainStats)
         if type(stats.samples) is not int:
@@ -72,14 +83,16 @@ class Checked:
 
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The inner one's `predict`, which is given the `evaluation_data` of all arrays `data`."""
-        predictions = self.inner.predict(evaluation_data(data))
+        with _called(Implementation.predict, self.name):
+            predictions = self.inner.predict(evaluation_data(data))
         if not isinstance(predictions, Sequence) or isinstance(predictions, str):
             raise BrokenContract(self._returned("predict", predictions), Implementation.predict)
         return predictions
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """The inner one's `state_dict`, whose names and arrays a checkpoint can hold."""
-        state = self.inner.state_dict()
+        with _called(Implementation.state_dict, self.name):
+            state = self.inner.state_dict()
         if not isinstance(state, dict):
             raise BrokenContract(self._returned("state_dict", state), Implementation.state_dict)
         for name, array in state.items():
@@ -92,7 +105,8 @@ class Checked:
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """The inner one's `load_state_dict`."""
-        self.inner.load_state_dict(state)
+        with _called(Implementation.load_state_dict, self.name):
+            self.inner.load_state_dict(state)
 
     def _returned(self, function: str, value: object, part: str = "") -> str:
         return f"{function} of {self.name} returned {described(value)}{part}"
@@ -107,7 +121,9 @@ def build(
     """
     name = getattr(module, "__name__", type(module).__name__)
     try:
-        return Checked(module.build(benchmark.hyperparameters, training_data(data), seed, device), name)
+        with _called(ImplementationModule.build, name):
+            made = module.build(benchmark.hyperparameters, training_data(data), seed, device)
+        return Checked(made, name)
     except (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError) as error:
         usual = config.benchmark(benchmark.task, benchmark.scale).hyperparameters
         given = benchmark.hyperparameters.items()
@@ -116,6 +132,33 @@ def build(
             raise
         why = shown(f"{type(error).__name__}: {error}")
         raise UserError(f"{benchmark.name} cannot be built with {', '.join(changed)}: {why}") from error
+
+
+def place(error: BaseException) -> str:
+    """The file and line of the author's code that `error` came through last: not the suite's, a package's, Python's."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if "site-packages" not in f.filename and not _is_nobodys(Path(f.filename))]
+    frame = (own or list(frames))[-1]
+    return f"{Path(frame.filename).parent.name}/{Path(frame.filename).name}:{frame.lineno}"
+
+
+def _is_nobodys(path: Path) -> bool:
+    return any(folder in path.parents for folder in _NOBODYS)
+
+
+@contextmanager
+def _called(function: Callable[..., Any], name: str) -> Iterator[None]:
+    """With the author's `function` of the module `name` at work: it neither ends the command, nor are its files ours.
+
+    Raises BrokenContract where it exits, Refused for what the system refuses to it.
+    """
+    what = f"{function.__name__} of {name}"
+    try:
+        yield
+    except SystemExit as error:
+        raise BrokenContract(f"{what} called sys.exit({error.code!r:.60}) at {place(error)}", function) from error
+    except OSError as error:
+        raise Refused(f"{what} raised {type(error).__name__} at {place(error)}: {error}") from error
 
 
 def check_json(predictions: Sequence[Any]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from suite.errors import UserError
+from suite.harness.contestant import OwnImplementation
 from suite.record.evidence import CONFIG, LOG
 from suite.store.disk import partial
 
@@ -29,6 +30,11 @@ def refuse_used(out: Path) -> None:
         raise UserError(f"out={out} cannot be read ({error.strerror}): choose another out=") from error
     if used:
         raise UserError(f"out={out} is not empty: choose another out={mend}")
+
+
+def gone_on_by(out: Path, own: OwnImplementation | None) -> str:
+    """The options with which a command goes on with the run in `out`: code that is not the suite's is named again."""
+    return f"resume={out}" + (f" implementation={own.path}" if own else "")
 
 
 @contextmanager

@@ -26,6 +26,7 @@ from suite.harness.cache import clear_cache
 from suite.harness.checkpoint import Checkpoints
 from suite.harness.contestant import OwnImplementation
 from suite.harness.contract import Checked
+from suite.harness.folder import gone_on_by
 from suite.harness.implementation import Device, ImplementationModule
 from suite.harness.interrupt import Interrupted, interruptible
 from suite.harness.loop import Loop
@@ -122,7 +123,8 @@ class _Run:
 
     def __post_init__(self) -> None:
         plan, machine = self.session.plan, self.session.machine
-        self.advice = f"; go on with resume={plan.out}"
+        self.resume = gone_on_by(plan.out, self.session.own)
+        self.advice = f"; go on with {self.resume}"
         self.workers = self.session.followers.processes(0) if self.session.followers else []
         self.sampler = Sampler(
             self.folder / evidence.POWER,
@@ -164,10 +166,14 @@ class _Run:
             except WorkerLost as error:
                 raise WorkerLost(f"{error}{self.advice}") from error
             except BrokenContract as error:
-                raise UserError(f"{error} Mend that, then go on with resume={self.session.plan.out}") from error
+                then = "and begin a new run" if self.session.own else f"then go on with {self.resume}"
+                raise UserError(f"{error} Mend that, {then}") from error
+            except contract.Refused as error:
+                other = ", or with other code begin a new run" if self.session.own else ""
+                raise UserError(f"{error}; mend that, then go on with {self.resume}{other}") from error
             except OSError as error:
-                out, problem = self.session.plan.out, error.strerror or error
-                raise UserError(f"{self.folder}: {problem}; mend that, then go on with resume={out}") from error
+                problem = error.strerror or error
+                raise UserError(f"{self.folder}: {problem}; mend that, then go on with {self.resume}") from error
         return interrupted.by
 
     def train(self, interrupted: Interrupted) -> None:

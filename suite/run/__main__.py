@@ -129,12 +129,12 @@ def _run(options: Options, place: Place) -> int:
         summaries, stopped_by = _trained(console, made, found, options, own, place, resumed is None)
     except KeyboardInterrupt:  # before the clock ran, or a second signal
         if has_run(made.out):
-            printing.go_on(console, made)
+            printing.go_on(console, made, own)
         raise
     printing.result(console, made, summaries, options.mlflow)
     printing.verdict(console, review(made.out, options.data_dir))
     if stopped_by:
-        printing.go_on(console, made)
+        printing.go_on(console, made, own)
         return BY_SIGNAL + stopped_by
     return 0 if all(summary.converged for summary in summaries) else BUDGET_ENDED
 

@@ -17,6 +17,8 @@ from suite.config.contestant import Contestant
 from suite.config.models import Benchmark
 from suite.config.plan import Plan
 from suite.errors import printable
+from suite.harness.contestant import OwnImplementation
+from suite.harness.folder import gone_on_by
 from suite.measure.machine import Machine, mismatch, power_ceiling
 from suite.record.scoring import mean_of, olympic_mean
 from suite.record.summary import Summary, format_cost, format_count, format_energy, format_restarts, format_seconds
@@ -143,9 +145,9 @@ def result(to: Console, made: Plan, summaries: Sequence[Summary], mlflow: bool) 
     to.print(f"mlflow    {then}", soft_wrap=True)
 
 
-def go_on(to: Console, made: Plan) -> None:
+def go_on(to: Console, made: Plan, own: OwnImplementation | None) -> None:
     """Print the command that goes on with an interrupted run."""
-    to.print(f"go on     python -m suite.run resume={made.out}", soft_wrap=True)
+    to.print(f"go on     python -m suite.run {gone_on_by(made.out, own)}", soft_wrap=True)
 
 
 def verdict(to: Console, reviewed: Review) -> None:

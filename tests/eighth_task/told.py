@@ -1,5 +1,8 @@
 """Mistakes of a task's author that a run tells as a check does, each in one line."""
 
+import sys
+from pathlib import Path
+
 import numpy as np
 
 from suite.harness.implementation import TrainStats
@@ -100,6 +103,22 @@ TOLD = {
     "predict looks at the answers": (
         method("predict", lambda true: lambda self, data: true(self, data) and data["answer_sides"].tolist()),
         "'answer_sides' is asked for, which predict is not given. The contract: predict(data): One JSON value",
+    ),
+    "an exit of build": (
+        having(IMPLEMENTATION, build=lambda _: lambda hyperparameters, data, seed, device: sys.exit()),
+        "build of reference_impls.parity.numpy called sys.exit(None) at eighth_task/told.py:",
+    ),
+    "an exit of train_until": (
+        method("train_until", lambda true: lambda self, samples: sys.exit(0)),
+        "train_until of reference_impls.parity.numpy called sys.exit(0) at eighth_task/told.py:",
+    ),
+    "an exit of predict": (
+        method("predict", lambda true: lambda self, data: sys.exit("enough")),
+        "predict of reference_impls.parity.numpy called sys.exit('enough') at eighth_task/told.py:",
+    ),
+    "a file that is not there": (
+        method("predict", lambda true: lambda self, data: Path("nope.bin").read_bytes()),
+        "predict of reference_impls.parity.numpy raised FileNotFoundError at eighth_task/told.py:",
     ),
     "a tuple for TrainStats": (
         answering("train_until", lambda stats: (stats.samples, stats.loss)),

@@ -4,6 +4,7 @@ FAULT=FAULTY_RANK:NAME in the environment lets the worker of that rank do someth
 """
 
 import os
+import sys
 
 import numpy as np
 
@@ -29,6 +30,8 @@ class NearestMean:
             self.step += 1
         if self.fault == "another state":
             self.sums += 1
+        if self.fault == "exits":
+            sys.exit()
         if self.fault == "raises":
             raise RuntimeError("out of memory")
         if self.fault == "dies" and self.step * self.size >= 4000:

@@ -1,0 +1,60 @@
+"""What a run says and records where code of one's own does what the suite does not expect of it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from suite.harness import contract
+from tests.command import eighth
+from tests.parity_runs import refused
+
+RUN = ("task=parity", "hw=cpu", "mlflow=false", "seed=1", "implementation=ours", "out=out")
+NUMPY = Path(__file__).parent / "eighth_task/reference_impls/parity/numpy.py"
+
+
+def ours(folder, function, *statements):
+    """An implementation of parity in the folder `ours` whose `function` begins with these statements."""
+    (folder / "ours").mkdir()
+    before, name, after = re.split(rf"( *def {function}\(.*\):\n)", NUMPY.read_text())
+    indent = " " * (len(name) - len(name.lstrip()) + 4)
+    body = "".join(f"{indent}{statement}\n" for statement in statements)
+    (folder / "ours/__init__.py").write_text(before + name + body + after)
+    return folder / "ours"
+
+
+def test_code_that_exits_is_told_and_needs_a_new_run(tmp_path):
+    """Mended code is other code, with which a run does not go on."""
+    ours(tmp_path, "train_until", "import sys; sys.exit()")
+    said = refused(tmp_path, *RUN)
+    assert "error: train_until of implementation_ours called sys.exit(None) at ours/__init__.py:21. The contra" in said
+    assert said.endswith(" Mend that, and begin a new run\n")
+
+
+@pytest.mark.parametrize("function", ["build", "train_until", "predict"])
+def test_a_file_that_its_code_does_not_find_is_no_trouble_with_the_evidence(function, tmp_path):
+    own = ours(tmp_path, function, "open('nope.bin')")
+    line = 1 + [each.strip() for each in (own / "__init__.py").read_text().split("\n")].index("open('nope.bin')")
+    assert refused(tmp_path, *RUN) == (
+        f"error: {function} of implementation_ours raised FileNotFoundError at ours/__init__.py:{line}: [Errno 2] No "
+        f"such file or directory: 'nope.bin'; mend that, then go on with resume=out implementation={own}, or with "
+        "other code begin a new run\n"
+    )
+    (tmp_path / "nope.bin").touch()
+    done = eighth(tmp_path, "run", "resume=out", f"implementation={own}", "mlflow=false")
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_is_to_be_typed_to_go_on_names_the_code(tmp_path, monkeypatch):
+    own = ours(tmp_path, "build")
+
+    def build(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(contract, "build", build)
+        ended = eighth(tmp_path, "run", *RUN)
+    command = f"resume=out implementation={own}"
+    assert ended.stdout.endswith(f"go on     python -m suite.run {command}\n")
+    done = eighth(tmp_path, "run", *command.split(), "mlflow=false")
+    assert done.returncode == 0, done.stderr
