@@ -7,7 +7,7 @@ import pytest
 
 from suite.harness import contract
 from tests.command import eighth
-from tests.parity_runs import refused
+from tests.parity_runs import lines, refused, rules_broken
 
 RUN = ("task=parity", "hw=cpu", "mlflow=false", "seed=1", "implementation=ours", "out=out")
 NUMPY = Path(__file__).parent / "eighth_task/reference_impls/parity/numpy.py"
@@ -43,6 +43,15 @@ def test_a_file_that_its_code_does_not_find_is_no_trouble_with_the_evidence(func
     (tmp_path / "nope.bin").touch()
     done = eighth(tmp_path, "run", "resume=out", f"implementation={own}", "mlflow=false")
     assert done.returncode == 0, done.stderr
+
+
+def test_code_that_changes_its_hyperparameters_changes_no_record(tmp_path):
+    ours(tmp_path, "build", "hyperparameters['opt_base_learning_rate'] = 0.1", "hyperparameters['extra'] = 1")
+    done = eighth(tmp_path, "run", *RUN, "runs=2")
+    assert done.returncode == 0, done.stderr
+    logged = [{line.key: line.value for line in lines(tmp_path / f"out/run_{run}")} for run in (1, 2)]
+    assert [(each["opt_base_learning_rate"], "extra" in each) for each in logged] == [(0.05, False)] * 2
+    assert rules_broken(tmp_path, "out") == set()
 
 
 def test_what_is_to_be_typed_to_go_on_names_the_code(tmp_path, monkeypatch):

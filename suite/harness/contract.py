@@ -1,6 +1,6 @@
 """Holds an implementation to the contract at the seam: a mistake of its author is one line that names the contract.
 
-Each call costs a few type checks; no value is copied.
+Each call costs a few type checks; no array is copied.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import sysconfig
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -115,14 +116,15 @@ class Checked:
 def build(
     module: ImplementationModule, benchmark: Benchmark, data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> Checked:
-    """The module's implementation of `benchmark`, held to the contract; it is given the `training_data` of `data`.
+    """The module's implementation of `benchmark`, held to the contract; it is given the `training_data` of `data`, and
+    a copy of the hyperparameters.
 
     Raises UserError where it cannot be built with hyperparameters that are not the benchmark's own.
     """
     name = getattr(module, "__name__", type(module).__name__)
     try:
         with _called(ImplementationModule.build, name):
-            made = module.build(benchmark.hyperparameters, training_data(data), seed, device)
+            made = module.build(deepcopy(benchmark.hyperparameters), training_data(data), seed, device)
         return Checked(made, name)
     except (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError) as error:
         usual = config.benchmark(benchmark.task, benchmark.scale).hyperparameters
