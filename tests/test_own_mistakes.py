@@ -45,6 +45,16 @@ def test_a_file_that_its_code_does_not_find_is_no_trouble_with_the_evidence(func
     assert done.returncode == 0, done.stderr
 
 
+def test_code_that_leaves_the_folder_takes_no_evidence_with_it(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    ours(tmp_path, "build", "os.chdir('elsewhere')")
+    done = eighth(tmp_path, "run", *RUN, "runs=2")
+    assert done.returncode == 0, done.stderr
+    assert "verdict   pass" in done.stdout
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"run_1", "run_2"}
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
 def test_code_that_changes_its_hyperparameters_changes_no_record(tmp_path):
     ours(tmp_path, "build", "hyperparameters['opt_base_learning_rate'] = 0.1", "hyperparameters['extra'] = 1")
     done = eighth(tmp_path, "run", *RUN, "runs=2")

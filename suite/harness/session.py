@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import chdir
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,7 @@ class Session:
 
         Raises UserError when the folder cannot hold the run, Stopped for a signal before the clock has started.
         """
-        folder = self.plan.folder(index)
+        folder = self.plan.folder(index).absolute()
         log = _open_log(folder, self._ended_ms)
         stop = run_stop(log.lines)
         if (folder / evidence.MANIFEST).exists():
@@ -149,7 +150,7 @@ class _Run:
 
     def finish(self) -> int | None:
         """Train, as far as that is not done, measure, and seal; the signal that came meanwhile, if any."""
-        with self.terminal, interruptible() as interrupted:
+        with self.terminal, interruptible() as interrupted, chdir(Path.cwd()):  # which the author's code may leave
             try:
                 stop = run_stop(self.log.lines)
                 if stop is None or is_interrupt(stop):
@@ -172,8 +173,8 @@ class _Run:
                 other = ", or with other code begin a new run" if self.session.own else ""
                 raise UserError(f"{error}; mend that, then go on with {self.resume}{other}") from error
             except OSError as error:
-                problem = error.strerror or error
-                raise UserError(f"{self.folder}: {problem}; mend that, then go on with {self.resume}") from error
+                folder, problem = self.session.plan.folder(self.index), error.strerror or error
+                raise UserError(f"{folder}: {problem}; mend that, then go on with {self.resume}") from error
         return interrupted.by
 
     def train(self, interrupted: Interrupted) -> None:
