@@ -281,6 +281,36 @@ def test_a_checkpoint_that_is_ahead_of_the_log_is_one_line(cut):
     assert eighth(cut.parent, "run", *RUN, "resume=cut").returncode == 0
 
 
+def without_its_begin(cut):
+    log = cut / "run_1/log.txt"
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[5:]))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (without_its_begin, "run_1/log.txt lacks what the log of a run begins with: bring back the file as it was, or"),
+        (lambda cut: (cut / "run_1/log.txt").unlink(), "run_1/log.txt lacks what the log of a run begins with: bring"),
+        (
+            lambda cut: (cut / "run_2/log.txt").write_bytes(b"x" + (cut / "run_2/log.txt").read_bytes()),
+            "run_2/log.txt, line 1: does not start with ':::MLLOG': bring back the file as it was, or begin a new run",
+        ),
+        (lambda cut: (cut / "run_2/system.json").write_bytes(b""), "run_2/system.json cannot be read (not JSON: "),
+        (
+            lambda cut: (cut / "run_1/config.yaml").write_text(
+                (cut / "run_1/config.yaml").read_text().replace("target: 0.97", "target: 0.5")
+            ),
+            "run_1/config.yaml is not what the run was begun with, by the sum in its log: bring back the file as it",
+        ),
+    ],
+)
+def test_evidence_that_is_not_as_it_was_written_is_one_line_and_stays(cut, spoil, said):
+    spoil(cut)
+    before = {path: path.read_bytes() for path in cut.rglob("*") if path.is_file()}
+    assert said in refused(cut.parent, *RUN, "resume=cut")
+    assert {path: path.read_bytes() for path in cut.rglob("*") if path.is_file()} == before
+
+
 def test_what_a_run_begins_with_is_on_the_disk_before_the_clock_runs_and_the_rest_before_it_is_sealed(
     tmp_path, monkeypatch
 ):

@@ -14,15 +14,10 @@ import yaml
 from mlperf_logging.mllog import constants as keys
 from rich.console import Console
 
-from suite.config.logkeys import (
-    ENVIRONMENT,
-    HEAD,
-    RESTART,
-    STATE,
-)
+from suite.config.logkeys import ENVIRONMENT, RESTART, STATE
 from suite.config.plan import Plan
 from suite.errors import BrokenContract, UserError, WorkerLost
-from suite.harness import checkpoint, contract, head, tail
+from suite.harness import begun, checkpoint, contract, head, tail
 from suite.harness.cache import clear_cache
 from suite.harness.checkpoint import Checkpoints
 from suite.harness.contestant import OwnImplementation
@@ -82,7 +77,7 @@ class Session:
         Raises UserError when the folder cannot hold the run, Stopped for a signal before the clock has started.
         """
         folder = self.plan.folder(index).absolute()
-        log = _open_log(folder, self._ended_ms)
+        log = begun.open_log(folder, self._ended_ms)
         stop = run_stop(log.lines)
         if (folder / evidence.MANIFEST).exists():
             if stop is None or not is_interrupt(stop):
@@ -95,20 +90,6 @@ class Session:
         if tracker and not tracker.finish(_MLFLOW_WAIT_S):
             self.console.print(f"MLflow is behind; fill it in with: python -m suite.sync {folder}", soft_wrap=True)
         return summarise(log.lines)
-
-
-def _open_log(folder: Path, not_before_ms: int) -> Log:
-    path = folder / evidence.LOG
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        log = Log(path, not_before_ms)
-        if not all(log.has(key) for key in HEAD):  # nothing was begun yet: begin afresh
-            log.close()
-            path.unlink()
-            log = Log(path, not_before_ms)
-    except OSError as error:
-        raise UserError(f"{folder} cannot be written ({error.strerror}): choose another out=") from error
-    return log
 
 
 @dataclass
@@ -256,7 +237,7 @@ class _Run:
         evidence.keep_predictions(self.folder / evidence.PREDICTIONS, logged)
         told = [samples_of(line) or 0 for line in since_restart(self.log.lines)]
         saved = checkpoint.load(self.folder, max(told))
-        began = json.loads((self.folder / evidence.SYSTEM).read_bytes())
+        began = begun.description(self.folder)
         now = json.loads(json.dumps(self.description()))
         system = yaml.safe_load((self.folder / evidence.CONFIG).read_bytes())["system"]
         workers = [] if system.get("workers") == self.session.plan.system.workers else ["workers"]

@@ -96,6 +96,11 @@ def read(path: Path) -> Iterator[Line]:
             yield parse(number, chunk.removesuffix(b"\n"))
 
 
+def whole_lines(content: bytes) -> list[Line]:
+    """The lines of a log's content, but for one at its end that a kill has torn."""
+    return [parse(number, raw) for number, raw in enumerate(content.split(b"\n")[:-1], 1)]
+
+
 def samples_of(line: Line) -> int | None:
     """The training samples at which `line` was logged, None if it does not say."""
     return whole(line.metadata.get(keys.SAMPLES_COUNT))
@@ -147,7 +152,7 @@ class Log:
         if path.exists():
             content = path.read_bytes()
             kept = content.rfind(b"\n") + 1
-            self.lines = [parse(i, raw) for i, raw in enumerate(content[:kept].split(b"\n")[:-1], 1)]
+            self.lines = whole_lines(content)
             if self.lines:
                 self._prev = line_hash(self.lines[-1].raw)
                 told = (line.metadata.get("clock") for line in reversed(self.lines))

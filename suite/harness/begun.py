@@ -1,0 +1,61 @@
+"""What an earlier command left of a run that is to go on: its log, and the files that say how it was begun."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from mlperf_logging.mllog import constants as keys
+
+from suite.config.logkeys import CONFIG, HEAD
+from suite.errors import UserError
+from suite.record import evidence
+from suite.record.mllog import Line, Log, whole_lines
+from suite.record.parsing import MalformedError, json_object
+
+_MEND = "bring back the file as it was, or begin a new run with another out="
+
+
+def open_log(folder: Path, not_before_ms: int) -> Log:
+    """The log of the run in `folder`, which is made; a new one where no more than a part of its head was written.
+
+    Raises UserError where the folder cannot be written, and, with all left as it is, where its log is damaged or its
+    config.yaml is another than that of the log.
+    """
+    path = folder / evidence.LOG
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lines = whole_lines(path.read_bytes()) if path.exists() else []
+        if not _has_head(folder, lines):
+            path.unlink(missing_ok=True)
+        return Log(path, not_before_ms)
+    except OSError as error:
+        raise UserError(f"{folder} cannot be written ({error.strerror}): choose another out=") from error
+
+
+def description(folder: Path) -> dict[str, Any]:
+    """What system.json says, as the run was begun. Raises UserError where it cannot be read."""
+    path = folder / evidence.SYSTEM
+    try:
+        return json_object(path.read_bytes())
+    except (OSError, MalformedError) as error:
+        raise UserError(f"{path} cannot be read ({error}): {_MEND}") from error
+
+
+def _has_head(folder: Path, lines: list[Line]) -> bool:
+    """Whether a log of these lines tells of how the run was begun. Raises UserError where one of a begun run does not,
+    or of another config.yaml than there is.
+    """
+    path, config = folder / evidence.LOG, folder / evidence.CONFIG
+    for line in lines:
+        if line.problem:
+            raise UserError(f"{path}, line {line.number}: {line.problem}: {_MEND}")
+    logged = {line.key: line.value for line in lines}
+    if not logged.keys() >= set(HEAD):
+        if keys.RUN_START in logged or (folder / evidence.MANIFEST).exists():
+            raise UserError(f"{path} lacks what the log of a run begins with: {_MEND}")
+        return False
+    if not config.exists() or hashlib.sha256(config.read_bytes()).hexdigest() != logged[CONFIG]:
+        raise UserError(f"{config} is not what the run was begun with, by the sum in its log: {_MEND}")
+    return True
