@@ -11,6 +11,8 @@ import psutil
 
 from suite.measure.machine import usable_cpus, usable_indices
 
+MAX_OTHERS = 0.05  # of the CPUs' time: others that take a twentieth can cost a CPU run a twentieth of its speed
+
 
 class Load(NamedTuple):
     """Fractions, 0 to 1, of the time of the CPUs that this process may use; None where not known."""
@@ -23,25 +25,39 @@ class Load(NamedTuple):
 class LoadMeter:
     """Measures the load between one `read()` and the next.
 
-    Ours are this process and `workers`, each with the children that it has now; whatever else runs on the same CPUs are
-    others.
+    Ours are this process and `workers`, each with its children; whatever else runs on the same CPUs are others. Those
+    that were started since are looked for where others took more than `MAX_OTHERS`: to go through all processes takes
+    too long to do it each time.
     """
 
     def __init__(self, workers: Sequence[int] = ()) -> None:
         self._indices = usable_indices()
         self._share = usable_cpus() / len(self._indices)
-        ours: dict[int, psutil.Process] = {}
-        for each in (os.getpid(), *workers):
-            with suppress(psutil.Error):
-                process = psutil.Process(each)
-                ours |= {found.pid: found for found in (process, *process.children(recursive=True))}
-        self._ours = list(ours.values())
+        self._workers = (os.getpid(), *workers)
+        self._ours: dict[int, psutil.Process] = {}
+        self._look()
         self._last = self._times()
 
     def read(self) -> Load:
         """The load since the last call, or since the meter was made."""
-        last, self._last = self._last, self._times()
-        total, busy, steal, ours = (now - before for now, before in zip(self._last, last, strict=True))
+        now = self._times()
+        load = self._load(now)
+        if (load.others or 0.0) > MAX_OTHERS:
+            self._look()
+            now = (*now[:-1], self._our_seconds())
+            load = self._load(now)
+        self._last = now
+        return load
+
+    def _look(self) -> None:
+        """Find the processes that are ours by now; what has ended since stays among them."""
+        for each in self._workers:
+            with suppress(psutil.Error):
+                process = psutil.Process(each)
+                self._ours |= {found.pid: found for found in (process, *process.children(recursive=True))}
+
+    def _load(self, times: tuple[float, float, float, float]) -> Load:
+        total, busy, steal, ours = (now - before for now, before in zip(times, self._last, strict=True))
         if total <= 0:
             return Load(None, None, None)
         available = total * self._share
@@ -62,7 +78,7 @@ class LoadMeter:
 
     def _our_seconds(self) -> float:
         seconds = 0.0
-        for process in self._ours:
+        for process in self._ours.values():
             try:
                 seconds += sum(process.cpu_times()[:4])  # its own and its ended children's, user and system
             except psutil.Error:  # ended: its time is now among its parent's ended children

@@ -14,11 +14,10 @@ import pynvml
 
 from suite.measure import cgroup, nvml
 from suite.measure.energy import MAX_INTERVAL_MS, Sample
-from suite.measure.load import Load, LoadMeter
+from suite.measure.load import MAX_OTHERS, Load, LoadMeter
 from suite.measure.machine import Machine
 
 WINDOW_S = 0.5  # before the run; short because it delays the start, long enough for the kernel's 10 ms ticks
-MAX_OTHERS = 0.05  # of the CPUs' time: others that take a twentieth can cost a CPU run a twentieth of its speed
 MAX_STEAL = 0.02  # of the CPUs' time: a hypervisor that takes more has sold the CPUs to somebody else as well
 MAX_THROTTLED = 0.01  # of the run's time: below it, slowing down cannot change a result by more than its spread
 CPU_FOLDER = Path("/sys/devices/system/cpu")

@@ -1,18 +1,21 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from io import FileIO
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
+import psutil
 import pytest
 from zeus.device.cpu.common import ZeusCPUInitError
 
 from suite.errors import UserError
-from suite.measure import sampler
+from suite.measure import load, sampler
 from suite.measure.energy import HEADER, energy, read_samples
 from suite.measure.load import Load, LoadMeter
 from suite.measure.sampler import Counters, Sampler
@@ -33,6 +36,11 @@ def _bare(monkeypatch: pytest.MonkeyPatch) -> None:
     fakes.install(monkeypatch)
     monkeypatch.setattr(sampler, "get_cpus", none)
     monkeypatch.setattr(sampler, "INTERVAL_S", 0.005)
+
+
+class CPUTimes(NamedTuple):
+    user: float
+    idle: float
 
 
 def clock(start: int = T0) -> Callable[[], int]:
@@ -170,6 +178,23 @@ def test_a_full_disk_ends_the_sampling_and_not_the_run(tmp_path: Path, monkeypat
     path = tmp_path / "power.csv"
     run(path, rows=2)
     assert len(read_samples(path)) == 2  # the header took the first row
+
+
+def test_children_that_are_started_later_are_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine of one CPU that is busy for a second, more than half of it with a child's work."""
+    seconds = iter((0.0, 1.0))
+    monkeypatch.setattr(load, "usable_indices", lambda: [0])
+    monkeypatch.setattr(load, "usable_cpus", lambda: 1)
+    monkeypatch.setattr(psutil, "cpu_times", lambda percpu: [CPUTimes(user=next(seconds), idle=0.0)])
+    meter = LoadMeter()
+    work = "import sys, time\nwhile time.process_time() < 0.7: pass\nprint('done', flush=True)\nsys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", work], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout
+        assert child.stdout.readline() == b"done\n"
+        found = meter.read()
+    assert found.utilisation == 1.0
+    assert found.others is not None
+    assert found.others < 0.5
 
 
 def test_load_is_a_fraction() -> None:
