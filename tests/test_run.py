@@ -11,7 +11,7 @@ import yaml
 
 from suite.record.evidence import OF_EACH_RUN
 from tests.command import eighth, run, start
-from tests.parity_runs import RUN, SLOW, keys, lines, wait_for
+from tests.parity_runs import RUN, SLOW, keys, lines, rules_broken, wait_for
 from tests.waiting import FOREVER_S
 
 
@@ -32,6 +32,16 @@ def test_reaches_the_target_and_leaves_sealed_evidence(tmp_path):
     assert "mlflow    python -m suite.sync evidence\n" in done.stdout
     assert "verdict   pass" in done.stdout
     assert "estimated" in done.stdout
+
+
+def test_goes_on_when_nobody_reads_what_it_prints(tmp_path):
+    """As with `| head -1`."""
+    process = start(tmp_path, "tests.eighth_task", "run", *RUN, "seed=1", "out=evidence")
+    assert process.stdout.readline().startswith("benchmark")
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait(FOREVER_S) == 0
+    assert rules_broken(tmp_path, "evidence") == set()
 
 
 def test_review_passes_what_run_leaves(tmp_path):

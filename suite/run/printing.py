@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,9 +30,18 @@ from suite.rules.verdict import Review
 from suite.store import files
 
 
+class _Unread(Console):
+    """A console that training does without, once nobody reads it any more, as with `| head`."""
+
+    def on_broken_pipe(self) -> None:
+        """Say nothing more, where rich would end the process."""
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def console() -> Console:
     """The terminal; where there is none, lines of 120 characters."""
-    made = Console(highlight=False)
+    made = _Unread(highlight=False)
     if not made.is_terminal:
         made.width = 120
     return made
