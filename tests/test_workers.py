@@ -1,14 +1,17 @@
 """Several workers under the harness: one of numpy that need not talk, so that what the leader does is what is seen."""
 
 import json
+import os
 import re
 import shutil
+import signal
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.command import ENVIRONMENT, run
+from tests.command import ENVIRONMENT, run, start
+from tests.waiting import FOREVER_S, until
 
 ALIKE = Path(__file__).parent / "implementations/alike"
 DIGITS = ("task=image_classification", "scale=mini", "hw=cpu", "mlflow=false", "division=open", "seed=1", "out=made")
@@ -105,6 +108,16 @@ def test_a_run_that_lost_a_worker_goes_on_with_another_number_as_if_it_had_not(f
     assert [line["metadata"]["state_sha256"] for line in logged(folder, "eval_accuracy")] == undisturbed
     review = json.loads(run(folder, "suite.review", "made", "--json").stdout)
     assert [each for each in review["findings"] if each["severity"] == "fail"] == []
+
+
+def test_ctrl_c_while_workers_start_is_no_traceback(folder):
+    words = ("implementation=alike", "hw.workers=2", *DIGITS)
+    process = start(folder, "suite.run", *words, start_new_session=True)
+    until(lambda: not nobody_is_left(folder))
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, said = process.communicate(timeout=FOREVER_S)
+    assert (process.returncode, said) == (130, "")
+    assert nobody_is_left(folder)
 
 
 def test_workers_that_a_system_cannot_have_are_one_line(folder):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 
+from suite.harness.interrupt import SIGNALS
 from suite.harness.workers.channel import free_port
 from suite.harness.workers.place import LOCALHOST, OWN, Place
 from suite.measure.machine import usable_cpus, usable_indices
@@ -35,11 +37,12 @@ def started(
     command = [sys.executable, "-m", module]
     processes = []
     try:
-        for rank in range(1, world_size):
-            environ = {**os.environ, OWN: place.own(rank)}
-            processes.append(
-                subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environ)
-            )
+        with _ignored_by_children():
+            for rank in range(1, world_size):
+                environ = {**os.environ, OWN: place.own(rank)}
+                processes.append(
+                    subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environ)
+                )
         yield place, processes
     finally:
         for process in processes:
@@ -47,6 +50,17 @@ def started(
                 process.wait(_END_S)
             process.kill()
             process.wait()
+
+
+@contextlib.contextmanager
+def _ignored_by_children() -> Iterator[None]:
+    """Let what is started in the block ignore `SIGNALS` from its first moment on, as this process does in it."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def take_share(place: Place, environ: MutableMapping[str, str] = os.environ) -> None:
