@@ -1,9 +1,11 @@
 """What the command line of `python -m suite.run` asks for: mistakes in one line, help, several commands."""
 
 import re
+import shutil
 
 import pytest
 
+from suite.config import folder
 from suite.errors import UserError
 from suite.run import obstacles
 from suite.run.__main__ import main
@@ -212,3 +214,21 @@ def test_a_mistake_in_one_of_several_commands_leaves_the_others(here, capsys):
     printed = capsys.readouterr()
     assert ["of_1" in printed.out, "of_3" in printed.out] == [True, True]
     assert printed.err == "error: seed=one is not a whole number\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (b"memory_gb: 1\nmemory_gb: 2\n", "conf/hw/mine.yaml, line {last}: memory_gb is given twice."),
+        (b"# caf\xe9\n", "conf/hw/mine.yaml cannot be read, as YAML in UTF-8: 'utf-8' codec can't decode byte 0xe9"),
+        (b"# \x01\n", "conf/hw/mine.yaml cannot be read, as YAML in UTF-8: unacceptable character #x0001"),
+    ],
+)
+def test_a_file_of_a_system_that_cannot_be_read_is_one_line(more, said, tmp_path, monkeypatch):
+    content = (folder.CONF / "hw/cpu.yaml").read_bytes() + more
+    shutil.copytree(folder.CONF, tmp_path / "conf")
+    (tmp_path / "conf/hw/mine.yaml").write_bytes(content)
+    monkeypatch.setattr(folder, "CONF", tmp_path / "conf")
+    with pytest.raises(UserError) as told:
+        main(["task=image_classification", "scale=mini", "hw=mine", "dry_run=true"])
+    assert str(told.value).startswith(said.format(last=content.count(b"\n")))

@@ -18,17 +18,34 @@ def names(group: str) -> list[str]:
     return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
 
 
+class _Loader(yaml.SafeLoader):
+    """PyYAML's, which would take the last of a key's values where it stands twice in one mapping."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)
+        keys: set[str] = set()
+        for key, _ in node.value:
+            if str(key.value) in keys:
+                raise yaml.MarkedYAMLError(problem=f"{key.value} is given twice", problem_mark=key.start_mark)
+            keys.add(str(key.value))
+        return node
+
+
 @cache
 def load(group: str, name: str) -> dict[str, Any]:
-    """The plain values of `conf/<group>/<name>.yaml`. Raises UserError for a name that is not there, or no YAML."""
+    """The plain values of `conf/<group>/<name>.yaml`. Raises UserError for a name that is not there, or no YAML, or a
+    key that it gives twice.
+    """
     if name not in names(group):
         raise unknown({"hw": "system"}.get(group, group), name, names(group))
     file = f"conf/{group}/{name}.yaml"
     try:
-        values = yaml.safe_load((CONF / group / f"{name}.yaml").read_text())
+        values = yaml.load((CONF / group / f"{name}.yaml").read_text("utf-8"), _Loader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise UserError(f"{file}, line {line}: {error.problem}.") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise UserError(f"{file} cannot be read, as YAML in UTF-8: {error}.") from None
     if not isinstance(values, dict):
         raise UserError(f"{file} holds {values!r:.40}; expected names and their values.")
     return values
