@@ -6,6 +6,7 @@ import time
 import pytest
 
 from suite.harness import contract
+from suite.record import evidence
 from suite.record.evidence import OF_EACH_RUN
 from tests.command import ENVIRONMENT, eighth, start
 from tests.parity_runs import RUN, SLOW, keys, lines, rules_broken, wait_for
@@ -75,3 +76,12 @@ def test_attempts_that_a_signal_ends_before_the_clock_runs_stay_in_the_log(tmp_p
     assert "run 1: 2 aborted starts" in done.stdout
     assert "verdict   pass" in done.stdout
     assert [keys(tmp_path / "cut").count(key) for key in ("init_start", "seed", "run_start")] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_a_signal_as_a_run_is_sealed_says_go_on_if_another_is_to_come(tmp_path, monkeypatch, runs):
+    seal = evidence.seal
+    monkeypatch.setattr(evidence, "seal", lambda *given: (signal.raise_signal(signal.SIGINT), seal(*given)))
+    ended = eighth(tmp_path, "run", *RUN, "seed=1", f"runs={runs}", "out=out")
+    assert ended.returncode == 130
+    assert ("go on     python -m suite.run resume=out" in ended.stdout) == (runs == 2)

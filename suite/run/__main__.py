@@ -23,6 +23,7 @@ from suite.harness.workers.following import follow
 from suite.harness.workers.leading import Followers, dismiss, dismissed_on_mistake, followed
 from suite.harness.workers.place import Place
 from suite.measure.machine import Machine, detect
+from suite.record.mllog import INTERRUPT
 from suite.record.summary import Summary
 from suite.rules.verdict import review
 from suite.run import obstacles, printing, slurm
@@ -134,7 +135,8 @@ def _run(options: Options, place: Place) -> int:
     printing.result(console, made, summaries, options.mlflow)
     printing.verdict(console, review(made.out, options.data_dir))
     if stopped_by:
-        printing.go_on(console, made, own)
+        if len(summaries) < len(made.seeds) or summaries[-1].reason == INTERRUPT:
+            printing.go_on(console, made, own)
         return BY_SIGNAL + stopped_by
     return 0 if all(summary.converged for summary in summaries) else BUDGET_ENDED
 
