@@ -64,6 +64,16 @@ def test_code_that_changes_its_hyperparameters_changes_no_record(tmp_path):
     assert rules_broken(tmp_path, "out") == set()
 
 
+def test_what_its_code_writes_beside_itself_is_named_though_it_is_no_code(tmp_path):
+    write = "here.with_name('weights.npy').write_bytes(b'\\xff'); here.with_name('more').symlink_to('/etc')"
+    ours(tmp_path, "build", "from pathlib import Path; here = Path(__file__)", write)
+    done = eighth(tmp_path, "run", *RUN)
+    assert done.returncode == 0, done.stderr
+    (after,) = [line for line in lines(tmp_path / "out") if line.key == "suite_implementation_after"]
+    assert after.metadata["changed"] == ["more", "weights.npy"]
+    assert rules_broken(tmp_path, "out") == {"implementation.3"}
+
+
 def test_what_is_to_be_typed_to_go_on_names_the_code(tmp_path, monkeypatch):
     own = ours(tmp_path, "build")
 

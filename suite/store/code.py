@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 
 from suite.errors import UserError, shown
@@ -38,7 +39,9 @@ def read(path: Path) -> dict[str, bytes]:
     """
     folder = path if path.is_dir() else path.parent
     found: dict[str, bytes] = {}
-    for name in _names(path) if path.is_dir() else [path.name]:
+    for name, what in _names(path):
+        if what:
+            raise UserError(f"{folder / name} is {what}: put the file itself there")
         if not is_path(name):
             raise UserError(f"{shown(str(folder / name))}: name it in plain letters, digits, and . _ + -")
         if len(found) == MAX_FILES:
@@ -59,6 +62,14 @@ def read(path: Path) -> dict[str, bytes]:
     return dict(sorted(found.items()))
 
 
+def sums_now(path: Path) -> dict[str, str]:
+    """The sha256 of each file that `read` would look at, also where it is none of code, or why it has none; no more
+    than `MAX_FILES` + 1. Raises UserError for a folder that cannot be read.
+    """
+    folder = path if path.is_dir() else path.parent
+    return {name: what or _sum(folder / name) for name, what in islice(_names(path), MAX_FILES + 1)}
+
+
 def sums_below(folder: Path, names: Iterable[str]) -> dict[str, str]:
     """The sha256 of each plain file of these names below `folder`, or why it has none; no more than `MAX_FILES` + 1.
 
@@ -68,10 +79,7 @@ def sums_below(folder: Path, names: Iterable[str]) -> dict[str, str]:
     for name in names:
         if (folder / name).is_dir():
             continue
-        try:
-            found[name] = hashlib.sha256(read_safely(folder / name, MAX_FILE_BYTES)).hexdigest()
-        except (UnsafeFile, OSError) as error:
-            found[name] = reason(error)
+        found[name] = _sum(folder / name)
         if len(found) > MAX_FILES:
             break
     return found
@@ -89,9 +97,23 @@ def write(files: Mapping[str, bytes], folder: Path) -> None:
         write_atomically(folder / name, content)
 
 
-def _names(folder: Path) -> Iterator[str]:
-    """The paths of the files below `folder`. Raises UserError for what is neither file nor folder."""
-    pending = [""]
+def _sum(file: Path) -> str:
+    """The sha256 of a plain file, or why it has none."""
+    try:
+        return hashlib.sha256(read_safely(file, MAX_FILE_BYTES)).hexdigest()
+    except (UnsafeFile, OSError) as error:
+        return reason(error)
+
+
+def _names(path: Path) -> Iterator[tuple[str, str]]:
+    """The paths of the files below the folder `path`, or the name of that file; and what is odd about each, if it is.
+
+    Raises UserError for a folder that cannot be read.
+    """
+    if not path.is_dir():
+        yield path.name, ""
+        return
+    folder, pending = path, [""]
     while pending:
         at = pending.pop()
         try:
@@ -100,12 +122,10 @@ def _names(folder: Path) -> Iterator[str]:
                     name = os.path.join(at, entry.name)
                     if entry.name.startswith(".") or entry.name == "__pycache__":
                         continue
-                    if what := odd(entry):
-                        raise UserError(f"{folder / name} is {what}: put the file itself there")
-                    if entry.is_dir():
+                    if entry.is_dir(follow_symlinks=False):
                         pending.append(name)
                     else:
-                        yield name
+                        yield name, odd(entry)
         except OSError as error:
             raise UserError(f"{folder / at} cannot be read: {error.strerror}") from error
 
