@@ -16,7 +16,7 @@ from suite.harness.implementation import Device, ImplementationModule, load_impl
 from suite.probe import instruments
 from suite.probe.record import DEFAULT_BATCH, Conditions
 from suite.probe.synthetic import synthetic
-from suite.probe.tracing import Tracked, Watched
+from suite.probe.tracing import Tracked, Watched, uncounted
 from suite.probe.workload import Inference, Training, Workload
 from suite.record.states import State
 from suite.store.arrays import prepared
@@ -134,7 +134,10 @@ class Subject:
         with self.instruments.apart():
             workload = self.build()
             workload.ready(steps)
-            return sum(self.instruments.flops(lambda: workload.run(steps)).values()) / steps
+            counts = self.instruments.flops(lambda: workload.run(steps))
+        if why := uncounted(counts):
+            raise UserError(why)
+        return sum(filter(None, counts.values())) / steps
 
     def benchmark(self) -> Benchmark:
         """The benchmark, with the batch that is asked for."""

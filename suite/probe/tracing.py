@@ -17,8 +17,8 @@ class Call:
     """One call of an operator.
 
     `shapes` are those of its tensors; `layer` is the path of the innermost layer that called it, or in whose backward
-    pass it is, empty outside all. `flops` are those of matrix products and convolutions, 0 of others; `flops` and
-    `bytes`, read and written, are None where a shape is not known.
+    pass it is, empty outside all. `flops` are those of matrix products and convolutions, 0 of others, None of such that
+    cannot be counted; `flops` and `bytes`, read and written, are None where a shape is not known.
     """
 
     operator: str
@@ -115,6 +115,12 @@ class Sum:
         self.seconds += call.seconds
         self.flops = None if self.flops is None or call.flops is None else self.flops + call.flops
         self.bytes = None if self.bytes is None or call.bytes is None else self.bytes + call.bytes
+
+
+def uncounted(counts: Mapping[str, int | None]) -> str | None:
+    """Which operators have no count, of those that have one or None; None where all have one."""
+    names = [name for name, count in counts.items() if count is None]
+    return f"the operations of {', '.join(names)} cannot be counted" if names else None
 
 
 def sums(calls: Iterable[Call], key: Callable[[Call], Hashable]) -> dict[Hashable, Sum]:

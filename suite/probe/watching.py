@@ -11,7 +11,7 @@ from suite.probe import measuring
 from suite.probe.record import Figure
 from suite.probe.roof import Roof
 from suite.probe.subject import Subject
-from suite.probe.tracing import Call, Phases, Timeline, Trace, Watched
+from suite.probe.tracing import Call, Phases, Timeline, Trace, Watched, uncounted
 from suite.probe.workload import Workload
 
 Found = TypeVar("Found", Phases, Timeline, Trace)
@@ -68,6 +68,12 @@ class Tracing:
     def calls(self) -> list[Call]:
         """Those of all watched steps."""
         return [call for each in self.traces for call in each.calls]
+
+    @property
+    def notes(self) -> list[str]:
+        """What is to be said of the calls."""
+        why = uncounted({call.operator: None for call in self.calls if call.flops is None and call.bytes is not None})
+        return [why] if why else []
 
     def spent(self) -> list[float]:
         """Seconds that the calls of a step took, of each repeat."""

@@ -1,5 +1,7 @@
 """Operations are counted as by hand: Levinthal's check, AlexNet of one, two and four affine layers of 4096 units."""
 
+import json
+from collections.abc import Callable
 from itertools import pairwise
 
 import keras
@@ -7,8 +9,11 @@ import pytest
 import tensorflow as tf
 import torch
 from torch import nn
+from torch.nn import functional as F
 
+from suite.harness.implementation import Device
 from suite.probe import instruments
+from suite.probe.__main__ import main
 
 WIDTH, FLATTENED, BATCH = 4096, 256 * 6 * 6, 2
 
@@ -72,3 +77,82 @@ def test_both_count_alike():
         + FLATTENED * WIDTH + WIDTH * WIDTH + WIDTH * 1000
     )  # fmt: skip
     assert torch_counts(2)[0] == by_hand
+
+
+X = torch.ones(10, 4, 32, requires_grad=True)  # of a sequence
+Q, K = (torch.ones(2, heads, 16, 8, requires_grad=True) for heads in (4, 2))
+LSTM = 2 * 10 * 4 * 4 * 64 * (32 + 64)
+ATTENTION = 2 * 2 * 4 * 16 * 16 * (8 + 8)
+OPERATORS: dict[str, tuple[Callable[[], object], int | None]] = {
+    "lstm": (lambda: nn.LSTM(32, 64)(X), LSTM),
+    "lstm, both ways, two layers": (lambda: nn.LSTM(32, 64, 2, bidirectional=True)(X), 2 * (LSTM + LSTM * 192 // 96)),
+    "lstm and its gradients": (lambda: nn.LSTM(32, 64)(X)[0].sum().backward(), 3 * LSTM),
+    "heads share keys": (lambda: F.scaled_dot_product_attention(Q, K, K, enable_gqa=True), ATTENTION),
+    "heads share keys, and gradients": (
+        lambda: F.scaled_dot_product_attention(Q, K, K, enable_gqa=True).sum().backward(), ATTENTION * 7 // 2,
+    ),
+    "matrix by vector": (lambda: torch.mv(torch.ones(8, 32), torch.ones(32)), 2 * 8 * 32),
+    "matrix by vector and a sum": (lambda: torch.addmv(torch.ones(8), torch.ones(8, 32), torch.ones(32)), 2 * 8 * 32),
+    "dot": (lambda: torch.dot(torch.ones(32), torch.ones(32)), 2 * 32),
+    "no count": (lambda: nn.Bilinear(8, 8, 4)(torch.ones(3, 8), torch.ones(3, 8)), None),
+    "sum": (lambda: X.sum(), 0),
+}  # fmt: skip
+
+
+class Once:
+    """A workload of one call; see `Workload`."""
+
+    samples = 1
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self.call = call
+
+    def ready(self, steps: int) -> None:
+        pass
+
+    def run(self, steps: int) -> None:
+        self.call()
+
+
+def traced(call: Callable[[], object]) -> list[int | None]:
+    """The operations of each call of an operator, as a watched step has them."""
+    watched = instruments.load("torch").watch(lambda: Once(call), Device("cpu", "fp32"))
+    return [each.flops for each in watched.trace(1).calls]
+
+
+def summed(counts: list[int | None]) -> int | None:
+    return None if None in counts else sum(filter(None, counts))
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_an_operator_of_many_products_is_counted_or_not_known(name):
+    call, count = OPERATORS[name]
+    assert summed([*instruments.load("torch").flops(call).values()]) == count
+    assert summed(traced(call)) == count
+
+
+def test_layers_that_torch_runs_in_one_operator_are_counted():
+    attention, layer = (
+        nn.MultiheadAttention(32, 4, batch_first=True),
+        nn.TransformerEncoderLayer(32, 4, 64, batch_first=True),
+    )
+    source, of_attention = torch.ones(2, 16, 32), 2 * 2 * 16 * (4 * 32 * 32 + 2 * 16 * 32)
+    both = of_attention, of_attention + 2 * 2 * 16 * 2 * 32 * 64
+    calls = lambda: attention.eval()(source, source, source, need_weights=False), lambda: layer.eval()(source)
+    with torch.no_grad():
+        assert tuple(summed(traced(each)) for each in calls) == both
+        assert tuple(sum(instruments.load("torch").flops(each).values()) for each in calls) == both
+        found = instruments.load("torch").called(calls[0], Device("cpu", "fp32"))
+    assert sum(problem.flops for problem, _ in found) == 2 * 2 * 16 * 4 * 32 * 32
+
+
+def test_what_cannot_be_counted_is_named(capsys, monkeypatch):
+    library = instruments.load("torch")
+    counted = library.flops
+    monkeypatch.setattr(library, "flops", lambda call: {**counted(call), "aten._trilinear": None})
+    for level in ("flops", "throughput", "kernels"):
+        words = ["model=squeezenet1_1", "size=32", "batch=1", "precision=fp32", "repeats=1", "seconds=0.01", "--json"]
+        assert main([f"level={level}", *words, "mlflow=false"]) == 0
+        (cell,) = json.loads(capsys.readouterr().out)["cells"]
+        assert any("aten._trilinear cannot be counted" in note for note in cell["notes"])
+        assert not any(cell["figures"].get(each, {}).get("value") for each in ("GFLOP/step", "GFLOP/s", "MFU"))

@@ -38,8 +38,11 @@ class Instruments(Hashable, Protocol):
         """Workloads built and run within run one operator after the other: nothing is joined by a compiler."""
         ...
 
-    def flops(self, call: Callable[[], object]) -> dict[str, int]:
-        """Floating-point operations of the matrix products and convolutions that `call` takes, by operator."""
+    def flops(self, call: Callable[[], object]) -> dict[str, int | None]:
+        """Floating-point operations of the matrix products and convolutions that `call` takes, by operator.
+
+        None of an operator that takes such and cannot be counted.
+        """
         ...
 
     def matrix_product(self, size: int, device: Device) -> Callable[[], None]:

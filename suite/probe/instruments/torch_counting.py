@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
 from typing import Any
 
 import torch
-from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
+from torch.utils.flop_counter import FlopCounterMode
 
 from suite.errors import UserError
 from suite.harness.implementation import Device, unseen
@@ -33,11 +34,46 @@ def apart() -> Iterator[None]:
         torch.compiler.set_stance("default")
 
 
-def flops(call: Callable[[], object]) -> dict[str, int]:
-    """See `Instruments.flops`: as FlopCounterMode counts them."""
-    with FlopCounterMode(display=False, custom_mapping=COUNTED) as counter:
+@contextmanager
+def unfused() -> Iterator[None]:
+    """Attention and encoder layers of torch.nn are made of operators of their own, also without gradients."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
+def flops(call: Callable[[], object]) -> dict[str, int | None]:
+    """See `Instruments.flops`."""
+    with unfused(), Counter() as counter:
         call()
-    return {str(operator): count for operator, count in counter.get_flop_counts().get("Global", {}).items()}
+    found: dict[str, int | None] = counter.found
+    return found
+
+
+class Counter(FlopCounterMode):
+    """Counts by operator in `found`: None for one that multiplies and has no count."""
+
+    def __init__(self) -> None:
+        super().__init__(display=False)
+        self.found: dict[str, int | None] = {}
+
+    def _count_flops(self, func_packet: Any, out: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        name, count = str(func_packet), counted(func_packet, args, kwargs, out)
+        before = self.found.get(name, 0)
+        if count != 0:
+            self.found[name] = None if count is None or before is None else before + count
+        return out
+
+
+def counted(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any], made: Any) -> int | None:
+    """Operations of a call of an operator; None where it multiplies, as its name says, and has no count."""
+    if operator in COUNTS:
+        count: int = COUNTS[operator](*args, **kwargs, out_val=made)
+        return count
+    return None if MULTIPLIES.search(operator.__name__) else 0
 
 
 def convolution_backward(
@@ -53,24 +89,80 @@ def convolution_backward(
 
 
 def attention(query: Sequence[int], key: Sequence[int], value: Sequence[int], *rest: Any, **more: Any) -> int:
-    """Of the attention that a CPU takes, which PyTorch counts on GPUs alone."""
-    count: int = sdpa_flop_count(query, key, value)  # type: ignore[no-untyped-call]
-    return count
+    """Of the attention of a query [batch, heads, positions, d].
+
+    PyTorch's own count is for GPUs alone, and fails where keys and values have fewer heads.
+    """
+    return 2 * prod(query[:-1]) * key[-2] * (query[-1] + value[-1])
 
 
 def attention_backward(
     gradient: Sequence[int], query: Sequence[int], key: Sequence[int], value: Sequence[int], *rest: Any, **more: Any
 ) -> int:
-    """Of its gradients, as PyTorch counts those on GPUs: with the products of the forward pass that are made again."""
-    count: int = sdpa_backward_flop_count(gradient, query, key, value)  # type: ignore[no-untyped-call]
-    return count
+    """Of its gradients: with the scores, which are made again, three products as of query and key and two of values."""
+    return 2 * prod(query[:-1]) * key[-2] * (3 * query[-1] + 2 * value[-1])
 
 
-COUNTED = {
-    torch.ops.aten.convolution_backward: convolution_backward,
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: attention,
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: attention_backward,
+def self_attention(query: Sequence[int], *rest: Any, **more: Any) -> int:
+    """Of torch.nn.MultiheadAttention in one operator: of a query [batch, positions, d] with itself."""
+    *_, positions, width = query
+    return 2 * prod(query) * (4 * width + 2 * positions)
+
+
+def encoder_layer(source: Sequence[int], *rest: Any, **more: Any) -> int:
+    """Of torch.nn.TransformerEncoderLayer in one operator."""
+    weights: tuple[Sequence[int], Sequence[int]] = (rest[13], rest[15])
+    return self_attention(source) + 2 * prod(source[:-1]) * sum(map(prod, weights))
+
+
+def onednn_recurrent(
+    inputs: Sequence[int], by_input: Sequence[int], by_hidden: Sequence[int], *_: Any, **__: Any
+) -> int:
+    """Of a layer, in one direction, with weights [gates * hidden, ...]."""
+    return 2 * prod(inputs[:-1]) * (prod(by_input) + prod(by_hidden))
+
+
+def cudnn_recurrent(inputs: Sequence[int], weights: Sequence[Sequence[int]], *_: Any, **__: Any) -> int:
+    """Of all layers in all directions: each weight that is a matrix takes each input."""
+    return 2 * prod(inputs[:-1]) * sum(prod(each) for each in weights if len(each) == 2)
+
+
+def cudnn_recurrent_backward(
+    inputs: Sequence[int], weights: Sequence[Sequence[int]], *rest: Any, out_shape: Any
+) -> int:
+    """Of the gradient by inputs, which that by weights needs, and of that by weights where it is asked for."""
+    *_, wanted = rest
+    return cudnn_recurrent(inputs, weights) * (1 + bool(wanted[3]))
+
+
+def by_vector(matrix: Sequence[int], *_: Any, **__: Any) -> int:
+    """Of a matrix, or a vector, by a vector."""
+    return 2 * prod(matrix)
+
+
+aten = torch.ops.aten
+KINDS = ("flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu")
+ATTENTION = [f"_scaled_dot_product_{each}" for each in KINDS]
+COUNTED: dict[Any, Callable[..., int]] = {
+    aten.convolution_backward: convolution_backward,
+    **{getattr(aten, name): attention for name in ATTENTION},
+    **{getattr(aten, f"{name}_backward"): attention_backward for name in ATTENTION},
+    aten._native_multi_head_attention: self_attention,
+    aten._transformer_encoder_layer_fwd: encoder_layer,
+    aten.mkldnn_rnn_layer: onednn_recurrent,
+    aten.mkldnn_rnn_layer_backward: lambda *given, **more: 2 * onednn_recurrent(*given, **more),
+    aten._cudnn_rnn: cudnn_recurrent,
+    aten._cudnn_rnn_backward: cudnn_recurrent_backward,
+    aten.mv: by_vector,
+    aten.dot: by_vector,
+    aten.vdot: by_vector,
+    aten.addmv: lambda _, *given, **more: by_vector(*given, **more),
 }
+COUNTS = FlopCounterMode(display=False, custom_mapping=COUNTED).flop_registry  # PyTorch's, and these
+# What an operator is called that multiplies matrices or convolves, such as of a library that PyTorch does not count
+MULTIPLIES = re.compile(
+    r"(?:^|_)(?:[a-z]*(?:mm|mv|dot|matmul)|linear|trilinear|conv(?:olution|\dd)?|rnn|attention)(?:_|$)"
+)
 
 
 def matrix_product(size: int, device: Device) -> Callable[[], None]:

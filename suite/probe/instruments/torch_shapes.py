@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from suite.harness.implementation import Device
-from suite.probe.instruments.torch_counting import DTYPES
+from suite.probe.instruments.torch_counting import DTYPES, unfused
 from suite.probe.instruments.torch_operators import Operators
 from suite.probe.kernels.problems import BY_INPUT, BY_WEIGHT, FORWARD, Convolution, MatrixProduct, Pair, Problem
 
@@ -48,7 +48,7 @@ class Shapes(Operators):  # type: ignore[no-untyped-call]
 
 def called(call: Callable[[], object], device: Device) -> Counter[tuple[Problem, str]]:
     """See `Instruments.called`."""
-    with Shapes(device) as shapes:
+    with unfused(), Shapes(device) as shapes:
         call()
     found: Counter[tuple[Problem, str]] = shapes.found
     return found

@@ -14,10 +14,9 @@ import torch
 from torch.nn.modules import module as modules
 from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import FlopCounterMode
 
 from suite.harness.implementation import Device
-from suite.probe.instruments.torch_counting import COUNTED, apart, torch_device
+from suite.probe.instruments.torch_counting import apart, counted, torch_device
 from suite.probe.instruments.torch_operators import Operators
 from suite.probe.tracing import Call, Phases, Trace
 from suite.probe.workload import Workload
@@ -101,8 +100,7 @@ class Calls(Operators):  # type: ignore[no-untyped-call]
     def __init__(self, places: Places) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.places = places
-        self.noted: list[tuple[str, str, str, str, int, int]] = []
-        self.counter = FlopCounterMode(display=False, custom_mapping=COUNTED)
+        self.noted: list[tuple[str, str, str, str, int | None, int]] = []
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run one operator."""
@@ -111,8 +109,7 @@ class Calls(Operators):  # type: ignore[no-untyped-call]
         given = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
         made = [each for each in tree_leaves(result) if isinstance(each, torch.Tensor)]
         name = str(func.overloadpacket)
-        count = self.counter.flop_registry.get(func.overloadpacket)
-        flops = count(*args, **kwargs, out_val=result) if count else 0
+        flops = counted(func.overloadpacket, args, kwargs, result)
         moved = 0 if func.is_view else sum(each.nbytes for each in (*given, *made))
         shapes = " ".join("x".join(map(str, each.shape)) or "1" for each in given)
         self.noted.append((name, shapes, self.places.phase, self.places.layer(), flops, moved))

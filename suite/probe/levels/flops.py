@@ -8,6 +8,7 @@ from __future__ import annotations
 from suite.probe import measuring
 from suite.probe.record import Cell, Figure, Row
 from suite.probe.subject import Subject
+from suite.probe.tracing import uncounted
 from suite.probe.workload import Workload
 
 COUNTED_STEPS = 2
@@ -21,7 +22,7 @@ class Measurement:
         with subject.instruments.apart():
             counted = subject.build()
             counted.ready(COUNTED_STEPS)
-            found: list[dict[str, int]] = []
+            found: list[dict[str, int | None]] = []
             self.counting = measuring.timed(
                 lambda: found.append(subject.instruments.flops(lambda: counted.run(COUNTED_STEPS)))
             )
@@ -36,18 +37,21 @@ class Measurement:
 
     def found(self) -> Cell:
         """See `levels.Measurement`."""
-        whole = sum(self.counts.values())
-        rows = [
-            Row(name=name, values={"GFLOP": count / COUNTED_STEPS / 1e9, "share": 100 * count / whole})
-            for name, count in sorted(self.counts.items(), key=lambda item: -item[1])
-        ]
+        why = uncounted(self.counts)
+        whole = None if why else sum(filter(None, self.counts.values())) / COUNTED_STEPS
+        rows = []
+        for name, count in sorted(self.counts.items(), key=lambda item: -(item[1] or 0)):
+            each = None if count is None else count / COUNTED_STEPS
+            share = 100 * each / whole if each and whole else None
+            rows.append(Row(name=name, values={"GFLOP": None if each is None else each / 1e9, "share": share}))
         figures = {
-            "MFLOP/sample": Figure(value=whole / COUNTED_STEPS / self.workload.samples / 1e6, unit=""),
-            "GFLOP/step": Figure(value=whole / COUNTED_STEPS / 1e9, unit=""),
+            "MFLOP/sample": Figure(value=None if whole is None else whole / self.workload.samples / 1e6, unit=""),
+            "GFLOP/step": Figure(value=None if whole is None else whole / 1e9, unit=""),
             "overhead": measuring.mean([self.counting / plain for plain in self.plain], "x"),
         }
         columns = {"GFLOP": "a step", "share": "%"}
-        return Cell(conditions=self.subject.conditions, figures=figures, columns=columns, rows=rows)
+        notes = [why] if why else []
+        return Cell(conditions=self.subject.conditions, figures=figures, columns=columns, rows=rows, notes=notes)
 
 
 measurement = Measurement

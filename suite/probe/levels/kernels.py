@@ -26,6 +26,7 @@ from suite.probe.kernels.problems import AllReduce, Listed, MatrixProduct, Probl
 from suite.probe.record import Cell, Figure, Row, one_line
 from suite.probe.roof import Roof
 from suite.probe.subject import SEED, Subject
+from suite.probe.tracing import uncounted
 
 TAKES = ("kernels",)
 DEFAULTS = {"kernels": tags.QUICK}
@@ -148,9 +149,11 @@ class Kernels:
             counted = self.instruments.flops(
                 lambda: found.append(self.instruments.called(lambda: workload.run(COUNTED_STEPS), device))
             )
-        ((calls,), whole) = found, sum(counted.values())
+        (calls,), whole = found, sum(filter(None, counted.values()))
         covered = sum(times * problem.flops for (problem, _), times in calls.items())
-        if whole:
+        if why := uncounted(counted):
+            self.notes.append(f"what part these are of a step's operations is not known: {why}")
+        elif whole:
             self.notes.append(f"these are {100 * covered / whole:.4g} % of a step's operations, if all are looked at")
         return [
             Listed(problem, precision, times / COUNTED_STEPS) for (problem, precision), times in calls.most_common()

@@ -58,7 +58,8 @@ class Measurement:
             "layers": Figure(value=len(both) - (OUTSIDE in both), unit=""),
             **self.tracing.roof.figures(),
         }
-        return Cell(conditions=self.subject.conditions, figures=figures, columns=COLUMNS, rows=rows)
+        notes = self.tracing.notes
+        return Cell(conditions=self.subject.conditions, figures=figures, columns=COLUMNS, rows=rows, notes=notes)
 
     def _bound(self, each: Sum) -> str | None:
         if each.flops is None or not each.bytes:

@@ -43,7 +43,8 @@ class Measurement:
             "calls/step": measuring.mean([len(each.calls) / each.steps for each in self.tracing.traces], ""),
             **self.tracing.roof.figures(),
         }
-        return Cell(conditions=self.subject.conditions, figures=figures, columns=COLUMNS, rows=rows)
+        notes = self.tracing.notes
+        return Cell(conditions=self.subject.conditions, figures=figures, columns=COLUMNS, rows=rows, notes=notes)
 
 
 measurement = Measurement
