@@ -156,3 +156,40 @@ def test_what_cannot_be_counted_is_named(capsys, monkeypatch):
         (cell,) = json.loads(capsys.readouterr().out)["cells"]
         assert any("aten._trilinear cannot be counted" in note for note in cell["notes"])
         assert not any(cell["figures"].get(each, {}).get("value") for each in ("GFLOP/step", "GFLOP/s", "MFU"))
+
+
+SHAPES = {"ij": (3, 4), "jk": (4, 5), "...ij": (2, 3, 4, 5), "...jk": (2, 3, 5, 6), "n...jk": (7, 1, 3, 5, 6)}
+EINSUMS = {
+    "ij,jk->ik": 2 * 3 * 4 * 5,
+    "ij->ji": 0,
+    "...ij->...": 0,
+    "...ij,...jk->...ik": 2 * 2 * 3 * 4 * 5 * 6,
+    "...ij,n...jk->n...ik": 2 * 7 * 2 * 3 * 4 * 5 * 6,
+}
+
+
+@pytest.mark.parametrize("equation", EINSUMS)
+def test_an_einsum_is_counted_as_the_products_it_is(equation):
+    library = instruments.load("tensorflow")
+    given = [tf.ones(SHAPES[each]) for each in equation.partition("->")[0].split(",")]
+    assert sum(library.flops(lambda: tf.einsum(equation, *given)).values()) == EINSUMS[equation]
+    products = library.called(lambda: tf.einsum(equation, *given), Device("cpu", "fp32"))
+    assert sum(problem.flops for problem, _ in products) == EINSUMS[equation]
+
+
+def test_convolutions_of_three_axes_are_counted():
+    images, filters = tf.Variable(tf.ones((1, 6, 6, 6, 2))), tf.Variable(tf.ones((3, 3, 3, 2, 4)))
+
+    def train() -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.nn.conv3d(images, filters, [1] * 5, "VALID"))
+        tape.gradient(loss, [images, filters])
+
+    assert sum(instruments.load("tensorflow").flops(train).values()) == 3 * 2 * 4**3 * 4 * 2 * 27
+
+
+def test_an_operation_of_tensorflow_without_a_count_is_not_known():
+    def sparse() -> None:
+        tf.sparse.sparse_dense_matmul(tf.sparse.eye(3), tf.ones((3, 3)))
+
+    assert instruments.load("tensorflow").flops(sparse) == {"SparseTensorDenseMatMul": None}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -101,26 +100,37 @@ def run_eagerly(told: Callable[..., object]) -> Iterator[None]:
         tf.config.run_functions_eagerly(False)
 
 
-def flops(call: Callable[[], object]) -> dict[str, int]:
+def flops(call: Callable[[], object]) -> dict[str, int | None]:
     """See `Instruments.flops`: of the operations that TensorFlow executes, its graphs run eagerly."""
-    counted: Counter[str] = Counter()
+    found: dict[str, int | None] = {}
 
     def operation(
         kind: Any, inputs: Sequence[Any], attributes: Sequence[Any], outputs: Sequence[Any], name: Any = None,
         graph: Any = None,
     ) -> None:  # fmt: skip
         kind = kind.decode() if isinstance(kind, bytes) else kind
-        if kind in PRODUCTS:
-            counted[kind] += 2 * PRODUCTS[kind](
-                [tuple(x.shape) for x in inputs], tuple(outputs[0].shape), plain(attributes)
-            )
+        if multiplies(kind):
+            count, before = counted(kind, inputs, attributes, outputs), found.get(kind, 0)
+            found[kind] = None if count is None or before is None else before + count
 
     with run_eagerly(operation):
         call()
-    return dict(counted)
+    return found
 
 
 Shape = tuple[int, ...]
+
+
+def multiplies(kind: str) -> bool:
+    """Whether an operation takes matrix products or convolutions, by its kind."""
+    return kind in PRODUCTS or MULTIPLIES.search(kind) is not None
+
+
+def counted(kind: str, inputs: Sequence[Any], attributes: Sequence[Any], outputs: Sequence[Any]) -> int | None:
+    """Operations of one that multiplies, of tensors whose shapes are known; None where its kind has no count."""
+    if kind not in PRODUCTS:
+        return None
+    return 2 * PRODUCTS[kind]([tuple(each.shape) for each in inputs], tuple(outputs[0].shape), plain(attributes))
 
 
 def plain(attributes: Sequence[Any]) -> dict[str, Any]:
@@ -141,7 +151,7 @@ def _product(inputs: Sequence[Shape], out: Shape, attributes: Mapping[str, Any])
 
 
 def _convolution(inputs: Sequence[Shape], out: Shape, attributes: Mapping[str, Any]) -> int:
-    """Filters are [height, width, in, out]."""
+    """Filters are [..., in, out]."""
     return prod(out) * prod(inputs[1][:-1])
 
 
@@ -169,23 +179,54 @@ def _depthwise_to_input(inputs: Sequence[Shape], out: Shape, attributes: Mapping
 
 
 def _einsum(inputs: Sequence[Shape], out: Shape, attributes: Mapping[str, Any]) -> int:
-    first, second, _ = re.split(",|->", attributes["equation"])
-    left, right = inputs
-    return prod({**dict(zip(first, left, strict=True)), **dict(zip(second, right, strict=True))}.values())
+    """Of one operand nothing is multiplied."""
+    operands = labelled(attributes["equation"], inputs)
+    return prod(sizes(operands).values()) if len(operands) > 1 else 0
+
+
+def labelled(equation: str, inputs: Sequence[Shape]) -> list[dict[str, int]]:
+    """The lengths of each operand's axes in an einsum by their labels; "..." gives each that it stands for one."""
+    operands = re.split(",|->", equation)[: len(inputs)]
+    return [
+        dict(zip(_labels(each, len(shape)), shape, strict=True)) for each, shape in zip(operands, inputs, strict=True)
+    ]
+
+
+def sizes(operands: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """Of all labels; an axis of length 1 is as long as the others' of its label."""
+    found: dict[str, int] = {}
+    for each in operands:
+        found |= {label: size for label, size in each.items() if size != 1 or label not in found}
+    return found
+
+
+def _labels(subscripts: str, rank: int) -> list[str]:
+    """Those of each axis; of what "..." stands for, the place from the last."""
+    before, _, after = subscripts.partition("...")
+    dots = rank - len(before) - len(after)
+    return [*before, *(f"...{place}" for place in range(dots, 0, -1)), *after]
 
 
 # Multiplications that an operation takes, by its kind
 PRODUCTS: dict[str, Callable[[Sequence[Shape], Shape, Mapping[str, Any]], int]] = {
     "MatMul": _product,
+    "BatchMatMul": _product,
     "BatchMatMulV2": _product,
+    "BatchMatMulV3": _product,
     "Einsum": _einsum,
     "Conv2D": _convolution,
     "Conv2DBackpropFilter": _to_filters,
     "Conv2DBackpropInput": _to_input,
+    "Conv3D": _convolution,
+    "Conv3DBackpropFilterV2": _to_filters,
+    "Conv3DBackpropInputV2": _to_input,
     "DepthwiseConv2dNative": _depthwise,
     "DepthwiseConv2dNativeBackpropFilter": _depthwise_to_filters,
     "DepthwiseConv2dNativeBackpropInput": _depthwise_to_input,
 }
+MULTIPLIES = re.compile(
+    "MatMul|Conv(?!ert)|RNN|LSTM|GRU|XlaDot"
+)  # in the kinds that do, whether they have a count or not
 
 
 def matrix_product(size: int, device: Device) -> Callable[[], None]:

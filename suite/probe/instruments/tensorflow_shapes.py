@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
 from suite.harness.implementation import Device
-from suite.probe.instruments.tensorflow_counting import DTYPES, Shape, plain, run_eagerly
+from suite.probe.instruments.tensorflow_counting import DTYPES, Shape, labelled, plain, run_eagerly, sizes
 from suite.probe.kernels.problems import BY_INPUT, BY_WEIGHT, FORWARD, Convolution, MatrixProduct, Pair, Problem
 
 # Where an operation has its images and filters: among its inputs, or what it makes, the last
@@ -37,7 +36,7 @@ def called(call: Callable[[], object], device: Device) -> Counter[tuple[Problem,
         if kind in PRODUCTS or kind in CONVOLUTIONS:
             shapes = [tuple(each.shape) for each in (*inputs, outputs[0])]
             problem = PRODUCTS.get(kind, _convolution)(kind, shapes, plain(attributes))
-            if precision := names.get(outputs[0].dtype):
+            if problem and (precision := names.get(outputs[0].dtype)):
                 found[problem, precision] += 1
 
     with run_eagerly(operation):
@@ -51,15 +50,18 @@ def _product(kind: str, shapes: Sequence[Shape], attributes: Mapping[str, Any]) 
     return MatrixProduct(m, n, shapes[0][-2 if left else -1], (left, right), prod(many))
 
 
-def _einsum(kind: str, shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> MatrixProduct:
-    """As the batched product that TensorFlow makes of it."""
-    first, second, made = re.split(",|->", attributes["equation"])
-    sizes = {**dict(zip(first, shapes[0], strict=True)), **dict(zip(second, shapes[1], strict=True))}
+def _einsum(kind: str, shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> MatrixProduct | None:
+    """As the batched product that TensorFlow makes of it; None of one operand."""
+    operands, made = labelled(attributes["equation"], shapes[:-1]), attributes["equation"].partition("->")[2]
+    if len(operands) == 1:
+        return None
+    every = sizes(operands)
 
-    def size(letters: set[str]) -> int:
-        return prod(sizes[each] for each in letters)
+    def size(labels: set[str]) -> int:
+        return prod(every[each] for each in labels)
 
-    left, right, out = set(first), set(second), set(made)
+    left, right = map(set, operands)
+    out = {each for each in every if each[:3] in made}
     shared = left & right
     return MatrixProduct(size(left - right), size(right - left), size(shared - out), batch=size(shared & out))
 

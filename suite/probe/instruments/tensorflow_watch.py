@@ -22,7 +22,7 @@ from tensorflow.python.eager.polymorphic_function.concrete_function import Concr
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 from suite.harness.implementation import Device
-from suite.probe.instruments.tensorflow_counting import PRODUCTS, apart, plain, told_of_operations
+from suite.probe.instruments.tensorflow_counting import apart, counted, multiplies, told_of_operations
 from suite.probe.tracing import Call, Phases, Trace, sums
 from suite.probe.workload import Workload
 
@@ -129,9 +129,8 @@ class Places:
         shapes = " ".join(_shape(each) for each in tensors)
         moved = sum(each.shape.num_elements() * each.dtype.size for each in tensors) if known else None
         flops: int | None = 0
-        if kind in PRODUCTS:
-            given = [tuple(each.shape) for each in inputs]
-            flops = 2 * PRODUCTS[kind](given, tuple(outputs[0].shape), plain(attributes)) if known else None
+        if multiplies(kind):
+            flops = counted(kind, inputs, attributes, outputs) if known else None
         nothing = [kind in SAME or (kind, n) == WORKSPACE or it.dtype == tf.resource for n, it in enumerate(outputs)]
         made = tuple(0 if none else _size(each) for none, each in zip(nothing, outputs, strict=True))
         sources = tuple(self._source(each.name) for each in inputs if isinstance(each, tf.Tensor))
