@@ -114,7 +114,8 @@ def _composed(
         raise UserError(f"{source}: none of its bricks could be timed")
     samples = step.conditions.batch or benchmark.hyperparameters.get(GLOBAL_BATCH_SIZE, 1)
     seconds = _with_scoring(evaluated, timings.pace) if evaluated else None
-    estimated = rates.composed(benchmark, samples, taken.sequential.value / 1e3, seconds, source, system, node)
+    step_s, host_s = taken.sequential.value / 1e3, (taken.between or 0.0) / 1e3
+    estimated = rates.composed(benchmark, samples, step_s, host_s, seconds, source, system, node)
     notes = [f"NOISY: {why}" for why in timings.noisy]
     own = benchmark.precision or precision_of(system, node)
     if timings.precision != own:
@@ -126,12 +127,13 @@ def _composed(
     return replace(estimated, notes=(*caution, *estimated.notes, *map(printable, notes)), along=along)
 
 
-def _with_scoring(evaluation: Composed, pace: float | None) -> float | None:
-    """Seconds of an evaluation; None where its bricks have no times, or what scoring takes is not known."""
+def _with_scoring(evaluation: Composed, pace: float | None) -> tuple[float, float] | None:
+    """Seconds of an evaluation and of its scoring; None where its bricks have no times, or scoring is not known."""
     scoring = evaluation.model.scoring
     if evaluation.sequential.value is None or scoring is None or pace is None:
         return None
-    return evaluation.sequential.value / 1e3 + scoring * pace / 1e6
+    seconds = scoring * pace / 1e6
+    return evaluation.sequential.value / 1e3 + seconds, seconds
 
 
 def _lacking(what: str, composed: Composed) -> Iterator[str]:

@@ -53,7 +53,8 @@ class Rates:
 
     `step` is of `samples` samples; of these seconds the part `data` (0 to 1, None if not known) is input. Where steps
     differ along a run it is the mean of those `along` it, None where they do not or that is not known. `watts` is empty
-    where nothing tells the power. `weights` are bytes, None if not known. `communication` is that of a step.
+    where nothing tells the power. `weights` are bytes, None if not known. `communication` is that of a step. Of a step
+    `host`, and of an evaluation `scoring`, is what several workers do not share, as far as that is told apart.
     """
 
     samples: int
@@ -68,10 +69,14 @@ class Rates:
     communication: float = 0.0
     notes: tuple[str, ...] = ()
     along: Along | None = None
+    host: np.ndarray | float = 0.0
+    scoring: np.ndarray | float = 0.0
 
     def shared(self, parts: int, communication: float) -> Rates:
-        """Of several workers that share out each step and each evaluation."""
-        return replace(self, step=self.step / parts, evaluation=self.evaluation / parts, communication=communication)
+        """Of several workers that share out each step and each evaluation, but for `host` and `scoring`."""
+        step = self.host + (self.step - self.host) / parts
+        evaluation = self.scoring + (self.evaluation - self.scoring) / parts
+        return replace(self, step=step, evaluation=evaluation, communication=communication)
 
     def steps_until(self, samples: np.ndarray, which: np.ndarray) -> np.ndarray:
         """Seconds of the mean step of runs that end after so many samples, each with one of the values of `step`."""
@@ -162,21 +167,23 @@ def from_peaks(
     seconds = flops / (peak * 1e12 * used)
     evaluation = _assumed_evaluation(benchmark, seconds, scoring)
     made = _estimated(benchmark, system, machine, batch, batch * seconds + host, evaluation, ESTIMATE)
-    return replace(made, notes=(*_assumed(precision, peak, utilisation), ASSUMED_EVALUATION, *made.notes))
+    notes = (*_assumed(precision, peak, utilisation), ASSUMED_EVALUATION, *made.notes)
+    return replace(made, notes=notes, host=host, scoring=scoring)
 
 
 def composed(
     benchmark: Benchmark,
     samples: int,
     step: float,
-    evaluation: float | None,
+    host: float,
+    evaluation: tuple[float, float] | None,
     source: str,
     system: System,
     machine: Machine,
 ) -> Rates:
-    """An estimate from bricks: those of a training step of `samples` come to `step` seconds.
+    """An estimate from bricks: those of a training step of `samples`, and the `host` between them, come to `step` s.
 
-    `evaluation` are the seconds of one, its scoring included; None where that is not known, and so assumed.
+    `evaluation` are the seconds of one and, of these, its scoring's; None where that is not known, and so assumed.
     """
     rng = np.random.default_rng(0)
     times, scoring = (rng.permutation(np.geomspace(*each, EACH)) for each in (OF_BRICKS, HOST_EVALUATION_S))
@@ -185,9 +192,9 @@ def composed(
         taken = _assumed_evaluation(benchmark, times * step / samples, scoring)
         assumed.append(ASSUMED_EVALUATION)
     else:
-        taken = rng.permutation(times) * evaluation
+        taken, scoring = np.outer(evaluation, rng.permutation(times))
     made = _estimated(benchmark, system, machine, samples, times * step, taken, printable(source))
-    return replace(made, notes=(*assumed, *made.notes))
+    return replace(made, notes=(*assumed, *made.notes), host=times * host, scoring=scoring)
 
 
 def _assumed_evaluation(benchmark: Benchmark, seconds: np.ndarray, scoring: np.ndarray) -> np.ndarray:

@@ -84,6 +84,15 @@ def test_what_cannot_be_counted_is_tried_and_told_once_for_all_systems(capsys, k
     assert len(tried) == 1
 
 
+def test_eight_accelerators_launch_each_step_and_score_as_one_does(capsys):
+    medians = []
+    for system in ("h100", "h100x8"):
+        assert main(["task=detection", "scale=small", f"hw={system}", "--json"]) == 0
+        (told,) = json.loads(capsys.readouterr().out)["forecasts"]
+        medians.append(told["seconds"]["median"])
+    assert 0.5 < medians[1] / medians[0] < 1
+
+
 def test_a_price_that_is_not_known_is_said(capsys, kept):
     assert main([*TASK, kept, "hw.price_per_cpu_hour=null", "hw.power_ceiling_w_per_cpu=null"]) == 0
     assert [line for line in capsys.readouterr().out.splitlines() if "cost" in line and "not known" in line]

@@ -190,6 +190,20 @@ def test_an_estimate_from_peak_rates_is_of_the_declared_operations():
         of_rates.from_peaks(BENCHMARK.model_copy(update={"train_flops_per_sample": None}), v100, MACHINE, "fp16")
 
 
+@pytest.mark.parametrize("known", [
+    of_rates.from_peaks(BENCHMARK, config.system("h100"), MACHINE, "bf16"),
+    of_rates.composed(BENCHMARK, BATCH, 0.1, 0.04, (3.0, 1.0), "bricks", CPU, MACHINE),
+])  # fmt: skip
+def test_workers_share_operations_but_not_the_hosts_time_and_the_scoring(known):
+    shared = known.shared(8, 0.0)
+    assert np.allclose(shared.step, known.host + (known.step - known.host) / 8)
+    assert np.allclose(shared.evaluation, known.scoring + (known.evaluation - known.scoring) / 8)
+    assert (known.host > 0).all()
+    assert (known.scoring > 0).all()
+    assert (shared.step > known.host).all()
+    assert (shared.evaluation > known.scoring).all()
+
+
 def test_cheapest_for_a_deadline_and_fastest_for_a_budget():
     cheap, quick = CPU, CPU.model_copy(update={"name": "quick", "price_per_cpu_hour": 5.0})
     runs: Needed = made.needed([FIRST] * 9)
