@@ -62,13 +62,14 @@ def main(argv: list[str]) -> int:
         raise UserError(f"{others[0]!r} is not of the form option=value; for example task=translation")
     found = detect()
     kept = read(given["from"]) if "from" in given else None
-    wanted = options.parse(given, found, kept.system if kept else None)
+    wanted = options.parse(given, found, kept)
     if wanted.framework not in (written := frameworks(wanted.task)):
         raise unknown(f"framework for {wanted.task}", wanted.framework, written)
-    if kept and not any(sources.like(config.system(kept.system), system) for system in wanted.systems):
+    if kept and not any(sources.like(kept.system(found), system) for system in wanted.systems):
+        measured = kept.system(found)
         raise UserError(
-            f"from={wanted.probe} was measured on hw={kept.system}, which is not like hw={wanted.systems[0].name}: "
-            "without from= there is an estimate from peak rates"
+            f"from={wanted.probe} was measured on hw={measured.name} ({measured.title}), which is not like "
+            f"hw={wanted.systems[0].name}: without from= there is an estimate from peak rates"
         )
     refuse_unwritable(args.picture)
     benchmark = config.benchmark(wanted.task, wanted.scale)

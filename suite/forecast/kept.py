@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 from mlperf_logging.mllog.constants import GLOBAL_BATCH_SIZE
+from pydantic import Field, TypeAdapter, ValidationError
 
 from suite import config
 from suite.bricks import record as bricks
@@ -17,9 +19,11 @@ from suite.config.models import Benchmark, System
 from suite.errors import UserError, printable
 from suite.forecast import rates
 from suite.forecast.rates import Rates
-from suite.measure.machine import Machine, precision_of
+from suite.measure.machine import Accelerator, Machine, precision_of, resolve
 from suite.probe import record
 from suite.probe.record import Conditions, Probe
+
+ACCELERATORS = TypeAdapter(Annotated[tuple[Accelerator, ...], Field(max_length=1000)])
 
 
 @dataclass(frozen=True)
@@ -29,15 +33,22 @@ class Kept:
     place: str
     found: Probe | Timings
 
-    @property
-    def system(self) -> str:
-        """The name of the system on which it was measured."""
-        return self.found.system
+    def system(self, here: Machine) -> System:
+        """The system on which it was measured: of what no file of conf/hw/ describes, what was recorded of it."""
+        return resolve(config.system(self.found.system), self.node(here))
 
     def node(self, here: Machine) -> Machine:
-        """The machine that was measured, as far as prices and power go by it; for the rest, this one."""
-        cpus = self.found.machine.get("logical_cpus")
-        return replace(here, logical_cpus=cpus) if isinstance(cpus, int) and 0 < cpus < 1e6 else here
+        """The machine that was measured, as far as its system, prices and power go by it; for the rest, this one.
+
+        Raises UserError for accelerators that are none.
+        """
+        told = self.found.machine
+        try:
+            node = replace(here, accelerators=ACCELERATORS.validate_python(told.get("accelerators", ())))
+        except ValidationError as error:
+            raise UserError(f"from={self.place} does not tell its machine's accelerators") from error
+        cpus = told.get("logical_cpus")
+        return replace(node, logical_cpus=cpus) if isinstance(cpus, int) and 0 < cpus < 1e6 else node
 
     def rates(self, benchmark: Benchmark, framework: str, batch: int | None, system: System, node: Machine) -> Rates:
         """What a worker of the system takes for the parts of a run, at `batch` or the benchmark's own batch size.
@@ -86,7 +97,7 @@ def read(place: str) -> Kept:
     """
     path = Path(place)
     kept = Kept(place, bricks.read(Timings, path) if bricks.holds(Timings, path) else record.read(path))
-    config.load("hw", kept.system)
+    config.load("hw", kept.found.system)
     return kept
 
 

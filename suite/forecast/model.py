@@ -65,7 +65,7 @@ def forecast(needed: Needed, rates: Rates, system: System, machine: Machine, fra
     whole = {name: float(np.mean(each)) / float(np.mean(seconds)) for name, each in spent.items()}
     unknown = {"input"} if rates.data is None else set()
     price = price_per_hour(system, machine)
-    watts = rates.watts * system.world_size if len(rates.watts) else None
+    watts = rates.watts * system.nodes if len(rates.watts) else None
     return Forecast(
         benchmark=benchmark.name,
         system=system.name,

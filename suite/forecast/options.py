@@ -12,6 +12,7 @@ import yaml
 from suite import config
 from suite.config.models import System
 from suite.errors import UserError, positive, unknown, whole
+from suite.forecast.kept import Kept
 from suite.measure import machine
 from suite.measure.machine import Machine
 
@@ -37,19 +38,20 @@ class Options:
     data_dir: str | None
 
 
-def parse(given: Mapping[str, str], found: Machine, probed_on: str | None) -> Options:
-    """The options `given` by their names; `probed_on` is the system of the probe that from= names.
+def parse(given: Mapping[str, str], found: Machine, kept: Kept | None) -> Options:
+    """The options `given` by their names; `kept` is what lies at from=, whose system it is where none is given.
 
     Raises UserError that says what is allowed.
     """
     if "task" not in given:
         raise UserError(f"which task? Give task= one of: {', '.join(config.names('task'))} (--help explains them).")
-    task, hw = given["task"], given.get("hw", probed_on or machine.AUTO)
+    task, hw = given["task"], given.get("hw", kept.found.system if kept else machine.AUTO)
+    node = kept.node(found) if kept and "hw" not in given else found
     scales = config.scales(task)
     changes = {name.partition(".")[2]: _value(name, text) for name, text in given.items() if name in OF_SYSTEM}
     names = [each for each in config.names("hw") if each != machine.AUTO] if hw == ALL else [hw]
     systems = tuple(
-        machine.resolve(config.system(name, {**config.load("hw", name), **changes}), found) for name in names
+        machine.resolve(config.system(name, {**config.load("hw", name), **changes}), node) for name in names
     )
     scale = given.get("scale", systems[0].default_scale if hw != ALL else scales[-1])
     framework = given.get("framework", "torch")

@@ -52,9 +52,10 @@ class Rates:
     """Seconds of the parts of a run, each an array of as many equally likely values, and how they are known.
 
     `step` is of `samples` samples; of these seconds the part `data` (0 to 1, None if not known) is input. Where steps
-    differ along a run it is the mean of those `along` it, None where they do not or that is not known. `watts` is empty
-    where nothing tells the power. `weights` are bytes, None if not known. `communication` is that of a step. Of a step
-    `host`, and of an evaluation `scoring`, is what several workers do not share, as far as that is told apart.
+    differ along a run it is the mean of those `along` it, None where they do not or that is not known. `watts` are of a
+    whole node, empty where nothing tells the power. `weights` are bytes, None if not known. `communication` is that of
+    a step. Of a step `host`, and of an evaluation `scoring`, is what several workers do not share, as far as that is
+    told apart.
     """
 
     samples: int
@@ -217,7 +218,7 @@ def _estimated(
         step=step,
         evaluation=evaluation,
         start=0.0,
-        watts=np.array([] if watts is None else [watts / system.workers_per_node]),
+        watts=np.array([] if watts is None else [watts]),
         data=None,
         weights=None if benchmark.parameters is None else float(FP32_BYTES * benchmark.parameters),
         source=source,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
 from mlperf_logging.mllog.constants import GLOBAL_BATCH_SIZE
 
 from suite import config
@@ -66,9 +67,9 @@ class Asked:
 def found_for(asked: Asked, system: System, found: Machine) -> tuple[Rates, Machine]:
     """The rates of a run on the system, and one of its nodes. Raises UserError where nothing tells them."""
     node = found
-    if asked.kept and like(config.system(asked.kept.system), system):
+    if asked.kept and like(probed := asked.kept.system(found), system):
         node = asked.kept.node(found)
-        made = asked.kept.rates(asked.benchmark, asked.framework, asked.batch, system, node)
+        made = _of_nodes(asked.kept.rates(asked.benchmark, asked.framework, asked.batch, system, node), probed, system)
     elif here(system, found):
         made = rates.measured(_probed(asked, system, found), "probe of this machine, made now", asked.benchmark)
     else:
@@ -90,6 +91,17 @@ def here(system: System, found: Machine) -> bool:
 def like(measured: System, other: System) -> bool:
     """Whether what was measured on one system tells what a worker of the other takes."""
     return (measured.accelerator, measured.peak_tflops) == (other.accelerator, other.peak_tflops)
+
+
+def _of_nodes(made: Rates, probed: System, system: System) -> Rates:
+    """With the power of a node of `system`. A probe's is that of a whole node, of whose accelerators it used one."""
+    if not made.measured or system.accelerator is None or not len(made.watts):
+        return made
+    if probed.accelerators_per_node == 1:
+        return replace(made, watts=made.watts * system.accelerators_per_node)
+    count = probed.accelerators_per_node
+    why = f"energy is not known: the probe's power is of {count} accelerators, of which it used one"
+    return replace(made, watts=np.array([]), notes=(*made.notes, why))
 
 
 def _probed(asked: Asked, system: System, found: Machine) -> Cell:

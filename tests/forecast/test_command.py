@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +53,58 @@ def test_two_machines_share_a_step_and_send_its_gradients(capsys, kept):
     assert told["shares"]["communication"] / (told["shares"]["compute"] + told["shares"]["input"]) == pytest.approx(
         sent / step, rel=0.05
     )
+
+
+@pytest.mark.parametrize(
+    ("probed", "asked", "times"),
+    [
+        ("cpu", ["hw.nodes=2"], 2),
+        ("cpu", ["hw.workers=2"], 1),
+        ("h100", [], 1),
+        ("h100", ["hw=h100x8"], 8),
+        ("h100", ["hw=h100x8", "hw.nodes=2"], 16),
+        ("h100x8", [], None),
+        ("h100x8", ["hw=h100"], None),
+    ],
+)
+def test_energy_is_of_the_power_of_whole_nodes(capsys, tmp_path, probed, asked, times):
+    record.write(made.probe([10.0, 11.0, 12.0], 200.0, system=probed), tmp_path)
+    link = ["hw.link_gb_per_s=1", "hw.link_latency_us=50"]
+    assert main([*TASK, f"from={tmp_path}", *asked, *link, "--json"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)["forecasts"]
+    said = any("the probe's power is of 8 accelerators, of which it used one" in note for note in told["notes"])
+    assert said == (times is None)
+    assert (
+        told["joules"] is None
+        if said
+        else told["joules"]["median"] == pytest.approx(50 * times * told["seconds"]["median"])
+    )
+
+
+def test_a_probe_of_accelerators_that_no_file_describes_is_of_these(capsys, tmp_path):
+    accelerator = {"name": "NVIDIA A40", "memory_gb": 46, "compute_capability": [8, 6]}
+    told = {"logical_cpus": 4, "accelerators": [accelerator]}
+    probe = made.probe([10.0], 200.0, system="auto").model_copy(update={"machine": told})
+    record.write(probe, tmp_path / "a40")
+    kept = f"from={tmp_path / 'a40'}"
+    assert main([*TASK, kept, "--json"]) == 0
+    (forecast,) = json.loads(capsys.readouterr().out)["forecasts"]
+    assert (forecast["system"], forecast["cost"]) == ("auto", None)
+    assert forecast["joules"]["median"] == pytest.approx(50 * forecast["seconds"]["median"])
+    with pytest.raises(UserError, match=r"measured on hw=auto \(1 x NVIDIA A40\), which is not like hw=cpu"):
+        main([*TASK, kept, "hw=cpu"])
+    record.write(probe.model_copy(update={"machine": {"accelerators": [{"name": 3}]}}), tmp_path / "none")
+    with pytest.raises(UserError, match="does not tell its machine's accelerators"):
+        main([*TASK, f"from={tmp_path / 'none'}"])
+
+
+def test_a_probe_of_accelerators_that_no_file_describes_is_of_the_machine_it_was_made_on(capsys, tmp_path, monkeypatch):
+    here = replace(machine.detect(), accelerators=(machine.Accelerator("NVIDIA A40", 46, (8, 6)),))
+    monkeypatch.setattr("suite.forecast.__main__.detect", lambda: here)
+    probe = made.probe([10.0], 200.0, system="auto").model_copy(update={"machine": asdict(here)})
+    record.write(probe, tmp_path)
+    assert main([*TASK, f"from={tmp_path}", "hw=auto"]) == 0
+    assert "on hw=auto" in capsys.readouterr().out
 
 
 def test_every_system_with_the_choices_and_a_picture(capsys, kept, tmp_path):
