@@ -24,6 +24,7 @@ OF_PROBE = 0.85, 1.18  # times what a probe saw, that a run takes, for a machine
 OF_BRICKS = 0.75, 1.4  # times what bricks tell, that a step or an evaluation takes: docs/forecast.md has both
 EACH = 501  # values of each
 FP32_BYTES = 4
+MOST = 1e12  # of any figure of a probe, in its own unit
 GRID = 1000  # parts of a run in which its steps are alike
 FORWARD = 1 / 3  # of the operations of a training sample: the backward pass takes two for each of the forward pass
 ESTIMATE = "estimate from peak rates"
@@ -100,7 +101,7 @@ def measured(cell: Cell, source: str, benchmark: Benchmark) -> Rates:
             _positive(row.values.get(name), source) for name in (REPEAT, STEP, EVALUATION, AT)
         )
         repeats.setdefault(repeat, []).append((step / 1e3, evaluation / 1e3, at))
-    samples = _positive(_figure(cell, "samples/step"), source)
+    samples = _positive(_figure(cell, "samples/step", source), source)
     if not repeats:
         raise UserError(f"{source} holds no repeat of level={LEVEL}")
     steps, evaluations, at = np.transpose([np.mean(each, axis=0) for each in repeats.values()])
@@ -110,14 +111,14 @@ def measured(cell: Cell, source: str, benchmark: Benchmark) -> Rates:
     else:
         evaluations = np.resize(evaluations[len(evaluations) // 2 :], len(evaluations))
     pace = np.random.default_rng(0).permutation(np.geomspace(*OF_PROBE, EACH))
-    data, weights, watts = (_figure(cell, name) for name in ("data phase", "weights", "power"))
+    start, data, weights, watts = (_figure(cell, name, source) for name in ("start", "data phase", "weights", "power"))
     return Rates(
         samples=max(round(samples), 1),
         step=pace * np.resize(steps, EACH),
         evaluation=pace * np.resize(evaluations, EACH),
-        start=max(_figure(cell, "start") or 0.0, 0.0) / 1e3,
+        start=(start or 0.0) / 1e3,
         watts=np.array([] if watts is None else [watts]),
-        data=None if data is None else min(max(data / 100, 0.0), 1.0),
+        data=None if data is None else min(data / 100, 1.0),
         weights=None if weights is None else weights * 1e6,
         source=printable(source),
         measured=True,
@@ -233,11 +234,14 @@ def _assumed(precision: str, peak: float, utilisation: tuple[float, float]) -> I
     yield "assumed: the host takes {:g} to {:g} ms beside each step".format(*(1e3 * each for each in HOST_STEP_S))
 
 
-def _figure(cell: Cell, name: str) -> float | None:
-    return cell.figures[name].value if name in cell.figures else None
+def _figure(cell: Cell, name: str, source: str) -> float | None:
+    value = cell.figures[name].value if name in cell.figures else None
+    if value is not None and not 0 <= value < MOST:
+        raise UserError(f"{source} is no probe of level={LEVEL}: its {name} is {value:g}")
+    return value
 
 
 def _positive(value: object, source: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e12:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < MOST:
         raise UserError(f"{source} is no probe of level={LEVEL}: it lacks what a step or an evaluation takes")
     return float(value)

@@ -192,6 +192,12 @@ def test_a_probe_of_something_else_is_refused_and_nothing_of_one_reaches_the_ter
     record.write(made.probe([0.0], 1.0), tmp_path / "zero")
     with pytest.raises(UserError, match="lacks what a step"):
         main([*TASK, f"from={tmp_path / 'zero'}"])
+    for name, value in (("weights", -1e9), ("power", -50.0), ("start", 1e300), ("data phase", -1.0)):
+        figures = {**cell.figures, name: record.Figure(value=value, unit="")}
+        strange = hostile.model_copy(update={"cells": [cell.model_copy(update={"figures": figures})]})
+        record.write(strange, tmp_path / name)
+        with pytest.raises(UserError, match=f"its {name} is"):
+            main([*TASK, f"from={tmp_path / name}"])
     with pytest.raises(UserError, match="not like hw=v100"):
         main([*TASK, "hw=v100", f"from={tmp_path / 'zero'}"])
 
