@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
+from statistics import median_low
 from typing import Any
 
 import numpy as np
@@ -96,11 +97,11 @@ def mean(values: Sequence[float], unit: str) -> Figure:
 
 
 def median(values: Sequence[float], unit: str) -> Figure:
-    """The median of repeats, with its interval; not known where there are none."""
+    """The median of repeats, of two the lower, with its interval; not known where there are none."""
     if not values:
         return Figure(value=None, unit=unit)
-    low, high = interval(values, np.median)
-    return Figure(value=float(np.median(values)), unit=unit, low=low, high=high)
+    low, high = interval(values, partial(np.quantile, q=0.5, method="lower"))
+    return Figure(value=median_low(values), unit=unit, low=low, high=high)
 
 
 def standard_error(values: Sequence[float]) -> float | None:

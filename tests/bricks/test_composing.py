@@ -27,6 +27,14 @@ def test_a_chain_is_the_sum_of_its_bricks():
     assert (composed.steps, composed.unique, composed.missing) == (3, 2, 0)
 
 
+def test_of_two_rounds_the_quicker_counts_in_every_time():
+    times = (Time(hot=(100.0, 200.0), cold=(110.0, 500.0), held=20),)
+    for size, time in ((1000, 0.1), (1, 0.11)):  # none of it comes from memory, all of it
+        composed = compose(made.model(0), times, made.CACHE.model_copy(update={"size": size}))
+        assert (composed.hot, composed.cold) == pytest.approx((0.1, 0.11))
+        assert (composed.sequential.value, composed.critical) == pytest.approx((time, time))
+
+
 def test_what_the_host_does_between_calls_is_at_its_own_pace():
     model = made.model(0, 1, 1).model_copy(update={"between": 4.0})
     composed = compose(model, TIMES, made.CACHE, pace=100.0)
