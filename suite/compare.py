@@ -73,7 +73,7 @@ def main(argv: list[str]) -> int:
     if args.json:
         print(json.dumps([{**asdict(each), "figures": _figures(each)} for each in made], indent=1))
     else:
-        console = Console(highlight=False)
+        console = Console(highlight=False, markup=False)
         if not console.is_terminal:
             console.width = 120
         for each in made:
@@ -103,7 +103,7 @@ def _compare_probes(places: list[str], as_json: bool) -> int:
         ]
         print(json.dumps({"figures": figures, "differences": differing}, indent=1))
         return 0
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = 160
     showing.show_compared(console, found, differing)

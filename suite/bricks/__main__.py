@@ -66,7 +66,7 @@ def main(argv: list[str]) -> int:
     given, paths = split_options(args.words[1:], allowed)
     if len(paths) != files:
         raise UserError(f"{verb} takes {files or 'no'} FILE beside its options; given: {' '.join(paths) or 'none'}")
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = 120
     return act(given, *paths, to=console, as_json=args.json)
@@ -159,9 +159,9 @@ def measure(given: dict[str, str], file: str, *, to: Console, as_json: bool) -> 
     to.print(f"{len(times) - len(lacking)} of {len(times)} bricks timed in {repeats} rounds, {seconds:.1f} s")
     if lacking:
         more = f", and {len(lacking) - 1} more" if len(lacking) > 1 else ""
-        to.print(f"not timed: {printable(lacking[0])}{more}", soft_wrap=True, markup=False)
+        to.print(f"not timed: {printable(lacking[0])}{more}", soft_wrap=True)
     for why in timings.noisy:
-        to.print(f"NOISY  {why}", soft_wrap=True, markup=False)
+        to.print(f"NOISY  {why}", soft_wrap=True)
     to.print(f"kept in {given['out']}", soft_wrap=True)
     return 0
 

@@ -164,9 +164,9 @@ class Made(Values):
 
     format: Literal["suite.bricks"] = "suite.bricks"
     version: Literal[1] = 1
-    framework: str
+    framework: str = Field(max_length=LONGEST_TEXT)
     mode: Mode
-    precision: str
+    precision: str = Field(max_length=LONGEST_TEXT)
     granularity: int = Field(ge=1, le=MOST_CALLS)
     private: bool = False
     bricks: tuple[Brick, ...] = Field(max_length=MOST_BRICKS)
@@ -218,9 +218,9 @@ class Timings(Values):
     machine: dict[str, Any]
     software: dict[str, str]
     threads: str | None = Field(default=None, max_length=LONGEST_TEXT)
-    framework: str
+    framework: str = Field(max_length=LONGEST_TEXT)
     mode: Mode
-    precision: str
+    precision: str = Field(max_length=LONGEST_TEXT)
     cache: Cache
     pace: float | None = Field(default=None, gt=0, lt=1e9)
     """Microseconds of a unit of Python's work; None where a device works on meanwhile."""

@@ -32,10 +32,8 @@ def made(to: Console, models: Sequence[Model], bricks: int, failed: dict[str, st
 
 def composed(to: Console, found: Sequence[Composed], timings: Timings) -> None:
     """A row for each model, then what stands in none of its sums."""
-    to.print(
-        f"{timings.framework} {timings.mode} {timings.precision} on hw={printable(timings.system)}, "
-        f"threads {printable(timings.threads or 'not set')}, {printable(timings.date)}",
-    )
+    of = f"{timings.framework} {timings.mode} {timings.precision} on hw={timings.system}"
+    to.print(printable(f"{of}, threads {timings.threads or 'not set'}, {timings.date}"))
     for why in timings.noisy:
         to.print(Text(f"NOISY  {printable(why)}", "yellow"))
     table = Table()

@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 
 from rich.console import Console
+from rich.text import Text
 
-from suite.errors import USER_ERROR, OneLineParser, UserError, command, split_options
+from suite.errors import USER_ERROR, OneLineParser, UserError, command, printable, split_options
 from suite.measure.machine import detect
 from suite.probe import comparing, levels, options, page, record, showing, tracking
 from suite.probe.sweeping import sweep
@@ -80,8 +81,10 @@ def main(argv: list[str]) -> int:
     refuse_unwritable(html, *(subject.trace for subject in wanted.subjects))
     progress = Console(stderr=True)
     with progress.status("") as status:
-        probe = sweep(wanted.level, wanted.subjects, wanted.repeats, found, status.update)
-    console = Console(highlight=False)
+        probe = sweep(
+            wanted.level, wanted.subjects, wanted.repeats, found, lambda said: status.update(Text(printable(said)))
+        )
+    console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = 160
     if args.json:

@@ -1,4 +1,4 @@
-"""A probe in the terminal."""
+"""A probe in the terminal, which may be a stranger's: consoles take no markup, and nothing unprintable reaches one."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ def show(console: Console, probe: Probe) -> None:
         f"{name}={value}" for name, value in first.model_dump().items() if value is not None and name not in varying
     ]
     repeats = format_count(probe.repeats, "repeat")
-    console.print(Text(f"{probe.level} of {' '.join(same)} on {probe.system}, {repeats}"), soft_wrap=True)
+    title = f"{probe.level} of {' '.join(same)} on {probe.system}, {repeats}"
+    console.print(printable(title), soft_wrap=True)
     names = list(dict.fromkeys(name for cell in probe.cells for name in cell.figures))
-    table = Table(*varying, *names)
+    table = Table(*varying, *map(printable, names))
     for cell in probe.cells:
-        values = [str(getattr(cell.conditions, name)) for name in varying]
+        values = [printable(str(getattr(cell.conditions, name))) for name in varying]
         if cell.error:
             table.add_row(*values, Text("see below", "red"))
         else:
@@ -43,7 +44,7 @@ def show(console: Console, probe: Probe) -> None:
     if probe.level == BESIDE and (rows := comparing.beside(probe.cells)):
         _show_beside(console, [cell.conditions.described for cell in probe.cells], rows)
     for why in probe.noisy:
-        console.print(Text(f"NOISY  {why}", "yellow"), soft_wrap=True)
+        console.print(Text(f"NOISY  {printable(why)}", "yellow"), soft_wrap=True)
 
 
 def text(figure: Figure) -> str:
@@ -52,7 +53,7 @@ def text(figure: Figure) -> str:
         return "not known"
     interval = "" if figure.low is None or figure.high is None else f" [{number(figure.low)}, {number(figure.high)}]"
     unit = figure.unit if figure.unit not in ("", "1/s", "1e9/s") else ""
-    return f"{number(figure.value)}{interval} {unit}".rstrip()
+    return f"{number(figure.value)}{interval} {printable(unit)}".rstrip()
 
 
 def number(value: float | str | None) -> str:
@@ -71,16 +72,17 @@ def _varying(cells: list[Cell]) -> list[str]:
 
 
 def _show_parts(console: Console, cell: Cell, of: int) -> None:
-    name = f"{cell.conditions.described}: " if of > 1 else ""
+    described = printable(cell.conditions.described)
+    name = f"{described}: " if of > 1 else ""
     if cell.error:
         console.print(Text(f"{name}{printable(cell.error)}", "red"), soft_wrap=True)
     if cell.rows:
-        units = [f"{column}\n{unit}" if unit else column for column, unit in cell.columns.items()]
+        units = ["\n".join(map(printable, filter(None, each))) for each in cell.columns.items()]
         table = Table("", *units)
         if of > 1:
-            console.print(Text(cell.conditions.described))
+            console.print(described)
         for row in cell.rows[:MOST_ROWS]:
-            table.add_row(Text(printable(row.name)), *(Text(number(row.values.get(each))) for each in cell.columns))
+            table.add_row(printable(row.name), *(number(row.values.get(each)) for each in cell.columns))
         show_table(console, table)
         if len(cell.rows) > MOST_ROWS:
             rest = cell.rows[MOST_ROWS:]
@@ -88,13 +90,13 @@ def _show_parts(console: Console, cell: Cell, of: int) -> None:
             together = f", {sum(shares):.3g} % in all" if shares else ""
             console.print(f"and {len(rest)} more{together}: --json lists all")
     for note in cell.notes:
-        console.print(Text(f"{name}{printable(note)}"), soft_wrap=True)
+        console.print(f"{name}{printable(note)}", soft_wrap=True)
 
 
 def _show_beside(console: Console, cells: list[str], rows: list[tuple[str, list[Figure | None]]]) -> None:
-    table = Table("side by side", *cells)
+    table = Table("side by side", *map(printable, cells))
     for name, figures in rows[:MOST_ROWS]:
-        table.add_row(Text(printable(name)), *("" if each is None else text(each) for each in figures))
+        table.add_row(printable(name), *("" if each is None else text(each) for each in figures))
     show_table(console, table)
     if len(rows) > MOST_ROWS:
         console.print(f"and {len(rows) - MOST_ROWS} more: --json lists all")
@@ -108,10 +110,10 @@ def show_compared(console: Console, found: Sequence[Compared], differing: Sequen
         name = each.cell if each.cell != before else ""
         before = each.cell
         ratio = "" if each.ratio is None else f"{each.ratio:.3g}"
-        table.add_row(Text(printable(name)), each.figure, text(each.a), text(each.b), ratio, each.says)
+        table.add_row(*map(printable, (name, each.figure)), text(each.a), text(each.b), ratio, each.says)
     show_table(console, table)
     if differing:
         causes = Table("what decided them", "A", "B")
         for row in differing:
-            causes.add_row(*(Text(printable(cell)) for cell in row))
+            causes.add_row(*map(printable, row))
         show_table(console, causes)

@@ -107,6 +107,17 @@ def test_the_command_prints_what_it_composed(tmp_path, capsys):
     assert "1 steps have no time and are in no sum: refused" in capsys.readouterr().out
 
 
+def test_nothing_of_a_strangers_timings_is_markup_or_reaches_the_terminal(tmp_path, capsys):
+    strange = "[/b]\x1b[2J"
+    named = dict.fromkeys(("system", "framework", "precision", "threads", "date"), strange)
+    model = made.model(0).model_copy(update={"conditions": made.CONDITIONS.model_copy(update={"model": strange})})
+    record.write(made.timings(*TIMES, models=(model,)).model_copy(update=named), tmp_path / "timings.json")
+    assert main(["compose", str(tmp_path / "timings.json")]) == 0
+    shown = capsys.readouterr().out
+    assert "[/b]\\x1b[2J infer [/b]\\x1b[2J on hw=[/b]" in shown
+    assert "\x1b" not in shown
+
+
 def test_the_owner_alone_composes_private_bricks(tmp_path, capsys):
     file, key = tmp_path / "timings.json", tmp_path / "key.json"
     record.write(made.timings(*TIMES), file)

@@ -6,11 +6,12 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from suite.compare import main as compare
 from suite.errors import UserError
 from suite.plots import treemap
-from suite.probe import comparing, page, pictures, record
+from suite.probe import comparing, page, pictures, record, showing
 from suite.probe.__main__ import main
 from suite.probe.record import Cell, Conditions, Figure, Probe, Row
 
@@ -72,6 +73,22 @@ def test_the_command_compares_what_was_kept(tmp_path, capsys):
     assert "B is higher" in capsys.readouterr().out
     assert compare([str(tmp_path / "a"), str(tmp_path / "b"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["figures"][0]["ratio"] == 2
+
+
+def test_nothing_of_a_strangers_probe_is_markup_or_reaches_the_terminal(tmp_path, capsys):
+    strange = "[/b]\x1b[2J"
+    hostile = cell(1, implementation=strange)
+    figures = {strange: Figure(value=1.0, unit=strange)}
+    changed = {"figures": figures, "columns": {"share": "%", strange: strange}, "notes": [strange]}
+    hostile = hostile.model_copy(update=changed)
+    other = hostile.model_copy(update={"conditions": hostile.conditions.model_copy(update={"batch": 1})})
+    for name, system in (("a", strange), ("b", "cpu")):
+        record.write(probe(hostile, other, system=system, noisy=[strange]), tmp_path / name)
+    assert compare([str(tmp_path / "a"), str(tmp_path / "b")]) == 0
+    showing.show(Console(markup=False), record.read(tmp_path / "a"))
+    shown = capsys.readouterr().out
+    assert "[/b]\\x1b[2J" in shown
+    assert "\x1b" not in shown
 
 
 def test_a_page_is_self_contained_and_everything_escaped():
