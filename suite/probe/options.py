@@ -17,7 +17,7 @@ from suite.measure import machine
 from suite.measure.machine import Machine
 from suite.probe import levels
 from suite.probe.kernels import tags
-from suite.probe.record import MODES, Conditions, Data, Probe
+from suite.probe.record import MODES, MOST_CELLS, Conditions, Data, Probe
 from suite.probe.subject import Subject
 
 SPECIAL = ("samples", "from", "trace", "kernels", "peak")  # of some levels alone
@@ -39,7 +39,6 @@ SWEPT = (
 FIELDS = {"from": "state"}  # of the conditions, where their name is another
 SINGLE = ("level", "hw", "repeats", "seconds", "out", "trace", "implementation")
 TRACE = "trace.json"
-MOST_CELLS = 1000
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from suite.store.disk import UnsafeFile, read_safely, reason, refuse_unwritable,
 FILE = "probe.json"
 MAX_BYTES = 64 << 20
 LONGEST_ERROR = 300  # characters
+MOST_CELLS = 1000
 OUT_OF_MEMORY = ("OutOfMemoryError", "ResourceExhaustedError", "MemoryError")  # torch, TensorFlow, Python
 
 Data = Literal["real", "synthetic"]
@@ -117,14 +118,14 @@ class Probe(Values):
     """Versions of the installed packages."""
     environment: dict[str, Any]
     """Variables and limits that frameworks go by."""
-    repeats: int
+    repeats: int = Field(ge=1, lt=10**9)
     """How often each cell was measured, the cells in a new random order each time."""
-    seconds: float
+    seconds: float = Field(gt=0, lt=1e12)
     """How long a repeat of a cell was meant to last."""
     noisy: list[str]
     implementation: Contestant | None = None
     """The code that was looked at, where it is not the suite's: its files, by their sums, and what they import."""
-    cells: list[Cell]
+    cells: list[Cell] = Field(min_length=1, max_length=MOST_CELLS)
 
 
 def schema() -> dict[str, Any]:

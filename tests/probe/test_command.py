@@ -185,6 +185,17 @@ def test_what_is_no_probe_is_refused(tmp_path, text):
         record.read(tmp_path)
 
 
+def test_a_manifest_that_cannot_be_made_again_is_refused(tmp_path):
+    assert main(["level=flops", *SMALL, *BRIEF, f"out={tmp_path / 'kept'}"]) == 0
+    path = tmp_path / "kept" / record.FILE
+    kept = json.loads(path.read_text())
+    for name, value in (("cells", []), ("repeats", 0), ("repeats", -5), ("seconds", 0), ("seconds", -1.0)):
+        path.write_text(json.dumps(kept | {name: value}))
+        with pytest.raises(UserError, match=f"{name} is") as raised:
+            main([f"manifest={path}"])
+        assert "\n" not in str(raised.value)
+
+
 def test_the_published_schema_is_the_records(capsys):
     main(["--schema"])
     assert (ROOT / "docs" / "probe.schema.json").read_text() == capsys.readouterr().out
