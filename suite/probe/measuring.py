@@ -109,8 +109,13 @@ def standard_error(values: Sequence[float]) -> float | None:
     return float(np.std(values, ddof=1) / len(values) ** 0.5) if len(values) > 1 else None
 
 
-def jitter(values: Sequence[float]) -> float:
-    """1.4826 times the median absolute deviation, which outliers do not move (as tf_cnn_benchmarks has it)."""
+def jitter(values: Sequence[float]) -> float | None:
+    """1.4826 times the median absolute deviation, which outliers do not move (as tf_cnn_benchmarks has it).
+
+    None for a single value.
+    """
+    if len(values) < 2:
+        return None
     return 1.4826 * float(np.median(np.abs(np.asarray(values) - np.median(values))))
 
 

@@ -44,6 +44,7 @@ def test_one_outlier_does_not_move_jitter_or_drift():
     steady = [1.0, 1.1, 0.9, 1.0, 1.1, 0.9, 1.0]
     assert measuring.jitter([*steady, 50.0]) == pytest.approx(measuring.jitter(steady), rel=0.6)
     assert abs(measuring.drift([*steady, 50.0])) < 0.2
+    assert measuring.jitter([3.0]) is None
     assert measuring.jitter(list(np.random.default_rng(0).normal(0, 2, 9999))) == pytest.approx(2, rel=0.05)
 
 
