@@ -21,8 +21,9 @@ import numpy as np
 import requests
 import uvicorn
 from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect
 from starlette.requests import Request as Asked
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from suite.errors import UserError, shown
@@ -40,15 +41,17 @@ def app(model: Model, batcher: Batcher) -> Starlette:
     """The server of a model, whose requests `batcher` answers."""
     name = model.examples.plan.benchmark.name
 
-    async def predict(asked: Asked) -> JSONResponse:
+    async def predict(asked: Asked) -> Response:
         body = b""
-        async for part in asked.stream():
-            body += part
-            if len(body) > MAX_BYTES:
-                return JSONResponse({"error": f"more than {MAX_BYTES} bytes"}, 413)
         try:
+            async for part in asked.stream():
+                body += part
+                if len(body) > MAX_BYTES:
+                    return JSONResponse({"error": f"more than {MAX_BYTES} bytes"}, 413)
             future = batcher.submit(model.examples.checked(unpacked(body)))
             return JSONResponse({"prediction": await asyncio.wrap_future(future)})
+        except ClientDisconnect:
+            return Response()  # to nobody
         except UserError as error:
             return JSONResponse({"error": str(error)}, 400)
         except Overloaded as error:

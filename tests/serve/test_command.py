@@ -3,6 +3,7 @@
 import io
 import json
 import signal
+import socket
 from html.parser import HTMLParser
 
 import numpy as np
@@ -38,6 +39,7 @@ def server(trained):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGINT, errors
+    assert "Traceback" not in errors
 
 
 def asked(capsys, *words: str) -> dict:
@@ -93,6 +95,13 @@ def test_what_is_no_request_is_said_in_a_line_and_the_server_goes_on(server):
     good = packed(test_images=np.zeros((1, 8, 8, 1), np.uint8))
     assert requests.post(f"{server}/predict", data=good, timeout=60).json().keys() == {"prediction"}
     assert requests.get(f"{server}/health", timeout=60).json()["benchmark"] == "image_classification/mini"
+
+
+def test_a_client_that_goes_away_is_no_error(server):
+    host, port = server.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as client:
+        client.sendall(b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nabc")
+    assert requests.get(f"{server}/health", timeout=60).ok  # the fixture looks at what the server said of it
 
 
 @pytest.mark.parametrize(
