@@ -127,6 +127,8 @@ def measure(given: dict[str, str], file: str, *, to: Console, as_json: bool) -> 
         raise UserError("where to? Give out=FILE, for example out=timings.json")
     made, here = record.read(Made, Path(file)), detect()
     framework = frameworks.load(made.framework)
+    if made.precision not in record.PRECISIONS:
+        raise UserError(f"{file} is in precision {made.precision}: bricks run in {', '.join(record.PRECISIONS)}")
     check_operators(made, framework.known, file)
     system, repeats = options.system(given, here), whole("repeats", given.get("repeats", REPEATS), record.MOST_ROUNDS)
     device = Device(system.device_kind, made.precision)

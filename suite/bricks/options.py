@@ -167,7 +167,10 @@ def _names(text: str) -> list[str]:
     """Names of models, or a file that has one a line."""
     path = Path(text)
     if "," in text or not path.is_file():
-        return [each.strip() for each in text.split(",")]
+        names = [each.strip() for each in text.split(",")]
+        if not all(names):
+            raise UserError(f"models={text} has an empty name; write models=A,B")
+        return names
     try:
         lines = read_safely(path, LIST_BYTES).decode().splitlines()
     except (OSError, UnsafeFile, ValueError) as error:

@@ -24,6 +24,7 @@ MOST_BRICKS, MOST_MODELS, MOST_STEPS = 200_000, 1000, 1_000_000
 MOST_ROUNDS = 1000
 MOST_ELEMENTS = 1 << 32
 Dtype = Literal["float32", "float16", "bfloat16", "float64", "bool", "uint8", "int8", "int16", "int32", "int64"]
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16")  # that bricks can be run in
 WIDTHS = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2} | dict.fromkeys(
     ("bool", "uint8", "int8"), 1
 )  # bytes

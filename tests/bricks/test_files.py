@@ -108,6 +108,13 @@ def test_a_name_that_is_not_in_the_table_reaches_no_code(op, tmp_path):
         main(["measure", str(file), f"out={tmp_path / 'timings.json'}"])
 
 
+def test_a_precision_that_bricks_cannot_be_run_in_is_said(tmp_path):
+    file = tmp_path / "bricks.json"
+    record.write(made.bricks(made.relu()).model_copy(update={"precision": "int8"}), file)
+    with pytest.raises(UserError, match=r"bricks.json is in precision int8: bricks run in fp32, tf32, bf16, fp16"):
+        main(["measure", str(file), f"out={tmp_path / 'timings.json'}"])
+
+
 def test_a_brick_that_would_fill_the_memory_is_not_run(tmp_path, capsys):
     file, out = tmp_path / "bricks.json", tmp_path / "timings.json"
     bomb = Brick.model_validate({"tensors": [], "calls": [{"op": "torch.zeros", "arguments": [[1 << 45]]}]})
