@@ -11,7 +11,7 @@ from rich.console import Console
 from suite import config
 from suite.config.models import System
 from suite.errors import OneLineParser, UserError, command, split_options, unknown
-from suite.forecast import options, showing, sources
+from suite.forecast import choosing, options, showing, sources
 from suite.forecast.kept import read
 from suite.forecast.model import Forecast, forecast
 from suite.forecast.needed import Needed, needed
@@ -71,6 +71,10 @@ def main(argv: list[str]) -> int:
             f"from={wanted.probe} was measured on hw={measured.name} ({measured.title}), which is not like "
             f"hw={wanted.systems[0].name}: without from= there is an estimate from peak rates"
         )
+    if wanted.results and not args.picture:
+        raise UserError(
+            f"results={wanted.results} is drawn into --picture FILE: give it as well, or leave out results="
+        )
     refuse_unwritable(args.picture)
     benchmark = config.benchmark(wanted.task, wanted.scale)
     runs = needed(benchmark, wanted.batch)
@@ -82,14 +86,19 @@ def main(argv: list[str]) -> int:
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = 120
+    chosen = choosing.choices(made, wanted.deadline, wanted.budget)
     if args.json:
-        print(json.dumps({"forecasts": [asdict(each) for each in made], "not known": failed}, indent=1))
+        told = {
+            each.asked: {"most": each.most, "system": each.forecast and each.forecast.system, "why": each.why}
+            for each in chosen
+        }
+        print(json.dumps({"forecasts": [asdict(each) for each in made], "not known": failed, **told}, indent=1))
     else:
         if len(wanted.systems) == 1:
             showing.whole(console, made[0])
         else:
             showing.many(console, made, failed)
-        showing.choices(console, made, wanted.deadline, wanted.budget)
+        showing.choices(console, made, chosen)
     if args.picture:
         write_text(args.picture, picture(made, results, benchmark.name))
         if not args.json:

@@ -3,8 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from suite.forecast.model import Forecast
+
+DEADLINE, BUDGET = "deadline", "budget"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Of a DEADLINE in seconds, or a BUDGET, of `most`: the forecast that is chosen, or None and `why`."""
+
+    asked: str
+    most: float
+    forecast: Forecast | None
+    why: str
+
+
+def choices(forecasts: Sequence[Forecast], deadline: float | None, budget: float | None) -> list[Choice]:
+    """The choice for each of the two that is not None."""
+    found = []
+    if deadline is not None:
+        keeping = [each for each in forecasts if each.seconds.high <= deadline]
+        found.append(Choice(DEADLINE, deadline, cheapest(forecasts, deadline), _why_none(keeping, "keep the deadline")))
+    if budget is not None:
+        found.append(Choice(BUDGET, budget, fastest(forecasts, budget), _why_none(forecasts, "may keep the budget")))
+    return [replace(each, why="") if each.forecast else each for each in found]
+
+
+def _why_none(forecasts: Sequence[Forecast], told: str) -> str:
+    unpriced = [each.system for each in forecasts if each.cost is None]
+    if not unpriced:
+        return "none of these systems"
+    return f"not known; these {told}, but their price is not known: {', '.join(unpriced)}"
 
 
 def cheapest(forecasts: Sequence[Forecast], deadline: float) -> Forecast | None:

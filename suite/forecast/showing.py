@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from suite.forecast.choosing import cheapest, fastest
+from suite.forecast.choosing import DEADLINE, Choice
 from suite.forecast.model import LEVEL, Forecast, Range
 from suite.record.summary import format_cost, format_seconds
 from suite.record.tables import show_table
@@ -55,13 +55,14 @@ def many(to: Console, made: Sequence[Forecast], failed: Mapping[str, str]) -> No
         to.print(Text(f"{names}: {UNKNOWN}: {why}"), soft_wrap=True)
 
 
-def choices(to: Console, made: Sequence[Forecast], deadline: float | None, budget: float | None) -> None:
+def choices(to: Console, made: Sequence[Forecast], chosen: Sequence[Choice]) -> None:
     """The cheapest system for the deadline, the fastest for the budget."""
-    if deadline is not None:
-        to.print(Text(f"cheapest within {format_seconds(deadline)}: {_chosen(cheapest(made, deadline))}"))
-    if budget is not None:
-        currency = next((each.currency for each in made if each.currency), None)
-        to.print(Text(f"fastest within {format_cost(budget, currency)}: {_chosen(fastest(made, budget))}"))
+    currency = next((each.currency for each in made if each.currency), None)
+    for each in chosen:
+        most = format_seconds(each.most) if each.asked == DEADLINE else format_cost(each.most, currency)
+        best = "cheapest" if each.asked == DEADLINE else "fastest"
+        told = f"{each.forecast.system}: {brief(each.forecast)}" if each.forecast else each.why
+        to.print(Text(f"{best} within {most}: {told}"), soft_wrap=True)
 
 
 def brief(made: Forecast) -> str:
@@ -77,12 +78,6 @@ def samples(told: Range) -> str:
     """How many a run takes."""
     median, interval = _cells(told, lambda value: f"{value:,.0f}")
     return f"{median} samples, {LEVEL:.0%} of runs {interval}"
-
-
-def _chosen(made: Forecast | None) -> str:
-    if made is None:
-        return "none of these systems"
-    return f"{made.system}: {brief(made)}"
 
 
 def _published(to: Console, made: Forecast) -> None:

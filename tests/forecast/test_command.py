@@ -120,6 +120,25 @@ def test_every_system_with_the_choices_and_a_picture(capsys, kept, tmp_path):
     assert "<script" not in drawn.read_text()
 
 
+def test_choices_are_in_the_json_too_and_a_price_that_is_not_known_is_told_there(capsys, kept):
+    words = [*TASK, kept, "deadline=2h", "budget=100"]
+    assert main([*words, "hw=all", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    priced = [each for each in told["forecasts"] if each["cost"]]
+    cheapest = min(priced, key=lambda each: each["cost"]["median"])["system"]
+    fastest = min(priced, key=lambda each: each["seconds"]["median"])["system"]
+    assert told["deadline"] == {"most": 7200, "system": cheapest, "why": ""}
+    assert told["budget"] == {"most": 100, "system": fastest, "why": ""}
+    assert main([*words, "hw.price_per_cpu_hour=null"]) == 0
+    shown = capsys.readouterr().out
+    assert (
+        "cheapest within 2 h 00 min: not known; these keep the deadline, but their price is not known: cpu\n" in shown
+    )
+    assert "not known; these may keep the budget, but their price is not known: cpu\n" in shown
+    assert main([*TASK, kept, "deadline=0.001s"]) == 0
+    assert "none of these systems" in capsys.readouterr().out
+
+
 def test_what_cannot_be_counted_is_tried_and_told_once_for_all_systems(capsys, kept, monkeypatch):
     """Of a benchmark whose operations are not declared."""
     undeclared = made.BENCHMARK.model_copy(update={"train_flops_per_sample": None})
@@ -165,6 +184,7 @@ def test_a_price_that_is_not_known_is_said(capsys, kept):
         ([*TASK, "batch=0"], "batch=0 is not a whole number"),
         ([*TASK, "batch=100000"], "has reference convergence points at batch size"),
         ([*TASK, "from=nowhere"], "nowhere is no probe"),
+        ([*TASK, "hw=v100", "results=somewhere"], "results=somewhere is drawn into --picture FILE"),
         (["task=language_modeling", "scale=pilot"], "no reference convergence points"),
         ([*TASK, "hw=v100x8", "hw.link_gb_per_s=null"], "what links them is not known"),
     ],
