@@ -62,13 +62,20 @@ PILOTS = {
 }
 
 
-def start(framework: str, precision: str, size: int, steps: Mapping[str, int], out: Path) -> bool:
-    """So many workers, each in a process, that train each task for so many steps; whether all have ended well."""
+def start(
+    framework: str, precision: str, size: int, steps: Mapping[str, int], out: Path, compiled: bool = False
+) -> bool:
+    """So many workers, each in a process, that train each task for so many steps; whether all have ended well.
+
+    `compiled` is for PyTorch: it traces what it would compile on a GPU, forward and backward, and runs the graphs.
+    """
     out.mkdir(parents=True, exist_ok=True)
     addresses = tuple(f"127.0.0.1:{free_port()}" for _ in range(size)) if size > 1 else ()
     context = multiprocessing.get_context("spawn")
     devices = [Device("cpu", "fp32", rank, rank, addresses) for rank in range(size)]
-    processes = [context.Process(target=_work, args=(framework, precision, each, steps, out)) for each in devices]
+    processes = [
+        context.Process(target=_work, args=(framework, precision, each, steps, out, compiled)) for each in devices
+    ]
     for process in processes:
         process.start()
     left = {process.sentinel for process in processes}
@@ -80,9 +87,11 @@ def start(framework: str, precision: str, size: int, steps: Mapping[str, int], o
     return not any(process.exitcode for process in processes)
 
 
-def _work(framework: str, precision: str, device: Device, steps: Mapping[str, int], out: Path) -> None:
+def _work(framework: str, precision: str, device: Device, steps: Mapping[str, int], out: Path, compiled: bool) -> None:
     if precision == "fp64":
         _compute_in_double()
+    if compiled:
+        _compile()
     for task, number in steps.items():
         _train(task, framework, device, number, out / f"{task}-{device.rank}")
 
@@ -101,6 +110,15 @@ def _compute_in_double() -> None:
     torch.set_default_dtype(torch.float64)
     torch_shared.DTYPES["fp32"] = torch.float32 = torch.float64  # type: ignore[misc]
     torch.from_numpy, torch.Tensor.float = from_numpy, torch.Tensor.double  # type: ignore[method-assign]
+
+
+def _compile() -> None:
+    """Let PyTorch compile on a CPU what it compiles on a GPU, in this process; the kernels are those of a CPU."""
+    import torch
+
+    from reference_impls import torch_shared
+
+    torch_shared.compiled = lambda function, _: torch.compile(function, backend="aot_eager", dynamic=False)
 
 
 def _train(task: str, framework: str, device: Device, steps: int, out: Path) -> None:

@@ -68,6 +68,14 @@ def test_several_workers_take_the_steps_of_one(trained, framework, size, task, q
         assert found.same_predictions == found.predictions
 
 
+@pytest.mark.slow
+def test_compiled_workers_take_the_steps_of_those_that_are_not(tmp_path):
+    task, eager, compiled = "image_classification", tmp_path / "eager", tmp_path / "compiled"
+    assert start("torch", "fp32", 2, {task: 2}, eager)
+    assert start("torch", "fp32", 2, {task: 2}, compiled, compiled=True)
+    assert compare(task, eager, compiled, 2).parameters <= 1e-6
+
+
 def worker(rank: int, size: int) -> Device:
     return Device("cpu", "fp32", rank, rank, ("127.0.0.1:1",) * size if size > 1 else ())
 
