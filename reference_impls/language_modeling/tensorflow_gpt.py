@@ -49,7 +49,7 @@ class Block(keras.layers.Layer):
     """Attention to the tokens before, then a layer of four times the width; each adds to what comes in."""
 
     def __init__(self, width: int, heads: int, dtype: keras.DTypePolicy, name: str) -> None:
-        super().__init__(name=name, dtype=dtype)
+        super().__init__(name=name, dtype=dtype, autocast=False)  # what comes in is float32
         self.width, self.heads, self.type = width, heads, dtype.compute_dtype
 
         def linear(name: str, outputs: int) -> keras.layers.Dense:

@@ -179,7 +179,7 @@ def test_low_precision_follows_fp32_and_learns(builds, framework, precision):
 
 
 @slow
-@each([case for case in CASES if case.learned])
+@each([case for case in CASES if case.learned or case.scale == "pilot"])
 def test_bf16_predicts_like_fp32(builds):
     predicts_like_fp32(builds)
 
