@@ -158,7 +158,7 @@ class GradScaler:
     def __init__(self, enabled: bool) -> None:
         self.enabled = enabled
         self._scale = tf.Variable(2.0**10, trainable=False)
-        self._tracker = tf.Variable(0, trainable=False)
+        self._tracker = tf.Variable(tf.constant(0, tf.int64), trainable=False)  # no int32 variable is on a GPU
 
     def scale(self, loss: tf.Tensor) -> tf.Tensor:
         """The loss, made larger."""
@@ -177,16 +177,17 @@ class GradScaler:
             apply(true)
             return self._tracker + 1
 
-        self._tracker.assign(tf.cond(finite, take, lambda: 0))
+        self._tracker.assign(tf.cond(finite, take, lambda: tf.constant(0, tf.int64)))
         grown = self._tracker == self.GROWTH_INTERVAL
         factor = tf.where(finite, tf.where(grown, 2.0, 1.0), 0.5)
         self._scale.assign(self._scale * factor)
-        self._tracker.assign(tf.where(grown, 0, self._tracker))
+        self._tracker.assign(tf.where(grown, tf.constant(0, tf.int64), self._tracker))
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Scale and count, with PyTorch's names."""
-        variables = {"scale": self._scale, "_growth_tracker": self._tracker} if self.enabled else {}
-        return {name: np.asarray(variable.numpy()) for name, variable in variables.items()}
+        if not self.enabled:
+            return {}
+        return {"scale": np.asarray(self._scale.numpy()), "_growth_tracker": np.array(self._tracker.numpy(), np.int32)}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework."""

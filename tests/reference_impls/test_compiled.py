@@ -101,6 +101,30 @@ def test_tensorflow_traces_nothing_on_the_clock(name, monkeypatch):
     assert traces() - before == Counter()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*ACCUMULATING, *(pytest.param(name, marks=pytest.mark.soak) for name in MINIS)])
+def test_tensorflow_s_variables_have_a_place_on_a_gpu(name):
+    """One of a type that GPUs lack is the host's, and what XLA compiles for the GPU cannot use it."""
+    tf = pytest.importorskip("tensorflow")
+    kernels = import_module("tensorflow.python.framework.kernels").get_registered_kernels_for_op("VarHandleOp").kernel
+    types = {
+        tf.as_dtype(number)
+        for kernel in kernels
+        if kernel.device_type in ("GPU", "DEFAULT")
+        for constraint in kernel.constraint
+        for number in constraint.allowed_values.list.type
+    }
+    made = []
+
+    def creating(create, **keywords):
+        made.append(create(**keywords))
+        return made[-1]
+
+    with tf.variable_creator_scope(creating):
+        build(BY_ID[name], "tensorflow", "fp16")
+    assert {variable.dtype for variable in made} <= types
+
+
 @pytest.mark.parametrize("name", ACCUMULATING)
 def test_gradients_add_up_in_tensors_of_their_own(name):
     case = BY_ID[name]

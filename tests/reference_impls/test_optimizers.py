@@ -177,6 +177,7 @@ def test_an_overflow_in_fp16_skips_the_step_and_halves_the_scale(framework):
     assert changed == {"scale", "_growth_tracker"}
     assert all(type(value) is np.ndarray for value in after.values())
     assert after["scale"] == before["scale"] / 2
+    assert after["_growth_tracker"].dtype == np.int32
     trained.load_state_dict({name: value for name, value in after.items() if name not in changed})
     assert trained.state_dict()["scale"] == before["scale"]
 
