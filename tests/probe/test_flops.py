@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from suite.harness.implementation import Device
 from suite.probe import instruments
 from suite.probe.__main__ import main
+from suite.probe.instruments.torch_counting import counted
 
 WIDTH, FLATTENED, BATCH = 4096, 256 * 6 * 6, 2
 
@@ -146,10 +147,23 @@ def test_layers_that_torch_runs_in_one_operator_are_counted():
     assert sum(problem.flops for problem, _ in found) == 2 * 2 * 16 * 4 * 32 * 32
 
 
+def test_recurrent_layers_of_cudnn_are_counted_by_their_shapes():
+    """On the meta device, for want of a GPU: two layers in both directions, and the gradients."""
+    network = nn.LSTM(32, 64, 2, bidirectional=True, device="meta")
+    inputs, state = torch.empty(10, 4, 32, device="meta"), torch.empty(4, 4, 64, device="meta")
+    weights, rest = list(network.parameters()), (2, 64, 0, 2, False, 0.0, True, True, [], None)
+    forward = inputs, weights, 4, None, state, state, *rest
+    backward = inputs, weights, 4, state, state, state, state, None, None, None, *rest, state
+    both = 2 * (LSTM + LSTM * 192 // 96)
+    assert counted(torch.ops.aten._cudnn_rnn, forward, {}, ()) == both
+    for wanted, times in (([True] * 4, 2), ([True, True, True, False], 1)):
+        assert counted(torch.ops.aten._cudnn_rnn_backward, (*backward, wanted), {}, ()) == times * both
+
+
 def test_what_cannot_be_counted_is_named(capsys, monkeypatch):
     library = instruments.load("torch")
-    counted = library.flops
-    monkeypatch.setattr(library, "flops", lambda call: {**counted(call), "aten._trilinear": None})
+    known = library.flops
+    monkeypatch.setattr(library, "flops", lambda call: {**known(call), "aten._trilinear": None})
     for level in ("flops", "throughput", "kernels"):
         words = ["model=squeezenet1_1", "size=32", "batch=1", "precision=fp32", "repeats=1", "seconds=0.01", "--json"]
         assert main([f"level={level}", *words, "mlflow=false"]) == 0
