@@ -4,21 +4,16 @@ import json
 import os
 import shutil
 import time
-from pathlib import Path
 
-import numpy as np
 import pytest
 from filelock import FileLock
 
 from suite.harness.folder import LOCK
-from suite.record import clock, states
+from suite.record import clock
 from suite.record.environment import STARTED
-from suite.record.evidence import OF_EACH_RUN
 from tests.command import ENVIRONMENT, eighth, start
-from tests.parity_runs import RUN, SLOW, keys, lines, refused, rules_broken, wait_for
+from tests.parity_runs import RUN, SLOW, cut_off, keys, lines, refused, rules_broken, wait_for
 from tests.rules.editor import Evidence
-
-NUMPY = Path(__file__).parent / "eighth_task/reference_impls/parity/numpy.py"
 
 
 @pytest.fixture(scope="module")
@@ -26,10 +21,7 @@ def begun(tmp_path_factory):
     """Two runs, of which the second was killed at its first evaluation."""
     folder = tmp_path_factory.mktemp("begun")
     eighth(folder, "run", *RUN, "seed=1", "runs=2", "out=cut")
-    path = folder / "cut/run_2/log.txt"
-    raw = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(raw[: keys(folder / "cut/run_2").index("eval_start") + 1]))
-    (folder / "cut/run_2/manifest.json").unlink()
+    cut_off(folder / "cut/run_2", "eval_start")
     return folder
 
 
@@ -97,10 +89,7 @@ def test_goes_on_after_kill_9_on_the_same_log_and_clock(tmp_path):
 )
 def test_goes_on_wherever_the_kill_struck(ended, tmp_path, last):
     shutil.copytree(ended, tmp_path / "cut")
-    path = tmp_path / "cut/log.txt"
-    raw = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(raw[: keys(tmp_path / "cut").index(last) + 1]))
-    (tmp_path / "cut/manifest.json").unlink()
+    cut_off(tmp_path / "cut", last)
     done = eighth(tmp_path, "run", *RUN, "seed=1", "resume=cut")
     assert done.returncode == 0, done.stderr
     assert keys(tmp_path / "cut").count("run_stop") == 1
@@ -263,67 +252,6 @@ def test_a_folder_of_something_else_is_no_run(tmp_path, content):
     (tmp_path / "other").mkdir()
     (tmp_path / "other/config.yaml").write_bytes(content)
     assert "resume=other" in refused(tmp_path, *RUN, "resume=other")
-
-
-def test_a_checkpoint_that_a_power_cut_emptied_is_one_line(cut):
-    (cut / "run_2/checkpoint.npz").write_bytes(b"")
-    assert "checkpoint.npz cannot be read" in refused(cut.parent, *RUN, "resume=cut")
-
-
-def test_a_checkpoint_that_is_ahead_of_the_log_is_one_line(cut):
-    """Of a power cut under which the log's last lines were not on the disk yet."""
-    log = (cut / "run_2/log.txt").read_bytes()
-    states.write(cut / "run_2/checkpoint.npz", {"weights": np.zeros(2), "samples": np.array(600)}, 600)
-    said = refused(cut.parent, *RUN, "resume=cut")
-    assert "checkpoint.npz is of 600 samples, and the log, whose last lines are lost, tells of 400: delete it" in said
-    assert (cut / "run_2/log.txt").read_bytes() == log
-    (cut / "run_2/checkpoint.npz").unlink()
-    assert eighth(cut.parent, "run", *RUN, "resume=cut").returncode == 0
-
-
-def without_its_begin(cut):
-    log = cut / "run_1/log.txt"
-    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[5:]))
-
-
-@pytest.mark.parametrize(
-    ("spoil", "said"),
-    [
-        (without_its_begin, "run_1/log.txt lacks what the log of a run begins with: bring back the file as it was, or"),
-        (lambda cut: (cut / "run_1/log.txt").unlink(), "run_1/log.txt lacks what the log of a run begins with: bring"),
-        (
-            lambda cut: (cut / "run_2/log.txt").write_bytes(b"x" + (cut / "run_2/log.txt").read_bytes()),
-            "run_2/log.txt, line 1: does not start with ':::MLLOG': bring back the file as it was, or begin a new run",
-        ),
-        (lambda cut: (cut / "run_2/system.json").write_bytes(b""), "run_2/system.json cannot be read (not JSON: "),
-        (
-            lambda cut: (cut / "run_1/config.yaml").write_text(
-                (cut / "run_1/config.yaml").read_text().replace("target: 0.97", "target: 0.5")
-            ),
-            "run_1/config.yaml is not what the run was begun with, by the sum in its log: bring back the file as it",
-        ),
-    ],
-)
-def test_evidence_that_is_not_as_it_was_written_is_one_line_and_stays(cut, spoil, said):
-    spoil(cut)
-    before = {path: path.read_bytes() for path in cut.rglob("*") if path.is_file()}
-    assert said in refused(cut.parent, *RUN, "resume=cut")
-    assert {path: path.read_bytes() for path in cut.rglob("*") if path.is_file()} == before
-
-
-def test_what_a_run_begins_with_is_on_the_disk_before_the_clock_runs_and_the_rest_before_it_is_sealed(
-    tmp_path, monkeypatch
-):
-    synced, true = [], os.fsync
-    monkeypatch.setattr(os, "fsync", lambda at: (synced.append(Path(f"/proc/self/fd/{at}").readlink()), true(at)))
-    shutil.copy(NUMPY, tmp_path / "ours.py")
-    done = eighth(tmp_path, "run", *RUN, "seed=1", "implementation=ours.py", "out=out")
-    assert done.returncode == 0, done.stderr
-    out = tmp_path / "out"
-    names = [str(path.relative_to(out)) for path in synced if path.is_relative_to(out)]
-    begun, ended = names[: names.index(".") + 1], names[names.index(".") + 1 :]
-    assert begun[-5:] == ["config.yaml.part", "implementation/ours.py.part", "system.json.part", "log.txt", "."]
-    assert ended[-6:] == [*OF_EACH_RUN, "manifest.json.part"]
 
 
 def test_what_was_killed_before_it_began_is_begun_anew(tmp_path):

@@ -24,6 +24,7 @@ from suite.record.states import LONGEST_NAME
 from suite.store.task import described, is_plain
 
 _NOBODYS = (Path(__file__).parent.parent, Path(sysconfig.get_path("stdlib")))  # no author's code lies there
+_LIMIT = 2**63  # of a whole number that every reader of evidence can hold
 
 
 class Refused(UserError):
@@ -73,9 +74,9 @@ class Checked:
             stats = self.inner.train_until(samples)
         if not isinstance(stats, TrainStats):
             raise BrokenContract(self._returned("train_until", stats), TrainStats)
-        if type(stats.samples) is not int:
+        if type(stats.samples) is not int or stats.samples >= _LIMIT:
             raise BrokenContract(self._returned("train_until", stats.samples, " as samples"), TrainStats)
-        if stats.loss is not None and not isinstance(stats.loss, int | float):
+        if not isinstance(stats.loss, int | float | None) or (type(stats.loss) is int and abs(stats.loss) >= _LIMIT):
             raise BrokenContract(self._returned("train_until", stats.loss, " as loss"), TrainStats)
         if stats.samples < samples:
             found = f"train_until({samples}) of {self.name} stopped at {stats.samples} samples"

@@ -113,8 +113,9 @@ class Loop:
             sha256 = write_predictions(self.folder / PREDICTIONS, predictions)
             metrics = self.score(predictions)
         except NotFinite:
+            check_json(predictions)
             sha256, metrics = write_predictions(self.folder / PREDICTIONS, ()), {}
-        except TypeError:
+        except (TypeError, RecursionError):
             check_json(predictions)
             raise
         except BadPrediction as error:  # the run has failed; what it predicted is evidence

@@ -148,8 +148,8 @@ class _Run:
             except WorkerLost as error:
                 raise WorkerLost(f"{error}{self.advice}") from error
             except BrokenContract as error:
-                then = "and begin a new run" if self.session.own else f"then go on with {self.resume}"
-                raise UserError(f"{error} Mend that, {then}") from error
+                again = f"Mend that, then go on with {self.resume}"
+                raise UserError(f"{error} {'Mend that, and begin a new run' if self.session.own else again}") from error
             except contract.Refused as error:
                 other = ", or with other code begin a new run" if self.session.own else ""
                 raise UserError(f"{error}; mend that, then go on with {self.resume}{other}") from error

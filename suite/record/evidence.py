@@ -45,7 +45,8 @@ class NotFinite(ValueError):
 def write_predictions(path: Path, predictions: Iterable[Any]) -> str:
     """Write one JSON value per line to what `keep_predictions` makes the file, and return its sha256.
 
-    Raises NotFinite for a value that is none of JSON's, and writes nothing.
+    Raises NotFinite for a value that is none of JSON's, TypeError or RecursionError for what is no value; and writes
+    nothing.
     """
     try:
         lines = [json.dumps(p, separators=(",", ":"), allow_nan=False) for p in predictions]

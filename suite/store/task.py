@@ -205,10 +205,14 @@ def is_plain(array: object) -> bool:
 
 
 def described(value: object) -> str:
-    """What a wrong value is, in a few words: `a list`, `a numpy array of dtype object`, `a numpy.int64, 3`."""
+    """What a wrong value is, in a few words: `a list`, `a numpy array of dtype object`, `a numpy.int64, 3`, `an int of
+    1329 bits`.
+    """
     if isinstance(value, np.ndarray):
         return f"a numpy array of dtype {value.dtype}"
     kind = type(value)
     name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__.split('.')[0]}.{kind.__name__}"
+    if type(value) is int and value.bit_length() > 64:
+        return f"an int of {value.bit_length()} bits"
     brief = f", {value!r}" if isinstance(value, int | float | str | np.generic) and len(repr(value)) < 40 else ""
     return "None" if value is None else f"a{'n' * (name[0] in 'aeio')} {name}{brief}"

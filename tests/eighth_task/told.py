@@ -25,6 +25,21 @@ def with_name(name):
     return answering("state_dict", lambda state: {**state, name: np.zeros(1)})
 
 
+def circle():
+    """A list that holds itself."""
+    made = []
+    made.append(made)
+    return made
+
+
+def nested(depth):
+    """A list in as many others."""
+    made = []
+    for _ in range(depth):
+        made = [made]
+    return made
+
+
 class Tensor:
     """What a framework's tensor is to a harness that knows none."""
 
@@ -125,6 +140,14 @@ TOLD = {
         "train_until of reference_impls.parity.numpy returned a tuple. The contract: TrainStats: `samples` seen",
     ),
     "samples as float": (answering("train_until", recount(float)), "returned a float, 20.0 as samples"),
+    "samples without end": (
+        answering("train_until", recount(lambda _: 10**400)),
+        "train_until of reference_impls.parity.numpy returned an int of 1329 bits as samples. The contract: TrainStats",
+    ),
+    "loss without end": (
+        answering("train_until", lambda stats: TrainStats(stats.samples, 10**400)),
+        "train_until of reference_impls.parity.numpy returned an int of 1329 bits as loss. The contract: TrainStats",
+    ),
     "loss as array": (
         answering("train_until", lambda stats: TrainStats(stats.samples, np.float32(stats.loss))),
         "returned a numpy.float32, ",
@@ -151,6 +174,18 @@ TOLD = {
     "predictions in an array": (
         answering("predict", np.array),
         "predict of reference_impls.parity.numpy returned a numpy array of dtype int64. The contract: predict(data): ",
+    ),
+    "predictions that hold themselves": (
+        answering("predict", lambda sides: [*sides[:2], circle()]),
+        "prediction 2 (from 0) that predict returned is a list: Circular reference detected",
+    ),
+    "predictions in many lists": (
+        answering("predict", lambda sides: [nested(100_000)]),
+        "prediction 0 (from 0) that predict returned is a list: maximum recursion depth exceeded",
+    ),
+    "a prediction of many digits": (
+        answering("predict", lambda sides: [10**5000]),
+        "prediction 0 (from 0) that predict returned is an int of 16610 bits: Exceeds the limit",
     ),
     "numpy's numbers as predictions": (
         answering("predict", lambda sides: [*sides[:2], *map(np.int64, sides[2:])]),
