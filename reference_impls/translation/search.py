@@ -8,9 +8,12 @@ from typing import Any, Protocol
 import numpy as np
 import sentencepiece
 
-from reference_impls.translation.shared import CHECKED, TOGETHER, bucket, lengths
+from reference_impls.translation.shared import BUCKETS, CHECKED, TOGETHER, Network, bucket, lengths
+from suite.harness.implementation import Device
 
 STRIDE = 8  # the longest translation is a multiple of it
+SEARCH_SHARE, UNKNOWN_GB = 1 / 8, 16  # of a GPU's memory for the search; how much that is where nobody says
+COUNTED = 2 * BUCKETS[-1]  # the length of sources for which there is room
 
 
 def longest(source_length: int) -> int:
@@ -18,15 +21,26 @@ def longest(source_length: int) -> int:
     return -(-(2 * source_length + 10) // STRIDE) * STRIDE
 
 
-def questions(rows: np.ndarray, kind: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The sentences `rows` [N, L], those of like length together: their numbers [B], and they int32 [B, S].
+def together(hyper: Network, device: Device) -> int:
+    """How many sentences are translated together: on a GPU as many as whose keys and values fit into their share."""
+    if device.kind == "cpu":
+        return TOGETHER["cpu"]
+    size = 2 if device.precision in ("bf16", "fp16") else 4
+    positions = COUNTED + hyper.beam_size * longest(COUNTED)
+    sentence = 2 * hyper.decoder_layers * positions * hyper.d_model * size
+    room = SEARCH_SHARE * 1e9 * (device.memory_gb or UNKNOWN_GB)
+    return min(max(int(room / sentence), 1), TOGETHER["gpu"])
+
+
+def questions(rows: np.ndarray, size: int, kind: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The sentences `rows` [N, L], `size` of like length together: their numbers [B], and they int32 [B, S].
 
     On a GPU the last few are filled up to a batch with the last of them.
     """
     by_length = np.argsort(lengths(rows), kind="stable")
-    for first in range(0, len(rows), TOGETHER[kind]):
-        chosen = by_length[first : first + TOGETHER[kind]]
-        missing = TOGETHER[kind] - len(chosen) if kind == "gpu" else 0
+    for first in range(0, len(rows), size):
+        chosen = by_length[first : first + size]
+        missing = size - len(chosen) if kind == "gpu" else 0
         batch = rows[np.pad(chosen, (0, missing), mode="edge")]
         yield chosen, np.ascontiguousarray(batch[:, : bucket(int(lengths(batch).max()), kind)])
 

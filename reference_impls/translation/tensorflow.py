@@ -17,7 +17,6 @@ from reference_impls.tensorflow_optimizers import AdamW, GradScaler, Muon
 from reference_impls.tensorflow_shared import dropout_seed, torch_name
 from reference_impls.translation.shared import (
     BUCKETS,
-    TOGETHER,
     Batch,
     Batches,
     Hyperparameters,
@@ -160,8 +159,9 @@ def build(
     made = TensorFlowTranslator(hyper, data, seed, device)
     made_up = np.full((hyper.global_batch_size, BUCKETS[-1]), 5, np.int32)
     made.keep(made_up, made_up)
-    for length in BUCKETS if device.kind == "gpu" else BUCKETS[1:2]:
+    lengths = BUCKETS if device.kind == "gpu" else BUCKETS[1:2]
+    for length in lengths:
         made.train_step(Batch(np.arange(hyper.global_batch_size), length, length), 0.0)
-        made.begin(made.on_device(np.full((TOGETHER[device.kind], length), 5, np.int32))).advance()
+    made.warm_up_search(lengths)
     made.load_state_dict({**initial_parameters(hyper, vocabulary(data), seed), "step": np.array(0)})
     return made

@@ -11,7 +11,7 @@ import tensorflow as tf
 from reference_impls.shares import part, require
 from reference_impls.tensorflow_optimizers import AdamW, GradScaler
 from reference_impls.tensorflow_shared import dropout_seed, load_state_dict, state_dict
-from reference_impls.translation.shared import TOGETHER, vocabulary
+from reference_impls.translation.shared import vocabulary
 from reference_impls.translation.tensorflow_translating import Translator
 from reference_impls.translation.transformer import (
     SEARCHED,
@@ -127,8 +127,7 @@ class TensorFlowTransformer(Translator):
         """Trace and compile steps and searches of every length, on made-up sentences."""
         for parts in made_up(self.hyper, self.share, self.kind):
             self.train_step(parts)
-        for length in SEARCHED[self.kind]:
-            self.begin(self.on_device(np.full((TOGETHER[self.kind], length), 5, np.int32))).advance()
+        self.warm_up_search(SEARCHED[self.kind])
 
 
 def build(

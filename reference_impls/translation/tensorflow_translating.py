@@ -13,7 +13,7 @@ from reference_impls.shares import share
 from reference_impls.tensorflow_shared import device_name, dtype, policy
 from reference_impls.tensorflow_workers import Workers
 from reference_impls.translation import tensorflow_search
-from reference_impls.translation.search import longest, questions, translate
+from reference_impls.translation.search import longest, questions, together, translate
 from reference_impls.translation.shared import CHECKED, Network, padded, vocabulary
 from reference_impls.translation.tensorflow_network import Memory, Transformer
 from reference_impls.translation.tensorflow_search import Beams
@@ -30,6 +30,7 @@ class Translator:
         with tf.device(self.device):
             self.model = Transformer(hyper, vocabulary(data), policy(device))
             self.model.build((None, None))
+        self.together = together(hyper, device)
         self.questions = Kept(self.made_questions)
         pairs, on_gpu = tf.TensorSpec((None, None), tf.int32), device.kind == "gpu"
         self.graph_logits = tf.function(self._graph_logits, (pairs, pairs), autograph=False)
@@ -51,7 +52,7 @@ class Translator:
 
     def made_questions(self, data: Mapping[str, np.ndarray]) -> list[tuple[np.ndarray, tf.Tensor]]:
         """The test sentences, as `translate` takes them."""
-        asked = questions(share(padded(data["test_source"]), self.worker), self.kind)
+        asked = questions(share(padded(data["test_source"]), self.worker), self.together, self.kind)
         return [(chosen, self.on_device(source)) for chosen, source in asked]
 
     def begin(self, source: tf.Tensor) -> Search:
@@ -61,6 +62,11 @@ class Translator:
             memory = self.graph_encode(source)
             beams = tensorflow_search.begin(memory, self.network.beam_size, most, 0 if self.kind == "cpu" else most)
         return Search(self, memory, beams)
+
+    def warm_up_search(self, lengths: Sequence[int]) -> None:
+        """Trace and compile the search for the translations of sources of these lengths."""
+        for length in lengths:
+            self.begin(self.on_device(np.full((self.together, length), 5, np.int32))).advance()
 
     def _graph_encode(self, source: tf.Tensor) -> Memory:
         return self.model.encode(source, None)

@@ -28,7 +28,6 @@ from reference_impls.torch_shared import (
 )
 from reference_impls.translation.shared import (
     BUCKETS,
-    TOGETHER,
     Batch,
     Batches,
     Hyperparameters,
@@ -148,9 +147,10 @@ def build(
     made = TorchTranslator(hyper, data, seed, device)
     made_up = np.full((hyper.global_batch_size, BUCKETS[-1]), 5, np.int32)
     made.keep(made_up, made_up)
-    for length in BUCKETS if device.kind == "gpu" else BUCKETS[1:2]:
+    lengths = BUCKETS if device.kind == "gpu" else BUCKETS[1:2]
+    for length in lengths:
         for _ in warm_ups(made.device):
             made.train_step(Batch(np.arange(hyper.global_batch_size), length, length), 0.0)
-        made.begin(made.source[:1, :length].expand(TOGETHER[device.kind], -1)).advance()
+    made.warm_up_search(lengths)
     made.load_state_dict({**initial_parameters(hyper, vocabulary(data), seed), "step": np.array(0)})
     return made

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from itertools import chain
 
 import torch
 
@@ -35,38 +36,65 @@ class Beams:
     def begin(cls, memory: Memory, beam: int, longest: int) -> Beams:
         """Before the first subword of translations of at most `longest`."""
         source, padding = memory
-        batch, device = len(padding), padding.device
+        batch = len(padding)
         _, heads, _, width = source[0][0].shape
 
-        def full(shape: tuple[int, ...], value: float, dtype: torch.dtype = torch.int64) -> torch.Tensor:
-            return torch.full(shape, value, dtype=dtype, device=device)
+        def empty(*shape: int, dtype: torch.dtype = torch.int64) -> torch.Tensor:
+            return torch.empty(shape, dtype=dtype, device=padding.device)
 
-        live = full((batch, beam), -1e9, torch.float32)  # at first all hypotheses of a sentence are one
-        live[:, 0] = 0
-        shape = (batch * beam, heads, longest, width)
-        return cls(
-            position=full((1,), 0),
-            last=full((batch, beam), BEGIN),
-            live=live,
-            history=full((batch, beam, longest), 0),
-            best=full((batch,), -torch.inf, torch.float32),
-            found=full((batch, longest), 0),
-            length=full((batch,), longest),
-            done=full((batch,), False, torch.bool),
+        def cached() -> torch.Tensor:
+            return empty(batch * beam, heads, longest, width, dtype=padding.dtype)
+
+        begun = cls(
+            position=empty(1),
+            last=empty(batch, beam),
+            live=empty(batch, beam, dtype=torch.float32),
+            history=empty(batch, beam, longest),
+            best=empty(batch, dtype=torch.float32),
+            found=empty(batch, longest),
+            length=empty(batch),
+            done=empty(batch, dtype=torch.bool),
             padding=padding,
             source=[tuple(pair) for pair in source],
-            cache=[tuple(full(shape, 0, padding.dtype) for _ in range(2)) for _ in source],
+            cache=[(cached(), cached()) for _ in source],
         )
+        begun.restart()
+        return begun
+
+    def restart(self) -> None:
+        """Stand before the first subword again."""
+        for zero in (self.position, self.history, self.found, self.done, *chain.from_iterable(self.cache)):
+            zero.zero_()
+        self.last.fill_(BEGIN)
+        self.live.fill_(-1e9)  # at first all hypotheses of a sentence are one
+        self.live[:, 0] = 0
+        self.best.fill_(-torch.inf)
+        self.length.fill_(self.found.shape[1])
+
+    def shorter(self, source_length: int, longest: int) -> Beams:
+        """For sources of so many subwords and translations of at most `longest`, in the same memory."""
+        return replace(
+            self,
+            history=self.history[:, :, :longest],
+            found=self.found[:, :longest],
+            padding=self.padding[..., :source_length],
+            source=[(k[:, :, :source_length], v[:, :, :source_length]) for k, v in self.source],
+            cache=[(k[:, :, :longest], v[:, :, :longest]) for k, v in self.cache],
+        )
+
+    def take(self, memory: Memory) -> None:
+        """Stand before the first subword of the translations of other sources, of the same shape."""
+        source, padding = memory
+        self.padding.copy_(padding)
+        for own, other in zip(chain.from_iterable(self.source), chain.from_iterable(source), strict=True):
+            own.copy_(other)
+        self.restart()
 
     def tensors(self) -> list[torch.Tensor]:
         """All of them, in one order."""
         values = [getattr(self, field.name) for field in fields(self)]
         plain = [value for value in values if isinstance(value, torch.Tensor)]
         return plain + [tensor for value in values if isinstance(value, list) for pair in value for tensor in pair]
-
-    def take(self, other: Beams) -> None:
-        """Become a copy of `other`."""
-        torch._foreach_copy_(self.tensors(), other.tensors())
 
     def only(self, sentences: torch.Tensor) -> Beams:
         """These sentences, int64 [b], and no other."""

@@ -26,7 +26,7 @@ from reference_impls.torch_shared import (
     state_dict,
     warm_ups,
 )
-from reference_impls.translation.shared import TOGETHER, vocabulary
+from reference_impls.translation.shared import vocabulary
 from reference_impls.translation.torch_translating import Translator
 from reference_impls.translation.transformer import (
     SEARCHED,
@@ -121,8 +121,7 @@ class TorchTransformer(Translator):
         for parts in made_up(self.hyper, self.share, self.kind):
             for _ in warm_ups(self.device):
                 self.train_step(parts)
-        for length in SEARCHED[self.kind]:
-            self.begin(torch.full((TOGETHER[self.kind], length), 5, dtype=torch.int32, device=self.device)).advance()
+        self.warm_up_search(SEARCHED[self.kind])
 
 
 def build(

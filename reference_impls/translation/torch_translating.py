@@ -12,9 +12,9 @@ from reference_impls.kept import Kept
 from reference_impls.shares import share
 from reference_impls.torch_shared import autocast, compiled, dtype, on_device, torch_device
 from reference_impls.torch_workers import Workers
-from reference_impls.translation.search import longest, questions, translate
+from reference_impls.translation.search import longest, questions, together, translate
 from reference_impls.translation.shared import CHECKED, Network, padded, vocabulary
-from reference_impls.translation.torch_network import Transformer
+from reference_impls.translation.torch_network import Memory, Transformer
 from reference_impls.translation.torch_search import Beams, step
 from suite.harness.implementation import Device
 
@@ -28,6 +28,7 @@ class Translator:
         self.workers = Workers(device)
         self.model = Transformer(hyper, vocabulary(data), self.dtype).to(self.device)
         self.search_step = compiled(self._search_step, self.device)
+        self.together = together(hyper, device)
         self.beams: dict[int, Beams] = {}  # for each length of source, on a GPU
         self.questions = Kept(self.made_questions)
 
@@ -47,7 +48,7 @@ class Translator:
 
     def made_questions(self, data: Mapping[str, np.ndarray]) -> list[tuple[np.ndarray, torch.Tensor]]:
         """The test sentences, as `translate` takes them."""
-        asked = questions(share(padded(data["test_source"]), self.worker), self.kind)
+        asked = questions(share(padded(data["test_source"]), self.worker), self.together, self.kind)
         return [(chosen, on_device(source, self.device)) for chosen, source in asked]
 
     @torch.no_grad()
@@ -56,15 +57,32 @@ class Translator:
         self.model.eval()
         length = source.shape[1]
         with autocast(self.device, self.dtype):
-            beams = Beams.begin(self.model.encode(source), self.network.beam_size, longest(length))
-        if self.kind == "gpu":  # a CUDA graph is replayed on the tensors with which it was captured
-            if length not in self.beams:
-                self.beams[length] = beams
-                for tensor in beams.tensors():
-                    torch._dynamo.mark_static_address(tensor)
-            self.beams[length].take(beams)
-            beams = self.beams[length]
-        return Search(self, beams)
+            memory = self.model.encode(source)
+        if self.kind == "cpu":
+            return Search(self, Beams.begin(memory, self.network.beam_size, longest(length)))
+        if length not in self.beams:
+            self.beams[length] = self.placed(memory, length)
+        self.beams[length].take(memory)
+        return Search(self, self.beams[length])
+
+    def placed(self, memory: Memory, length: int) -> Beams:
+        """Where the searches for the translations of sources of a length stand, in the memory of longer ones.
+
+        There they stay: a CUDA graph is replayed on the tensors with which it was captured.
+        """
+        most = max(self.beams, default=0)
+        if length < most:
+            beams = self.beams[most].shorter(length, longest(length))
+        else:
+            beams = Beams.begin(memory, self.network.beam_size, longest(length))
+        for tensor in beams.tensors():
+            torch._dynamo.mark_static_address(tensor)
+        return beams
+
+    def warm_up_search(self, lengths: Sequence[int]) -> None:
+        """Compile the search for sources of these lengths, the longest first, in whose memory the others have room."""
+        for length in sorted(lengths, reverse=True):
+            self.begin(torch.full((self.together, length), 5, dtype=torch.int32, device=self.device)).advance()
 
     def _search_step(self, beams: Beams, width: int) -> None:
         with autocast(self.device, self.dtype):

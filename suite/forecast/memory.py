@@ -37,7 +37,8 @@ class Needed:
         if self.bytes is None:
             return f"not known: {self.why}"
         has = f", which has {system.memory_gb:g} GB" if system.memory_gb else ""
-        return f"{self.bytes / 1e9:.3g} GB of each worker's accelerator{has}: by shapes, every operator by itself"
+        how = "by shapes, every operator by itself, without evaluations"
+        return f"{self.bytes / 1e9:.3g} GB of each worker's accelerator{has}: {how}"
 
     def problem(self, system: System) -> str | None:
         """That the accelerator may be too small, and what to do; None where it is not, or not known to be."""
@@ -52,7 +53,7 @@ class Needed:
 def needed(benchmark: Benchmark, system: System, framework: Framework, precision: str, data_dir: str | None) -> Needed:
     """What a worker's build and its first training step hold at most. Where no data is at hand none is brought.
 
-    Neither the training data that a task keeps on the device nor what libraries take is counted.
+    Neither evaluations, nor the training data that a task keeps on the device, nor what libraries take is counted.
     """
     if not system.accelerator:
         return Needed(None, "processors share the machine's; python -m suite.probe level=memory tells of steps")

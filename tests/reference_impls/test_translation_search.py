@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 import sentencepiece
 
-from reference_impls.translation.search import longest, questions, translate, translations
+from reference_impls.translation import transformer
+from reference_impls.translation.search import longest, questions, together, translate, translations
 from reference_impls.translation.shared import TOGETHER, Hyperparameters, lengths, padded
 from suite import config
 from suite.harness.contract import evaluation_data
+from suite.harness.implementation import Device
+from suite.store.modules import load_shaping
 from tasks.translation.subwords import BEGIN, END
 from tests.reference_impls import translation_oracle
 from tests.reference_impls.cases import BY_ID, FRAMEWORKS, build
@@ -113,10 +116,12 @@ def numpy_translations(made, source):
 def test_finds_what_numpy_finds_with_the_same_weights(framework, kind, trained):
     """Also in the ways of a GPU: with a cache of fixed length, in TensorFlow compiled by XLA."""
     made = trained[framework]
-    with mock.patch.dict(TOGETHER, {"cpu": 10, "gpu": 16}), mock.patch.object(made, "kind", kind):
+    with mock.patch.multiple(made, together={"cpu": 10, "gpu": 16}[kind], kind=kind):
         if (framework, kind) == ("tensorflow", "gpu"):
             made.graph_advance = import_module("tensorflow").function(made._graph_advance, jit_compile=True)
         asked = made.made_questions(evaluation_data(few_phrases()))
+        if kind == "gpu":  # whose shorter searches lie in the memory of a longer one
+            made.warm_up_search([2 * asked[-1][1].shape[1]])
         found = {}
         for chosen, source in asked:
             batch = translations(made.begin(source), *source.shape, kind)
@@ -124,6 +129,34 @@ def test_finds_what_numpy_finds_with_the_same_weights(framework, kind, trained):
             found |= dict(zip(chosen.tolist(), map(tuple, batch), strict=False))
         assert len(set(found.values())) > 10
         assert sorted(found) == list(range(20))
+
+
+@pytest.mark.parametrize(
+    ("memory_gb", "precision", "sentences"),
+    [(16, "fp16", 66), (16, "fp32", 33), (None, "fp32", 33), (40, "bf16", 167), (80, "fp16", 250), (0.1, "fp16", 1)],
+)
+def test_as_many_sentences_go_together_as_a_gpu_has_room_for(memory_gb, precision, sentences):
+    full = transformer.Hyperparameters.of(config.benchmark("translation", "full").hyperparameters)
+    assert together(full, Device("gpu", precision, memory_gb=memory_gb)) == sentences
+    assert together(full, Device("cpu", precision, memory_gb=memory_gb)) == TOGETHER["cpu"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_the_searches_of_all_lengths_keep_an_eighth_of_a_gpu_s_memory(precision):
+    torch = pytest.importorskip("torch")
+    translating = import_module("reference_impls.translation.torch_translating")
+    pilot = transformer.Hyperparameters.of(config.benchmark("translation", "pilot").hyperparameters)
+    device = Device("gpu", precision, memory_gb=0.5, imagined=True)
+    autocast = import_module("suite.probe.instruments.torch_needed").Autocast
+    with mock.patch.object(torch, "autocast", autocast):
+        made = translating.Translator(pilot, load_shaping("translation").shaped("pilot"), device)
+        for _ in range(2):
+            made.warm_up_search(transformer.SEARCHED["gpu"])
+    tensors = [tensor for beams in made.beams.values() for tensor in beams.tensors()]
+    kept = {tensor.untyped_storage()._cdata: tensor.untyped_storage().nbytes() for tensor in tensors}
+    assert sorted(made.beams) == list(transformer.SEARCHED["gpu"])
+    assert 0.9 * 0.5e9 / 8 < sum(kept.values()) < 1.02 * 0.5e9 / 8
 
 
 class Repeating:
@@ -154,7 +187,7 @@ def test_translations_come_in_the_order_of_the_sentences(kind):
     """Whatever the order in which sentences of like length are taken, and whichever are done first."""
     arrays = real("translation")
     rows = padded(arrays["test_source"])[:200]
-    asked = list(questions(rows, kind))
+    asked = list(questions(rows, TOGETHER[kind], kind))
     model = sentencepiece.SentencePieceProcessor(model_proto=arrays["subword_model"].tobytes())
     expected = [model.decode(row[: length - 1].tolist()) for row, length in zip(rows, lengths(rows), strict=True)]
     assert translate(Repeating, asked, arrays["subword_model"], kind) == expected
