@@ -80,9 +80,13 @@ class Translator:
         return beams
 
     def warm_up_search(self, lengths: Sequence[int]) -> None:
-        """Compile the search for sources of these lengths, the longest first, in whose memory the others have room."""
-        for length in sorted(lengths, reverse=True):
-            self.begin(torch.full((self.together, length), 5, dtype=torch.int32, device=self.device)).advance()
+        """Compile the search for sources of these lengths, the longest first, in whose memory the others have room.
+
+        In the autocast of `predict`, on which it hangs what is compiled.
+        """
+        with autocast(self.device, self.dtype):
+            for length in sorted(lengths, reverse=True):
+                self.begin(torch.full((self.together, length), 5, dtype=torch.int32, device=self.device)).advance()
 
     def _search_step(self, beams: Beams, width: int) -> None:
         with autocast(self.device, self.dtype):

@@ -17,6 +17,7 @@ torch = pytest.importorskip("torch")
 from reference_impls import torch_shared  # noqa: E402
 from suite.harness.contract import evaluation_data, training_data  # noqa: E402
 from suite.harness.implementation import Device  # noqa: E402
+from suite.probe.instruments import torch_needed  # noqa: E402
 from tests.bench.device import Counted, on_meta  # noqa: E402
 from tests.reference_impls.cases import BY_ID, build  # noqa: E402
 
@@ -36,6 +37,22 @@ def kind(value):
     return kind(vars(value)) if hasattr(value, "__dict__") else value
 
 
+class Autocast(torch_needed.Autocast):
+    """That of the meta device, which knows how many are in force."""
+
+    entered = 0
+
+    def __enter__(self):
+        """Begin."""
+        Autocast.entered += 1
+        return super().__enter__()
+
+    def __exit__(self, *failed):
+        """End."""
+        Autocast.entered -= 1
+        return super().__exit__(*failed)
+
+
 def counting(calls: Counter):
     """In the place of `compiled`: counts the calls of a function by their kinds, and compiles nothing."""
 
@@ -43,7 +60,8 @@ def counting(calls: Counter):
         def call(*args, **keywords):
             models = [value for value in vars(function.__self__).values() if isinstance(value, torch.nn.Module)]
             trained = [(m.training, *(p.requires_grad for p in m.parameters())) for m in models]
-            calls[function.__name__, torch.is_grad_enabled(), kind(trained), kind(args), kind(keywords)] += 1
+            around = torch.is_grad_enabled(), Autocast.entered > 0
+            calls[function.__name__, around, kind(trained), kind(args), kind(keywords)] += 1
             return function(*args, **keywords)
 
         return call
@@ -52,20 +70,22 @@ def counting(calls: Counter):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("name", [*MINIS, *(pytest.param(name, marks=pytest.mark.soak) for name in ACCUMULATING)])
-def test_nothing_is_compiled_on_the_clock(name):
+def test_nothing_is_compiled_on_the_clock(name, precision):
     case, calls = BY_ID[name], Counter()
     package = f"reference_impls.{case.task}"
     module = import_module(f"{package}.torch")
     data = case.data()
     with ExitStack() as stack:
         stack.enter_context(on_meta(package, Counted()))
+        stack.enter_context(mock.patch.object(torch, "autocast", Autocast))
         for each in [each for path, each in sys.modules.items() if path.startswith(f"{package}.")]:
             for replaced, by in (("compiled", counting(calls)), ("warm_ups", lambda _: range(RECORDED))):
                 if hasattr(each, replaced):
                     stack.enter_context(mock.patch.object(each, replaced, by))
         hyper = {**case.benchmark.hyperparameters, **case.changes}
-        made = module.build(hyper, training_data(data), 1, Device("gpu", "fp32"))
+        made = module.build(hyper, training_data(data), 1, Device("gpu", precision))
         before = calls.copy()
         samples = made.train_until(1).samples
         made.train_until(4 * samples)
