@@ -2,9 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Four processes for two cores, since tests often wait for processes of theirs; each takes whole files, whose tests share
-# what they build, in the order of tests/conftest.py.
-FOUR := -n 4 --dist loadfile --no-loadscope-reorder
+# Three processes for two cores, since tests often wait for processes of theirs, and each grows to some 6 GB; it takes whole
+# files, whose tests share what they build, in the order of tests/conftest.py.
+BESIDE := -n 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: demo quick test soak lint bench clean
 .DELETE_ON_ERROR:
@@ -13,13 +13,13 @@ demo: $(VENV)/demo
 	$(BIN)/python -m suite.run task=image_classification scale=mini hw=cpu out=runs/demo-$$(date +%Y%m%d-%H%M%S)
 
 test: $(VENV)/dev
-	$(BIN)/python -m pytest $(FOUR) -m "not soak"
+	$(BIN)/python -m pytest $(BESIDE) -m "not soak"
 
 quick: $(VENV)/dev
-	$(BIN)/python -m pytest $(FOUR) -m "not slow and not soak"
+	$(BIN)/python -m pytest $(BESIDE) -m "not slow and not soak"
 
 soak: $(VENV)/dev
-	$(BIN)/python -m pytest $(FOUR) -m soak
+	$(BIN)/python -m pytest $(BESIDE) -m soak
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .

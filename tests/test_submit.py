@@ -147,8 +147,8 @@ def test_what_a_crash_left_is_gone_on_from(submit, told):
     ("words", "answer"),
     [
         (["org=a"], "category= and runs= must be given"),
-        (["org=a b", "category=cloud", "."], "org=a b is no name"),
-        (["org=../a", "category=cloud", "."], "is no name"),
+        (["org=a  b", "category=cloud", "."], "org=a  b has a space too many"),
+        (["org=../..", "category=cloud", "."], "has neither letters nor digits"),
         (["org=a", "category=cloudy", "."], "did you mean 'cloud'"),
         (["org=a", "category=cloud", "division=close", "."], "did you mean 'closed'"),
         (["org=a", "category=cloud", "partial=yes", "."], "neither true nor false"),
