@@ -23,6 +23,13 @@ def wait_for(folder: Path, key: str, count: int = 1) -> None:
     until(lambda: (folder / "log.txt").exists() and keys(folder).count(key) >= count)
 
 
+def begin(folder):
+    """Two runs in `cut` below the folder, of which the second was killed at its first evaluation."""
+    eighth(folder, "run", *RUN, "seed=1", "runs=2", "out=cut")
+    cut_off(folder / "cut/run_2", "eval_start")
+    return folder
+
+
 def cut_off(folder: Path, last: str) -> None:
     """Leave of a run what a kill would after the first line of this key."""
     path = folder / "log.txt"

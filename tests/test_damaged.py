@@ -10,18 +10,14 @@ import pytest
 from suite.record import states
 from suite.record.evidence import OF_EACH_RUN
 from tests.command import eighth
-from tests.parity_runs import RUN, cut_off, refused
+from tests.parity_runs import RUN, begin, refused
 
 NUMPY = Path(__file__).parent / "eighth_task/reference_impls/parity/numpy.py"
 
 
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory):
-    """Two runs, of which the second was killed at its first evaluation."""
-    folder = tmp_path_factory.mktemp("begun")
-    eighth(folder, "run", *RUN, "seed=1", "runs=2", "out=cut")
-    cut_off(folder / "cut/run_2", "eval_start")
-    return folder
+    return begin(tmp_path_factory.mktemp("begun"))
 
 
 @pytest.fixture

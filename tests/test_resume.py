@@ -12,17 +12,13 @@ from suite.harness.folder import LOCK
 from suite.record import clock
 from suite.record.environment import STARTED
 from tests.command import ENVIRONMENT, eighth, start
-from tests.parity_runs import RUN, SLOW, cut_off, keys, lines, refused, rules_broken, wait_for
+from tests.parity_runs import RUN, SLOW, begin, cut_off, keys, lines, refused, rules_broken, wait_for
 from tests.rules.editor import Evidence
 
 
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory):
-    """Two runs, of which the second was killed at its first evaluation."""
-    folder = tmp_path_factory.mktemp("begun")
-    eighth(folder, "run", *RUN, "seed=1", "runs=2", "out=cut")
-    cut_off(folder / "cut/run_2", "eval_start")
-    return folder
+    return begin(tmp_path_factory.mktemp("begun"))
 
 
 @pytest.fixture(scope="module")

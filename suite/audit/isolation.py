@@ -4,8 +4,8 @@ Linux's namespaces do it, without privileges, by util-linux's `unshare` and `set
 no sight of other processes, every file system read-only but the current folder and /dev, shared memory of its own,
 folders hidden behind empty ones, and no capability to undo any of it. A socket in the file system leads to its service
 whatever is read-only: /run is hidden, and /dev/null lies on each that is open elsewhere.
-What is left: it reads what its user can read elsewhere, reaches a socket that is opened elsewhere than in /run after it
-began, and uses the accelerators.
+What is left: it reads what its user can read elsewhere, reaches a socket elsewhere than in /run that is opened after it
+began or by a relative path, and uses the accelerators.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _sockets() -> list[Path]:
 @cache
 def can_isolate() -> bool:
     """Whether this system isolates a process of its user: tried, with one that would write elsewhere."""
-    with tempfile.TemporaryDirectory(prefix="suite-audit-") as name:
+    with tempfile.TemporaryDirectory(prefix="suite-audit-", dir="/tmp") as name:  # a socket's path is short
         here, outside = Path(name, "here"), Path(name, "outside")
         here.mkdir()
         attempt = 'echo > inside && ! echo > "$0" && [ ! -S "$0.socket" ] && [ ! -e /proc/sys/net/ipv4/conf/eth0 ]'

@@ -13,10 +13,8 @@ from suite.rules.reading import PACKAGE, Evidence
 from suite.rules.runs import path_of
 
 ALWAYS = "fp32"  # the numeric format that shows most
-WIDEST, WIDEST_OF_DRAWS = (
-    1.0,
-    10.0,
-)  # a bound: the whole way of an array; 10**-10, the chance of draws of one distribution
+WIDEST = 1.0  # a bound: an array's whole way
+WIDEST_OF_DRAWS = 10.0  # -log10 of the chance of draws of one distribution
 
 
 @PACKAGE.rule("equivalence.1")

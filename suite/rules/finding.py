@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
-from posixpath import normpath
 from typing import Any, Generic, Literal, TypeVar
 
 from suite.errors import shown, shown_path
@@ -79,8 +78,9 @@ class Checks(Generic[Subject]):
 
 
 def _plain(finding: Finding, rule: str, label: str) -> Finding:
+    file = finding.file if not label else label if finding.file == "." else f"{label}/{finding.file}"
     return Finding(
-        shown_path(normpath(f"{label}/{finding.file}") if label else finding.file),
+        shown_path(file),
         finding.line,
         shown(finding.expected),
         shown(finding.found),

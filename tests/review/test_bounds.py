@@ -4,7 +4,7 @@ import pytest
 
 from suite.record import evidence
 from suite.record.parsing import MalformedError, check_count, json_object
-from suite.rules import contents, reading, submission
+from suite.rules import contents, finding, reading, submission
 from suite.rules.verdict import review
 from tests.rules.mutants.registry import sum_of
 
@@ -60,9 +60,16 @@ def test_many_runs_have_as_many_findings_as_one(tmp_path):
         (tmp_path / f"run_{number}" / evidence.LOG).write_text("x\n" * 1000)
     made = review(tmp_path)
     assert made.verdict == "fail"
-    malformed = [finding for finding in made.findings if finding.rule == "log.1"]
+    malformed = [each for each in made.findings if each.rule == "log.1"]
     assert len(malformed) == 1000
-    assert len({finding.file for finding in malformed}) == 100
+    assert len({each.file for each in malformed}) == 100
+
+
+def test_a_finding_stays_in_what_it_is_of():
+    checks = finding.Checks()
+    checks.rule("x.1")(lambda names: [finding.Finding(name, None, "", "", "") for name in names])
+    found = checks.findings(["../other", ".", "log.txt"], "result")
+    assert [each.file for each in found] == ["result/../other", "result", "result/log.txt"]
 
 
 def test_what_the_checks_of_one_run_needed_is_let_go(run):
