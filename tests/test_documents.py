@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from suite.__main__ import commands
+from suite.rcp.__main__ import main as show_points
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [
@@ -44,6 +45,12 @@ def test_readme_is_short():
 @pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("docs/")])
 def test_every_page_is_listed_in_the_readme(name):
     assert f"({name})" in (ROOT / "README.md").read_text()
+
+
+def test_the_table_of_seeds_is_that_of_the_points(capsys):
+    """`python -m suite.rcp` makes it again."""
+    show_points([])
+    assert capsys.readouterr().out in (ROOT / "docs" / "results.md").read_text()
 
 
 MESSAGES = re.findall(r"^\| `([^`]+)` \|", (ROOT / "docs" / "troubleshooting.md").read_text(), re.MULTILINE)

@@ -11,7 +11,7 @@ from mlperf_logging.mllog import constants as keys
 from suite import config
 from suite.config import folder
 from suite.errors import UserError
-from suite.rcp import main
+from suite.rcp.__main__ import main
 from suite.rules import convergence as convergence_rules
 from suite.rules import reference
 from suite.rules.convergence import convergence
@@ -134,6 +134,24 @@ def test_a_run_that_failed_stands_among_the_points(short, tmp_path, capsys):
     assert convergence_rules.counting(BENCHMARK) == [point]
 
 
+def test_shows_the_points_that_are_there(short, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(config, "scales", lambda task: ["mini"])
+    with pytest.raises(UserError, match="no reference convergence points of image_classification are there"):
+        main(["task=image_classification"])
+    write_run(tmp_path / "own", seed=500)
+    out_of_budget(tmp_path / "failed", seed=900)
+    main([str(tmp_path / "own"), str(tmp_path / "failed")])
+    capsys.readouterr()
+    drawing = tmp_path / "curves.svg"
+    assert main(["task=image_classification", "--curves", str(drawing)]) == 0
+    (row,) = capsys.readouterr().out.splitlines()[2:]
+    assert row.startswith(
+        "| image_classification/mini | accuracy 0.98 | **100** | torch | **1 of 2** (not 900) | 6,000 | 6,000 | 0.99"
+    )
+    assert "1 of 2 did not reach it (cross)" in drawing.read_text()
+    assert drawing.read_text().count("<polyline") == 2
+
+
 def test_a_point_needs_runs_that_reached_the_target(short, tmp_path, capsys):
     for index in range(1, 5):
         write_run(tmp_path / "own" / f"run_{index}", index, runs=4, seed=500)
@@ -150,7 +168,15 @@ def test_a_seed_counts_once(points, tmp_path):
         main([str(again.folder)])
 
 
-@pytest.mark.parametrize(("words", "answer"), [([], "FOLDER"), (["run", "datadir=x"], "did you mean 'data_dir'")])
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["run", "datadir=x"], "did you mean 'data_dir'"),
+        (["task=speach"], "did you mean 'speech'"),
+        (["run", "task=speech"], "give no FOLDER with them"),
+        (["run", "--curves", "a.svg"], "give no FOLDER with them"),
+    ],
+)
 def test_a_mistake_is_one_line(words, answer):
     with pytest.raises(UserError) as error:
         main(words)

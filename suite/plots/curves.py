@@ -1,4 +1,4 @@
-"""Quality over samples and over time as one SVG file: self-contained, readable on light and on dark pages."""
+"""Curves of quality as one SVG file: self-contained, readable on light and on dark pages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GAP, HEAD = 24, 52  # pixels between the two drawings, and above them
 
 @dataclass(frozen=True)
 class Figure:
-    """A benchmark's curves over samples and over time.
+    """A benchmark's curves, over samples and, where that is known, over time.
 
     `names` are the frameworks by the kind of their line; `ends` says of each curve how it ends: at the target in a
     `dot`, or in a `ring` if its machine was noisy, or in a `cross`. `remarks` says so in words.

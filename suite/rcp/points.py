@@ -1,10 +1,10 @@
-"""`python -m suite.rcp FOLDER...`: make, or add to, a benchmark's reference convergence points from its evidence."""
+"""Reference convergence points from the evidence of reference runs."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import yaml
 from mlperf_logging.mllog import constants as keys
 
 from suite.config.models import Benchmark, Formula
-from suite.errors import OneLineParser, UserError, command
+from suite.errors import UserError
 from suite.record.summary import format_count
 from suite.rules import convergence, reference
 from suite.rules.hyperparameters import batch_size
@@ -23,28 +23,16 @@ from suite.rules.reference import Point, Reference, ReferenceRun
 from suite.rules.verdict import review
 from suite.store.disk import write_text
 
-EPILOG = """\
-FOLDER is the out= folder of python -m suite.run: evidence of the reference implementation, of one run or of several.
-Each run must pass the review and have gone on to its target or the end of its budget: give all, also those that did not
-reach it, which stand in the file as failures. Each needs a seed of its own. The points go to conf/rcp/TASK/SCALE.yaml,
-and count from as many runs that reached the target, at a batch size, as a result of the benchmark has (at least four);
-MLPerf asks for twice as many. Points of an older recipe (other hyperparameters, target or evaluation) are dropped.
-"""
 
+def add(folders: Sequence[Path], data_dir: str | None) -> None:
+    """Add the runs of these folders to the points of their benchmarks, and print these.
 
-def main(argv: list[str]) -> int:
-    """Add the runs that the command line `argv` names to the points and print these."""
-    parser = OneLineParser(
-        prog="python -m suite.rcp",
-        description="Make, or add to, reference convergence points from evidence.",
-        epilog=EPILOG,
-    )
-    parser.add_words("FOLDER", "evidence of reference runs")
-    args = parser.parse_words(argv)
+    Raises UserError for the first that is no reference run; nothing is written then.
+    """
     given: dict[str, list[tuple[int, ReferenceRun]]] = {}
     benchmarks: dict[str, Benchmark] = {}
-    for folder in args.words:
-        for benchmark, batch, run in _runs(Path(folder), args.data_dir):
+    for folder in folders:
+        for benchmark, batch, run in _runs(folder, data_dir):
             benchmarks[benchmark.name] = benchmark
             given.setdefault(benchmark.name, []).append((batch, run))
     for name, runs in given.items():
@@ -53,7 +41,6 @@ def main(argv: list[str]) -> int:
             stored = _with(stored, batch, run)
         _write(benchmarks[name], stored)
         _print(benchmarks[name], stored)
-    return 0
 
 
 def _runs(folder: Path, data_dir: str | None) -> list[tuple[Benchmark, int, ReferenceRun]]:
@@ -162,7 +149,3 @@ def _print(benchmark: Benchmark, stored: Reference) -> None:
             f"  {runs}{asked}; samples to the target: mean {held_to.mean:,.0f}, deviation {held_to.deviation:,.0f}; "
             f"{benchmark.runs} runs pass from a mean of {math.ceil(least):,} on"
         )
-
-
-if __name__ == "__main__":
-    command(main)

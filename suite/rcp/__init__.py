@@ -1,0 +1,1 @@
+"""Reference convergence points: `points` makes them from evidence, `showing` tells and draws them."""

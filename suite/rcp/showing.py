@@ -1,0 +1,82 @@
+"""Reference convergence points as a table and as curves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+from statistics import fmean
+
+from suite.config.models import Benchmark
+from suite.plots import charts
+from suite.plots.curves import Figure
+from suite.record import history
+from suite.rules.reference import Point, ReferenceRun
+
+_HEAD = ("benchmark", "target", "batch size", "framework", "reached", "samples to it", "mean", "quality there", "code")
+_REVISION = 7  # of its characters are shown
+
+
+def markdown(stored: Sequence[tuple[Benchmark, Sequence[Point]]]) -> str:
+    """A row for each benchmark, batch size and framework: the reference's batch size in bold, and runs that failed."""
+    rows = [_HEAD, ("---",) * len(_HEAD), *(row for each in stored for row in _rows(*each))]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _rows(benchmark: Benchmark, points: Sequence[Point]) -> Iterator[tuple[str, ...]]:
+    for point in points:
+        size = f"{point.global_batch_size:,}"
+        usual = point.global_batch_size == benchmark.hyperparameters["global_batch_size"]
+        for framework, runs in _by_framework(point):
+            reached = [run for run in runs if run.samples is not None]
+            samples = [run.samples for run in reached if run.samples is not None]
+            yield (
+                benchmark.name,
+                f"{benchmark.metric} {benchmark.target:g}",
+                f"**{size}**" if usual else size,
+                framework,
+                _count(runs, reached),
+                _range(f"{min(samples):,}", f"{max(samples):,}") if samples else "",
+                f"{fmean(samples):,.0f}" if samples else "",
+                _range(*(f"{end(run.curve[-1][1] for run in reached):.4g}" for end in (min, max))) if reached else "",
+                ", ".join(dict.fromkeys((run.git_revision or "not known")[:_REVISION] for run in runs)),
+            )
+
+
+def _by_framework(point: Point) -> list[tuple[str, list[ReferenceRun]]]:
+    runs = sorted(point.runs, key=lambda run: run.framework, reverse=True)
+    return [(framework, list(each)) for framework, each in groupby(runs, lambda run: run.framework)]
+
+
+def _count(runs: Sequence[ReferenceRun], reached: Sequence[ReferenceRun]) -> str:
+    count = f"{len(reached)} of {len(runs)}"
+    seeds = ", ".join(str(run.seed) for run in runs if run.samples is None)
+    return f"**{count}** (not {seeds})" if seeds else count
+
+
+def _range(low: str, high: str) -> str:
+    return low if low == high else f"{low} to {high}"
+
+
+def figures(stored: Sequence[tuple[Benchmark, Sequence[Point]]]) -> list[Figure]:
+    """The curves of each benchmark's runs at the reference's batch size; each framework has its kind of line."""
+    return [_figure(*each) for each in stored]
+
+
+def _figure(benchmark: Benchmark, points: Sequence[Point]) -> Figure:
+    usual = benchmark.hyperparameters["global_batch_size"]
+    runs = [run for point in points if point.global_batch_size == usual for run in point.runs]
+    names = sorted({run.framework for run in runs}, reverse=True)
+    group = charts.Group(
+        benchmark.name, benchmark.metric, benchmark.target, [(run.framework, _history(run)) for run in runs]
+    )
+    drawn = charts.chart(group, "samples")
+    if drawn:
+        drawn = replace(drawn, curves=[replace(each, kind=names.index(each.name)) for each in drawn.curves])
+    ends = ["cross" if run.samples is None else "dot" for run in runs]
+    lost = f"{ends.count('cross')} of {len(runs)} did not reach it (cross)" if "cross" in ends else ""
+    return Figure(f"{benchmark.name} at batch size {usual:,}", [drawn] if drawn else [], names, ends, lost)
+
+
+def _history(run: ReferenceRun) -> history.History:
+    return history.History(points=tuple(history.Point(0, samples, quality) for samples, quality in run.curve))
