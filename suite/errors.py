@@ -160,6 +160,13 @@ def positive(name: str, text: str, unit: str = "") -> float:
     return value
 
 
+def truth(name: str, text: str) -> bool:
+    """The option's true or false. Raises UserError for another text."""
+    if text not in ("true", "false"):
+        raise UserError(f"{name}={text} is neither true nor false")
+    return text == "true"
+
+
 def complain(error: Exception) -> None:
     """Print the one line that a user reads of an error, on standard error."""
     print(f"error: {printable(' '.join(str(error).split()))}", file=sys.stderr)

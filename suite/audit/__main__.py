@@ -14,7 +14,7 @@ from suite import config
 from suite.audit import drawing, showing
 from suite.audit.auditing import Asked, Audited, Plan, audit, planned
 from suite.config.formats import formats
-from suite.errors import OneLineParser, UserError, command, unknown
+from suite.errors import OneLineParser, UserError, command, truth, unknown, whole
 from suite.record.summary import format_count
 from suite.review import archive
 from suite.review.model import report
@@ -50,13 +50,13 @@ def main(argv: list[str]) -> int:
     args = _arguments(argv)
     path, options = Path(args.words[0]), args.options
     asked = Asked(
-        blocks=_number(options.get("blocks", "2")),
+        blocks=whole("blocks", options.get("blocks", "2"), 1000),
         entropy=options.get("draw") or drawing.fresh(),
         framework=_one_of("framework", options.get("framework"), config.names("framework")),
         precision=_one_of("precision", options.get("precision"), list(formats())),
         states=Path(options["states"]) if "states" in options else None,
-        isolated=_flag("isolated", options.get("isolated", "false")),
-        equivalence=_flag("equivalence", options.get("equivalence", "false")),
+        isolated=truth("isolated", options.get("isolated", "false")),
+        equivalence=truth("equivalence", options.get("equivalence", "false")),
         data_dir=args.data_dir,
     )
     if asked.states is not None and not asked.states.is_dir():
@@ -74,7 +74,7 @@ def main(argv: list[str]) -> int:
             return EXIT_CODES[reviewed.verdict]
         plan = planned(root, asked)
         showing.plan(console, plan, asked)
-        if not _flag("run_code", options.get("run_code", "false")):
+        if not truth("run_code", options.get("run_code", "false")):
             raise UserError("nothing was run: say run_code=true where this code may be run, see suite audit --help")
         made = _audited(root, plan, asked, console)
     if args.json:
@@ -110,18 +110,6 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     if len(args.words) != 1:
         raise UserError(f"{len(args.words)} folders given: name one. See suite audit --help.")
     return args
-
-
-def _flag(name: str, value: str) -> bool:
-    if value not in ("true", "false"):
-        raise UserError(f"{name}={value} is neither true nor false")
-    return value == "true"
-
-
-def _number(value: str) -> int:
-    if not value.isascii() or not value.isdigit() or not 1 <= int(value[:6]) <= 1000:
-        raise UserError(f"blocks={value} is not a whole number from 1 to 1000")
-    return int(value)
 
 
 def _one_of(name: str, value: str | None, allowed: tuple[str, ...] | list[str]) -> str | None:

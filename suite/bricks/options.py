@@ -13,7 +13,7 @@ from suite.bricks import frameworks
 from suite.bricks.arguments import MOST_CALLS
 from suite.config import formats
 from suite.config.models import System
-from suite.errors import UserError, unknown, whole
+from suite.errors import UserError, truth, unknown, whole
 from suite.harness import contestant, loading
 from suite.harness.imported import framework_of, imports
 from suite.measure import machine
@@ -57,7 +57,7 @@ def making(given: Mapping[str, str], found: Machine) -> Making:
     """The options of `make` by their names. Raises UserError that says what is allowed."""
     if "out" not in given:
         raise UserError("where to? Give out=FILE, for example out=bricks.json")
-    private = _truth("private", given.get("private", "false"))
+    private = truth("private", given.get("private", "false"))
     if not private and (others := given.keys() & {"decoys", "key"}):
         raise UserError(f"{'= and '.join(sorted(others))}= is for private=true")
     out, key = Path(given["out"]), Path(given["key"]) if "key" in given else None
@@ -176,9 +176,3 @@ def _names(text: str) -> list[str]:
     except (OSError, UnsafeFile, ValueError) as error:
         raise UserError(f"models={text} is no list of models: {reason(error)}") from error
     return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
-
-
-def _truth(name: str, value: str) -> bool:
-    if value not in ("true", "false"):
-        raise UserError(f"{name}={value} is neither true nor false")
-    return value == "true"

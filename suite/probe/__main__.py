@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from suite.errors import USER_ERROR, OneLineParser, UserError, command, printable, split_options
+from suite.errors import USER_ERROR, OneLineParser, UserError, command, printable, split_options, truth
 from suite.measure.machine import detect
 from suite.probe import comparing, levels, options, page, record, showing, tracking
 from suite.probe.sweeping import sweep
@@ -69,7 +69,7 @@ def main(argv: list[str]) -> int:
     if others:
         raise UserError(f"{others[0]!r} is not of the form option=value; for example level=throughput")
     found = detect()
-    manifest, mlflow = given.pop("manifest", None), _true("mlflow", given.pop("mlflow", "true"))
+    manifest, mlflow = given.pop("manifest", None), truth("mlflow", given.pop("mlflow", "true"))
     data_dir = given.pop("data_dir", None)
     if manifest and (others := sorted(given.keys() - {"out", "trace", "implementation"})):
         raise UserError(f"manifest={manifest} repeats what it holds: leave out {', '.join(others)}")
@@ -108,12 +108,6 @@ def main(argv: list[str]) -> int:
         print("error: no cell could be measured", file=sys.stderr)
         return USER_ERROR
     return 0
-
-
-def _true(name: str, value: str) -> bool:
-    if value not in ("true", "false"):
-        raise UserError(f"{name}={value} is neither true nor false")
-    return value == "true"
 
 
 if __name__ == "__main__":

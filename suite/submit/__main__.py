@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from suite.errors import UserError, command, shown, split_options, unknown
+from suite.errors import UserError, command, shown, split_options, truth, unknown
 from suite.record import names
 from suite.record.parsing import MalformedError
 from suite.record.system import DIVISIONS, STATUSES
@@ -78,9 +78,7 @@ def main(argv: list[str]) -> int:
         raise unknown("division", division, DIVISIONS)
     if category not in STATUSES:
         raise unknown("category", category, STATUSES)
-    partial = options.get("partial", "false")
-    if partial not in ("true", "false"):
-        raise UserError(f"partial={partial} is neither true nor false")
+    partial = truth("partial", options.get("partial", "false"))
     results = collect(folders, options.get("system"))
     file = Path(options["description"]) if "description" in options else None
     told = describing.told(file, {each.system for each in results})
@@ -92,7 +90,7 @@ def main(argv: list[str]) -> int:
         seal(staged, declared, places)
         checked = check(staged, results, declared, options.get("data_dir"))
         checked.missing[:0] = missing
-        if checked.broken or (checked.missing and partial == "false"):
+        if checked.broken or (checked.missing and not partial):
             return _refuse(checked, target)
         seal(staged, declared, places, checked.missing)
         if "sign" in options:
