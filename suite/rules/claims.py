@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from suite.record.system import KEYS, STATUSES
 from suite.rules.finding import Checks, Finding
 from suite.rules.implementation import contestant_of
 from suite.rules.reading import Evidence
+from suite.rules.revision import revision_of
 from suite.rules.seals import SEAL, Seal
 from suite.store.disk import UnsafeFile, read_safely, reason
 
@@ -30,7 +30,6 @@ SPELLED = {
     "preview": "Preview",
 }
 MAX_DESCRIPTION = 1 << 20
-_REVISION = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?\Z")
 
 _AS_WRITTEN = "submit the package as suite submit wrote it"
 
@@ -50,12 +49,6 @@ SEALED: Checks[Sealed] = Checks()
 def folder_of(benchmark: str) -> str:
     """The folder of a benchmark: `task-scale`."""
     return benchmark.replace("/", "-")
-
-
-def revision_of(run: Evidence) -> str | None:
-    """The git revision that a run was made from, None if it names none."""
-    value = run.described("git", "revision")
-    return value if isinstance(value, str) and _REVISION.match(value) else None
 
 
 def fitting(org: str, division: str, category: str) -> dict[str, tuple[str | None, ...]]:

@@ -12,10 +12,11 @@ from typing import Any
 from suite.config.contestant import Contestant
 from suite.config.models import Benchmark
 from suite.record.system import git_output
-from suite.rules.claims import SEALED, Sealed, folder_of, revision_of
+from suite.rules.claims import SEALED, Sealed, folder_of
 from suite.rules.finding import Finding
 from suite.rules.implementation import contestant_of
 from suite.rules.reading import Evidence
+from suite.rules.revision import revision_of
 from suite.rules.seals import MAX_FILE_BYTES, SEAL
 from suite.store.code import CODE, differing
 from suite.store.disk import UnsafeFile, read_safely

@@ -13,9 +13,10 @@ from suite.config.models import Benchmark
 from suite.errors import UserError, shown
 from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.record.parsing import text
-from suite.rules.claims import UNNAMED, folder_of, revision_of
+from suite.rules.claims import UNNAMED, folder_of
 from suite.rules.implementation import contestant_of
 from suite.rules.reading import Evidence
+from suite.rules.revision import revision_of
 from suite.rules.seals import NAME
 from suite.rules.submission import survey
 
