@@ -23,8 +23,9 @@ from suite.rules.submission import survey
 
 @dataclass(frozen=True)
 class Collected:
-    """One result. `runs` are the folders of its runs; `code` is the git revision it was made from, and whether dirty.
+    """One result. `folder` holds it, `runs` are the folders of its runs.
 
+    `revision` is the git revision that it was made from, None if it names none; `dirty` says whether that had changes.
     `contestant` is whose code trained, None for the reference. `description` is the system description that was
     detected; `org`, `division` and `status` are those of the log.
     """
@@ -46,12 +47,7 @@ class Collected:
     @property
     def place(self) -> str:
         """Where it lies in the submission."""
-        return f"results/{self.system}/{self.benchmark_folder}"
-
-    @property
-    def benchmark_folder(self) -> str:
-        """The benchmark's name as a folder."""
-        return folder_of(self.benchmark.name)
+        return f"results/{self.system}/{folder_of(self.benchmark.name)}"
 
     def logs(self) -> Iterator[tuple[str, Evidence]]:
         """Each run's folder in the result, `run_1` and so on, and its evidence."""
