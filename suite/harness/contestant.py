@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 import subprocess
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from suite.harness.implementation import ImplementationModule, held_to_contract
 from suite.harness.imported import framework_of, imports, refuse_strays
 from suite.harness.loading import INIT
 from suite.record.names import REFERENCE, is_implementation
-from suite.record.system import CODE, ROOT, git_output
+from suite.record.system import CODE, ROOT, blob_name, git_blobs, git_output
 from suite.store import code, packages
 
 
@@ -157,11 +156,7 @@ def _revision(folder: Path, files: Mapping[str, bytes]) -> tuple[str | None, boo
     """The git revision that the folder is at, and whether a file is otherwise there; both None without git."""
     try:
         revision = git_output("rev-parse", "HEAD", at=folder).decode().strip()
-        listed = git_output("ls-tree", "-r", "-z", "HEAD", "--", ".", at=folder).decode()
+        known = git_blobs("HEAD", ".", at=folder)
     except (OSError, ValueError, subprocess.SubprocessError):
         return None, None
-    entries = (entry.partition("\t") for entry in listed.split("\0") if entry)
-    known = {name: told.split()[2] for told, _, name in entries}
-    made = hashlib.sha1 if len(revision) == 40 else hashlib.sha256
-    blobs = {name: made(b"blob %d\0%s" % (len(content), content)).hexdigest() for name, content in files.items()}
-    return revision, any(known.get(name) != blob for name, blob in blobs.items())
+    return revision, any(known.get(name) != blob_name(content, revision) for name, content in files.items())

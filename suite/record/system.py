@@ -5,6 +5,7 @@ Names of people, hosts and folders stay out of it.
 
 from __future__ import annotations
 
+import hashlib
 import platform
 import shutil
 import subprocess
@@ -144,6 +145,22 @@ def git() -> dict[str, Any]:
 def git_output(*words: str, at: Path | None = None) -> bytes:
     """What a git command says of the project, or of another folder. Raises OSError or SubprocessError if it cannot."""
     return subprocess.run(["git", "-C", str(at or ROOT), *words], capture_output=True, timeout=60, check=True).stdout
+
+
+def git_blobs(revision: str, *paths: str, at: Path | None = None) -> dict[str, str]:
+    """Git's object of each file below `paths` at a revision of the project, or of another folder, by the file's path.
+
+    Raises OSError, SubprocessError or, for a name that is not UTF-8, ValueError.
+    """
+    listed = git_output("ls-tree", "-r", "-z", revision, "--", *paths, at=at).decode()
+    entries = (entry.partition("\t") for entry in listed.split("\0") if entry)
+    return {name: told.split()[2] for told, _, name in entries}
+
+
+def blob_name(content: bytes, like: str) -> str:
+    """What git calls a content: the hash of its length and its bytes, by sha1 or sha256 as the name `like` is."""
+    made = hashlib.sha1 if len(like) == 40 else hashlib.sha256
+    return made(b"blob %d\0%s" % (len(content), content)).hexdigest()
 
 
 def _host(machine: Machine) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -11,7 +10,7 @@ from typing import Any
 
 from suite.config.contestant import Contestant
 from suite.config.models import Benchmark
-from suite.record.system import git_output
+from suite.record.system import blob_name, git_blobs, git_output
 from suite.rules.claims import SEALED, Sealed, folder_of
 from suite.rules.finding import Finding
 from suite.rules.implementation import contestant_of
@@ -66,11 +65,10 @@ def at_revision(revision: str, benchmark: Benchmark) -> dict[str, bytes]:
 @lru_cache(maxsize=256)
 def _blobs(revision: str, task: str, paths: tuple[str, ...]) -> Mapping[str, str]:
     try:
-        listed = git_output("ls-tree", "-r", "-z", f"{revision}^{{commit}}", "--", *paths).decode()
+        found = git_blobs(f"{revision}^{{commit}}", *paths)
     except (OSError, ValueError, subprocess.SubprocessError):
         return {}
-    entries = (entry.partition("\t") for entry in listed.split("\0") if entry)
-    return {name: told.split()[2] for told, _, name in entries if belongs(name, task)}
+    return {name: blob for name, blob in found.items() if belongs(name, task)}
 
 
 @SEALED.rule("package.9")
@@ -136,10 +134,8 @@ def _unknown(place: str, packed: Sequence[str], benchmark: Benchmark) -> Iterato
 
 
 def _is_blob(path: Path, name: str) -> bool:
-    """Whether a file is git's object of this name: the hash of its length and its bytes."""
+    """Whether a file is git's object of this name."""
     try:
-        content = read_safely(path, MAX_FILE_BYTES)
+        return blob_name(read_safely(path, MAX_FILE_BYTES), name) == name
     except (UnsafeFile, OSError):
         return False
-    made = hashlib.sha1 if len(name) == 40 else hashlib.sha256
-    return made(b"blob %d\0%s" % (len(content), content)).hexdigest() == name
