@@ -57,6 +57,11 @@ def copied(state: Mapping[str, np.ndarray]) -> State:
     return {name: array.copy() for name, array in state.items()}
 
 
+def dropout_off(hyperparameters: Mapping[str, object]) -> dict[str, object]:
+    """The rates of dropout among `hyperparameters`, at 0; empty where nothing is dropped."""
+    return {name: 0.0 for name, value in hyperparameters.items() if name.endswith("dropout") and value}
+
+
 def training(
     ledger: Ledger, benchmark: Benchmark, module: ImplementationModule, data: Mapping[str, np.ndarray]
 ) -> Trained | None:
@@ -71,11 +76,10 @@ def training(
         return contract.build(module, benchmark, given, seed, DEVICE)
 
     def without_dropout() -> Checked:
-        given = benchmark.hyperparameters
-        off = {name: 0.0 for name, value in given.items() if name.endswith("dropout") and value}
+        off = dropout_off(benchmark.hyperparameters)
         if not off:
             return made[0]
-        plain = benchmark.model_copy(update={"hyperparameters": {**given, **off}})
+        plain = benchmark.model_copy(update={"hyperparameters": {**benchmark.hyperparameters, **off}})
         return contract.build(module, plain, data, SEED, DEVICE)
 
     def starts() -> None:

@@ -59,11 +59,6 @@ def amplified(hyperparameters: Mapping[str, object]) -> dict[str, object]:
     return made
 
 
-def without_dropout(hyperparameters: Mapping[str, object]) -> dict[str, object]:
-    """The rates of dropout among `hyperparameters`, at 0; empty where nothing is dropped."""
-    return {name: 0.0 for name, value in hyperparameters.items() if name.endswith("dropout") and value}
-
-
 def _altered(
     state: Mapping[str, np.ndarray],
     seed: Sequence[int],

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from suite.check.equivalence import draws
-from suite.check.equivalence.states import amplified, at_later_steps, is_float, nudged, shaken, without_dropout
+from suite.check.equivalence.states import amplified, at_later_steps, is_float, nudged, shaken
 from suite.check.equivalence.trainee import Trainee, found, train
 from suite.check.equivalence.ways import distances, ways, worst
-from suite.check.training import SEED, State, copied
+from suite.check.training import SEED, State, copied, dropout_off
 from suite.config.bounds import Bounds, bounds, unmeasured
 from suite.config.models import Benchmark
 from suite.harness import contract
@@ -69,7 +69,7 @@ def equivalence(subject: Subject, precisions: Sequence[str]) -> Comparison:
 
 def _in(subject: Subject, precision: str, within: Bounds) -> Iterator[Trial]:
     hyperparameters = subject.benchmark.hyperparameters
-    calm = without_dropout(hyperparameters)
+    calm = dropout_off(hyperparameters)
     ours, theirs = subject.pair(precision, **calm)
     initial = copied(ours.state_dict())
     form = _form(precision, initial, theirs.state_dict())
