@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +28,7 @@ from suite.record.equivalence import Comparison
 from suite.record.evidence import LOG
 from suite.record.states import state_sha256
 from suite.record.system import ROOT, versions
-from suite.rules.finding import Finding, Verdict, verdict_of
+from suite.rules.finding import Finding, Verdict, plain, verdict_of
 from suite.rules.implementation import contestant_of
 from suite.rules.reading import Evidence
 from suite.rules.submission import Result, Submission, survey
@@ -159,7 +159,8 @@ def _run(
             made.findings.append(_failure(run, None, error))
             return
         if state_sha256(found) != run.initial_sha256:
-            made.findings += _labelled(run, comparing.initial(run.initial_sha256, found, kept, differences))
+            of_initial = comparing.initial(run.initial_sha256, found, kept, differences)
+            made.findings += [plain(finding, "audit.3", run.label) for finding in of_initial]
     for claim in claims:
         tell(f"{run.label}: training from {claim.before:,} to {claim.after:,} samples")
         quiet, meter = noise.before(machine), LoadMeter()
@@ -180,34 +181,21 @@ def _hold(made: Audited, run: Run, means: Means) -> None:
     try:
         found = held(run, means)
     except Failed as error:
-        failure = replace(_failure(run, None, error), rule="audit.9", severity="error")
-        made.findings.append(replace(failure, expected="trials that come to an end"))
+        failure = Finding(LOG, None, "trials that come to an end", str(error), _TRAIN, "error")
+        made.findings.append(plain(failure, "audit.9", run.label))
         return
     made.held.append((run, found))
     made.findings += HELD.findings(found, run.label)
 
 
-def _labelled(run: Run, findings: Iterator[Finding]) -> Iterator[Finding]:
-    for each in findings:
-        file = f"{run.label}/{each.file}" if run.label else each.file
-        yield Finding(
-            shown(file), each.line, shown(each.expected), shown(each.found), each.mend, each.severity, rule="audit.3"
-        )
-
-
 def _failure(run: Run, claim: Claim | None, error: Failed) -> Finding:
     """What is said where training again did not come to an end, or kept states are not the logged ones."""
     line, what = (claim.line, f"training to {claim.after} samples") if claim else (None, "building its initial state")
-    not_logged = isinstance(error, NotLogged)
-    return Finding(
-        shown(f"{run.label}/{LOG}" if run.label else LOG),
-        line,
-        "the states whose sums the log has" if not_logged else what,
-        shown(str(error)),
-        "submit the states as the suite kept them" if not_logged else _TRAIN,
-        "fail" if not_logged else "error",
-        rule="audit.4",
-    )
+    failure = Finding(LOG, line, what, str(error), _TRAIN, "error")
+    if isinstance(error, NotLogged):
+        expected, mend = "the states whose sums the log has", "submit the states as the suite kept them"
+        failure = Finding(LOG, line, expected, str(error), mend)
+    return plain(failure, "audit.4", run.label)
 
 
 def _hidden(root: Path, asked: Asked) -> list[Path]:

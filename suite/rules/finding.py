@@ -73,11 +73,12 @@ class Checks(Generic[Subject]):
             for finding in islice(check(subject), MAX_FINDINGS):
                 kept[finding.severity] += 1
                 if kept[finding.severity] <= most:
-                    made.append(_plain(finding, rule, label))
+                    made.append(plain(finding, rule, label))
         return made
 
 
-def _plain(finding: Finding, rule: str, label: str) -> Finding:
+def plain(finding: Finding, rule: str, label: str) -> Finding:
+    """A check's finding as a review has it: against `rule`, of a subject whose files lie in the folder `label`."""
     file = finding.file if not label else label if finding.file == "." else f"{label}/{finding.file}"
     return Finding(
         shown_path(file),
