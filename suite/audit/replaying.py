@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -138,46 +139,33 @@ def replay(run: Run, claim: Claim, means: Means) -> Replay:
     return made
 
 
-class started:  # noqa: N801 (a context manager)
-    """A process in a new folder that has built the implementation of a run, and that folder.
+@contextmanager
+def started(
+    run: Run, means: Means, hyperparameters: Mapping[str, Any] | None = None, reference: bool = False
+) -> Iterator[tuple[Process, Path]]:
+    """A process in a new folder that has built the implementation of a run, and that folder. Raises Failed.
 
     With other `hyperparameters`, and with the `reference` in its place, where these are given.
     """
-
-    def __init__(
-        self, run: Run, means: Means, hyperparameters: Mapping[str, Any] | None = None, reference: bool = False
-    ) -> None:
-        self.run, self.means, self.hyperparameters, self.reference = run, means, hyperparameters, reference
-
-    def __enter__(self) -> tuple[Process, Path]:
-        run, means = self.run, self.means
-        framework, _, precision, hyperparameters = run.configuration
-        own = means.framework is None and not self.reference and contestant_of(run.evidence) is not None
-        self.folder = tempfile.TemporaryDirectory(prefix="suite-audit-")
-        at = Path(self.folder.name)
-        write_arrays(at / TRAINING, contract.training_data(means.data))
-        self.process = Process(means.code, at, means.limit_s, means.hidden)
-        try:
-            self.process.ask(
+    framework, _, precision, own_hyperparameters = run.configuration
+    own = means.framework is None and not reference and contestant_of(run.evidence) is not None
+    with tempfile.TemporaryDirectory(prefix="suite-audit-") as name:
+        folder = Path(name)
+        write_arrays(folder / TRAINING, contract.training_data(means.data))
+        with Process(means.code, folder, means.limit_s, means.hidden) as process:
+            process.ask(
                 "build",
                 task=run.benchmark.task,
                 scale=run.benchmark.scale,
                 framework=means.framework or framework,
                 own=str(means.code / CODE) if own else None,
-                hyperparameters=hyperparameters if self.hyperparameters is None else dict(self.hyperparameters),
+                hyperparameters=own_hyperparameters if hyperparameters is None else dict(hyperparameters),
                 seed=run.seed,
                 kind=means.kind,
                 precision=means.precision or precision,
                 memory_gb=means.memory_gb,
             )
-        except Failed:
-            self.__exit__()
-            raise
-        return self.process, at
-
-    def __exit__(self, *_: object) -> None:
-        self.process.__exit__(None, None, None)
-        self.folder.cleanup()
+            yield process, folder
 
 
 def write_arrays(folder: Path, arrays: Mapping[str, np.ndarray]) -> None:
