@@ -16,6 +16,8 @@ from suite.audit.subject import Run
 from suite.errors import shown
 from suite.record.equivalence import Comparison
 from suite.record.summary import format_count
+from suite.review.kinds import place
+from suite.review.model import ORDER
 from suite.review.terminal import STYLES
 from suite.rules.implementation import contestant_of
 
@@ -47,13 +49,12 @@ def show(console: Console, made: Audited, asked: Asked) -> None:
     """Print what was found."""
     if made.findings:
         table = Table("rule", "file:line", "what", show_lines=True)
-        for finding in sorted(made.findings, key=lambda each: ("fail", "error", "note").index(each.severity)):
+        for finding in sorted(made.findings, key=lambda each: ORDER.index(each.severity)):
             what = Text()
             for name in ("expected", "found", "mend"):
                 what.append("\n" if what else "").append(f"{name:>8}  ", style="dim").append(getattr(finding, name))
-            where = finding.file if finding.line is None else f"{finding.file}:{finding.line}"
             rule = Text(f"{finding.rule}\n").append(finding.severity, style=STYLES[finding.severity])
-            table.add_row(rule, Text(where, overflow="fold"), what)
+            table.add_row(rule, Text(place(finding), overflow="fold"), what)
         console.print(table)
     for each in made.compared:
         console.print(_block(each), soft_wrap=True)
@@ -72,7 +73,7 @@ def said(made: Audited) -> str:
     exact = sum(each.exact for each in made.compared)
     trained = f"{len(made.compared)} of {format_count(blocks, 'block')} trained again, {exact} bit for bit"
     seeds = f"{format_count(made.initial, 'initial state')} built again"
-    counts = [f"{name}s: {sum(f.severity == name for f in made.findings)}" for name in ("fail", "error", "note")]
+    counts = [f"{name}s: {sum(f.severity == name for f in made.findings)}" for name in ORDER]
     told = [each for each in counts if not each.endswith(" 0")]
     return "; ".join([trained, seeds, *told])
 
