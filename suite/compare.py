@@ -14,7 +14,7 @@ from rich.text import Text
 from suite.errors import OneLineParser, UserError, command
 from suite.probe import comparing, showing
 from suite.probe import record as probe_record
-from suite.record.tables import show_table
+from suite.record.tables import plain_console, show_table
 from suite.results.across import of_comparisons
 from suite.results.comparison import CONFIDENCE, LEAST_RUNS, Comparison, compare
 from suite.results.reading import read, sources
@@ -73,9 +73,7 @@ def main(argv: list[str]) -> int:
     if args.json:
         print(json.dumps([{**asdict(each), "figures": _figures(each)} for each in made], indent=1))
     else:
-        console = Console(highlight=False, markup=False)
-        if not console.is_terminal:
-            console.width = 120
+        console = plain_console(120)
         for each in made:
             _show(console, each)
         if len(made) > 1:
@@ -103,10 +101,7 @@ def _compare_probes(places: list[str], as_json: bool) -> int:
         ]
         print(json.dumps({"figures": figures, "differences": differing}, indent=1))
         return 0
-    console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
-        console.width = 160
-    showing.show_compared(console, found, differing)
+    showing.show_compared(plain_console(160), found, differing)
     return 0
 
 

@@ -25,7 +25,7 @@ from suite.harness.workers.place import Place
 from suite.measure import machine
 from suite.measure.machine import Machine
 from suite.measure.sampler import Counters
-from suite.record.tables import show_table
+from suite.record.tables import plain_console, show_table
 from suite.store import files, packages
 
 HELP = """\
@@ -65,9 +65,7 @@ def main(argv: list[str]) -> int:
         return 0
     root = files.root(options.get("data_dir"))
     found, counters = machine.detect(), Counters("gpu").joules()
-    console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, markup=False, width=1000)  # a line for each row, however long
+    console = plain_console(1000)  # a line for each row, however long
     _show(console, "This machine", ["part", "found"], [*_parts(found, counters, root), *_network(place)])
     if place.launcher or int(workers) > 1:
         with starting.started(place, int(workers), "suite.doctor") as (led, _):

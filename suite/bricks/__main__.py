@@ -25,6 +25,7 @@ from suite.measure.load import LoadMeter
 from suite.measure.machine import detect
 from suite.probe.record import one_line
 from suite.record.system import versions
+from suite.record.tables import plain_console
 from suite.store.disk import refuse_unwritable
 
 ROOM = 1 << 33  # bytes that a decoy may take
@@ -66,10 +67,7 @@ def main(argv: list[str]) -> int:
     given, paths = split_options(args.words[1:], allowed)
     if len(paths) != files:
         raise UserError(f"{verb} takes {files or 'no'} FILE beside its options; given: {' '.join(paths) or 'none'}")
-    console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
-        console.width = 120
-    return act(given, *paths, to=console, as_json=args.json)
+    return act(given, *paths, to=plain_console(120), as_json=args.json)
 
 
 def make(given: dict[str, str], *, to: Console, as_json: bool) -> int:

@@ -6,22 +6,19 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from suite.check.ledger import Row, Status
 from suite.errors import printable
-from suite.record.tables import show_table
+from suite.record.tables import plain_console, show_table
 
 STYLES: dict[Status, str] = {"pass": "green", "fail": "bold red", "skipped": "yellow"}
 
 
 def show(rows: Sequence[Row]) -> None:
     """Print a table of all rows, then for each failure what was expected, what was found, and the contract."""
-    console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, markup=False, width=200)
+    console = plain_console(200)
     table = Table("benchmark", "framework", "promise", "result", box=None, pad_edge=False)
     for row in rows:
         result = Text(row.status, style=STYLES[row.status])

@@ -20,6 +20,7 @@ from suite.forecast.picture import picture
 from suite.forecast.sources import Asked
 from suite.harness.implementation import frameworks
 from suite.measure.machine import Machine, detect
+from suite.record.tables import plain_console
 from suite.results.reading import Source
 from suite.results.reading import read as read_results
 from suite.store.disk import refuse_unwritable, write_text
@@ -83,9 +84,7 @@ def main(argv: list[str]) -> int:
         asked = Asked(benchmark, wanted.framework, wanted.batch, kept, wanted.data_dir, status.update)
         made, failed = _all(asked, runs, wanted, found)
     results = read_results(Source(Path(wanted.results)), wanted.data_dir).entries if wanted.results else []
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = 120
+    console = plain_console(120)
     chosen = choosing.choices(made, wanted.deadline, wanted.budget)
     if args.json:
         told = {

@@ -12,6 +12,7 @@ from suite.errors import USER_ERROR, OneLineParser, UserError, command, printabl
 from suite.measure.machine import detect
 from suite.probe import comparing, levels, options, page, record, showing, tracking
 from suite.probe.sweeping import sweep
+from suite.record.tables import plain_console
 from suite.record.tracking_server import BehindError
 from suite.store.disk import refuse_unwritable, write_text
 
@@ -84,9 +85,7 @@ def main(argv: list[str]) -> int:
         probe = sweep(
             wanted.level, wanted.subjects, wanted.repeats, found, lambda said: status.update(Text(printable(said)))
         )
-    console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
-        console.width = 160
+    console = plain_console(160)
     if args.json:
         print(probe.model_dump_json(indent=1))
     else:

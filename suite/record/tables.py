@@ -10,6 +10,14 @@ LONGEST = 32  # characters of a word that is never broken; addresses and paths a
 WIDEST = 10_000  # of a table that has all the room that it wants
 
 
+def plain_console(width: int) -> Console:
+    """The terminal, taking no markup; where there is none, lines of `width` characters."""
+    made = Console(highlight=False, markup=False)
+    if not made.is_terminal:
+        made.width = width
+    return made
+
+
 def show_table(to: Console, table: Table) -> None:
     """Print a table: its widest columns wrap between words, and where that is not enough it is wider than `to`."""
     ample = to.options.update(width=WIDEST)

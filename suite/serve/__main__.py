@@ -15,6 +15,7 @@ from suite.errors import LOST, OneLineParser, UserError, command, split_options
 from suite.harness.contestant import read
 from suite.measure import machine, noise
 from suite.measure.load import LoadMeter
+from suite.record.tables import plain_console
 from suite.serve import options
 from suite.serve.asking import Asked, Local
 from suite.serve.batching import Batcher
@@ -91,10 +92,7 @@ def _load(wanted: Options, found: Examples, asked: Asked, where: str, args: Name
     if args.json:
         print(measured.model_dump_json(indent=1))
     else:
-        console = Console(highlight=False)
-        if not console.is_terminal:
-            console.width = 160
-        showing.show(console, measured, told)
+        showing.show(plain_console(160), measured, told)
     if html:
         write_text(html, showing.page(measured, told))
     return LOST if any(each.failed for each in measured.loads) else 0
