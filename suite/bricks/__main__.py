@@ -22,7 +22,7 @@ from suite.harness.implementation import Device
 from suite.harness.memory import keep_freed_memory
 from suite.measure import noise
 from suite.measure.load import LoadMeter
-from suite.measure.machine import detect
+from suite.measure.machine import AUTO, detect, system_here
 from suite.probe.record import one_line
 from suite.record.system import versions
 from suite.record.tables import plain_console
@@ -128,7 +128,8 @@ def measure(given: dict[str, str], file: str, *, to: Console, as_json: bool) -> 
     if made.precision not in record.PRECISIONS:
         raise UserError(f"{file} is in precision {made.precision}: bricks run in {', '.join(record.PRECISIONS)}")
     check_operators(made, framework.known, file)
-    system, repeats = options.system(given, here), whole("repeats", given.get("repeats", REPEATS), record.MOST_ROUNDS)
+    system = system_here(given.get("hw", AUTO), here)
+    repeats = whole("repeats", given.get("repeats", REPEATS), record.MOST_ROUNDS)
     device = Device(system.device_kind, made.precision)
     refuse_unwritable(Path(given["out"]))
     keep_freed_memory()

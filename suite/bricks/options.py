@@ -74,15 +74,6 @@ def making(given: Mapping[str, str], found: Machine) -> Making:
     )
 
 
-def system(given: Mapping[str, str], found: Machine) -> System:
-    """The system of hw=. Raises UserError where this machine is not it."""
-    config.load("hw", given.get("hw", machine.AUTO))
-    chosen = machine.resolve(config.system(given.get("hw", machine.AUTO)), found)
-    if why := machine.mismatch(chosen, found):
-        raise UserError(why)
-    return chosen
-
-
 def _sources(given: Mapping[str, str], found: Machine) -> list[Source]:
     if ("models" in given) == ("task" in given):
         raise UserError(
@@ -122,7 +113,6 @@ def _sources(given: Mapping[str, str], found: Machine) -> list[Source]:
 def _of_task(given: Mapping[str, str], values: Mapping[str, Any], here: System, found: Machine) -> Source:
     """In the precision of a run on hw=, which need not be this machine."""
     config.load("task", given["task"])
-    config.load("hw", given.get("hw", machine.AUTO))
     there = machine.resolve(config.system(given.get("hw", machine.AUTO)), found)
     scale = given.get("scale", here.default_scale)
     own = contestant.read(Path(given["implementation"]), given.get("framework")) if "implementation" in given else None

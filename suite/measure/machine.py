@@ -15,6 +15,7 @@ import pynvml
 
 from suite import config
 from suite.config.models import Precision, Price, System
+from suite.errors import UserError
 from suite.measure import cgroup, nvml
 
 AUTO, CPU = "auto", "cpu"
@@ -100,6 +101,14 @@ def mismatch(system: System, machine: Machine) -> str | None:
         f"hw={system.name} asks for {asked} accelerator{'s' if asked > 1 else ''} matching {system.accelerator!r}; "
         f"this machine has {names}{hidden}: {fewer}type hw={fitting.name if fitting else CPU} or hw={AUTO}"
     )
+
+
+def system_here(name: str, machine: Machine) -> System:
+    """The system of that name, as `resolve` has it. Raises UserError for an unknown one, or another than `machine`."""
+    system = resolve(config.system(name), machine)
+    if why := mismatch(system, machine):
+        raise UserError(why)
+    return system
 
 
 def precision_of(system: System, machine: Machine) -> Precision:

@@ -68,10 +68,7 @@ def parse(given: Mapping[str, str], data_dir: str | None, found: Machine) -> Opt
         raise UserError("scale= is for task=; a model has size= and batch=")
     if "implementation" in given and "task" not in given:
         raise UserError(f"implementation={given['implementation']}: code of one's own is of a task: give task= as well")
-    config.load("hw", given.get("hw", machine.AUTO))
-    system = machine.resolve(config.system(given.get("hw", machine.AUTO)), found)
-    if why := machine.mismatch(system, found):
-        raise UserError(why)
+    system = machine.system_here(given.get("hw", machine.AUTO), found)
     seconds = positive("seconds", given.get("seconds", "1"), "seconds")
     lists = {name: _values(name, given[name]) for name in SWEPT if name in given}
     for name, text in levels.defaults(given["level"]).items():
@@ -91,10 +88,7 @@ def again(kept: Probe, given: Mapping[str, str], data_dir: str | None, found: Ma
 
     Its code, where it is not the suite's, is what `given` names: a probe may be a stranger's, and names none.
     """
-    config.load("hw", kept.system)
-    system = machine.resolve(config.system(kept.system), found)
-    if why := machine.mismatch(system, found):
-        raise UserError(why)
+    system = machine.system_here(kept.system, found)
     levels.load(kept.level)
     own = _own(given)
     wanted = {(cell.conditions.implementation, cell.conditions.framework) for cell in kept.cells}

@@ -8,9 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from suite import config
 from suite.config import formats
-from suite.config.models import System
 from suite.errors import LOST, OneLineParser, UserError, command, split_options
 from suite.harness.contestant import read
 from suite.measure import machine, noise
@@ -62,10 +60,8 @@ def main(argv: list[str]) -> int:
         from suite.serve.web import Client
 
         return _load(wanted, found, Client(wanted.url, found), f"over {wanted.url}", args)
-    system, precision = (
-        _system(given.get("hw", machine.AUTO)),
-        formats.known(given.get("precision", found.plan.precision)),
-    )
+    system = machine.system_here(given.get("hw", machine.AUTO), machine.detect())
+    precision = formats.known(given.get("precision", found.plan.precision))
     model = load(Path(folders[0]), found, own, system, precision)
     model.warm_up(wanted.batch)
     batcher = Batcher(model.answers, wanted.batch, wanted.wait, wanted.queue)
@@ -96,14 +92,6 @@ def _load(wanted: Options, found: Examples, asked: Asked, where: str, args: Name
     if html:
         write_text(html, showing.page(measured, told))
     return LOST if any(each.failed for each in measured.loads) else 0
-
-
-def _system(name: str) -> System:
-    here = machine.detect()
-    system = machine.resolve(config.system(name), here)
-    if why := machine.mismatch(system, here):
-        raise UserError(why)
-    return system
 
 
 if __name__ == "__main__":
