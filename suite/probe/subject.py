@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mlperf_logging.mllog.constants import GLOBAL_BATCH_SIZE
+
 from suite import config
 from suite.config.models import Benchmark, System
 from suite.errors import UserError
@@ -24,7 +26,6 @@ from suite.store.modules import Sizing, load_sizing
 from suite.store.task import Arrays, Task, for_run, load_task
 
 SEED = 1  # of every workload, so that repeats do the same
-BATCH = "global_batch_size"
 MODEL_PRECISIONS = ("fp32", "bf16", "fp16")
 
 
@@ -115,7 +116,7 @@ class Subject:
         """Samples a step, where they can be chosen."""
         if self.conditions.model or self.conditions.batch:
             return self.conditions.batch or DEFAULT_BATCH
-        own = self.benchmark().hyperparameters.get(BATCH)
+        own = self.benchmark().hyperparameters.get(GLOBAL_BATCH_SIZE)
         return own if self.conditions.mode == "train" and isinstance(own, int) else None
 
     def changed(self, **conditions: Any) -> Subject:
@@ -152,10 +153,11 @@ class Subject:
                 f"batch={conditions.batch}: inference of {found.name} is its evaluation, in batches of its own; "
                 "batch= is for mode=train or model="
             )
-        if BATCH not in found.hyperparameters:
-            raise UserError(f"batch={conditions.batch}: {found.name} has no hyperparameter {BATCH}")
+        if GLOBAL_BATCH_SIZE not in found.hyperparameters:
+            raise UserError(f"batch={conditions.batch}: {found.name} has no hyperparameter {GLOBAL_BATCH_SIZE}")
         every = max(conditions.batch, found.evaluation.every)
-        return _changed(found, {BATCH: conditions.batch}, evaluation=found.evaluation.model_dump() | {"every": every})
+        evaluation = found.evaluation.model_dump() | {"every": every}
+        return _changed(found, {GLOBAL_BATCH_SIZE: conditions.batch}, evaluation=evaluation)
 
     def sizing(self, benchmark: Benchmark) -> Sizing:
         """What sets the lengths of the benchmark's sequences. Raises UserError where it has the size of its data."""

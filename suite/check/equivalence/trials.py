@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from mlperf_logging.mllog.constants import GLOBAL_BATCH_SIZE
 
 from suite.check.equivalence import draws
 from suite.check.equivalence.states import amplified, at_later_steps, is_float, nudged, shaken
@@ -179,7 +180,7 @@ def _seconds(subject: Subject, precision: str, made: Trainee, state: State) -> I
     A prediction takes at least one forward pass, a third of the products of a training step.
     """
     benchmark = subject.benchmark
-    flops, size = benchmark.train_flops_per_sample, benchmark.hyperparameters.get("global_batch_size")
+    flops, size = benchmark.train_flops_per_sample, benchmark.hyperparameters.get(GLOBAL_BATCH_SIZE)
     if subject.kind != "cpu" or not flops or not size:
         remark = "how fast its device may be is not known"
         if subject.kind == "cpu":
