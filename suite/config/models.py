@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 from mlperf_logging.mllog.constants import GLOBAL_BATCH_SIZE
 from pydantic import Field, field_validator, model_validator
@@ -223,6 +223,12 @@ class System(Values):
     def world_size(self) -> int:
         """How many processes train in all."""
         return self.nodes * self.workers_per_node
+
+    def peak_flops(self, precision: str) -> float | None:
+        """Operations a second of one accelerator at most, in a numeric format; None where that is not known."""
+        found = formats.formats().get(precision)
+        tflops = self.peak_tflops.get(cast(Rate, found.rate)) if found else None
+        return None if tflops is None else tflops * 1e12
 
     @model_validator(mode="after")
     def _one_for_each(self) -> Self:

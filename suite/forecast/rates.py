@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import cast
 
 import numpy as np
 from mlperf_logging.mllog.constants import GLOBAL_BATCH_SIZE
 
-from suite.config.formats import formats
-from suite.config.models import Benchmark, Rate, System
+from suite.config.models import Benchmark, System
 from suite.errors import UserError, printable
 from suite.measure.machine import Machine, power_ceiling
 from suite.probe.levels.clock import AT, EVALUATION, REPEAT, STEP
@@ -155,8 +153,7 @@ def from_peaks(
     not known.
     """
     flops = flops or benchmark.train_flops_per_sample
-    rate = formats()[precision].rate
-    peak = system.peak_tflops.get(cast(Rate, rate)) if rate else None
+    peak = system.peak_flops(precision)
     if peak is None:
         raise UserError(f"hw={system.name} has no peak rate in {precision}: give from=, a probe at level={LEVEL} on it")
     if flops is None:
@@ -166,10 +163,10 @@ def from_peaks(
     used, host, scoring = (
         rng.permutation(np.geomspace(*each, EACH)) for each in (utilisation, HOST_STEP_S, HOST_EVALUATION_S)
     )
-    seconds = flops / (peak * 1e12 * used)
+    seconds = flops / (peak * used)
     evaluation = _assumed_evaluation(benchmark, seconds, scoring)
     made = _estimated(benchmark, system, machine, batch, batch * seconds + host, evaluation, ESTIMATE)
-    notes = (*_assumed(precision, peak, utilisation), ASSUMED_EVALUATION, *made.notes)
+    notes = (*_assumed(precision, peak / 1e12, utilisation), ASSUMED_EVALUATION, *made.notes)
     return replace(made, notes=notes, host=host, scoring=scoring)
 
 
@@ -228,9 +225,9 @@ def _estimated(
     )
 
 
-def _assumed(precision: str, peak: float, utilisation: tuple[float, float]) -> Iterator[str]:
+def _assumed(precision: str, tflops: float, utilisation: tuple[float, float]) -> Iterator[str]:
     low, high = (f"{100 * each:g}" for each in utilisation)
-    yield f"assumed: {low} to {high} % of {peak:g} TFLOP/s in {precision} are used"
+    yield f"assumed: {low} to {high} % of {tflops:g} TFLOP/s in {precision} are used"
     yield "assumed: the host takes {:g} to {:g} ms beside each step".format(*(1e3 * each for each in HOST_STEP_S))
 
 

@@ -8,7 +8,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from suite import config
-from suite.config.formats import formats
 from suite.errors import UserError, shown, split_options
 from suite.mlperf import packages, systems
 from suite.mlperf.scores import Score
@@ -132,9 +131,8 @@ def _peak_flops(result: ResultReview) -> float | None:
     if result.system not in config.names("hw"):
         return None
     system = config.system(result.system)
-    trained_in = formats().get(result.precision or "")
-    each = next((tflops for rate, tflops in system.peak_tflops.items() if trained_in and rate == trained_in.rate), None)
-    return each * 1e12 * system.accelerators_per_node * system.nodes if each else None
+    each = system.peak_flops(result.precision or "")
+    return each * system.accelerators_per_node * system.nodes if each else None
 
 
 def _bounded(run: RunReview) -> RunReview:

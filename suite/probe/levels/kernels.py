@@ -15,8 +15,6 @@ from typing import cast
 import numpy as np
 import psutil
 
-from suite.config.formats import formats
-from suite.config.models import Rate
 from suite.errors import UserError
 from suite.harness.implementation import Device
 from suite.measure.machine import detect
@@ -186,9 +184,7 @@ class Kernels:
         return f"the fastest matrix product in {conditions.precision} here"
 
     def _sheet(self) -> float | None:
-        rate = cast(Rate, formats()[self.subject.conditions.precision].rate)
-        tflops = self.subject.system.peak_tflops.get(rate)
-        return tflops * 1e12 if tflops else None
+        return self.subject.system.peak_flops(self.subject.conditions.precision)
 
     def _row(self, look: Look, peak: float, whole: float) -> Row:
         problem, seconds = look.listed.problem, measuring.mean(look.times, "s")

@@ -10,12 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 
-from suite.config.formats import formats
-from suite.config.models import Rate
 from suite.errors import UserError
 from suite.probe import measuring, record
 from suite.probe.record import Cell, Figure, one_line
@@ -87,9 +84,9 @@ class Throughput:
             attained = self._attained(place)
             self.notes.append(f"MFU of {attained / 1e12:.4g} TFLOP/s in {precision}, the most that {place} attained")
             return lambda: attained
-        if tflops := system.peak_tflops.get(cast(Rate, formats()[precision].rate)):
-            self.notes.append(f"MFU of {tflops:g} TFLOP/s, the peak of {system.name} in {precision}")
-            return lambda: tflops * 1e12
+        if peak := system.peak_flops(precision):
+            self.notes.append(f"MFU of {peak / 1e12:g} TFLOP/s, the peak of {system.name} in {precision}")
+            return lambda: peak
         try:
             product = measuring.product(self.subject.instruments, self.subject.device)
         except UserError as error:
