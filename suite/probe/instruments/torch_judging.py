@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from suite.harness.implementation import Device
 from suite.probe.instruments.torch_counting import apart
-from suite.probe.instruments.torch_operators import Operators
+from suite.probe.instruments.torch_operators import Operators, tensors
 from suite.probe.judging import (
     MANTISSA,
     RANDOM,
@@ -58,9 +58,9 @@ class Call:
         ]
         if (count := SCRATCH.get(str(self.function.overloadpacket))) is not None:
             result = result[:count]
-        distinct = {id(each): each for each in _tensors((result, written))}
+        distinct = {id(each): each for each in tensors((result, written))}
         made = [each.detach() if isinstance(each, torch.Tensor) else each for each in tree_leaves((result, written))]
-        return made, self._gradients(list(distinct.values()), _tensors((args, kwargs)))
+        return made, self._gradients(list(distinct.values()), tensors((args, kwargs)))
 
     def _gradients(self, made: Sequence[torch.Tensor], given: Sequence[torch.Tensor]) -> Made:
         ends, leaves = [each for each in made if each.requires_grad], [each for each in given if each.requires_grad]
@@ -81,7 +81,7 @@ class Judge(Operators):  # type: ignore[no-untyped-call]
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run one operator."""
-        given = _tensors((args, kwargs))
+        given = tensors((args, kwargs))
         name, shapes = str(func.overloadpacket), " ".join("x".join(map(str, each.shape)) or "1" for each in given)
         key = (name, shapes, *(str(each.dtype) for each in given))
         if func.namespace != PROFILER and not func.is_view and key not in self.found:
@@ -117,7 +117,7 @@ def _judged(name: str, shapes: str, call: Call) -> Judged:
         return Judged(name, shapes, REFUSED)
     repeats = all(_same(made, call.again()[0]) for _ in range(REPEATS - 1))
     threads, elsewhere = torch.get_num_threads(), None
-    if not any(each.is_cuda for each in _tensors(made)):
+    if not any(each.is_cuda for each in tensors(made)):
         torch.set_num_threads(unlike(threads))
         elsewhere = _same(made, call.again()[0])
         torch.set_num_threads(threads)
@@ -157,7 +157,3 @@ def _copied(value: Any, exact: bool) -> Any:
     if exact and copy.is_floating_point():
         copy = copy.double()
     return copy.requires_grad_(value.requires_grad)
-
-
-def _tensors(values: Any) -> list[torch.Tensor]:
-    return [each for each in tree_leaves(values) if isinstance(each, torch.Tensor)]

@@ -12,12 +12,11 @@ from typing import Any
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 from torch.optim.optimizer import register_optimizer_step_post_hook
-from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
 from suite.harness.implementation import Device
 from suite.probe.instruments.torch_counting import apart
-from suite.probe.instruments.torch_operators import Operators
+from suite.probe.instruments.torch_operators import Operators, tensors
 from suite.probe.instruments.torch_watch import Places
 from suite.probe.tracing import Memory
 from suite.probe.workload import Workload
@@ -37,8 +36,8 @@ class Tracker(Operators):  # type: ignore[no-untyped-call]
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run one operator."""
         result = func(*args, **kwargs)
-        given = {id(each.untyped_storage()) for each in _tensors((args, kwargs))}
-        for tensor in _tensors(result):
+        given = {id(each.untyped_storage()) for each in tensors((args, kwargs))}
+        for tensor in tensors(result):
             storage = tensor.untyped_storage()
             if storage not in self.kinds and id(storage) not in given:
                 self.holds(tensor, TEMPORARY)
@@ -88,7 +87,7 @@ class Tracked:
         """What a step holds."""
         parameters = list({p for module in self.modules for p in module.parameters(recurse=False)})
         buffers = [b for module in self.modules for b in module.buffers(recurse=False)]
-        state = [each for it in self.optimizers for each in _tensors(list(it.state.values()))]
+        state = [each for it in self.optimizers for each in tensors(list(it.state.values()))]
         self.workload.ready(1)
         tracker = Tracker()
         for each in parameters:
@@ -118,10 +117,6 @@ class Tracked:
 def memory(build: Callable[[], Workload], device: Device) -> Tracked:
     """See `Instruments.memory`."""
     return Tracked(build, device)
-
-
-def _tensors(values: Any) -> list[torch.Tensor]:
-    return [each for each in tree_leaves(values) if isinstance(each, torch.Tensor)]
 
 
 def _bytes(tensors: Iterable[torch.Tensor]) -> int:

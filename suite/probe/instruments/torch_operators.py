@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 
 class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -20,3 +22,8 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run one operator."""
         return func(*args, **kwargs)
+
+
+def tensors(values: Any) -> list[torch.Tensor]:
+    """Those among values of any nesting, such as an operator's arguments."""
+    return [each for each in tree_leaves(values) if isinstance(each, torch.Tensor)]

@@ -16,7 +16,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from suite.harness.implementation import Device
 from suite.probe.instruments.torch_counting import apart
 from suite.probe.instruments.torch_judging import PROFILER
-from suite.probe.instruments.torch_operators import Operators
+from suite.probe.instruments.torch_operators import Operators, tensors
 from suite.probe.instruments.torch_watch import Places
 from suite.probe.shadow import STEPS, Distance, distances
 from suite.probe.workload import Workload
@@ -71,8 +71,8 @@ class Shadow(Operators):  # type: ignore[no-untyped-call]
     def _keep(self, result: Any, made: Any) -> None:
         """The shadows of what an operator made anew."""
         for each, shadow in zip(tree_leaves(result), tree_leaves(made), strict=True):
-            tensors = isinstance(each, torch.Tensor) and isinstance(shadow, torch.Tensor)
-            if tensors and each.untyped_storage() not in self.storages:
+            both = isinstance(each, torch.Tensor) and isinstance(shadow, torch.Tensor)
+            if both and each.untyped_storage() not in self.storages:
                 self.of(each).copy_(shadow)
 
 
@@ -107,7 +107,7 @@ def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[t
     said = func._schema.arguments
     given = [*zip(said, args, strict=False), *((each, kwargs.get(each.name)) for each in said)]
     written = [value for each, value in given if each.alias_info and each.alias_info.is_write]
-    return [each for each in tree_leaves(written) if isinstance(each, torch.Tensor)]
+    return tensors(written)
 
 
 def _values(tensor: torch.Tensor) -> np.ndarray:

@@ -13,11 +13,10 @@ from unittest import mock
 import torch
 from torch.nn.modules import module as modules
 from torch.profiler import ProfilerActivity, profile, record_function
-from torch.utils._pytree import tree_leaves
 
 from suite.harness.implementation import Device
 from suite.probe.instruments.torch_counting import apart, counted, torch_device
-from suite.probe.instruments.torch_operators import Operators
+from suite.probe.instruments.torch_operators import Operators, tensors
 from suite.probe.tracing import Call, Phases, Trace
 from suite.probe.workload import Workload
 
@@ -106,8 +105,7 @@ class Calls(Operators):  # type: ignore[no-untyped-call]
         """Run one operator."""
         with record_function(f"{REGION}{len(self.noted)}"):
             result = func(*args, **kwargs)
-        given = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
-        made = [each for each in tree_leaves(result) if isinstance(each, torch.Tensor)]
+        given, made = tensors((args, kwargs)), tensors(result)
         name = str(func.overloadpacket)
         flops = counted(func.overloadpacket, args, kwargs, result)
         moved = 0 if func.is_view else sum(each.nbytes for each in (*given, *made))
