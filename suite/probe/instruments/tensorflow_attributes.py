@@ -1,4 +1,4 @@
-"""Attributes with which an operation that TensorFlow told of can be executed again, as it was or in float64."""
+"""What an operation that TensorFlow told of is executed again with, as it was or in float64."""
 
 from __future__ import annotations
 
@@ -27,6 +27,11 @@ def exact(kind: str, attributes: Attributes) -> Attributes:
     types = {each.name for each in definition.attr if each.type in ("type", "list(type)")}
     named = zip(attributes[::2], attributes[1::2], strict=True)
     return tuple(part for name, value in named for part in (name, _exact(value) if name in types else value))
+
+
+def double(tensor: tf.Tensor) -> tf.Tensor:
+    """The tensor in float64 where it holds floating-point numbers, else itself."""
+    return tf.cast(tensor, tf.float64) if tensor.dtype.is_floating else tensor
 
 
 def _exact(value: Any) -> Any:

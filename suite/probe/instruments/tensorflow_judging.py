@@ -21,8 +21,8 @@ from tensorflow.python.framework import op_def_registry, ops
 
 from suite.harness.implementation import Device
 from suite.measure.machine import usable_cpus
+from suite.probe.instruments.tensorflow_attributes import double, whole
 from suite.probe.instruments.tensorflow_attributes import exact as exact_attributes
-from suite.probe.instruments.tensorflow_attributes import whole
 from suite.probe.instruments.tensorflow_counting import apart, device_name, run_eagerly
 from suite.probe.judging import (
     MANTISSA,
@@ -56,7 +56,7 @@ class Call:
 
     def again(self, exact: bool = False, differentiated: bool = False) -> tuple[Arrays, list[np.ndarray | None]]:
         """What it makes, in float64 if `exact`, and the gradients by its inputs of floating-point numbers."""
-        inputs = [_exact(tf.constant(each)) if exact else tf.constant(each) for each in self.inputs]
+        inputs = [double(tf.constant(each)) if exact else tf.constant(each) for each in self.inputs]
         attributes = exact_attributes(self.kind, self.attributes) if exact else self.attributes
         given = [each for each in inputs if each.dtype.is_floating]
         with tf.GradientTape() as tape:
@@ -142,10 +142,6 @@ def judged(build: Callable[[], Workload], device: Device) -> list[Judged]:
         with run_eagerly(judge):
             workload.run(1)
     return list(judge.found.values())
-
-
-def _exact(tensor: tf.Tensor) -> tf.Tensor:
-    return tf.cast(tensor, tf.float64) if tensor.dtype.is_floating else tensor
 
 
 def _has_gradient(kind: str) -> bool:

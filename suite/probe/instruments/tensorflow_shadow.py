@@ -19,7 +19,7 @@ from tensorflow.python import pywrap_tfe
 from tensorflow.python.eager import context, core, execute
 
 from suite.harness.implementation import Device
-from suite.probe.instruments.tensorflow_attributes import exact, whole
+from suite.probe.instruments.tensorflow_attributes import double, exact, whole
 from suite.probe.instruments.tensorflow_counting import apart, device_name, run_eagerly
 from suite.probe.instruments.tensorflow_memory import variables
 from suite.probe.instruments.tensorflow_watch import Watched, identity
@@ -35,7 +35,7 @@ class Shadow:
 
     def __init__(self, where: str, worker: ThreadPoolExecutor, held: Sequence[tf.Variable]) -> None:
         self.where, self.worker = where, worker
-        self.variables = {id(each): tf.Variable(_double(each.value())) for each in held}
+        self.variables = {id(each): tf.Variable(double(each.value())) for each in held}
         self.shadows = {each.handle._id: self.variables[id(each)].handle for each in held}  # by the tensor's number
         self.refused: set[str] = set()
 
@@ -53,7 +53,7 @@ class Shadow:
         own = strange or any(each in kind for each in DRAWS)
         made = outputs if own else self._again(kind, inputs, whole(kind, attributes), len(outputs))
         for each, shadow in zip(outputs, made or (), strict=True):
-            self.shadows[each._id] = _double(shadow)
+            self.shadows[each._id] = double(shadow)
             weakref.finalize(each, self.shadows.pop, each._id)
 
     def _again(self, kind: str, inputs: Sequence[Any], attributes: tuple[Any, ...], outputs: int) -> Sequence[Any]:
@@ -71,7 +71,7 @@ class Shadow:
         return made
 
     def _of(self, tensor: tf.Tensor) -> tf.Tensor:
-        return self.shadows.get(tensor._id, _double(tensor))
+        return self.shadows.get(tensor._id, double(tensor))
 
 
 def shadowed(build: Callable[[], Workload], device: Device) -> Distance:
@@ -97,10 +97,6 @@ def shadowed(build: Callable[[], Workload], device: Device) -> Distance:
 def read_by_python() -> AbstractContextManager[Any]:
     """Variables that are given to operations are read by Python, which tells of it; the faster way in C++ does not."""
     return mock.patch.object(pywrap_tfe, "TFE_Py_FastPathExecute", side_effect=core._FallbackException)
-
-
-def _double(tensor: tf.Tensor) -> tf.Tensor:
-    return tf.cast(tensor, tf.float64) if tensor.dtype.is_floating else tensor
 
 
 def _values(variable: tf.Variable) -> np.ndarray:
