@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing import AuthenticationError
-from multiprocessing.connection import Connection, Listener
+from multiprocessing.connection import Connection, Listener, answer_challenge, deliver_challenge
 from queue import Empty
 from typing import Any, TypeVar
 
@@ -77,7 +77,7 @@ class Followers:
         self._joined: dict[int, Follower] = {}
         self._news = threading.Condition()
         try:
-            self._listener = Listener((place.host, place.port), backlog=place.world_size, authkey=place.key.encode())
+            self._listener = Listener((place.host, place.port), backlog=place.world_size)
         except OSError as error:
             raise UserError(
                 f"the leader of the workers cannot listen at {place.host}:{place.port} ({error.strerror or error}): "
@@ -200,17 +200,20 @@ class Followers:
 
     def _accept(self) -> None:
         while not self._closing.is_set():
-            try:
-                follower = Follower(self._listener.accept(), self)
-            except AuthenticationError:  # another run's
-                continue
-            except (OSError, EOFError):
-                if self._closing.is_set():
-                    return
-                continue
-            threading.Thread(target=self._admit, args=(follower,), daemon=True).start()
+            with suppress(OSError):
+                connection = self._listener.accept()
+                threading.Thread(target=self._admit, args=(connection,), daemon=True).start()
 
-    def _admit(self, follower: Follower) -> None:
+    def _admit(self, connection: Connection) -> None:
+        """Take a follower in, in a thread of its own: what connects and says nothing keeps no other waiting."""
+        key = self.place.key.encode()
+        try:
+            deliver_challenge(connection, key)
+            answer_challenge(connection, key)
+        except (OSError, EOFError, AuthenticationError):  # another run's, or of no run
+            connection.close()
+            return
+        follower = Follower(connection, self)
         follower.hello = follower.channel.inbox.get()
         with self._news:
             self._joined[follower.hello["rank"]] = follower
