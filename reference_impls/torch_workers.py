@@ -21,7 +21,7 @@ class Workers:
     def __init__(self, device: Device) -> None:
         self.device, self.size = device, 1 if device.imagined else device.world_size
         if self.size > 1 and not dist.is_initialized():
-            _use_interface(device.addresses[device.rank].rpartition(":")[0])
+            _use_interface(device.addresses[device.rank].rpartition(":")[0].strip("[]"))
             dist.init_process_group(
                 "nccl" if device.kind == "gpu" else "gloo",
                 init_method=f"tcp://{device.addresses[0]}",

@@ -2,13 +2,26 @@
 
 import socket
 
-from suite.harness.workers.channel import connect, free_port
+from suite.harness.workers.channel import Channel, connect, free_port
 from suite.harness.workers.leading import Followers
 from suite.harness.workers.place import LOCALHOST, Place
+from suite.harness.workers.sameness import told
 
 
 def test_what_connects_and_says_nothing_keeps_no_worker_out():
     followers = Followers(Place(0, 2, port=free_port(), key="key", launcher="torchrun"))
     with socket.create_connection((LOCALHOST, followers.place.port)):
         connect(LOCALHOST, followers.place.port, followers.place.key, within_s=5.0).close()
+    followers.close()
+
+
+def test_the_leader_is_found_at_the_address_by_which_other_nodes_know_it():
+    """Its own name may lead it to 127.0.1.1, as Debian and Ubuntu have it; the node is one host."""
+    place = Place(0, 3, local_size=2, host="127.0.1.1", port=free_port(), key="key", launcher="torchrun")
+    followers = Followers(place)
+    for rank, node, host in ((1, 0, place.host), (2, 1, "127.0.0.2")):
+        channel = Channel(connect(host, place.port, place.key, within_s=5.0), lambda why: None)
+        channel.send("hello", rank=rank, node=node, address=channel.local_host(), port=rank, **told())
+    followers.join([])
+    assert [each.rpartition(":")[0] for each in followers.addresses] == ["127.0.0.2", "127.0.0.2", LOCALHOST]
     followers.close()

@@ -57,7 +57,7 @@ class Channel:
     def local_host(self) -> str:
         """The address by which the other end knows this machine."""
         with socket.socket(fileno=os.dup(self._connection.fileno())) as same:
-            return str(same.getsockname()[0])
+            return str(same.getsockname()[0]).removeprefix("::ffff:")  # an IPv4 address as an IPv6 socket has it
 
     def close(self) -> None:
         """End the connection; nobody is told."""
@@ -88,6 +88,13 @@ class Channel:
             self._on_lost(why)
 
 
+def listen(host: str | None, port: int, backlog: int) -> socket.socket:
+    """Where `connect` finds the leader: at `host`, or at all addresses of this machine. Raises OSError."""
+    if host is None and socket.has_dualstack_ipv6():
+        return socket.create_server(("", port), family=socket.AF_INET6, backlog=backlog, dualstack_ipv6=True)
+    return socket.create_server((host or "", port), backlog=backlog)
+
+
 def connect(host: str, port: int, key: str, within_s: float) -> Connection:
     """A connection to the leader, which may not listen yet. Raises OSError where it does not answer in that time."""
     until = time.monotonic() + within_s
@@ -110,6 +117,11 @@ def _connected(host: str, port: int, key: bytes, within_s: float) -> Connection:
         deliver_challenge(connection, key)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 0, 0))
     return connection
+
+
+def at(host: str, port: int) -> str:
+    """`HOST:PORT`, an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def free_port() -> int:

@@ -66,8 +66,8 @@ class _Worker:
         self.implementation: Checked
         self.channel = Channel(connection, self._left)
         self.channel.at_once["stop"] = lambda message: _end(0)
-        address = f"{self.channel.local_host()}:{free_port()}"
-        self.channel.send("hello", rank=place.rank, node=place.node, address=address, **told())
+        address, port = self.channel.local_host(), free_port()
+        self.channel.send("hello", rank=place.rank, node=place.node, address=address, port=port, **told())
         self.watch = NodeWatch(place.node, detect(), self.channel)
 
     def obey(self, message: Mapping[str, Any]) -> None:

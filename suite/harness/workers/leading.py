@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing import AuthenticationError
-from multiprocessing.connection import Connection, Listener, answer_challenge, deliver_challenge
+from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 from queue import Empty
 from typing import Any, TypeVar
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from suite.config.plan import Plan
 from suite.errors import LOST, Stopped, UserError, WorkerLost, complain
-from suite.harness.workers.channel import CONNECT_S, ENDED, Channel, free_port
+from suite.harness.workers.channel import CONNECT_S, ENDED, Channel, at, free_port, listen
 from suite.harness.workers.place import PORT, Place
 from suite.harness.workers.sameness import difference, told
 
@@ -76,12 +76,13 @@ class Followers:
         self._closing = threading.Event()
         self._joined: dict[int, Follower] = {}
         self._news = threading.Condition()
+        host = place.host if place.launcher == "suite" else None  # on other machines the name may be of another address
         try:
-            self._listener = Listener((place.host, place.port), backlog=place.world_size)
+            self._listener = listen(host, place.port, place.world_size)
         except OSError as error:
             raise UserError(
-                f"the leader of the workers cannot listen at {place.host}:{place.port} ({error.strerror or error}): "
-                f"give another port, {PORT}=NUMBER, to all of them"
+                f"the leader of the workers cannot listen at {place.host}:{place.port} "
+                f"({os.strerror(error.errno or 0)}): give another port, {PORT}=NUMBER, to all of them"
             ) from error
         threading.Thread(target=self._accept, name="workers join", daemon=True).start()
 
@@ -103,7 +104,15 @@ class Followers:
         for each in self.each:
             if problem := difference(leader, each.hello):
                 raise UserError(f"{each.name} has {problem}")
-        self.addresses = (f"{self.place.host}:{free_port()}", *(each.hello["address"] for each in self.each))
+        self.addresses = tuple(self._addresses())
+
+    def _addresses(self) -> Iterator[str]:
+        """Those of the workers of the leader's node are of one host, by the address at which other nodes found it."""
+        elsewhere = [each for each in self.each if each.hello["node"]]
+        here = (elsewhere or self.each)[0].channel.local_host()
+        yield at(here, free_port())
+        for each in self.each:
+            yield at(each.hello["address"] if each.hello["node"] else here, each.hello["port"])
 
     def wait_joined(self, processes: Sequence[subprocess.Popen[bytes]] = ()) -> list[int]:
         """The ranks that have not joined when all have, one is lost, or CONNECT_S have passed."""
@@ -201,7 +210,7 @@ class Followers:
     def _accept(self) -> None:
         while not self._closing.is_set():
             with suppress(OSError):
-                connection = self._listener.accept()
+                connection = Connection(self._listener.accept()[0].detach())
                 threading.Thread(target=self._admit, args=(connection,), daemon=True).start()
 
     def _admit(self, connection: Connection) -> None:
