@@ -37,7 +37,7 @@ def started(
     command = [sys.executable, "-m", module]
     processes = []
     try:
-        with _ignored_by_children():
+        with _blocked_in_children():
             for rank in range(1, world_size):
                 environ = {**os.environ, OWN: place.own(rank)}
                 processes.append(
@@ -53,14 +53,13 @@ def started(
 
 
 @contextlib.contextmanager
-def _ignored_by_children() -> Iterator[None]:
-    """Let what is started in the block ignore `SIGNALS` from its first moment on, as this process does in it."""
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in SIGNALS}
+def _blocked_in_children() -> Iterator[None]:
+    """Block `SIGNALS` in what is started in the block from its first moment on; in this process, while it lasts."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def take_share(place: Place, environ: MutableMapping[str, str] = os.environ) -> None:
