@@ -2,9 +2,12 @@
 
 import socket
 
+import pytest
+
+from suite.errors import UserError
 from suite.harness.workers.channel import Channel, connect, free_port
 from suite.harness.workers.leading import Followers
-from suite.harness.workers.place import LOCALHOST, Place
+from suite.harness.workers.place import LOCALHOST, Place, find
 from suite.harness.workers.sameness import told
 
 
@@ -25,3 +28,11 @@ def test_the_leader_is_found_at_the_address_by_which_other_nodes_know_it():
     followers.join([])
     assert [each.rpartition(":")[0] for each in followers.addresses] == ["127.0.0.2", "127.0.0.2", LOCALHOST]
     followers.close()
+
+
+@pytest.mark.parametrize(("name", "port"), [("SUITE_PORT", "70000"), ("SUITE_PORT", "x"), ("MASTER_PORT", "65535")])
+def test_a_port_that_there_is_not_is_one_line(name, port):
+    told = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0"}
+    told |= {"MASTER_ADDR": LOCALHOST, "MASTER_PORT": "29400", "TORCHELASTIC_RUN_ID": "key", name: port}
+    with pytest.raises(UserError, match=r"SUITE_PORT=(70000|x|65536) is not a whole number from 1 to 65,535"):
+        find(told)

@@ -9,12 +9,13 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from suite.errors import UserError
+from suite.errors import UserError, whole
 
 OWN = "SUITE_WORKER"  # of workers that the suite starts: rank, world size, port and key
 PORT = "SUITE_PORT"  # where the leader listens, if not at the launcher's port
 LOCALHOST = "127.0.0.1"
 _SLURM_PORTS = range(20_000, 60_000)
+_LAST_PORT = 65_535
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def _torchrun(environ: Mapping[str, str]) -> Place:
         local_size=int(environ["LOCAL_WORLD_SIZE"]),
         node=int(environ["GROUP_RANK"]),
         host=environ["MASTER_ADDR"],
-        port=int(environ.get(PORT, int(environ["MASTER_PORT"]) + 1)),  # at the port itself torchrun listens
+        port=_port(environ, int(environ["MASTER_PORT"]) + 1),  # at the port itself torchrun listens
         key=environ["TORCHELASTIC_RUN_ID"],
         launcher="torchrun",
         restarts=int(environ.get("TORCHELASTIC_RESTART_COUNT", 0)),
@@ -91,11 +92,16 @@ def _slurm(environ: Mapping[str, str]) -> Place:
         local_size=_tasks_of_node(environ["SLURM_STEP_TASKS_PER_NODE"], node),
         node=node,
         host=_address_of_node(first),
-        port=int(environ.get(PORT, _SLURM_PORTS[(16 * job + step) % len(_SLURM_PORTS)])),
+        port=_port(environ, _SLURM_PORTS[(16 * job + step) % len(_SLURM_PORTS)]),
         key=f"{job}.{step}",
         launcher="srun",
         restarts=int(environ.get("SLURM_RESTART_COUNT", 0)),
     )
+
+
+def _port(environ: Mapping[str, str], usual: int) -> int:
+    """Where the leader listens. Raises UserError for a port that there is not."""
+    return whole(PORT, environ.get(PORT, str(usual)), _LAST_PORT)
 
 
 def _address_of_node(name: str) -> str:
