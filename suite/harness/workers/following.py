@@ -74,13 +74,18 @@ class _Worker:
         """Do what a message says, and answer."""
         given = {name: value for name, value in message.items() if name != "kind"}
         try:
-            answer = getattr(self, f"_{message['kind']}")(**given) or {}
+            self._answer(**(getattr(self, f"_{message['kind']}")(**given) or {}))
         except Exception as error:
             mistake = isinstance(error, UserError)
             why = str(error) if mistake else f"{type(error).__name__}: {error}"
             self.channel.send("failed", why=shown(why), traceback="" if mistake else traceback.format_exc())
-        else:
+
+    def _answer(self, **answer: Any) -> None:
+        try:
             self.channel.send("done", **answer)
+        except (TypeError, ValueError, RecursionError):  # of what JSON cannot hold; nothing was sent
+            contract.check_json(answer.get("predictions", ()))
+            raise
 
     def _left(self, why: str) -> None:
         """The leader has gone, or cannot be reached: whatever this process waits for will not come."""

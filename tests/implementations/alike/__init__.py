@@ -42,7 +42,8 @@ class NearestMean:
         images = np.array_split(data["test_images"], self.device.world_size)[self.device.rank]
         means = self.sums / np.maximum(self.counts, 1)[:, None]
         distances = ((images.reshape(len(images), 1, -1) - means) ** 2).sum(2)
-        return distances.argmin(1).tolist()
+        nearest = distances.argmin(1)
+        return list(nearest) if self.fault == "no JSON" else nearest.tolist()
 
     def state_dict(self):
         return {"sums": self.sums.copy(), "counts": self.counts.copy(), "step": np.array(self.step)}
