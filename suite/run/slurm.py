@@ -88,7 +88,7 @@ def _followed(job: str, logs: Path) -> int:
     """Show the job's state as it changes, and what its workers say; its exit code."""
     shown, read, told = "", dict[Path, int](), {"JobState": "PENDING", "ExitCode": "0:0"}
     while True:
-        told = _told(job) or {**told, "JobState": "COMPLETED"}  # SLURM forgets a job some minutes after its end
+        told = _told(job, told)
         state = told["JobState"] + (f" ({told['Reason']})" if told.get("Reason", "None") != "None" else "")
         if state != shown:
             print(f"job {job}   {state}", flush=True)
@@ -104,8 +104,10 @@ def _followed(job: str, logs: Path) -> int:
         time.sleep(_EVERY_S)
 
 
-def _told(job: str) -> dict[str, str]:
-    """What SLURM knows of a job, empty if nothing."""
+def _told(job: str, before: dict[str, str]) -> dict[str, str]:
+    """What SLURM tells of a job: nothing new while it does not answer, and its end where it has forgotten it."""
     asked = ["scontrol", "--oneliner", "show", "job", job]
     done = subprocess.run(asked, capture_output=True, text=True, check=False)
-    return dict(word.split("=", 1) for word in done.stdout.split() if "=" in word)
+    if done.returncode == 0:
+        return dict(word.split("=", 1) for word in done.stdout.split() if "=" in word)
+    return {**before, "JobState": "COMPLETED"} if "Invalid job id" in done.stderr else before

@@ -1,0 +1,34 @@
+"""What a login node makes of SLURM's answers, of which programs of the test give some."""
+
+from importlib.util import find_spec
+
+import pytest
+
+from suite import config
+from suite.measure.machine import detect, resolve
+from suite.run import slurm
+
+pytestmark = pytest.mark.skipif(find_spec("submitit") is None, reason="submitit is not installed")
+ANSWERS = """\
+echo x >> asked
+case $(grep -c x asked) in
+  1) echo JobState=RUNNING ExitCode=0:0 ;;
+  2) echo "slurm_load_jobs error: $PROBLEM" >&2; exit 1 ;;
+  *) echo JobState=FAILED ExitCode=3:0 ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("problem", "code"),
+    [("Unable to contact slurm controller (connect failure)", 3), ("Invalid job id specified", 0)],
+)
+def test_a_job_has_ended_when_slurm_says_so_or_has_forgotten_it(tmp_path, monkeypatch, problem, code):
+    for name, script in (("srun", ""), ("sbatch", "echo Submitted batch job 7"), ("scontrol", ANSWERS)):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setenv("PROBLEM", problem)
+    monkeypatch.setattr(slurm, "_EVERY_S", 0.0)
+    assert slurm.launch(["task=translation"], resolve(config.system("cpu", {}), detect()), {}) == code
