@@ -29,13 +29,12 @@ results of one benchmark that differ in framework, system, machine, submitter, d
 rules, like is held to like.
 
 For each figure: its mean over the runs that reached the target, and the ratio B / A with its confidence interval of
-{CONFIDENCE:.0%}, by the bootstrap over runs (scipy.stats.bootstrap, BCa, fixed seed). An interval that holds 1 is
-noise: these runs do not show a difference. Fewer than {LEAST_RUNS} such runs on a side tell nothing. Of a few runs the
-interval is rough, and rather too narrow than too wide; where runs did not reach the target, the means flatter the side
-that lost them.
+{CONFIDENCE:.0%}, by Welch's t of the logarithm. An interval that holds 1 is noise: these runs do not show a
+difference. Fewer than {LEAST_RUNS} such runs on a side tell nothing. Where runs did not reach the target, the means
+flatter the side that lost them.
 
-Over several comparisons stands the geometric mean of their ratios, with the interval of all runs resampled together;
-one that holds 1 is a tie. Which benchmarks only one side holds is said.
+Over several comparisons stands the geometric mean of their ratios, with the interval of all runs together; one that
+holds 1 is a tie. Which benchmarks only one side holds is said.
 
 Of two probes, out= folders of python -m suite.probe, the figures of like cells are compared by their own intervals.
 

@@ -49,20 +49,23 @@ def test_too_few_runs_tell_nothing():
     assert "too few runs" in made.says
 
 
-def test_interval_covers_the_true_ratio_as_often_as_it_says():
-    """Of 200 pairs of ten runs drawn with a true ratio of 1.2: a 95 % bootstrap of so few covers about 92 %."""
+@pytest.mark.parametrize("runs", [3, 5, 10])
+def test_interval_covers_the_true_ratio_as_often_as_it_says(runs):
+    """Of 2,000 pairs drawn with a true ratio of 1.2, and of 2,000 triples of such pairs."""
     draw = np.random.default_rng(0)
-    hits = 0
-    for _ in range(200):
-        low, high = ratio_interval((draw.normal(10, 1, 10), draw.normal(12, 1.2, 10)))
-        hits += low <= 1.2 <= high
-    assert 172 <= hits <= 198
+    for count in (1, 3):
+        hits = 0
+        for _ in range(2000):
+            pairs = [(draw.normal(10, 1, runs), draw.normal(12, 1.2, runs)) for _ in range(count)]
+            low, high = ratio_interval(*pairs)
+            hits += low <= 1.2 <= high
+        assert 1870 <= hits <= 1960
 
 
 def test_interval_of_equal_runs_is_their_ratio():
     assert ratio_interval(([2.0] * 3, [3.0] * 4)) == (1.5, 1.5)
     low, high = ratio_interval(([2.0] * 3, [3.0, 3.0, 3.5]))
-    assert 1.5 <= low <= high <= 1.75
+    assert 1 < low < 1.5 < 19 / 12 < high < 2  # one run that differs tells little of how runs do
 
 
 def test_only_runs_that_reached_their_target_count_and_the_others_are_named():
@@ -189,7 +192,7 @@ def test_is_a_command(tmp_path):
 
 def test_no_time_at_all_has_no_ratio():
     assert figures(of([0.0, 0.0, 0.0]), of([1, 2, 3]))["time to quality"].ratio is None
-    assert ratio_interval(([0.0, 0.0, 0.0, 1.0], [1.0, 2.0, 3.0, 4.0])) is None
+    assert ratio_interval(([0.0, 0.0, 0.0], [1.0, 2.0, 3.0])) is None
 
 
 def test_what_decided_the_sides_and_differs_is_listed(sound_result, tmp_path, capsys):  # noqa: F811

@@ -1,8 +1,7 @@
-"""Two results of one benchmark held to each other: ratios of means with bootstrap confidence intervals."""
+"""Two results of one benchmark held to each other: ratios of means with confidence intervals."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -16,7 +15,6 @@ from suite.rules.verdict import RunReview
 CONFIDENCE = 0.95
 NOTHING = "nothing"  # where a side lacks a value
 LEAST_RUNS = 3  # of a side; fewer leave no spread to speak of
-RESAMPLES = 9999
 # Runs that differ in one of these are not pooled.
 DIFFERING = ("framework", "implementation", "system", "machine", "submitter", "division", "data", "ruleset")
 
@@ -119,38 +117,26 @@ def ratio(pairs: Sequence[Pair]) -> float:
 
 
 def ratio_interval(*pairs: Pair) -> tuple[float, float] | None:
-    """The confidence interval of `ratio` over resampled runs; None for fewer than `LEAST_RUNS`, or of zeros.
+    """The confidence interval of `ratio`; None for fewer than `LEAST_RUNS`, or of a side whose mean is not above 0.
 
-    BCa (B. Efron, Better Bootstrap Confidence Intervals, 1987). Where all runs of each side have one value it is that
-    one ratio; where BCa is not defined, the percentile interval.
+    That of the logarithm: its variance is the sum of those of the means, each by the delta method, and its quantile
+    Student's t, with the degrees of freedom of B. L. Welch 1947, Biometrika 34. Of three to five runs a bootstrap of
+    what it is given holds the true ratio 80 to 88 times in 100. Where all runs of each side have one value it is that
+    one ratio.
     """
     samples = [np.asarray(side, float) for pair in pairs for side in pair]
-    if not samples or min(map(len, samples)) < LEAST_RUNS:
+    if not samples or min(map(len, samples)) < LEAST_RUNS or min(each.mean() for each in samples) <= 0:
         return None
-    if all(len(set(each)) == 1 for each in samples):
-        return ratio(pairs), ratio(pairs)
+    parts = np.array([np.var(each, ddof=1) / len(each) / each.mean() ** 2 for each in samples])
+    made = ratio(pairs)
+    if not parts.any():
+        return made, made
 
-    from scipy.stats import bootstrap  # where it is used: it takes a second to import
+    from scipy.special import stdtrit  # where it is used: it takes a quarter of a second to import
 
-    def of(*drawn: np.ndarray, axis: int) -> np.ndarray:
-        means = [np.mean(each, axis=axis) for each in drawn]
-        ratios = [b / a for a, b in zip(means[::2], means[1::2], strict=True)]
-        return np.asarray(np.prod(ratios, axis=0) ** (1 / len(pairs)))
-
-    for method in ("BCa", "percentile"):
-        with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
-            found = bootstrap(
-                samples,
-                of,
-                n_resamples=RESAMPLES,
-                confidence_level=CONFIDENCE,
-                method=method,
-                vectorized=True,
-                rng=np.random.default_rng(0),
-            ).confidence_interval
-        if np.isfinite([found.low, found.high]).all():
-            return float(found.low), float(found.high)
-    return None
+    freedom = parts.sum() ** 2 / np.sum(parts**2 / [len(each) - 1 for each in samples])
+    factor = float(np.exp(stdtrit(freedom, (1 + CONFIDENCE) / 2) * np.sqrt(parts.sum()) / len(pairs)))
+    return made / factor, made * factor
 
 
 def _grouped(entries: Sequence[Entry], names: Sequence[str]) -> dict[tuple[str, ...], list[Entry]]:
