@@ -5,7 +5,6 @@ Where there are none, from those that others published of the same model (`suite
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -70,10 +69,15 @@ class Needed:
 
         A new run falls with the same chance between any two neighbours of the n that were seen, and beyond either end
         (B. M. Hill 1968, J. Am. Stat. Assoc. 63, assumption A_n): so few points make wide intervals. Beyond an end lies
-        the mean distance of neighbours. A run that ends without the target was paid for, and another follows.
+        twice the mean distance of neighbours: with once, five runs make an interval that holds less than it should.
+        Runs end at evaluations: a new one at the nearest, those seen at their last, those of other code at the next of
+        ours. A run that ends without the target was paid for, and another follows.
         """
-        uniform = rng.uniform(size=count)
-        low, high = (_quantile(point.reached, uniform) for point in (self.low, self.high))
+        uniform, seen = rng.uniform(size=count), np.ceil if self.published else np.floor
+        low, high = (
+            _quantile(on_grid(self.benchmark, np.array(point.reached, float), seen), uniform)
+            for point in (self.low, self.high)
+        )
         lost = [1 - len(point.reached) / len(point.samples) for point in (self.low, self.high)]
         chance = lost[0] + self.share * (lost[1] - lost[0])
         samples = on_grid(self.benchmark, low + self.share * (high - low))
@@ -123,21 +127,22 @@ def _points(benchmark: Benchmark) -> tuple[list[Took], str]:
     return sorted(made, key=lambda point: point.batch), told.source if told else ""
 
 
-def on_grid(benchmark: Benchmark, samples: np.ndarray) -> np.ndarray:
-    """The first evaluation at or after so many samples; that at the budget's end for more."""
-    first, every = benchmark.evaluation.first, benchmark.evaluation.every
-    blocks = np.ceil(np.maximum(samples - first, 0) / every)
-    return np.asarray(np.minimum(first + blocks * every, benchmark.budget_samples))
+def on_grid(benchmark: Benchmark, samples: np.ndarray, rounded: np.ufunc = np.rint) -> np.ndarray:
+    """Where the evaluation nearest to so many samples is due, or the one that `rounded` gives; at most the budget."""
+    first, every, budget = benchmark.evaluation.first, benchmark.evaluation.every, benchmark.budget_samples
+    due = first + rounded(np.maximum(samples - first, 0) / every) * every
+    return np.where(samples >= budget, budget, np.minimum(due, budget)).astype(float)
 
 
 def evaluations(benchmark: Benchmark, samples: np.ndarray) -> np.ndarray:
-    """How many evaluations a run has that ends with the one at `samples`."""
-    first, every = benchmark.evaluation.first, benchmark.evaluation.every
-    return np.asarray(1 + np.ceil(np.maximum(samples - first, 0) / every))
+    """How many evaluations a run has that ends with the one at `samples`, at the first whole step after it was due."""
+    first, every, budget = benchmark.evaluation.first, benchmark.evaluation.every, benchmark.budget_samples
+    at_the_end = (samples >= budget) & ((budget - first) % every > 0)
+    return np.asarray(1 + np.maximum(samples - first, 0) // every + at_the_end)
 
 
-def _quantile(reached: Sequence[int], uniform: np.ndarray) -> np.ndarray:
-    values = np.sort(np.asarray(reached, float))
-    gap = (values[-1] - values[0]) / max(len(values) - 1, 1)
+def _quantile(reached: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+    values = np.sort(reached)
+    gap = 2 * (values[-1] - values[0]) / max(len(values) - 1, 1)
     known = np.concatenate([[values[0] - gap], values, [values[-1] + gap]])
     return np.asarray(np.interp(uniform * (len(values) + 1), np.arange(len(known)), known))

@@ -95,21 +95,39 @@ def test_where_only_the_first_of_uneven_steps_were_seen_there_is_a_caution():
 
 
 def test_samples_lie_where_a_run_is_evaluated():
-    asked = np.array([1, FIRST, FIRST + 1, FIRST + EVERY, 10**9], float)
+    asked = np.array([1, FIRST, FIRST + EVERY - 1, FIRST + EVERY, FIRST + EVERY + BATCH - 1, 10**9], float)
     ends = on_grid(BENCHMARK, asked)
-    assert ends.tolist() == [FIRST, FIRST, FIRST + EVERY, FIRST + EVERY, BENCHMARK.budget_samples]
+    assert ends.tolist() == [FIRST, FIRST, *[FIRST + EVERY] * 3, BENCHMARK.budget_samples]
     assert evaluations(BENCHMARK, ends)[:4].tolist() == [1, 1, 2, 2]
+    assert evaluations(BENCHMARK, asked)[4] == 2  # where it took place, at a whole step
     assert all(BENCHMARK.next_evaluation(int(end) - 1) == end for end in ends)
+    counted, samples = 0, 0
+    while samples < BENCHMARK.budget_samples:
+        counted, samples = counted + 1, BENCHMARK.next_evaluation(samples)
+    assert evaluations(BENCHMARK, np.array([float(samples)]))[0] == counted
 
 
-def test_few_points_make_a_wide_interval_and_many_a_sound_one():
-    """Of new runs from one distribution nine in ten lie within, however many points there are."""
-    rng, held = np.random.default_rng(1), []
-    for _ in range(60):
-        drawn = rng.normal(FIRST + 4 * EVERY, 1.2 * EVERY, size=12)
-        told = samples_to_target(made.needed([int(each) for each in on_grid(BENCHMARK, drawn[:6])]))
-        held += [told.low <= each <= told.high for each in on_grid(BENCHMARK, drawn[6:])]
-    assert np.mean(held) > 0.85
+def test_new_runs_take_what_those_seen_took_and_not_an_evaluation_more():
+    """Those seen end at the first whole step after an evaluation was due."""
+    seen = [FIRST + each * EVERY + BATCH - 1 for each in (2, 2, 3, 4, 4, 5, 6)]
+    assert samples_to_target(made.needed([seen[0]] * 9)).median == FIRST + 2 * EVERY
+    told = made.needed(seen).draw(20_000, np.random.default_rng(0)).samples
+    assert np.mean(told) == pytest.approx(np.mean(seen) - BATCH + 1, abs=0.1 * EVERY)
+    assert set(told) <= {FIRST + each * EVERY for each in range(9)}
+
+
+@pytest.mark.parametrize("points", [5, 10])
+def test_few_points_make_a_wide_interval_and_many_a_sound_one(points):
+    """Of new runs from one distribution nine in ten lie within, however many points there are; the others evenly."""
+    rng, lower, higher = np.random.default_rng(1), list[bool](), list[bool]()
+    for _ in range(100):
+        drawn = rng.normal(FIRST + 6 * EVERY, 1.2 * EVERY, size=points + 10)
+        ends = on_grid(BENCHMARK, drawn, np.ceil)
+        told = samples_to_target(made.needed([int(each) for each in ends[:points]]))
+        lower += [each < told.low for each in ends[points:]]
+        higher += [each > told.high for each in ends[points:]]
+    assert 0.02 < np.mean(lower) < 0.07
+    assert 0.02 < np.mean(higher) < 0.07
 
 
 def test_failures_are_paid_for():
