@@ -1,4 +1,4 @@
-"""Times and what they say: where the warm-up ends, means with bootstrapped intervals, jitter and drift."""
+"""Times and what they say: where the warm-up ends, means with intervals, jitter and drift."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from statistics import median_low
-from typing import Any
 
 import numpy as np
 
@@ -71,21 +70,18 @@ def steps_for(seconds: float, times: Sequence[float]) -> int:
     return int(np.clip(round(seconds / float(np.median(times))), 1, MOST_STEPS))
 
 
-def interval(values: Sequence[float], of: Callable[..., Any] = np.mean) -> tuple[float, float] | tuple[None, None]:
-    """The 95 % interval of the mean, or of another statistic, by the bootstrap (percentiles, fixed seed).
+def interval(values: Sequence[float]) -> tuple[float, float] | tuple[None, None]:
+    """The 95 % interval of the mean, by Student's t; of values above 0 it does not go below that.
 
-    None of fewer values than LEAST_VALUES.
+    None of fewer values than LEAST_VALUES. A bootstrap of three to five values holds the mean 75 to 83 times in 100.
     """
-    if len(values) < LEAST_VALUES:
+    error = standard_error(values)
+    if len(values) < LEAST_VALUES or error is None:
         return None, None
-    from scipy.stats import bootstrap  # where it is used: it takes a second to import
+    from scipy.special import stdtrit  # where it is used: it takes a quarter of a second to import
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of values that are all alike
-        found = bootstrap(
-            (values,), of, n_resamples=RESAMPLES, method="percentile", rng=np.random.default_rng(0)
-        ).confidence_interval
-    return float(found.low), float(found.high)
+    half, middle = float(stdtrit(len(values) - 1, 0.975)) * error, float(np.mean(values))
+    return max(middle - half, 0.0) if min(values) > 0 else middle - half, middle + half
 
 
 def mean(values: Sequence[float], unit: str) -> Figure:
@@ -97,11 +93,27 @@ def mean(values: Sequence[float], unit: str) -> Figure:
 
 
 def median(values: Sequence[float], unit: str) -> Figure:
-    """The median of repeats, of two the lower, with its interval; not known where there are none."""
+    """The median of repeats, of two the lower, with its 95 % interval by the bootstrap (percentiles, fixed seed).
+
+    Not known where there are none; without interval of fewer than LEAST_VALUES.
+    """
     if not values:
         return Figure(value=None, unit=unit)
-    low, high = interval(values, partial(np.quantile, q=0.5, method="lower"))
-    return Figure(value=median_low(values), unit=unit, low=low, high=high)
+    made = Figure(value=median_low(values), unit=unit)
+    if len(values) < LEAST_VALUES:
+        return made
+    from scipy.stats import bootstrap  # as above: a second
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of values that are all alike
+        found = bootstrap(
+            (values,),
+            partial(np.quantile, q=0.5, method="lower"),
+            n_resamples=RESAMPLES,
+            method="percentile",
+            rng=np.random.default_rng(0),
+        ).confidence_interval
+    return made.model_copy(update={"low": float(found.low), "high": float(found.high)})
 
 
 def standard_error(values: Sequence[float]) -> float | None:

@@ -82,7 +82,7 @@ def _of_parts(cell: Cell) -> list[Bar]:
     shares: list[tuple[str, float, Mapping[str, float | str | None]]] = [
         (row.name, share, row.values) for row in cell.rows if isinstance(share := row.values.get("share"), int | float)
     ]
-    most = max((share for _, share, _ in shares), default=1) or 1
+    most = max((max(share, pictures.plain(values.get("to")) or 0) for _, share, values in shares), default=1) or 1
     return [
         Bar(
             name,
