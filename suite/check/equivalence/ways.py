@@ -27,11 +27,6 @@ class Worst:
     bound: float
     unjudged: tuple[str, ...]
 
-    @property
-    def holds(self) -> bool:
-        """Whether each array is within its bound."""
-        return self.distance <= self.bound
-
 
 def ways(before: Mapping[str, np.ndarray], after: Mapping[str, np.ndarray]) -> Ways:
     """What was added to each floating-point array."""
