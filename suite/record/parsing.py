@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 
 import yaml
 
@@ -15,6 +15,7 @@ MAX_DEPTH = 50
 TOLERANCE = 1e-6  # relative, between a figure and the same figure derived again
 FEW, DENSE = 1024, 6  # values that any text may hold, and bytes for each further one; the suite's files have 8 or more
 _MAX_INT = 2**63
+_SHA256 = re.compile("[0-9a-f]{64}")
 
 _TEXT = "tag:yaml.org,2002:str"
 _JSON_SCALAR = re.compile(r"null|~||true|false|-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
@@ -187,6 +188,11 @@ def text(value: Any) -> str | None:
 def whole(value: Any) -> int | None:
     """`value` if it is a whole number from 0, else None."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def is_sha256(value: Any) -> TypeGuard[str]:
+    """Whether `value` is text of 64 hexadecimal digits, in small letters."""
+    return isinstance(value, str) and _SHA256.fullmatch(value) is not None
 
 
 def same(a: Any, b: Any) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from mlperf_logging.mllog import constants as keys
@@ -10,19 +9,19 @@ from mlperf_logging.mllog import constants as keys
 from suite.config.logkeys import RESTART, STATE
 from suite.record.evidence import LOG
 from suite.record.mllog import Line
+from suite.record.parsing import is_sha256
 from suite.rules.finding import Finding
 from suite.rules.reading import RESULT, RUN, Evidence
 
 STATE_SHA256 = "state_sha256"  # of an evaluation's metadata
 
-_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _AS_WRITTEN = "submit the log as the suite wrote it"
 
 
 def sum_of(line: Line | None) -> str | None:
     """The sum of a state that `line` logs: the initial one's, or that of an evaluation. None if there is none."""
     found = None if line is None else line.value if line.key == STATE else line.metadata.get(STATE_SHA256)
-    return found if isinstance(found, str) and _SHA256.match(found) else None
+    return found if is_sha256(found) else None
 
 
 @RUN.rule("audit.1")

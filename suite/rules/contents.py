@@ -11,11 +11,10 @@ from suite.record import mllog
 from suite.record.equivalence import Equivalence
 from suite.record.evidence import SEALED, Digest
 from suite.record.mllog import Line
-from suite.record.parsing import MalformedError, check_count, decoded, json_object, json_value
+from suite.record.parsing import MalformedError, check_count, decoded, is_sha256, json_object, json_value
 
 MAX_PREDICTED = 1 << 21  # values; those of the longest text that is predicted word by word are half a million
-_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
-_HEX = re.compile(r"[0-9a-f]*\Z")
+_HEX = re.compile("[0-9a-f]*")
 
 
 def log_lines(content: bytes) -> list[Line]:
@@ -45,7 +44,7 @@ def manifest(content: bytes) -> tuple[str, dict[str, Digest]]:
     """The hash of the log's last line, and the digest of each file that is sealed."""
     made = json_object(content)
     head, files = made.get("log_head"), made.get("files")
-    if made.get("version") != 1 or not isinstance(files, dict) or not _matches(_SHA256, head):
+    if made.get("version") != 1 or not isinstance(files, dict) or not is_sha256(head):
         raise MalformedError("not a manifest of version 1 with a log_head and files", 1)
     for name, entry in files.items():
         line = line_of(content, name)
@@ -54,9 +53,10 @@ def manifest(content: bytes) -> tuple[str, dict[str, Digest]]:
         if not (
             isinstance(entry, dict)
             and entry.keys() == {"sha256", "size", "lines"}
-            and _matches(_SHA256, entry["sha256"])
+            and is_sha256(entry["sha256"])
             and isinstance(entry["size"], int)
-            and _matches(_HEX, entry["lines"])
+            and isinstance(entry["lines"], str)
+            and _HEX.fullmatch(entry["lines"])
         ):
             raise MalformedError(f"does not give sha256, size and lines of {name}", line)
     return str(head), {name: Digest(**entry) for name, entry in files.items()}
@@ -74,7 +74,3 @@ def line_of(content: bytes, key: str) -> int | None:
     """The first line of a JSON text that holds `key` in quotes."""
     at = content.find(f'"{key}"'.encode(errors="replace"))
     return None if at < 0 else content.count(b"\n", 0, at) + 1
-
-
-def _matches(pattern: re.Pattern[str], value: Any) -> bool:
-    return isinstance(value, str) and pattern.match(value) is not None

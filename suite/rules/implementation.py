@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,13 +12,12 @@ from suite.config.contestant import Contestant
 from suite.config.logkeys import IMPLEMENTATION, IMPLEMENTATION_AFTER
 from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.record.names import is_implementation
-from suite.record.parsing import differences
+from suite.record.parsing import differences, is_sha256
 from suite.rules.finding import Finding
 from suite.rules.reading import PACKAGE, RUN, Evidence
 from suite.rules.runs import path_of
 from suite.store.code import CODE, MAX_FILES, differing, is_path
 
-_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _AS_WRITTEN = "submit the folder as the suite wrote it"
 
 
@@ -30,7 +28,7 @@ def contestant_of(run: Evidence) -> Contestant | None:
     except (ValidationError, RecursionError):
         return None
     named = is_implementation(told.name) and told.entry in told.files and len(told.files) <= MAX_FILES
-    summed = all(is_path(name) and _SHA256.match(sha256) for name, sha256 in told.files.items())
+    summed = all(is_path(name) and is_sha256(sha256) for name, sha256 in told.files.items())
     return told if named and summed else None
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from suite.record.evidence import LOG
 from suite.record.names import problem
-from suite.record.parsing import MalformedError, json_object
+from suite.record.parsing import MalformedError, is_sha256, json_object
 from suite.record.states import SMALL
 from suite.rules.finding import Finding
 from suite.rules.reading import LIMITS
@@ -35,7 +35,6 @@ BESIDE = ("systems", "benchmarks")  # the folders that stand beside the results
 RESULT = re.compile(r"result_(0|[1-9][0-9]{0,3})\.txt\Z")
 _LOG = re.compile(rf"(results/[^/]+/[^/]+)/run_([1-9][0-9]{{0,3}})/{re.escape(LOG)}\Z")
 _PLACE = re.compile(r"systems/[^/]+\.json\Z|benchmarks/[^/]+/implementations/[^/]+/.")
-_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _AS_WRITTEN = "submit the package as suite submit wrote it"
 
 
@@ -72,7 +71,7 @@ class Seal:
         ):
             raise MalformedError("not a seal of version 1 with org, division, category, results, missing and files", 1)
         for path, sha256 in files.items():
-            if not _inside(path) or not (isinstance(sha256, str) and _SHA256.match(sha256)):
+            if not _inside(path) or not is_sha256(sha256):
                 raise MalformedError(f"files: {path!r:.100} is no path within the submission, or has no sha256")
         return cls(org, division, category, token, results, missing, files)
 
