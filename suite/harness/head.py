@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from mlperf_logging.mllog import constants as keys
 
-from suite.config.logkeys import CONFIG, DATASET, IMPLEMENTATION
+from suite.config.logkeys import CONFIG, DATASET, IDENTITY, IMPLEMENTATION
 from suite.config.plan import Plan
 from suite.record import evidence
 from suite.record.mllog import Log
@@ -46,11 +46,10 @@ def write_log(
     log.event(keys.SUBMISSION_DIVISION, plan.division)
     log.event(keys.SUBMISSION_STATUS, plan.status)
     log.event(keys.SUBMISSION_PLATFORM, plan.system.name)
-    identity = ("run_id", "result_id", "run_index", "runs", "task", "scale", "framework")
     log.event(
         CONFIG,
         config_sha256,
-        **{name: resolved[name] for name in identity},
+        **{name: resolved[name] for name in IDENTITY},
         token=plan.token,
         system=plan.system.name,
         metric=benchmark.metric,

@@ -15,7 +15,7 @@ from suite.store.disk import read_safely, reason
 MAX_BYTES = 32 << 20  # some eight days at one row a second
 MAX_INTERVAL_MS = 10_000  # a longer pause means that nobody measured: the process was dead, or hung
 COUNTERS = {"accelerator_j": "nvml", "cpu_j": "rapl", "dram_j": "rapl"}
-ESTIMATED = "estimated"
+ESTIMATED = "estimated"  # the source of an energy that is no measurement
 MIN_COVERAGE = 0.95  # of a run's time, for an energy that stands for the whole of it
 
 

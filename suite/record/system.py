@@ -27,7 +27,6 @@ from suite.record.environment import environment
 ROOT = Path(__file__).resolve().parent.parent.parent
 # What a run is made of; other files may lie in the checkout, such as results and submissions.
 CODE = ("suite", "tasks", "reference_impls", "conf", "constraints.txt", "pyproject.toml")
-DISTRIBUTION = "time-to-accuracy"  # what the suite is installed as
 CPU_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 DIVISIONS = (keys.CLOSED, keys.OPEN)

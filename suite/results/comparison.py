@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from suite.errors import UserError
+from suite.measure.energy import ESTIMATED
 from suite.record.summary import format_cost, format_energy, format_seconds
-from suite.results.entry import ESTIMATED, Entry, multiplied, remarks, values
+from suite.results.entry import Entry, multiplied, remarks, values
 from suite.rules.verdict import RunReview
 
 CONFIDENCE = 0.95

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from mlperf_logging.mllog import constants as keys
 
+from suite.measure.energy import ESTIMATED
 from suite.record.names import REFERENCE
 from suite.record.scoring import DROPS_FROM, mean_of, olympic_mean
 from suite.record.summary import format_restarts
@@ -16,7 +17,6 @@ from suite.rules.finding import Verdict
 from suite.rules.verdict import RunReview
 
 UNKNOWN = "not known"
-ESTIMATED = "estimated"  # the energy source that is no measurement
 
 
 @dataclass(frozen=True)

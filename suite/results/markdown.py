@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
+from suite.measure.energy import ESTIMATED
 from suite.record.scoring import DROPS_FROM, mean_of, olympic_mean
 from suite.record.summary import format_cost, format_energy, format_restarts, format_seconds
-from suite.results.entry import ESTIMATED, Entry, remarks, score, scored_by, values
+from suite.results.entry import UNKNOWN, Entry, remarks, score, scored_by, values
 from suite.review.model import SUITE
 from suite.rules.verdict import RunReview
 
 _SPECIAL = re.compile(r"([\\`*{}\[\]<>#|~&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
-NONE = "not known"
 
 
 def markdown(entries: Sequence[Entry]) -> str:
@@ -40,7 +40,7 @@ def _group(entry: Entry) -> tuple[str, ...]:
 
 def text(value: str) -> str:
     """`value` as one line of plain text in a table's cell, whatever it holds."""
-    return _SPECIAL.sub(r"\\\1", " ".join(value.split())) or NONE
+    return _SPECIAL.sub(r"\\\1", " ".join(value.split())) or UNKNOWN
 
 
 def _runs(entries: Sequence[Entry]) -> Iterator[str]:
@@ -50,16 +50,16 @@ def _runs(entries: Sequence[Entry]) -> Iterator[str]:
         for run in sorted(entry.runs, key=lambda run: (run.seed is None, run.seed)):
             samples = _count(run.summary.samples)
             noise, of_run = run.summary.noise, format_restarts(run.summary.restarts, run.summary.aborted)
-            quiet = "NOISY: " + "; ".join(noise) if noise else "quiet" if entry.ruleset == SUITE else NONE
+            quiet = "NOISY: " + "; ".join(noise) if noise else "quiet" if entry.ruleset == SUITE else UNKNOWN
             yield _row(
                 text(entry.trained_by),
-                NONE if run.seed is None else str(run.seed),
+                UNKNOWN if run.seed is None else str(run.seed),
                 "yes" if run.converged else f"**{entry.lost}**",
                 format_seconds(run.summary.seconds)
                 if run.converged
                 else f"none; ended after {format_seconds(run.summary.seconds)}",
                 samples if run.converged else f"none; ended after {samples}",
-                NONE if run.summary.quality is None else f"{run.summary.quality:.5g}",
+                UNKNOWN if run.summary.quality is None else f"{run.summary.quality:.5g}",
                 energy(run.summary.joules, run.summary.energy_source, run.summary.coverage),
                 text(format_cost(run.summary.cost, run.summary.currency)),
                 text(", ".join(filter(None, (quiet, of_run)))),
@@ -121,21 +121,21 @@ def _spread(runs: Sequence[RunReview], of: Callable[[RunReview], float | None], 
     """The median and the range of a figure over the runs that reached the target."""
     found = values(runs, of)
     if not found:
-        return NONE if any(run.converged for run in runs) else "none"
+        return UNKNOWN if any(run.converged for run in runs) else "none"
     spread = f" ({shown(min(found))} to {shown(max(found))})" if len(found) > 1 else ""
     return shown(statistics.median(found)) + spread
 
 
 def _mean_samples(runs: Sequence[RunReview]) -> str:
     if any(run.converged and run.summary.samples is None for run in runs):
-        return NONE
+        return UNKNOWN
     mean = olympic_mean([run.summary.samples if run.converged else None for run in runs])
     plain = f" ({mean_of(len(runs))})" if len(runs) < DROPS_FROM else ""
     return "no score" if mean is None else f"{mean:,.0f}{plain}"
 
 
 def _count(value: int | None) -> str:
-    return NONE if value is None else f"{value:,}"
+    return UNKNOWN if value is None else f"{value:,}"
 
 
 def _head(names: Sequence[str]) -> Iterator[str]:

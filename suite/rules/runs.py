@@ -10,6 +10,7 @@ from mlperf_logging.mllog import constants as keys
 
 from suite import config as suite_config
 from suite.config.logkeys import CONFIG as LOGGED_CONFIG
+from suite.config.logkeys import IDENTITY
 from suite.config.models import FOR_TRYING
 from suite.harness.seeds import LIMIT
 from suite.record.evidence import CONFIG, LOG, SYSTEM
@@ -19,7 +20,6 @@ from suite.rules.finding import Finding
 from suite.rules.quality import converged
 from suite.rules.reading import PACKAGE, RESULT, RUN, Evidence
 
-IDENTITY = ("run_id", "result_id", "run_index", "runs", "task", "scale", "framework")
 OF_ONE_RUN = ("run_id", "run_index", "seed", "submitter", "division")  # what has other rules than runs.5
 
 _RESULT_ID = re.compile(r"[0-9a-f]{32}\Z")

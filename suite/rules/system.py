@@ -17,9 +17,10 @@ from suite.measure.energy import MOST_NODES
 from suite.measure.machine import ALIKE, AUTO
 from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.record.parsing import differences, number, same, whole
-from suite.record.system import DISTRIBUTION, KEYS, framework_text, kernel_text, memory_text, stack_text
+from suite.record.system import KEYS, framework_text, kernel_text, memory_text, stack_text
 from suite.rules.finding import Finding
 from suite.rules.reading import RUN, Evidence
+from suite.store.packages import DISTRIBUTION
 
 # What the suite finds out on any machine; the rest of the description only a person may know.
 FILLED = (

@@ -21,13 +21,13 @@ from packaging.utils import canonicalize_name
 from suite.config.models import Framework
 from suite.errors import UserError
 
-SUITE = "time-to-accuracy"
+DISTRIBUTION = "time-to-accuracy"  # what the suite is installed as
 
 
 def missing(task: str, framework: Framework | None = None) -> list[str]:
     """The names of the missing packages of `task` and, if given, of `framework`."""
     extras = [framework.extra, task] if framework and framework.extra else [task]
-    found = [name for extra in extras for name in _missing(SUITE, extra)]
+    found = [name for extra in extras for name in _missing(DISTRIBUTION, extra)]
     if framework and not find_spec(framework.module) and framework.module not in found:
         found.insert(0, framework.module)
     return list(dict.fromkeys(found))
@@ -36,7 +36,7 @@ def missing(task: str, framework: Framework | None = None) -> list[str]:
 def install(task: str, framework: Framework | None = None) -> str:
     """The command that installs the packages of `task` and, if given, of `framework`."""
     extras = [framework.extra] if framework and framework.extra else []
-    if any(_requirements(SUITE, task)):
+    if any(_requirements(DISTRIBUTION, task)):
         extras.append(task)
     return f"pip install -c constraints.txt -e '.[{','.join(map(canonicalize_name, extras))}]'"
 

@@ -16,6 +16,7 @@ from suite.record.evidence import LOG
 from suite.record.names import REFERENCE
 from suite.record.parsing import MalformedError, json_object
 from suite.record.states import SMALL, STATES
+from suite.rules import waivers
 from suite.rules.claims import MAX_DESCRIPTION
 from suite.rules.code import implementation
 from suite.rules.reading import WAIVERS
@@ -24,8 +25,6 @@ from suite.store.disk import UnsafeFile, read_safely
 from suite.submit.code import Code, code
 from suite.submit.collecting import Collected
 from suite.submit.describing import Description, describe, empty, joined
-
-_MAX_WAIVERS = 64 << 10
 
 
 @dataclass(frozen=True)
@@ -137,7 +136,7 @@ def _states(result: Collected, staged: Path) -> str | None:
 def _waivers(source: Path, place: Path) -> None:
     """What the submitter asks to be waived goes with the evidence."""
     try:
-        (place / WAIVERS).write_bytes(read_safely(source / WAIVERS, _MAX_WAIVERS))
+        (place / WAIVERS).write_bytes(read_safely(source / WAIVERS, waivers.MAX_BYTES))
     except (OSError, UnsafeFile):
         (place / WAIVERS).unlink(missing_ok=True)
 

@@ -14,11 +14,11 @@ from mlperf_logging.mllog import constants as keys
 
 from suite import config
 from suite.config import logkeys
+from suite.config.logkeys import IDENTITY
 from suite.config.models import Formula, Range
 from suite.record import evidence, mllog
 from suite.record.system import KEYS
 from suite.rules.quality import REASONS
-from suite.rules.runs import IDENTITY
 from suite.rules.system import FILLED, FREE
 from suite.rules.timeline import IN_RUN, STEPS, TAIL
 from tests.rules.editor import Evidence

@@ -82,9 +82,9 @@ def test_a_module_from_a_distribution_of_another_name_will_do(site):
 def test_nothing_is_said_where_no_extra_is_declared(site, monkeypatch):
     distributions.install(site, "time-to-accuracy")
     assert packages.missing("translation", TORCH) == []
-    monkeypatch.setattr(packages, "SUITE", "no-such-distribution")
+    monkeypatch.setattr(packages, "DISTRIBUTION", "no-such-distribution")
     with pytest.raises(metadata.PackageNotFoundError):
-        metadata.distribution(packages.SUITE)
+        metadata.distribution(packages.DISTRIBUTION)
     assert packages.missing("translation", TORCH) == []
 
 
