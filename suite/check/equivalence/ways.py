@@ -17,7 +17,7 @@ KNOWN = 1e-7  # of an array's norm: its own numbers are not known better
 
 @dataclass(frozen=True)
 class Worst:
-    """Of the arrays that were judged the one that is farthest beyond its bound: its distance over that is `excess`.
+    """Of the arrays that were judged the one whose `distance` is the largest part, or multiple, of its `bound`.
 
     `unjudged` are those that rounding alone sends anywhere.
     """
