@@ -19,7 +19,7 @@ from suite.rules.hyperparameters import batch_size
 from suite.rules.reading import RUN, Evidence
 from suite.store import packages
 from suite.store.arrays import prepared_to_score
-from suite.store.task import check_metric, for_run, load_task, score
+from suite.store.task import Arrays, Task, check_metric, for_run, load_task, score
 
 REASONS = {"target": keys.SUCCESS} | dict.fromkeys(("budget", "diverged", "refused", "interrupt"), keys.ABORTED)
 
@@ -146,23 +146,11 @@ def same_quality(run: Evidence) -> Iterator[Finding]:
         return
     if last.value is None and not run.predictions:  # a diverged run claims nothing
         return
-    if names := packages.missing(benchmark.task):
-        expected, mend = f"the packages of {benchmark.task}, to score with", packages.install(benchmark.task)
-        yield Finding(PREDICTIONS, None, expected, f"{packages.listed(names)} missing", mend, "error")
+    means = _to_score_with(run, benchmark)
+    if isinstance(means, Finding):
+        yield means
         return
-    try:
-        task = load_task(benchmark.task)
-        check_metric(benchmark, task)
-    except UserError as error:
-        mend = f"mend conf/task/{benchmark.task}.yaml or tasks/{benchmark.task}, then review again"
-        yield Finding(PREDICTIONS, None, "a task that scores the benchmark's metric", str(error), mend, "error")
-        return
-    try:
-        data = prepared_to_score(benchmark, task, run.data_dir)
-    except UserError as error:
-        mend = f"python -m suite.data fetch {benchmark.name}, or name the folder that has it with data_dir=FOLDER"
-        yield Finding(PREDICTIONS, None, f"the dataset of {benchmark.name}, to score with", str(error), mend, "error")
-        return
+    task, data = means
     mend = "submit the predictions that the suite wrote"
     try:
         arrays = for_run(benchmark, task, data, evaluation_seed(run.lines))
@@ -186,13 +174,33 @@ def same_quality(run: Evidence) -> Iterator[Finding]:
         yield Finding(PREDICTIONS, None, "predictions that the task can score", type(error).__name__, mend)
         return
     logged = last.metadata.get("metrics")
-    claims = {f"{benchmark.metric} in value": last.value}
-    for name in metrics:
-        claims[f"{name} in metrics"] = logged.get(name) if isinstance(logged, dict) else None
-    for claim, value in claims.items():
-        scored = metrics[claim.split(" in ")[0]]
+    named = logged if isinstance(logged, dict) else {}
+    for name, where, value in (
+        (benchmark.metric, "value", last.value),
+        *((name, "metrics", named.get(name)) for name in metrics),
+    ):
+        scored = metrics[name]
         if not (close(scored, value) or (value is None and not math.isfinite(scored))):
-            yield Finding(LOG, last.number, f"{claim}: {scored:.9g}, as the predictions score", value, mend)
+            expected = f"{name} in {where}: {scored:.9g}, as the predictions score"
+            yield Finding(LOG, last.number, expected, value, mend)
+
+
+def _to_score_with(run: Evidence, benchmark: Benchmark) -> tuple[Task, Arrays] | Finding:
+    """The benchmark's task and its data; or what keeps this reviewer from having them."""
+    if names := packages.missing(benchmark.task):
+        expected, mend = f"the packages of {benchmark.task}, to score with", packages.install(benchmark.task)
+        return Finding(PREDICTIONS, None, expected, f"{packages.listed(names)} missing", mend, "error")
+    try:
+        task = load_task(benchmark.task)
+        check_metric(benchmark, task)
+    except UserError as error:
+        mend = f"mend conf/task/{benchmark.task}.yaml or tasks/{benchmark.task}, then review again"
+        return Finding(PREDICTIONS, None, "a task that scores the benchmark's metric", str(error), mend, "error")
+    try:
+        return task, prepared_to_score(benchmark, task, run.data_dir)
+    except UserError as error:
+        mend = f"python -m suite.data fetch {benchmark.name}, or name the folder that has it with data_dir=FOLDER"
+        return Finding(PREDICTIONS, None, f"the dataset of {benchmark.name}, to score with", str(error), mend, "error")
 
 
 def _predicted(run: Evidence) -> Line | None:
