@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
 import psutil
@@ -65,6 +66,11 @@ class Workers:
         parts: list[Any] = [None] * self.size
         dist.all_gather_object(parts, part.cpu())
         return torch.cat(parts, axis).to(part.device)
+
+
+def unsent(parallel: nn.Module) -> AbstractContextManager[Any]:
+    """Within it the gradients of what `Workers.parallel` made add up, and are not yet sent to the other workers."""
+    return parallel.no_sync() if isinstance(parallel, DistributedDataParallel) else nullcontext()
 
 
 class BatchNorm2d(nn.BatchNorm2d):

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
-from torch.nn.parallel import DistributedDataParallel
 
 from reference_impls.image_classification.pictures import DEVIATION, MEAN, Training, evaluation
 from reference_impls.image_classification.resnet import EPSILON, MODELS, Hyperparameters, initial_parameters
@@ -31,7 +30,7 @@ from reference_impls.torch_shared import (
     torch_device,
     warm_ups,
 )
-from reference_impls.torch_workers import Workers
+from reference_impls.torch_workers import Workers, unsent
 from suite.harness.implementation import Device, TrainStats
 from suite.harness.memory import keep_freed_memory
 
@@ -107,7 +106,7 @@ class TorchResNet:
         total = torch.zeros((), device=self.device)
         for i in range(self.groups):
             images, labels = (on_device(each, self.device) for each in next(batches))
-            with nullcontext() if i == self.groups - 1 else self.unsent():
+            with nullcontext() if i == self.groups - 1 else unsent(self.parallel):
                 loss = self.loss(images, labels)
                 self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
@@ -117,10 +116,6 @@ class TorchResNet:
         self.scaler.update()
         self.step += 1
         return total
-
-    def unsent(self) -> Any:
-        """Within it gradients are accumulated and not yet sent to the other workers."""
-        return self.parallel.no_sync() if isinstance(self.parallel, DistributedDataParallel) else nullcontext()
 
     def average_statistics(self) -> None:
         """Make the running statistics of batch normalisation their means over the workers."""

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
-from torch.nn.parallel import DistributedDataParallel
 
 from reference_impls.kept import Kept
 from reference_impls.language_modeling.gpt import (
@@ -45,7 +44,7 @@ from reference_impls.torch_shared import (
     torch_device,
     warm_ups,
 )
-from reference_impls.torch_workers import Workers
+from reference_impls.torch_workers import Workers, unsent
 from suite.harness.implementation import Device, TrainStats
 from suite.harness.memory import keep_freed_memory
 
@@ -159,7 +158,7 @@ class TorchGPT:
         total = torch.zeros((), device=self.device)
         parts = torch.split(tokens, self.at_once)
         for i, each in enumerate(parts):
-            with nullcontext() if i == len(parts) - 1 else self.unsent():
+            with nullcontext() if i == len(parts) - 1 else unsent(self.parallel):
                 loss = self.loss(each)
                 self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
@@ -168,10 +167,6 @@ class TorchGPT:
         self.scaler.update()
         self.step += 1
         return total
-
-    def unsent(self) -> Any:
-        """Within it gradients are accumulated and not yet sent to the other workers."""
-        return self.parallel.no_sync() if isinstance(self.parallel, DistributedDataParallel) else nullcontext()
 
     def _loss(self, tokens: torch.Tensor) -> torch.Tensor:
         """What sequences [n, T + 1] add to the mean loss over the worker's part of a batch."""

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch.nn import functional as F
-from torch.nn.parallel import DistributedDataParallel
 
 from reference_impls.recipe import dropout_seed
 from reference_impls.shares import part, require
@@ -26,6 +25,7 @@ from reference_impls.torch_shared import (
     state_dict,
     warm_ups,
 )
+from reference_impls.torch_workers import unsent
 from reference_impls.translation.shared import vocabulary
 from reference_impls.translation.torch_translating import Translator
 from reference_impls.translation.transformer import (
@@ -83,7 +83,7 @@ class TorchTransformer(Translator):
         total = torch.zeros((), device=self.device)
         for each in parts:
             source, target = on_device(each.source, self.device), on_device(each.target, self.device)
-            with nullcontext() if each is parts[-1] else self.unsent():
+            with nullcontext() if each is parts[-1] else unsent(self.parallel):
                 loss = self.loss(source, target) / (each.subwords / self.workers.size)
                 self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
@@ -92,10 +92,6 @@ class TorchTransformer(Translator):
         self.scaler.update()
         self.step += 1
         return total
-
-    def unsent(self) -> Any:
-        """Within it gradients are accumulated and not yet sent to the other workers."""
-        return self.parallel.no_sync() if isinstance(self.parallel, DistributedDataParallel) else nullcontext()
 
     def _loss(self, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         """Cross entropy with label smoothing, summed over the subwords of targets [n, 1 + L], of sources [n, L]."""
