@@ -226,9 +226,33 @@ def test_a_mistake_in_one_of_several_commands_leaves_the_others(here, capsys):
 )
 def test_a_file_of_a_system_that_cannot_be_read_is_one_line(more, said, tmp_path, monkeypatch):
     content = (folder.CONF / "hw/cpu.yaml").read_bytes() + more
+    assert _told_of_a_system(content, tmp_path, monkeypatch).startswith(said.format(last=content.count(b"\n")))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            r"^price:\n(  .*\n)*",
+            "",
+            "conf/hw/mine.yaml gives price_per_hour and not whose price it is: add price: with",
+        ),
+        (r"provider: .*", "provider: ''", "hw.price.provider is ''"),
+    ],
+)
+def test_a_file_of_a_system_that_no_run_or_review_could_use_is_one_line(old, new, said, tmp_path, monkeypatch):
+    content = (folder.CONF / "hw/h100.yaml").read_text()
+    changed, count = re.subn(rf"(?m){old}", new, content)
+    assert count == 1
+    assert said in _told_of_a_system(changed.encode(), tmp_path, monkeypatch)
+
+
+def _told_of_a_system(content, tmp_path, monkeypatch):
+    """What a dry run says of a system whose file has this content."""
     shutil.copytree(folder.CONF, tmp_path / "conf")
     (tmp_path / "conf/hw/mine.yaml").write_bytes(content)
     monkeypatch.setattr(folder, "CONF", tmp_path / "conf")
+    folder.load.cache_clear()
     with pytest.raises(UserError) as told:
         main(["task=image_classification", "scale=mini", "hw=mine", "dry_run=true"])
-    assert str(told.value).startswith(said.format(last=content.count(b"\n")))
+    return str(told.value)

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from suite.config.folder import load, names
-from suite.config.models import Benchmark, Framework, System, TaskFile
+from suite.config.models import Benchmark, Framework, Price, System, TaskFile
 from suite.config.values import Values, records_at
 from suite.errors import UserError, shown, unknown
 
@@ -63,8 +63,16 @@ def benchmark(task: str, scale: str, values: dict[str, Any] | None = None) -> Be
 
 
 def system(name: str, values: dict[str, Any] | None = None) -> System:
-    """The system `conf/hw/<name>.yaml`, or the already overridden `values` of that file."""
-    return checked(System, {"name": name, **(values or load("hw", name))}, "hw")
+    """The system `conf/hw/<name>.yaml`, or the already overridden `values` of that file.
+
+    Raises UserError for a field that is wrong, and for a file with a price that does not say whose it is.
+    """
+    file = load("hw", name)
+    priced = [each for each in ("price_per_hour", "price_per_cpu_hour") if file.get(each) is not None]
+    if priced and not file.get("price"):
+        said = ", ".join(each for each in Price.model_fields if each != "currency")
+        raise UserError(f"conf/hw/{name}.yaml gives {priced[0]} and not whose price it is: add price: with {said}")
+    return checked(System, {"name": name, **(values or file)}, "hw")
 
 
 def framework(name: str) -> Framework:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Literal, Self, cast
+from typing import Annotated, Any, Literal, Self, cast
 
 from mlperf_logging.mllog.constants import GLOBAL_BATCH_SIZE
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from suite.config import formats
 from suite.config.dataset import Dataset
@@ -16,6 +16,7 @@ from suite.errors import UserError
 
 Precision = str  # a name of conf/formats.yaml
 FOR_TRYING = ("mini", "pilot")  # scales
+Filled = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Rate = Literal["fp32", "tf32", "bf16", "fp16", "fp8"]
 
 
@@ -173,11 +174,11 @@ class TaskFile(Values):
 class Price(Values):
     """Where a price per hour comes from."""
 
-    provider: str
+    provider: Filled
     instance: str
     region: str
     date: str
-    source: str
+    source: Filled
     currency: str = "USD"
 
 
