@@ -238,6 +238,11 @@ def test_a_file_of_a_system_that_cannot_be_read_is_one_line(more, said, tmp_path
             "conf/hw/mine.yaml gives price_per_hour and not whose price it is: add price: with",
         ),
         (r"provider: .*", "provider: ''", "hw.price.provider is ''"),
+        (
+            r"date: .*",
+            "date: 2026-01-31",
+            "hw.price.date is datetime.date(2026, 1, 31): Input should be a valid string; put it in quotes.",
+        ),
     ],
 )
 def test_a_file_of_a_system_that_no_run_or_review_could_use_is_one_line(old, new, said, tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ own keys of a log.
 
 from __future__ import annotations
 
+from datetime import date
 from reprlib import repr as brief  # of values of any depth and length
 from typing import Any, TypeVar
 
@@ -45,6 +46,8 @@ def _mistake(record: type[Values], error: ErrorDetails, where: str) -> UserError
         words = next((field.description for each in holders if (field := each.model_fields.get(str(last)))), None)
         return UserError(f"{name} is missing: {words or 'it has no default'}")
     problem = error["msg"].removeprefix("Value error, ")
+    if error["type"] == "string_type" and isinstance(error["input"], bool | int | float | date):
+        problem += "; put it in quotes"
     return UserError(f"{name} is {brief(error['input'])}: {problem}.")
 
 
