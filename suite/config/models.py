@@ -198,8 +198,8 @@ class System(Values):
     accelerators_per_node: int = Field(default=0, ge=0)
     nodes: int = Field(default=1, gt=0)
     workers: int | None = Field(default=None, gt=0)
-    memory_gb: float | None = None
-    peak_tflops: dict[Rate, float] = Field(default_factory=dict)
+    memory_gb: float | None = Field(default=None, gt=0)
+    peak_tflops: dict[Rate, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
     precision: Precision | None = None
     power_ceiling_w: float | None = Field(default=None, gt=0)
     power_ceiling_w_per_cpu: float | None = Field(default=None, gt=0)
