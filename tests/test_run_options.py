@@ -245,6 +245,8 @@ def test_a_file_of_a_system_that_cannot_be_read_is_one_line(more, said, tmp_path
         ),
         (r"fp8: 1979", "fp8: 0", "hw.peak_tflops.fp8 is 0: Input should be greater than 0"),
         (r"^memory_gb: 80", "memory_gb: -80", "hw.memory_gb is -80: Input should be greater than 0"),
+        (r"^accelerators_per_node: .*\n", "", "hw.accelerators_per_node=0: say how many "),
+        (r"^accelerator: .*\n", "", "hw.accelerators_per_node=1: hw=mine names no accelerator"),
     ],
 )
 def test_a_file_of_a_system_that_no_run_or_review_could_use_is_one_line(old, new, said, tmp_path, monkeypatch):

@@ -233,6 +233,13 @@ class System(Values):
 
     @model_validator(mode="after")
     def _one_for_each(self) -> Self:
+        count = self.accelerators_per_node
+        if self.accelerator and not count:
+            raise UserError(f"hw.accelerators_per_node=0: say how many accelerators a node of hw={self.name} has")
+        if count and not self.accelerator:
+            raise UserError(
+                f"hw.accelerators_per_node={count}: hw={self.name} names no accelerator; give accelerator: as well"
+            )
         if self.accelerator and self.workers is not None:
             raise UserError(
                 f"hw.workers={self.workers}: hw={self.name} has one worker for each accelerator; leave it out"
