@@ -8,9 +8,9 @@ keys, squared ReLU, neither biases nor gains, and an embedding apart from the ou
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 
@@ -147,22 +147,9 @@ class Sequences:
             row[:] = self.shards[shard][begin : begin + length + 1]
         return batch
 
-
-class Ahead:
-    """Reads the batch of the next step while the device works on this one."""
-
-    def __init__(self, sequences: Sequences) -> None:
-        self.sequences = sequences
-        self.reader = ThreadPoolExecutor(1)
-        self.coming: tuple[int, Future[np.ndarray]] | None = None
-
-    def batch(self, step: int) -> np.ndarray:
-        """See `Sequences.batch`."""
-        if self.coming is None or self.coming[0] != step:
-            self.coming = step, self.reader.submit(self.sequences.batch, step)
-        found = self.coming[1].result()
-        self.coming = step + 1, self.reader.submit(self.sequences.batch, step + 1)
-        return found
+    def iterate(self, step: int) -> Iterator[np.ndarray]:
+        """Batches without end, from `step` on."""
+        return map(self.batch, count(step))
 
 
 def training_shards(data: Mapping[str, np.ndarray]) -> list[np.ndarray]:

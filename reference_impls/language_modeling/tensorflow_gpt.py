@@ -9,10 +9,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from reference_impls.ahead import Ahead
 from reference_impls.kept import Kept
 from reference_impls.language_modeling.gpt import (
     EPSILON,
-    Ahead,
     Evaluation,
     Hyperparameters,
     Sequences,
@@ -120,7 +120,7 @@ class TensorFlowGPT:
             for name, adam in self.adams.items():
                 adam.build([self.rows[name]])
             self.scaler = GradScaler(device.precision == "fp16")
-        self.batches: Ahead | None = None
+        self.batches: Ahead[np.ndarray] | None = None
         self.test = Kept(self.made_test)
         gpu = device.kind == "gpu"
         compiled = gpu and self.workers.size == 1  # XLA cannot send to other workers
@@ -140,10 +140,10 @@ class TensorFlowGPT:
     def train_until(self, samples: int) -> TrainStats:
         """Take whole steps until `samples` tokens have been seen."""
         if self.batches is None:
-            self.batches = Ahead(Sequences(self.data, self.hyper, self.seed, self.worker))
+            self.batches = Ahead(Sequences(self.data, self.hyper, self.seed, self.worker).iterate(self.step))
         size = self.hyper.global_batch_size
         while True:
-            loss = self.train_step(self.batches.batch(self.step))
+            loss = self.train_step(next(self.batches))
             if self.step * size >= samples:
                 return TrainStats(self.step * size, float(loss))
 
@@ -224,6 +224,7 @@ class TensorFlowGPT:
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework; without moments they start at zero."""
         self.step = load_state_dict(self.model, self.optimizers, self.scaler, state)
+        self.batches = None
 
     def warm_up(self) -> None:
         """Trace and compile steps and evaluations, on made-up sequences."""

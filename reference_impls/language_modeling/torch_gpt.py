@@ -11,10 +11,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from reference_impls.ahead import Ahead
 from reference_impls.kept import Kept
 from reference_impls.language_modeling.gpt import (
     EPSILON,
-    Ahead,
     Evaluation,
     Hyperparameters,
     Sequences,
@@ -129,7 +129,7 @@ class TorchGPT:
         self.scaler = grad_scaler(self.device, self.dtype)
         prepare(self.optimizers)
         keep_gradients(self.model)
-        self.batches: Ahead | None = None
+        self.batches: Ahead[np.ndarray] | None = None
         self.test = Kept(self.made_test)
         self.loss = compiled(self._loss, self.device)
         self.evaluate = compiled(self._evaluate, self.device)
@@ -138,10 +138,10 @@ class TorchGPT:
     def train_until(self, samples: int) -> TrainStats:
         """Take whole steps until `samples` tokens have been seen."""
         if self.batches is None:
-            self.batches = Ahead(Sequences(self.data, self.hyper, self.seed, self.worker))
+            self.batches = Ahead(Sequences(self.data, self.hyper, self.seed, self.worker).iterate(self.step))
         size = self.hyper.global_batch_size
         while True:
-            loss = self.train_step(self.batches.batch(self.step))
+            loss = self.train_step(next(self.batches))
             if self.step * size >= samples:
                 return TrainStats(self.step * size, float(loss))
 
@@ -213,6 +213,7 @@ class TorchGPT:
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework; without moments they start at zero."""
         self.step = load_state_dict(self.model, self.optimizers, self.scaler, state)
+        self.batches = None
 
     def warm_up(self) -> None:
         """Compile steps and evaluations, on made-up sequences."""

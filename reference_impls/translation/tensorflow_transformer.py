@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from reference_impls.ahead import Ahead
 from reference_impls.shares import part, require
 from reference_impls.tensorflow_optimizers import AdamW, GradScaler
 from reference_impls.tensorflow_shared import dropout_seed, load_state_dict, state_dict
@@ -15,7 +16,6 @@ from reference_impls.translation.shared import vocabulary
 from reference_impls.translation.tensorflow_translating import Translator
 from reference_impls.translation.transformer import (
     SEARCHED,
-    Ahead,
     Hyperparameters,
     Pairs,
     Part,
@@ -47,7 +47,7 @@ class TensorFlowTransformer(Translator):
             self.adam.build(self.trained)
             self.summed = [tf.Variable(tf.zeros(v.shape), trainable=False) for v in self.trained]
             self.scaler = GradScaler(device.precision == "fp16")
-        self.batches: Ahead | None = None
+        self.batches: Ahead[list[Part]] | None = None
         gpu = device.kind == "gpu"
         pairs, scalar = tf.TensorSpec((None, None), tf.int32), tf.TensorSpec((), tf.float32)
         signature = (pairs, pairs, scalar, tf.TensorSpec((2,), tf.int32), tf.TensorSpec((), tf.int32))

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
+from reference_impls.ahead import Ahead
 from reference_impls.recipe import dropout_seed
 from reference_impls.shares import part, require
 from reference_impls.torch_shared import (
@@ -30,7 +31,6 @@ from reference_impls.translation.shared import vocabulary
 from reference_impls.translation.torch_translating import Translator
 from reference_impls.translation.transformer import (
     SEARCHED,
-    Ahead,
     Hyperparameters,
     Pairs,
     Part,
@@ -61,7 +61,7 @@ class TorchTransformer(Translator):
         self.scaler = grad_scaler(self.device, self.dtype)
         prepare([self.adam])
         keep_gradients(self.model)
-        self.batches: Ahead | None = None
+        self.batches: Ahead[list[Part]] | None = None
         self.loss = compiled(self._loss, self.device)
         self.load_state_dict({**initial_parameters(hyper, vocabulary(data), seed), "step": np.array(0)})
 

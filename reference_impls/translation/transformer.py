@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
@@ -190,20 +189,6 @@ def _ends(name: str, shard: np.ndarray) -> np.ndarray:
     if len(ends) % 2:
         raise UserError(f"{name} holds {len(ends)} sentences, an odd number: it is no shard of pairs")
     return ends.reshape(-1, 2)
-
-
-class Ahead:
-    """Reads the next step's parts while the device works on this one's."""
-
-    def __init__(self, steps: Iterator[list[Part]]) -> None:
-        self.steps, self.reader = steps, ThreadPoolExecutor(1)
-        self.coming: Future[list[Part]] = self.reader.submit(next, steps)
-
-    def __next__(self) -> list[Part]:
-        """The worker's parts of a step."""
-        found = self.coming.result()
-        self.coming = self.reader.submit(next, self.steps)
-        return found
 
 
 def made_up(hyper: Hyperparameters, parts: int, kind: str) -> Iterator[list[Part]]:

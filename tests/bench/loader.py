@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
+from reference_impls.ahead import Ahead
 from reference_impls.image_classification import pictures, resnet
 from reference_impls.language_modeling import gpt
 from reference_impls.translation import transformer
@@ -67,10 +68,9 @@ def tokens(folder: Path, size: int) -> Loader:
 
     def batches() -> Iterator[int]:
         data = {f"train_tokens_{i}": np.memmap(file, np.uint16, "r", HEADER) for i, file in enumerate(files)}
-        ahead, step = gpt.Ahead(gpt.Sequences(data, hyper, 1, DEVICE)), 0
+        ahead = Ahead(gpt.Sequences(data, hyper, 1, DEVICE).iterate(0))
         while True:
-            yield ahead.batch(step)[:, 1:].size
-            step += 1
+            yield next(ahead)[:, 1:].size
 
     return Loader(benchmark.name, files, batches, 2 * count, benchmark.budget_samples / (10.8 * 60), 2)
 
@@ -114,7 +114,7 @@ def sentences(folder: Path, size: int) -> Loader:
 
     def batches() -> Iterator[int]:
         data = {name: np.memmap(file, "<u2", "r") for name, file in files.items()}
-        ahead = transformer.Ahead(transformer.Pairs(data, hyper, 1, DEVICE).iterate(0))
+        ahead = Ahead(transformer.Pairs(data, hyper, 1, DEVICE).iterate(0))
         while True:
             yield len(next(ahead)) * hyper.part_size
 

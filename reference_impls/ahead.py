@@ -1,0 +1,23 @@
+"""Reading what the next step takes while the device works on this one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Generic, TypeVar
+
+Read = TypeVar("Read")
+
+
+class Ahead(Generic[Read]):
+    """What `steps` give, one after the other, each read in a thread while the one before it is in use."""
+
+    def __init__(self, steps: Iterator[Read]) -> None:
+        self.steps, self.reader = steps, ThreadPoolExecutor(1)
+        self.coming: Future[Read] = self.reader.submit(next, steps)
+
+    def __next__(self) -> Read:
+        """What the next step takes."""
+        found = self.coming.result()
+        self.coming = self.reader.submit(next, self.steps)
+        return found
