@@ -107,7 +107,7 @@ def fetch(selected: list[Benchmark], data_dir: str | None) -> int:
     for benchmark in selected:
         dataset, root = benchmark.dataset, files.root(data_dir)
         if files.faults(dataset, root, "size"):
-            missing = sum(each.expected.bytes for each in files.faults(dataset.source_files, root, "size"))
+            missing = files.missing_bytes(dataset.source_files, root)
             if what := f"{missing / 1e6:,.1f} MB to bring" if missing else dataset.in_forms:
                 print(f"{benchmark.name}: {dataset.name}, {what}; licence: {dataset.licence}")
         folder = shards.ensure(benchmark, root)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
@@ -93,7 +92,7 @@ def _parts(found: Machine, counters: Sequence[float | None], root: Path) -> Iter
         yield "NVIDIA driver", f"{found.driver}, CUDA {found.cuda}"
     yield "training precision", machine.precision_of(system, found)
     yield "energy counters", ", ".join(read) or "none: energy is estimated from load"
-    yield "data folder", f"{root}, {_free(root) / 1e9:.1f} GB free"
+    yield "data folder", f"{root}, {files.free_bytes(root) / 1e9:.1f} GB free"
     yield "system", f"hw={system.name}: {system.title}"
 
 
@@ -158,9 +157,9 @@ def _missing(root: Path, counters: Sequence[float | None], machine: Machine) -> 
     for task in config.names("task"):
         for scale in config.scales(task):
             benchmark = config.benchmark(task, scale)
-            if files.faults(benchmark.dataset, root, "size"):
-                need = sum(each.expected.bytes for each in files.faults(benchmark.dataset, root, "size"))
-                room = "" if need <= _free(root) else f", with {need / 1e9:.1f} GB free on its disk: data_dir=FOLDER"
+            if need := files.missing_bytes(benchmark.dataset, root):
+                enough = need <= files.free_bytes(root)
+                room = "" if enough else f", with {need / 1e9:.1f} GB free on its disk: data_dir=FOLDER"
                 yield f"data of {benchmark.name}", f"python -m suite.data fetch {benchmark.name}{room}"
     if counters[1] is None and RAPL.exists() and not os.access(RAPL, os.R_OK):
         yield "leave to read the CPU's energy counters", "sudo chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj"
@@ -177,11 +176,6 @@ def _data(dataset: Dataset, root: Path) -> str:
     present = sum(file.state == "present" for file in found)
     size = dataset.bytes / 1e6
     return "present" if present == len(found) else f"{present} of {len(found)} files ({size:.0f} MB)"
-
-
-def _free(folder: Path) -> int:
-    """Bytes free where `folder` is, or will be."""
-    return shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.exists())).free
 
 
 def _show(console: Console, title: str, heads: Row, rows: Sequence[Row]) -> None:

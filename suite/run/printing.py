@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -90,9 +89,9 @@ def _data(benchmark: Benchmark, root: Path) -> str:
     """The dataset, how much of it is a pilot's, and what has to be brought to where."""
     dataset = benchmark.dataset
     part = f", {dataset.subset:g} of it, a pilot" if dataset.subset else ""
-    if not (missing := sum(each.expected.bytes for each in files.faults(dataset, root, "size"))):
+    if not (missing := files.missing_bytes(dataset, root)):
         return f"{dataset.name} ({dataset.licence}){part}"
-    free = shutil.disk_usage(next(each for each in (root, *root.parents) if each.exists())).free
+    free = files.free_bytes(root)
     if dataset.in_forms:
         return (
             f"{dataset.name} ({dataset.licence}){part}; {missing / 1e9:,.2f} GB are to be {dataset.in_forms}, in "
@@ -101,7 +100,7 @@ def _data(benchmark: Benchmark, root: Path) -> str:
     brought, made = missing, ""
     if dataset.made is not None:
         dataset = dataset.source_files
-        brought = sum(each.expected.bytes for each in files.faults(dataset, root, "size"))
+        brought = files.missing_bytes(dataset, root)
         made = f"; {missing / 1e9:,.2f} GB are to be made of them there"
     return (
         f"{dataset.name} ({dataset.licence}){part}; {brought / 1e9:,.2f} GB of {dataset.bytes / 1e9:,.2f} GB are to be "

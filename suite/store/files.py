@@ -89,6 +89,16 @@ def faults(dataset: Dataset, root: Path, check: Check = "remembered") -> list[Fi
     return [file for file in status(dataset, root, check) if file.state != "present"]
 
 
+def missing_bytes(dataset: Dataset, root: Path) -> int:
+    """How many bytes the files have that are not there, or not of the right size; their contents are not read."""
+    return sum(each.expected.bytes for each in faults(dataset, root, "size"))
+
+
+def free_bytes(folder: Path) -> int:
+    """How many bytes are free where `folder` is, or will be."""
+    return shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.exists())).free
+
+
 def verify(dataset: Dataset, root: Path, check: Check = "remembered") -> None:
     """Raise UserError for the first file that is not present and right: its path, expected and found, how to mend."""
     if found := faults(dataset, root, check):
