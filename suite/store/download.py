@@ -15,6 +15,7 @@ import requests
 from tqdm import tqdm
 
 from suite.config.dataset import Remote
+from suite.store.disk import partial
 from suite.store.sums import sha256
 
 ATTEMPTS = 3  # in a row that bring nothing new
@@ -54,10 +55,10 @@ def download(remote: Remote, target: Path, progress: bool = True, token: str = "
 
     A sum that is not declared is the one that the server names, if it does (`_named_sum`). The server that the address
     names is shown `token`, and no other that it leads on to.
-    What has come so far lies in `target`.part and is gone on with by HTTP Range, in this process or a later one.
+    What has come so far lies in `partial(target)` and is gone on with by HTTP Range, in this process or a later one.
     The caller keeps other processes away. Raises DownloadError, or OSError if `target` cannot be written.
     """
-    part = target.with_name(target.name + ".part")
+    part = partial(target)
     if remote.sha256 is None:
         remote = remote.model_copy(update={"sha256": _named_sum(remote.url)})
     farthest = idle = 0
