@@ -11,6 +11,7 @@ from pathlib import Path
 from suite.errors import UserError, command, shown, split_options, truth, unknown
 from suite.record import names
 from suite.record.parsing import MalformedError
+from suite.record.summary import format_count
 from suite.record.system import DIVISIONS, STATUSES
 from suite.review.terminal import score
 from suite.rules.seals import SIGNATURE, findings
@@ -151,8 +152,8 @@ def _listed(lines: Sequence[str]) -> list[str]:
 
 def _print(target: Path, written: Sequence[str], checked: Checked) -> None:
     state = "partial" if checked.missing else "complete"
-    files = "1 file" if len(written) == 1 else f"{len(written)} files"
-    print(f"{target}: {state}, {files} written" if written else f"{target}: {state}, nothing to add")
+    files = f"{format_count(len(written), 'file')} written" if written else "nothing to add"
+    print(f"{target}: {state}, {files}")
     for result in checked.review.results:
         reached = sum(run.converged for run in result.runs)
         noisy = sum(bool(run.summary.noise) for run in result.runs)
