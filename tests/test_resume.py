@@ -229,6 +229,13 @@ def test_the_plan_of_stored_values_is_shown_without_control_characters(cut):
     assert "\x1b" not in done.stdout
 
 
+def test_a_job_that_slurm_starts_again_goes_on(cut, monkeypatch):
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+    done = eighth(cut.parent, "run", *RUN, "seed=1", "runs=2", "out=cut")
+    assert done.returncode == 0, done.stderr
+    assert keys(cut / "run_2").count("suite_restart") == 1
+
+
 def test_runs_after_one_that_was_interrupted_are_made(cut):
     shutil.rmtree(cut / "run_2")
     done = eighth(cut.parent, "run", *RUN, "resume=cut")

@@ -191,10 +191,10 @@ def _trained(
 
 
 def _resumed(options: Options, place: Place) -> Path | None:
-    """The folder of the run to go on with: that of resume=, or of out= where the launcher has started it again."""
+    """The folder of the run to go on with: that of resume=, or of out= where torchrun or SLURM has started it again."""
     if options.resume:
         return Path(options.resume)
-    if not place.restarts:
+    if not place.restarts or (place.launcher is None and options.out is None):
         return None
     if options.out is None:
         raise UserError(f"{place.launcher} has started the workers again: out= would tell them what to go on with")

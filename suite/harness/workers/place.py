@@ -57,11 +57,11 @@ def find(environ: Mapping[str, str] = os.environ) -> Place:
             return _torchrun(environ)
         if int(environ.get("SLURM_STEP_NUM_TASKS", 1)) > 1 and "SLURM_PROCID" in environ:
             return _slurm(environ)
+        return Place(restarts=int(environ.get("SLURM_RESTART_COUNT", 0)))
     except (KeyError, ValueError, OSError, subprocess.SubprocessError) as error:
         raise UserError(
             f"the launcher of this worker does not tell its place ({error}): use torchrun or srun"
         ) from None
-    return Place()
 
 
 def _torchrun(environ: Mapping[str, str]) -> Place:
