@@ -19,16 +19,34 @@ esac
 """
 
 
-@pytest.mark.parametrize(
-    ("problem", "code"),
-    [("Unable to contact slurm controller (connect failure)", 3), ("Invalid job id specified", 0)],
-)
-def test_a_job_has_ended_when_slurm_says_so_or_has_forgotten_it(tmp_path, monkeypatch, problem, code):
-    for name, script in (("srun", ""), ("sbatch", "echo Submitted batch job 7"), ("scontrol", ANSWERS)):
+@pytest.fixture
+def login(tmp_path, monkeypatch):
+    """A folder where `sbatch` leaves the script that it is given."""
+    sbatch = "for each; do script=$each; done; cp $script script; echo Submitted batch job 7"
+    for name, script in (("srun", ""), ("sbatch", sbatch), ("scontrol", ANSWERS)):
         (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    monkeypatch.setenv("PROBLEM", problem)
     monkeypatch.setattr(slurm, "_EVERY_S", 0.0)
-    assert slurm.launch(["task=translation"], resolve(config.system("cpu", {}), detect()), {}) == code
+    return tmp_path
+
+
+def launched(**options):
+    return slurm.launch(["task=translation"], resolve(config.system("cpu", {}), detect()), options)
+
+
+@pytest.mark.parametrize(
+    ("problem", "code"),
+    [("Unable to contact slurm controller (connect failure)", 3), ("Invalid job id specified", 0)],
+)
+def test_a_job_has_ended_when_slurm_says_so_or_has_forgotten_it(login, monkeypatch, problem, code):
+    monkeypatch.setenv("PROBLEM", problem)
+    assert launched() == code
+
+
+def test_a_job_has_the_time_that_its_partition_gives_unless_it_is_told(login):
+    launched()
+    assert "--time" not in (login / "script").read_text()
+    launched(time="90")
+    assert "#SBATCH --time=90\n" in (login / "script").read_text()

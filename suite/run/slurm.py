@@ -69,7 +69,7 @@ def _submitted(words: Sequence[str], system: System, options: Mapping[str, str])
             raise unknown("option of slurm", name, allowed)
     gpus: dict[str, Any] = {"gpus_per_node": system.accelerators_per_node} if system.accelerators_per_node else {}
     executor.update_parameters(
-        **{"job_name": "suite", **gpus, **options},
+        **{"job_name": "suite", "time": None, **gpus, **options},  # submitit's own time would be five minutes
         nodes=system.nodes,
         ntasks_per_node=system.workers_per_node,
         stderr_to_stdout=True,
