@@ -5,6 +5,7 @@ from importlib.util import find_spec
 import pytest
 
 from suite import config
+from suite.errors import UserError
 from suite.measure.machine import detect, resolve
 from suite.run import slurm
 
@@ -50,3 +51,9 @@ def test_a_job_has_the_time_that_its_partition_gives_unless_it_is_told(login):
     assert "--time" not in (login / "script").read_text()
     launched(time="90")
     assert "#SBATCH --time=90\n" in (login / "script").read_text()
+
+
+@pytest.mark.parametrize("option", ["array_parallelism", "nodes", "signal_delay_s", "stderr_to_stdout", "use_srun"])
+def test_what_the_run_sets_itself_is_refused(login, option):
+    with pytest.raises(UserError, match=f"unknown option of slurm '{option}'"):
+        launched(**{option: "1"})

@@ -19,7 +19,10 @@ _FOLDER = Path("runs/slurm")
 _WAITS = ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED")
 _EVERY_S = 1.0
 _SEAL_S = 60  # before the job's time is over the run is told to end
-_OURS = ("nodes", "ntasks_per_node", "additional_parameters", "setup", "teardown", "map_count", "srun_args")
+_OURS = {  # options of submitit that the run sets itself, or that would do nothing
+    *("nodes", "ntasks_per_node", "additional_parameters", "setup", "teardown", "map_count", "srun_args"),
+    *("array_parallelism", "signal_delay_s", "stderr_to_stdout", "use_srun"),
+}
 
 
 def split(argv: Sequence[str]) -> tuple[dict[str, str] | None, list[str]]:
@@ -63,7 +66,7 @@ def _submitted(words: Sequence[str], system: System, options: Mapping[str, str])
         executor = submitit.SlurmExecutor(_FOLDER.resolve())
     except RuntimeError as error:
         raise UserError(f"{LAUNCHER}slurm needs SLURM, which is not here ({error}): use a login node") from error
-    allowed = sorted(executor._valid_parameters() - {*_OURS})
+    allowed = sorted(executor._valid_parameters() - _OURS)
     for name in options:
         if name not in allowed:
             raise unknown("option of slurm", name, allowed)
