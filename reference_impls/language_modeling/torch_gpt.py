@@ -223,7 +223,7 @@ class TorchGPT:
             self.train_step(made)
             self.model.eval()
             with torch.no_grad():
-                self.evaluate(words, words)
+                self.evaluate(words, words.clone())  # were they one tensor, two would be compiled for anew
 
 
 def build(hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device) -> TorchGPT:

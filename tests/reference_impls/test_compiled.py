@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
+from torch.utils._pytree import tree_leaves  # noqa: E402
+
 from reference_impls import torch_shared  # noqa: E402
 from suite.harness.contract import evaluation_data, training_data  # noqa: E402
 from suite.harness.implementation import Device  # noqa: E402
@@ -35,6 +37,13 @@ def kind(value):
     if isinstance(value, list | tuple):
         return tuple(map(kind, value))
     return kind(vars(value)) if hasattr(value, "__dict__") else value
+
+
+def alike(*given):
+    """Which tensors given to a function are one and the same: it is compiled anew where they are not."""
+    places = {}
+    tensors = [each for each in tree_leaves(given) if isinstance(each, torch.Tensor)]
+    return tuple(places.setdefault(id(each), place) for place, each in enumerate(tensors))
 
 
 class Autocast(torch_needed.Autocast):
@@ -61,7 +70,7 @@ def counting(calls: Counter):
             models = [value for value in vars(function.__self__).values() if isinstance(value, torch.nn.Module)]
             trained = [(m.training, *(p.requires_grad for p in m.parameters())) for m in models]
             around = torch.is_grad_enabled(), Autocast.entered > 0
-            calls[function.__name__, around, kind(trained), kind(args), kind(keywords)] += 1
+            calls[function.__name__, around, kind(trained), kind(args), kind(keywords), alike(args, keywords)] += 1
             return function(*args, **keywords)
 
         return call
