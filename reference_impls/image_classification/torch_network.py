@@ -11,11 +11,15 @@ from reference_impls.torch_workers import BatchNorm2d
 
 
 class BatchNorm(BatchNorm2d):
-    """Batch normalisation with a bias and no scale."""
+    """Batch normalisation with a bias and no scale, for which ones stand.
+
+    Without them PyTorch's kernel for GPUs gives the bias an empty gradient (PyTorch 2.11).
+    """
 
     def __init__(self, width: int, momentum: float) -> None:
         super().__init__(width, EPSILON, 1 - momentum)
-        self.register_parameter("weight", None)
+        del self.weight
+        self.register_buffer("weight", torch.ones(width), persistent=False)
         self.register_buffer("num_batches_tracked", None)
 
 

@@ -144,3 +144,12 @@ def test_a_tensorflow_step_can_be_compiled():
         made.graph_step = tf.function(made._step, jit_compile=jit)
         losses.append([made.train_until(samples).loss for samples in (10, 20)])
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+
+
+def test_batch_norm_has_ones_where_it_has_no_scale():
+    """Without a weight the gradient of the bias is empty in PyTorch's kernel for GPUs, which a probe's step runs."""
+    torch = import_module("torch")
+    made = build(BY_ID["image_classification-mini"], "torch")
+    norms = [each for each in made.model.modules() if isinstance(each, torch.nn.BatchNorm2d)]
+    assert all(each.bias.requires_grad and torch.equal(each.weight, torch.ones_like(each.bias)) for each in norms)
+    assert not any(name.endswith("norm1.weight") for name in made.state_dict())
