@@ -16,7 +16,7 @@ from suite.measure.load import LoadMeter
 from suite.record.tables import plain_console
 from suite.serve import options
 from suite.serve.asking import Asked, Local
-from suite.serve.batching import Batcher
+from suite.serve.batching import Answers, Batcher
 from suite.serve.model import Examples, examples, load
 from suite.serve.options import Options
 from suite.store.disk import refuse_unwritable, write_text
@@ -62,14 +62,18 @@ def main(argv: list[str]) -> int:
         return _load(wanted, found, Client(wanted.url, found), f"over {wanted.url}", args)
     system = machine.system_here(given.get("hw", machine.AUTO), machine.detect())
     precision = formats.known(given.get("precision", found.plan.precision))
-    model = load(Path(folders[0]), found, own, system, precision)
-    model.warm_up(wanted.batch)
-    batcher = Batcher(model.answers, wanted.batch, wanted.wait, wanted.queue)
+
+    def answers() -> Answers:
+        model = load(Path(folders[0]), found, own, system, precision)
+        model.warm_up(wanted.batch)
+        return model.answers
+
+    batcher = Batcher(answers, wanted.batch, wanted.wait, wanted.queue)
     where = f"by {found.plan.framework.name} in {precision} on {system.name}, batch={wanted.batch} wait={wanted.wait:g}"
     if wanted.listen:
         from suite.serve import web
 
-        web.serve(model, batcher, *wanted.listen, f"{found.plan.benchmark.name} {where}, queue={wanted.queue}")
+        web.serve(found, batcher, *wanted.listen, f"{found.plan.benchmark.name} {where}, queue={wanted.queue}")
         return 0
     return _load(wanted, found, Local(found, batcher), f"{where}, in this process", args)
 

@@ -15,22 +15,26 @@ class Overloaded(Exception):
     """As many requests wait as may; this one was not taken."""
 
 
-class Batcher:
-    """Answers requests in the order in which they come, at most `batch` at a time, by `answers`.
+Answers = Callable[[Sequence[Request]], list[Any]]
 
+
+class Batcher:
+    """Answers requests in the order in which they come, at most `batch` at a time, by what `make` gives.
+
+    That is made and asked in one thread: PyTorch records no CUDA graph in another than the one in which it began to.
     A request waits at most `wait_s` for others, and at most `queue` requests wait. One that cannot be answered fails by
-    itself: those that were in a batch with it are answered each alone.
+    itself: those that were in a batch with it are answered each alone. Raises what `make` raises.
     """
 
-    def __init__(
-        self, answers: Callable[[Sequence[Request]], list[Any]], batch: int, wait_s: float, queue: int
-    ) -> None:
+    def __init__(self, make: Callable[[], Answers], batch: int, wait_s: float, queue: int) -> None:
         self.batches, self.taken, self.shed = 0, 0, 0
-        self._answers, self._batch, self._wait_s, self._queue = answers, batch, wait_s, queue
+        self._batch, self._wait_s, self._queue = batch, wait_s, queue
         self._waiting: deque[tuple[Request, Future[Any]]] = deque()
         self._change, self._closed = threading.Condition(), False
-        self._thread = threading.Thread(target=self._work, name="batcher", daemon=True)
+        made: Future[Answers] = Future()
+        self._thread = threading.Thread(target=self._work, args=(make, made), name="batcher", daemon=True)
         self._thread.start()
+        self._answers = made.result()
 
     def submit(self, request: Request, wait: bool = False) -> Future[Any]:
         """The answer, when it has come. Where too many wait it is Overloaded at once, unless it may `wait` for room."""
@@ -53,7 +57,12 @@ class Batcher:
             self._change.notify_all()
         self._thread.join()
 
-    def _work(self) -> None:
+    def _work(self, make: Callable[[], Answers], made: Future[Answers]) -> None:
+        try:
+            made.set_result(make())
+        except BaseException as error:
+            made.set_exception(error)
+            return
         while batch := self._gathered():
             self.batches, self.taken = self.batches + 1, self.taken + len(batch)
             self._answer(batch)

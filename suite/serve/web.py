@@ -28,7 +28,7 @@ from starlette.routing import Route
 
 from suite.errors import UserError, shown
 from suite.serve.batching import Batcher, Overloaded
-from suite.serve.model import Examples, Model, Request
+from suite.serve.model import Examples, Request
 
 MAX_BYTES = 16 << 20
 CONNECTIONS = 64
@@ -37,9 +37,9 @@ _RETRY_S = 1  # asked of strangers
 _AGAIN_S = 0.01  # of one that waits for room
 
 
-def app(model: Model, batcher: Batcher) -> Starlette:
-    """The server of a model, whose requests `batcher` answers."""
-    name = model.examples.plan.benchmark.name
+def app(examples: Examples, batcher: Batcher) -> Starlette:
+    """The server of a benchmark's model, whose requests `batcher` answers."""
+    name = examples.plan.benchmark.name
 
     async def predict(asked: Asked) -> Response:
         body = b""
@@ -48,7 +48,7 @@ def app(model: Model, batcher: Batcher) -> Starlette:
                 body += part
                 if len(body) > MAX_BYTES:
                     return JSONResponse({"error": f"more than {MAX_BYTES} bytes"}, 413)
-            future = batcher.submit(model.examples.checked(unpacked(body)))
+            future = batcher.submit(examples.checked(unpacked(body)))
             return JSONResponse({"prediction": await asyncio.wrap_future(future)})
         except ClientDisconnect:
             return Response()  # to nobody
@@ -66,7 +66,7 @@ def app(model: Model, batcher: Batcher) -> Starlette:
     return Starlette(routes=[Route("/predict", predict, methods=["POST"]), Route("/health", health)])
 
 
-def serve(model: Model, batcher: Batcher, host: str, port: int, what: str) -> None:
+def serve(examples: Examples, batcher: Batcher, host: str, port: int, what: str) -> None:
     """Serve until a signal ends the process; `what` is told first. Raises UserError where the port cannot be had."""
     try:
         listening = socket.create_server((host, port))
@@ -75,7 +75,7 @@ def serve(model: Model, batcher: Batcher, host: str, port: int, what: str) -> No
     # asyncio sets it for sockets that were made for TCP by name alone; without it some answers wait 40 ms for an ACK
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     print(f"http://{host}:{listening.getsockname()[1]}   {what}", flush=True)
-    config = uvicorn.Config(app(model, batcher), log_level="warning", access_log=False)
+    config = uvicorn.Config(app(examples, batcher), log_level="warning", access_log=False)
     uvicorn.Server(config).run([listening])
 
 

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from suite.errors import UserError
 from suite.serve.batching import Batcher, Overloaded
 
 
@@ -27,7 +28,7 @@ def slow():
 
 
 def test_answers_are_those_of_their_requests_and_batches_no_larger_than_allowed(slow):
-    batcher = Batcher(slow, batch=4, wait_s=0.01, queue=100)
+    batcher = Batcher(lambda: slow, batch=4, wait_s=0.01, queue=100)
     futures = [batcher.submit(index) for index in range(11)]
     slow.may.set()
     batcher.close()
@@ -37,8 +38,29 @@ def test_answers_are_those_of_their_requests_and_batches_no_larger_than_allowed(
     assert (batcher.taken, batcher.shed) == (11, 0)
 
 
+def test_what_answers_is_made_and_asked_in_one_thread():
+    threads = []
+
+    def answers(requests):
+        threads.append(threading.get_ident())
+        return requests
+
+    def make():
+        return answers([answers]).pop()
+
+    def fail():
+        raise UserError("no model")
+
+    assert Batcher(make, batch=1, wait_s=0.0, queue=1).submit("a").result(30) == "a"
+    assert len(threads) == 2
+    assert set(threads) != {threading.get_ident()}
+    assert len(set(threads)) == 1
+    with pytest.raises(UserError, match="no model"):
+        Batcher(fail, batch=1, wait_s=0.0, queue=1)
+
+
 def test_a_full_queue_refuses_at_once_and_recovers(slow):
-    batcher = Batcher(slow, batch=2, wait_s=0.0, queue=3)
+    batcher = Batcher(lambda: slow, batch=2, wait_s=0.0, queue=3)
     futures = [batcher.submit(index) for index in range(50)]
     refused = [future for future in futures if future.done() and isinstance(future.exception(), Overloaded)]
     assert 45 <= len(refused) == batcher.shed <= 47  # two at most were being answered, three waited
@@ -49,13 +71,13 @@ def test_a_full_queue_refuses_at_once_and_recovers(slow):
 
 def test_who_may_wait_is_not_refused(slow):
     slow.may.set()
-    batcher = Batcher(slow, batch=2, wait_s=0.0, queue=1)
+    batcher = Batcher(lambda: slow, batch=2, wait_s=0.0, queue=1)
     futures = [batcher.submit(index, wait=True) for index in range(20)]
     assert [future.result(30) for future in futures] == [f"{index}!" for index in range(20)]
 
 
 def test_a_request_that_cannot_be_answered_fails_by_itself(slow):
-    batcher = Batcher(slow, batch=8, wait_s=0.01, queue=100)
+    batcher = Batcher(lambda: slow, batch=8, wait_s=0.01, queue=100)
     first = batcher.submit("first")  # is being answered while the others gather
     futures = [batcher.submit(each) for each in ("one", "bad", "two")]
     slow.may.set()

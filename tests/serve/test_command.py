@@ -4,12 +4,14 @@ import io
 import json
 import signal
 import socket
+import threading
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 import requests
 
+from suite.harness import contract
 from suite.serve.__main__ import main
 from suite.serve.web import MAX_BYTES
 from tests.command import PROJECT, run, start
@@ -56,6 +58,25 @@ def test_served_answers_have_the_quality_that_the_run_logged(trained, server, ca
             assert load["queries"] >= 64
             assert 0 < load["latencies"]["50"] <= load["latencies"]["99"]
             assert load["failed"] == 0
+
+
+def test_one_thread_builds_the_model_and_asks_it(trained, capsys, monkeypatch):
+    """PyTorch records no CUDA graph in another thread than the one in which it began to: its assertion fails."""
+    threads = set()
+    build, predict = contract.build, contract.Checked.predict
+
+    def building(*given):
+        threads.add(threading.get_ident())
+        return build(*given)
+
+    def predicting(*given):
+        threads.add(threading.get_ident())
+        return predict(*given)
+
+    monkeypatch.setattr(contract, "build", building)
+    monkeypatch.setattr(contract.Checked, "predict", predicting)
+    assert asked(capsys, str(trained), "scenario=single-stream", "seconds=0.1")["quality"] > 0.5
+    assert len(threads) == 1
 
 
 def test_the_highest_rate_lies_between_one_that_keeps_the_bound_and_one_that_does_not(trained, capsys, tmp_path):
