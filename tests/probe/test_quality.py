@@ -9,7 +9,8 @@ import tasks
 from suite import config
 from suite.config import folder as conf
 from suite.errors import UserError
-from suite.probe import altering, record, rounding, training
+from suite.harness import contract
+from suite.probe import altering, measuring, record, rounding, training
 from suite.probe.__main__ import main
 from suite.probe.subject import Subject
 from suite.probe.synthetic import synthetic
@@ -43,6 +44,25 @@ def test_each_precision_has_its_speed_error_and_quality(capsys):
         assert found[name].figures["samples/s"].value > 0
         assert 0.3 < found[name].figures["accuracy"].value <= 1
         assert found[name].figures["samples"].value == 500
+
+
+def test_each_precision_is_timed_after_a_build_in_it(capsys, monkeypatch):
+    """On a GPU a build in tf32 lets all products of the process be taken in it, one in fp32 none."""
+    built, timed = [], []
+    build, block = contract.build, measuring.block
+
+    def building(*given):
+        built.append(given[-1].precision)
+        return build(*given)
+
+    def timing(workload, steps):
+        timed.append((workload.made.inner.worker.precision, built[-1]))
+        return block(workload, steps)
+
+    monkeypatch.setattr(contract, "build", building)
+    monkeypatch.setattr(measuring, "block", timing)
+    probe(capsys, "level=precision", *TASK, "samples=500", "precision=fp32,bf16")
+    assert sorted(timed) == [("bf16", "bf16"), ("fp32", "fp32")]
 
 
 def test_weights_in_few_bits_lie_on_a_grid_of_their_row_and_nothing_else_changes():

@@ -39,9 +39,9 @@ class TrainedIn:
         self.trained: list[Trained] = []
 
     def repeat(self) -> None:
-        """See `levels.Measurement`."""
-        self.rates.append(self.steps * self.workload.samples / measuring.block(self.workload, self.steps))
+        """See `levels.Measurement`. Trains first: the build sets what holds for the process, such as tf32 on a GPU."""
         self.trained.append(training.train(self.subject, SEED + len(self.trained)))
+        self.rates.append(self.steps * self.workload.samples / measuring.block(self.workload, self.steps))
 
     def found(self) -> Cell:
         """See `levels.Measurement`."""
