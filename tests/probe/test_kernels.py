@@ -11,8 +11,10 @@ import torch
 from suite.compare import main as compare
 from suite.errors import UserError
 from suite.harness.implementation import Device
+from suite.harness.workers.place import LOCALHOST, Place
 from suite.probe import comparing, instruments, pictures, record, showing
 from suite.probe.__main__ import main
+from suite.probe.instruments import torch_all_reduce, torch_workers
 from suite.probe.kernels import deepbench, tags
 from suite.probe.kernels.problems import (
     BY_INPUT,
@@ -34,6 +36,22 @@ def look(capsys, *words: str) -> list[record.Cell]:
     brief = ["precision=fp32", "repeats=3", "seconds=0.01", "mlflow=false", "--json"]
     assert main(["level=kernels", *words, *brief]) == 0
     return record.Probe.model_validate_json(capsys.readouterr().out).cells
+
+
+def test_a_worker_that_sums_takes_its_own_accelerator(monkeypatch):
+    """Else all would wait for the first one of their node, and each have memory on it."""
+    chosen = []
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    monkeypatch.setattr(torch.distributed, "init_process_group", lambda *_, **__: None)
+    monkeypatch.setattr(torch.distributed, "new_group", lambda *_, **__: None)
+    monkeypatch.setattr(torch.distributed, "barrier", lambda: None)
+    monkeypatch.setattr(torch, "ones", lambda *_, **__: torch.empty(1))
+    monkeypatch.setattr(torch.distributed, "all_reduce", lambda _: None)
+    monkeypatch.setattr(torch_workers.Member, "told", lambda *_: [1])
+    place = Place(1, 2, 1, 2, 0, LOCALHOST, 1, "", "")
+    next(torch_all_reduce.measured(place, 1, "gpu"))
+    torch_workers.Member(place)
+    assert chosen == [torch.device("cuda", 1)] * 2
 
 
 def test_deepbench_has_the_problems_that_it_has():

@@ -33,7 +33,10 @@ def measured(place: Place, port: int, kind: str) -> Iterator[AllReduce]:
 
     `kind` is `gpu` or `cpu`.
     """
-    device = torch.device("cuda", place.local_rank) if kind == "gpu" else torch.device("cpu")
+    device = torch.device("cpu")
+    if kind == "gpu":
+        device = torch.device("cuda", place.local_rank)
+        torch.cuda.set_device(device)  # for which barriers and `synchronize` wait
     backend, where = "nccl" if kind == "gpu" else "gloo", f"tcp://{place.host}:{port}"
     dist.init_process_group(backend, init_method=where, rank=place.rank, world_size=place.world_size)
     sent = 2 * (place.world_size - 1) / place.world_size

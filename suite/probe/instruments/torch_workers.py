@@ -33,6 +33,8 @@ class Member:
         self.words = dist.new_group(backend="gloo", timeout=PATIENCE)
         gpu = bool(self.told(kind == "gpu")[0])
         self.where = torch.device("cuda", place.local_rank) if gpu else torch.device("cpu")
+        if gpu:
+            torch.cuda.set_device(self.where)  # for which `synchronize` waits
         self.group = dist.new_group(backend="nccl", timeout=PATIENCE) if gpu else self.words
         self.array = torch.empty(0)
 
