@@ -1,5 +1,6 @@
 """Single operations: DeepBench's list, what each takes by formula, and the level by the command."""
 
+import importlib
 import json
 import subprocess
 import sys
@@ -36,6 +37,24 @@ def look(capsys, *words: str) -> list[record.Cell]:
     brief = ["precision=fp32", "repeats=3", "seconds=0.01", "mlflow=false", "--json"]
     assert main(["level=kernels", *words, *brief]) == 0
     return record.Probe.model_validate_json(capsys.readouterr().out).cells
+
+
+def multiplies_as_tf32(framework: str) -> set[bool]:
+    """Whether a framework lets a GPU do so: PyTorch products and convolutions, each by itself."""
+    if framework == "torch":
+        return {torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32}
+    return {importlib.import_module(framework).config.experimental.tensor_float_32_execution_enabled()}
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_fp32_is_multiplied_as_tf32_in_that_precision_alone(framework):
+    """On a GPU, where both frameworks convolve fp32 as tf32 if they are not told otherwise."""
+    made, name = instruments.load(framework), {"torch": "resnet18", "tensorflow": "mobilenetv2"}[framework]
+    made.matrix_product(8, replace(DEVICE, precision="tf32"))
+    assert multiplies_as_tf32(framework) == {True}
+    conditions = record.Conditions(framework=framework, model=name, mode="infer", precision="fp32", batch=1, size=32)
+    made.model(conditions, DEVICE, 1)
+    assert multiplies_as_tf32(framework) == {False}
 
 
 def test_a_worker_that_sums_takes_its_own_accelerator(monkeypatch):

@@ -35,6 +35,17 @@ def device_name(device: Device) -> str:
     return "/GPU:0" if device.kind == "gpu" else "/CPU:0"
 
 
+def number_type(device: Device) -> tf.DType:
+    """TensorFlow's type of the device's precision; lets a GPU multiply fp32 as tf32 in that precision alone.
+
+    Raises UserError for a precision of recipes, such as those of 8 bits.
+    """
+    if device.precision not in DTYPES:
+        raise UserError(f"precision={device.precision}: TensorFlow has no plain operations in it")
+    tf.config.experimental.enable_tensor_float_32_execution(device.precision == "tf32")
+    return DTYPES[device.precision]
+
+
 @contextmanager
 def apart() -> Iterator[None]:
     """See `Instruments.apart`: no XLA, no rewriting of graphs, and a function within a function is part of that.
@@ -231,10 +242,9 @@ MULTIPLIES = re.compile(
 
 def matrix_product(size: int, device: Device) -> Callable[[], None]:
     """See `Instruments.matrix_product`."""
-    if device.precision not in DTYPES:
-        raise UserError(f"precision={device.precision}: TensorFlow has no plain matrix product in it")
+    dtype = number_type(device)
     with tf.device(device_name(device)):
-        left, right = (tf.cast(tf.random.normal((size, size)), DTYPES[device.precision]) for _ in range(2))
+        left, right = (tf.cast(tf.random.normal((size, size)), dtype) for _ in range(2))
 
     def product() -> None:
         with tf.device(device_name(device)):

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from suite.errors import UserError
 from suite.harness.implementation import Device
-from suite.probe.instruments.tensorflow_counting import DTYPES, device_name, untold_tracing
+from suite.probe.instruments.tensorflow_counting import device_name, number_type, untold_tracing
 from suite.probe.kernels.problems import (
     BY_INPUT,
     FORWARD,
@@ -51,10 +51,7 @@ class Kernel:
 
 def kernel(problem: Problem, device: Device) -> Workload:
     """See `Instruments.kernel`."""
-    if device.precision not in DTYPES:
-        raise UserError(f"precision={device.precision}: TensorFlow has no plain operations in it")
-    tf.config.experimental.enable_tensor_float_32_execution(device.precision == "tf32")
-    dtype = DTYPES[device.precision]
+    dtype = number_type(device)
 
     def noise(*shape: int) -> tf.Tensor:
         drawn = tf.cast(tf.random.normal([min(NOISE, prod(shape))]), dtype)

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from suite.errors import UserError, unknown
 from suite.harness.implementation import Device
-from suite.probe.instruments.tensorflow_counting import device_name
+from suite.probe.instruments.tensorflow_counting import device_name, number_type
 from suite.probe.record import DEFAULT_BATCH, Conditions
 
 POLICIES = {"fp32": "float32", "bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
@@ -71,6 +71,7 @@ def model(conditions: Conditions, device: Device, seed: int) -> Model:
     name = known.get(str(conditions.model).lower())
     if name is None:
         raise unknown("model of keras.applications", str(conditions.model), known.values())
+    number_type(device)
     options = {} if conditions.size is None else {"input_shape": (conditions.size, conditions.size, 3)}
     before = keras.config.dtype_policy()
     keras.utils.set_random_seed(seed)

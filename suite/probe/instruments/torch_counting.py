@@ -24,6 +24,17 @@ def torch_device(device: Device) -> torch.device:
     return torch.device("cuda" if device.kind == "gpu" else "cpu")
 
 
+def number_type(device: Device) -> torch.dtype:
+    """PyTorch's type of the device's precision; lets a GPU multiply fp32 as tf32 in that precision alone.
+
+    Raises UserError for a precision of recipes, such as those of 8 bits.
+    """
+    if device.precision not in DTYPES:
+        raise UserError(f"precision={device.precision}: PyTorch has no plain operations in it")
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = device.precision == "tf32"
+    return DTYPES[device.precision]
+
+
 @contextmanager
 def apart() -> Iterator[None]:
     """See `Instruments.apart`: torch.compile does nothing."""
@@ -167,10 +178,8 @@ MULTIPLIES = re.compile(
 
 def matrix_product(size: int, device: Device) -> Callable[[], None]:
     """See `Instruments.matrix_product`."""
-    if device.precision not in DTYPES:
-        raise UserError(f"precision={device.precision}: PyTorch has no plain matrix product in it")
-    where = torch_device(device)
-    left, right = (torch.randn(size, size).to(where, DTYPES[device.precision]) for _ in range(2))
+    dtype, where = number_type(device), torch_device(device)
+    left, right = (torch.randn(size, size).to(where, dtype) for _ in range(2))
 
     def product() -> None:
         torch.mm(left, right)

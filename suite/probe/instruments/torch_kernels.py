@@ -19,7 +19,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from suite.errors import UserError
 from suite.harness.implementation import Device
-from suite.probe.instruments.torch_counting import DTYPES, torch_device
+from suite.probe.instruments.torch_counting import number_type, torch_device
 from suite.probe.instruments.torch_workers import Sums, sums
 from suite.probe.kernels.problems import (
     BY_INPUT,
@@ -75,10 +75,7 @@ class Backward(Kernel):
 
 def kernel(problem: Problem, device: Device) -> Workload:
     """See `Instruments.kernel`."""
-    if device.precision not in DTYPES:
-        raise UserError(f"precision={device.precision}: PyTorch has no plain operations in it")
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = device.precision == "tf32"
-    where, dtype = torch_device(device), DTYPES[device.precision]
+    dtype, where = number_type(device), torch_device(device)
 
     def noise(*shape: int) -> torch.Tensor:
         drawn = torch.randn(min(NOISE, prod(shape)), device=where).to(dtype)

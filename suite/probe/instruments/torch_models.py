@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from suite.errors import UserError, unknown
 from suite.harness.implementation import Device
-from suite.probe.instruments.torch_counting import DTYPES, torch_device
+from suite.probe.instruments.torch_counting import number_type, torch_device
 from suite.probe.record import DEFAULT_BATCH, Conditions
 
 SIZE = 224
@@ -26,7 +26,7 @@ class Model:
 
     def __init__(self, network: torch.nn.Module, conditions: Conditions, size: int, device: Device, seed: int) -> None:
         self.training, self.samples = conditions.mode == "train", conditions.batch or DEFAULT_BATCH
-        self.device, self.dtype = torch_device(device), DTYPES[device.precision]
+        self.device, self.dtype = torch_device(device), number_type(device)
         self.network = network.train(self.training)
         random = torch.Generator().manual_seed(seed)
         self.images = torch.randn(self.samples, 3, size, size, generator=random).to(self.device)
