@@ -70,6 +70,26 @@ def test_operators_tell_their_shapes_and_operations(capsys, framework):
     assert cell.figures["calls/step"].value > 100
 
 
+@pytest.mark.parametrize(
+    ("framework", "megabytes"),
+    [
+        # One number of 500 for each of 25 users' 50 items; zeros, filled from elsewhere; 500 of 50,000 for each user
+        ("torch", {
+            "aten.gather 1250x500 1250x1": 1250 * (4 + 8 + 4) / 1e6,
+            "aten.new_zeros 25x50x500": 25 * 50 * 500 * 4 / 1e6,
+            "aten.copy_ 25x50x500 25x50x500": 2 * 25 * 50 * 500 * 4 / 1e6,
+            "aten._unsafe_view 25x50x50": 0,
+        }),
+        pytest.param(
+            "tensorflow", {"GatherV2 50000 25x500 1 25x500": (3 * 25 * 500 * 8 + 4) / 1e6}, marks=pytest.mark.slow
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_not_read_or_written_is_not_moved(capsys, framework, megabytes):
+    moved = column(look(capsys, "operators", "task=recommendation", "scale=mini", f"framework={framework}"), "MB")
+    assert {name: moved.get(name) for name in megabytes} == pytest.approx(megabytes)
+
+
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 @pytest.mark.parametrize("level", ["operators", "layers"])
 def test_inference_of_a_model_is_looked_at_too(capsys, framework, level):

@@ -29,6 +29,7 @@ from suite.probe.workload import Workload
 HOLDING = re.compile(r"While|If|Case|PartitionedCall|^_(Arg|Retval|Send|Recv)|Const$|NoOp|Placeholder")
 INLINED = re.compile(r".*(/_\d+|PartitionedCall(_\d+)?)/")  # before the names of a function put into its call's place
 SAME = {"Identity", "IdentityN", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "PreventGradient"}
+PICKED = {"GatherV2", "GatherNd", "Slice", "StridedSlice"}  # read as much of the first tensor as they make
 WORKSPACE = ("FusedBatchNormV3", 5)  # the output that cuDNN's kernel sizes as it needs, and a CPU's leaves empty
 GRADIENT = "gradient_tape/"
 UNKNOWN = "unknown"  # the phase of what TensorFlow made of its own
@@ -127,7 +128,7 @@ class Places:
         tensors = [each for each in (*inputs, *outputs) if isinstance(each, tf.Tensor) and each.dtype != tf.resource]
         known = all(each.shape.is_fully_defined() for each in tensors)
         shapes = " ".join(_shape(each) for each in tensors)
-        moved = sum(each.shape.num_elements() * each.dtype.size for each in tensors) if known else None
+        moved = _moved(kind, inputs, outputs) if known else None
         flops: int | None = 0
         if multiplies(kind):
             flops = counted(kind, inputs, attributes, outputs) if known else None
@@ -181,6 +182,19 @@ def identity(variable: Any) -> int:
 
 def _size(tensor: tf.Tensor) -> Any:
     return tensor.shape.num_elements() * tensor.dtype.size if tensor.shape.is_fully_defined() else None
+
+
+def _moved(kind: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> int:
+    """Bytes that an operation reads and writes, of tensors whose shapes are known; a resource is none."""
+    if kind in SAME:
+        return 0
+    given, made = (
+        [_size(each) for each in tensors if isinstance(each, tf.Tensor) and each.dtype != tf.resource]
+        for tensors in (inputs, outputs)
+    )
+    if kind in PICKED:
+        given[0] = min(given[0], made[0])
+    return int(sum(given) + sum(made))
 
 
 def _shape(tensor: tf.Tensor) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from typing import Any
@@ -20,6 +21,10 @@ from suite.probe.instruments.torch_operators import Operators, tensors
 from suite.probe.tracing import Call, Phases, Trace
 from suite.probe.workload import Workload
 
+UNMOVED = re.compile("_unsafe_view|(new_)?empty(_.*)?")  # names of operators that make no numbers
+# Those that read nothing of the first tensor that they are given, and those that read as much of it as they make
+WRITTEN = re.compile(r"new_.*|.*_like|(copy|zero|fill|uniform|normal|bernoulli|exponential|random)_")
+PICKED = re.compile("embedding|index|index_select|gather|take")
 REGION = "probe "  # begins the name of a region of the profiler that is one call of an operator
 
 
@@ -108,10 +113,22 @@ class Calls(Operators):  # type: ignore[no-untyped-call]
         given, made = tensors((args, kwargs)), tensors(result)
         name = str(func.overloadpacket)
         flops = counted(func.overloadpacket, args, kwargs, result)
-        moved = 0 if func.is_view else sum(each.nbytes for each in (*given, *made))
+        moved = 0 if func.is_view else moves(func.overloadpacket.__name__, given, made)
         shapes = " ".join("x".join(map(str, each.shape)) or "1" for each in given)
         self.noted.append((name, shapes, self.places.phase, self.places.layer(), flops, moved))
         return result
+
+
+def moves(operator: str, given: Sequence[torch.Tensor], made: Sequence[torch.Tensor]) -> int:
+    """Bytes that an operator of that name reads and writes, of tensors that it was given and has made."""
+    if UNMOVED.fullmatch(operator):
+        return 0
+    sizes = [each.nbytes for each in (*given, *made)]
+    if given and WRITTEN.fullmatch(operator):
+        sizes[0] = 0
+    elif PICKED.fullmatch(operator):
+        sizes[0] = min(sizes[0], made[0].nbytes)
+    return sum(sizes)
 
 
 class Watched:
