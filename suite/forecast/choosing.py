@@ -21,8 +21,13 @@ class Choice:
 
 
 def choices(forecasts: Sequence[Forecast], deadline: float | None, budget: float | None) -> list[Choice]:
-    """The choice for each of the two that is not None."""
+    """The choice for each of the two that is not None; none where prices are in several currencies."""
     found = []
+    currencies = sorted({each.currency for each in forecasts if each.cost and each.currency})
+    if len(currencies) > 1:
+        why = f"not known: prices are in {' and '.join(currencies)}, which do not compare; name systems of one"
+        asked = {DEADLINE: deadline, BUDGET: budget}
+        return [Choice(name, most, None, why) for name, most in asked.items() if most is not None]
     if deadline is not None:
         keeping = [each for each in forecasts if each.seconds.high <= deadline]
         found.append(Choice(DEADLINE, deadline, cheapest(forecasts, deadline), _why_none(keeping, "keep the deadline")))

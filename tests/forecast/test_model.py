@@ -7,7 +7,7 @@ from suite import config
 from suite.errors import UserError
 from suite.forecast import rates as of_rates
 from suite.forecast import roughly
-from suite.forecast.choosing import cheapest, fastest
+from suite.forecast.choosing import cheapest, choices, fastest
 from suite.forecast.model import forecast, samples_to_target, seconds_at
 from suite.forecast.needed import Needed, evaluations, needed, on_grid
 from suite.forecast.workers import communication, ring
@@ -236,6 +236,17 @@ def test_cheapest_for_a_deadline_and_fastest_for_a_budget():
     assert fastest(both, fast_one.cost.high) is fast_one
     assert fastest(both, slow_one.cost.high) is slow_one
     assert fastest(both, 1e-9) is None
+
+
+def test_costs_in_two_currencies_are_not_compared():
+    listed = config.system("h100").price
+    assert listed
+    euros = CPU.model_copy(update={"name": "euros", "price": listed.model_copy(update={"currency": "EUR"})})
+    made_of = [forecast(made.needed([FIRST] * 9), made.rates(1, 1), each, MACHINE, "torch") for each in (CPU, euros)]
+    told = choices(made_of, deadline=1e9, budget=1e9)
+    assert [(each.asked, each.forecast) for each in told] == [("deadline", None), ("budget", None)]
+    assert all("prices are in EUR and USD" in each.why for each in told)
+    assert all(each.forecast for each in choices(made_of[1:], deadline=1e9, budget=1e9))
 
 
 def _least_and_most(values):
