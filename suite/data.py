@@ -87,7 +87,7 @@ def ls(selected: list[Benchmark], data_dir: str | None) -> int:
         present = sum(file.state == "present" for file in found)
         state = "embedded" if not found else "present" if present == len(found) else f"{present} of {len(found)} files"
         rows.append([benchmark.name, dataset.name, dataset.licence, size, state, dataset.citation])
-    console = Console()
+    console = Console(markup=False)
     if console.is_terminal:
         shown = len(heads) if console.width >= WITH_CITATION else len(heads) - 1
         table = Table(*heads[:shown], box=None, title=f"data folder: {root}", title_justify="left")

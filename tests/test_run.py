@@ -34,6 +34,12 @@ def test_reaches_the_target_and_leaves_sealed_evidence(tmp_path):
     assert "estimated" in done.stdout
 
 
+def test_prints_a_path_as_it_stands(tmp_path):
+    done = eighth(tmp_path, "run", *RUN, "seed=1", "out=a [/b] c")
+    assert done.returncode == 0, done.stderr
+    assert "evidence  a [/b] c\n" in done.stdout
+
+
 def test_goes_on_when_nobody_reads_what_it_prints(tmp_path):
     """As with `| head -1`."""
     process = start(tmp_path, "tests.eighth_task", "run", *RUN, "seed=1", "out=evidence")

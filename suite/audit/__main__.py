@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
+from rich.text import Text
 
 from suite import config
 from suite.audit import drawing, showing
@@ -61,7 +62,7 @@ def main(argv: list[str]) -> int:
     )
     if asked.states is not None and not asked.states.is_dir():
         raise UserError(f"states={asked.states}: no such folder")
-    console = Console(highlight=False, stderr=args.json)
+    console = Console(highlight=False, markup=False, stderr=args.json)
     with _opened(path) as root:
         with bar(args.json) as progress:
             reviewed = report(root, subject=path.resolve().name, data_dir=args.data_dir, progress=progress)
@@ -86,7 +87,7 @@ def main(argv: list[str]) -> int:
 
 def _audited(root: Path, plan: Plan, asked: Asked, console: Console) -> Audited:
     with console.status("training again") as status:
-        return audit(root, plan, asked, lambda text: status.update(text))
+        return audit(root, plan, asked, lambda text: status.update(Text(text)))
 
 
 @contextmanager

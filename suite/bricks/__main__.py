@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
+from rich.text import Text
 
 from suite import __version__
 from suite.bricks import evaluating, frameworks, measuring, options, pace, private, record, showing
@@ -80,7 +81,7 @@ def make(given: dict[str, str], *, to: Console, as_json: bool) -> int:
     with Console(stderr=True).status("") as status:
         for source in wanted.sources:
             told = source.subject.conditions
-            status.update(f"looking at {told.name}, {len(bricks.made)} bricks so far")
+            status.update(Text(f"looking at {told.name}, {len(bricks.made)} bricks so far"))
             try:
                 evaluation = told.task is not None and told.mode == "infer"
                 subject = evaluating.trained(source.subject) if evaluation else source.subject

@@ -40,7 +40,7 @@ class _Unread(Console):
 
 def console() -> Console:
     """The terminal; where there is none, lines of 120 characters."""
-    made = _Unread(highlight=False)
+    made = _Unread(highlight=False, markup=False)
     if not made.is_terminal:
         made.width = 120
     return made

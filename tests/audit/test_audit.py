@@ -38,6 +38,14 @@ def test_a_run_without_its_states_is_trained_from_its_seed(result, capsys):
     assert all(each["exact"] for each in made["blocks"])
 
 
+def test_a_path_that_looks_like_markup_is_printed_as_it_stands(result, capsys):
+    shutil.rmtree(result / "run_1")
+    (result / "[").mkdir()
+    (result / "run_2").rename(result / "[" / "b]")
+    code, made, _ = audited(capsys, result, "blocks=1")
+    assert (code, [each["run"] for each in made["blocks"]]) == (0, ["[/b]"])
+
+
 def test_a_run_that_was_killed_and_gone_on_with_passes_bit_for_bit(honest, tmp_path, capsys):
     resumed = killed_and_resumed(tmp_path, SEED)
     assert any(record["key"] == "suite_restart" for record in Evidence(resumed).records())
