@@ -69,6 +69,17 @@ def test_adds_to_the_points_and_leaves_what_is_there(points, tmp_path, capsys):
     assert points.read_text() == written
 
 
+@pytest.mark.parametrize("runs", [1, 2])
+def test_points_of_a_benchmark_of_fewer_runs_than_can_be_tested(points, runs, tmp_path, monkeypatch, capsys):
+    few = BENCHMARK.model_copy(update={"runs": runs})
+    monkeypatch.setattr(config, "benchmark", lambda task, scale: few)
+    monkeypatch.setattr(evidence_maker, "BENCHMARK", few)
+    for index in range(1, 5):
+        write_run(tmp_path / "own" / f"run_{index}", index, runs=4, seed=500, evaluations=2 + index % 3)
+    assert main([str(tmp_path / "own")]) == 0
+    assert "3 runs pass from a mean of" in capsys.readouterr().out
+
+
 def test_points_stand_by_batch_size(points, tmp_path):
     run = write_run(tmp_path / "run")
     rate = BENCHMARK.hyperparameters["muon_learning_rate"]

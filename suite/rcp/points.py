@@ -13,6 +13,7 @@ from mlperf_logging.mllog import constants as keys
 
 from suite.config.models import Benchmark, Formula
 from suite.errors import UserError
+from suite.record.scoring import DROPS_FROM
 from suite.record.summary import format_count
 from suite.rules import convergence, reference
 from suite.rules.hyperparameters import batch_size
@@ -142,10 +143,11 @@ def _print(benchmark: Benchmark, stored: Reference) -> None:
             print(f"  {runs}; they count from {convergence.runs_needed(benchmark)} on")
             continue
         held_to = convergence.of_point(point, benchmark)
-        least = held_to.mean - convergence.margin(held_to, benchmark.runs - 2)
+        results = max(benchmark.runs, DROPS_FROM)  # of fewer runs none is held to the points
+        least = held_to.mean - convergence.margin(held_to, results - 2)
         wanted = convergence.runs_asked(benchmark)
         asked = f"; MLPerf asks for {wanted}" if len(convergence.reached(point)) < wanted else ""
         print(
             f"  {runs}{asked}; samples to the target: mean {held_to.mean:,.0f}, deviation {held_to.deviation:,.0f}; "
-            f"{benchmark.runs} runs pass from a mean of {math.ceil(least):,} on"
+            f"{results} runs pass from a mean of {math.ceil(least):,} on"
         )
