@@ -95,8 +95,10 @@ def test_costs_in_two_currencies_are_not_compared():
     assert figures(of([10, 11, 12]), euros)["cost"].ratio is None
 
 
-def test_estimated_energy_is_marked():
-    guessed = entry(runs=tuple(run(at, joules=5.0, energy_source="estimated") for at in (10.0, 11.0, 12.0)))
+@pytest.mark.parametrize("source", ["estimated", "nvml+estimated"])  # of all nodes, of one
+def test_estimated_energy_is_marked(source):
+    guessed = entry(runs=tuple(run(at, joules=5.0, energy_source=source) for at in (10.0, 11.0, 12.0)))
+    assert guessed.estimated
     assert figures(of([10, 11, 12]), guessed)["energy"].shown_b == "~ 5 J (estimated)"
 
 

@@ -182,7 +182,7 @@ class View:
                     yield from at_samples("samples_to_quality", self._samples)
             case logkeys.ENERGY:
                 self._tag("energy_source", metadata.get("source"))
-                estimated = metadata.get("source") == "estimated"
+                estimated = "estimated" in str(metadata.get("source")).split("+")  # of all nodes, or of one
                 yield from at_samples("energy_joules_estimated" if estimated else "energy_joules", value)
             case logkeys.COST:
                 self._tag("currency", metadata.get("currency"))

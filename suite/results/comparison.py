@@ -10,7 +10,7 @@ import numpy as np
 from suite.errors import UserError
 from suite.measure.energy import ESTIMATED
 from suite.record.summary import format_cost, format_energy, format_seconds
-from suite.results.entry import Entry, multiplied, remarks, values
+from suite.results.entry import Entry, energy_source, multiplied, remarks, values
 from suite.rules.verdict import RunReview
 
 CONFIDENCE = 0.95
@@ -152,7 +152,7 @@ def _compared(benchmark: str, a: Sequence[Entry], b: Sequence[Entry]) -> Compari
     scored = [[run for entry in side for run in multiplied(entry)] for side in (a, b)]
     currencies = {run.summary.currency for side in runs for run in side}
     currency = currencies.pop() if len(currencies) == 1 else None
-    energies = [_energy(_source(side), _coverage(side)) for side in runs]
+    energies = [_energy(energy_source(side), _coverage(side)) for side in runs]
     figures = [
         _figure("time to quality", scored, lambda run: run.summary.seconds, [format_seconds] * 2),
         _figure("samples to quality", runs, lambda run: run.summary.samples, [lambda value: f"{value:,.0f}"] * 2),
@@ -204,11 +204,6 @@ def _side(entries: Sequence[Entry]) -> Side:
 def _factor(entry: Entry) -> list[str]:
     factor = entry.normalisation
     return [] if factor in (None, 1) else [f"TIMES MULTIPLIED BY {factor:.5g}, as its score is"]
-
-
-def _source(runs: Sequence[RunReview]) -> str:
-    found = sorted({run.summary.energy_source for run in runs if run.summary.energy_source})
-    return ESTIMATED if ESTIMATED in found else ", ".join(found)
 
 
 def _coverage(runs: Sequence[RunReview]) -> float | None:

@@ -122,8 +122,7 @@ class Entry:
     @property
     def energy_source(self) -> str | None:
         """What the energies were measured by; `estimated` if any of them was not measured."""
-        found = {run.summary.energy_source for run in self.runs if run.summary.energy_source is not None}
-        return ESTIMATED if ESTIMATED in found else ", ".join(sorted(found)) or None
+        return energy_source(self.runs) or None
 
     @property
     def coverage(self) -> float | None:
@@ -173,6 +172,12 @@ class Entry:
 def values(runs: Iterable[RunReview], of: Callable[[RunReview], float | None]) -> list[float]:
     """The known figures of the runs that reached the target."""
     return [value for run in runs if run.converged and (value := of(run)) is not None]
+
+
+def energy_source(runs: Iterable[RunReview]) -> str:
+    """What the energies were measured by; ESTIMATED if one of them, or that of one of its nodes, was not measured."""
+    found = sorted({run.summary.energy_source for run in runs if run.summary.energy_source})
+    return ESTIMATED if any(ESTIMATED in each.split("+") for each in found) else ", ".join(found)
 
 
 def multiplied(entry: Entry) -> list[RunReview]:
