@@ -11,6 +11,7 @@ import torch
 from torch.amp.grad_scaler import GradScaler
 
 from reference_impls.precision import written_in
+from suite.errors import UserError
 from suite.harness.implementation import Device, unseen
 
 DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -35,7 +36,7 @@ def torch_device(device: Device) -> torch.device:
     """PyTorch's name of the device, which becomes the current one; `meta` for one that is imagined.
 
     On a GPU cuDNN tries its algorithms for each shape at the first convolution of it, while `build` warms up. Raises
-    UserError where PyTorch sees none.
+    UserError where PyTorch sees none, or has no kernels for it.
     """
     if device.imagined:
         return torch.device("meta")
@@ -44,8 +45,24 @@ def torch_device(device: Device) -> torch.device:
     if not torch.cuda.is_available():
         raise unseen(f"PyTorch {torch.__version__}", f"it is built for CUDA {torch.version.cuda}")
     torch.cuda.set_device(device.local_rank)
+    built, (major, minor) = torch.cuda.get_arch_list(), torch.cuda.get_device_capability()
+    if built and not any(runs_on(each, major, minor) for each in built):
+        raise UserError(
+            f"PyTorch {torch.__version__} has kernels for {', '.join(built)} and none for sm_{major}{minor}, which "
+            f"{torch.cuda.get_device_name()} is: take a build of PyTorch that has them; CUDA 13 has none before sm_75"
+        )
     torch.backends.cudnn.benchmark = True
     return torch.device("cuda")
+
+
+def runs_on(architecture: str, major: int, minor: int) -> bool:
+    """Whether kernels for an architecture run on a GPU of a compute capability.
+
+    Those for `sm_80` do where the major number is the same; those for `compute_80`, PTX, on all that are newer.
+    """
+    kind, _, number = architecture.partition("_")
+    built = divmod(int(number.rstrip("af")), 10)
+    return built <= (major, minor) and (kind == "compute" or built[0] == major)
 
 
 def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager[Any]:

@@ -1,6 +1,7 @@
 """Every implementation goes through this: the frameworks are one recipe, and each keeps the contract of the harness."""
 
 from collections.abc import Mapping
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -253,6 +254,29 @@ def test_a_framework_that_sees_no_gpu_trains_on_nothing_else(framework):
     module = load_implementation("recommendation", config.framework(framework))
     with pytest.raises(UserError, match=r"sees no accelerator on this machine: .*; python -m suite\.doctor names"):
         contract.build(module, benchmark, data, 3, Device("gpu", "fp32"))
+
+
+@pytest.mark.parametrize(
+    ("built", "capability", "runs"),
+    [
+        (["sm_75", "sm_80"], (7, 0), False),
+        (["sm_75", "sm_80"], (8, 9), True),
+        (["sm_75", "sm_80"], (9, 0), False),
+        (["sm_75", "compute_80"], (9, 0), True),
+        (["sm_80", "sm_90a"], (9, 0), True),
+    ],
+)
+def test_pytorch_says_for_which_gpus_it_has_no_kernels(built, capability, runs, monkeypatch):
+    told = {"get_arch_list": built, "get_device_capability": capability, "get_device_name": "NVIDIA A"}
+    for name, value in (told | {"is_available": True, "set_device": None}).items():
+        monkeypatch.setattr(f"torch.cuda.{name}", lambda *_, value=value: value)
+    torch_device = import_module("reference_impls.torch_shared").torch_device
+    if runs:
+        assert torch_device(Device("gpu", "fp32")).type == "cuda"
+        return
+    kind = "sm_{}{}".format(*capability)
+    with pytest.raises(UserError, match=f"has kernels for {', '.join(built)} and none for {kind}, which NVIDIA A is"):
+        torch_device(Device("gpu", "fp32"))
 
 
 @slow
