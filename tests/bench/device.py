@@ -83,7 +83,10 @@ class Meta(TorchDispatchMode):
 
     @staticmethod
     def without_shapes(name: str, first: torch.Tensor, second: torch.Tensor, *rest: Any) -> Any:
-        """CTC, for which PyTorch has no meta kernel: `first` are log-probabilities [T, B, C], or their gradient."""
+        """CTC, for which PyTorch has no meta kernel: `first` are log-probabilities [T, B, C], or their gradient.
+
+        That for GPUs waits for the device: see docs/implementations.md.
+        """
         if name == "_ctc_loss_backward":
             return torch.empty_like(second)
         time, batch, _ = first.shape
