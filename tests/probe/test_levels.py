@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import torch
 
 from suite import config
 from suite.errors import UserError
@@ -36,6 +37,13 @@ def test_phases_add_up_to_the_step(capsys, framework):
     assert all(shares[name] > 0 for name in ("data", "forward", "loss", "backward", "update"))
     assert shares["backward"] > shares["loss"]
     assert cell.figures["overhead"].value > 0
+
+
+def test_a_profiler_that_tells_no_time_is_named(monkeypatch):
+    """That of a GPU tells none of a processor's operators, nor of any where CUPTI cannot be had."""
+    monkeypatch.setattr("suite.probe.instruments.torch_watch.torch_device", lambda _: torch.device("cuda"))
+    with pytest.raises(UserError, match="profiler tells no time of any operator"):
+        main(["level=operators", *TASK, "hw=cpu", "precision=fp32", "repeats=1", "seconds=0.02", "mlflow=false"])
 
 
 @pytest.mark.slow  # imports TensorFlow

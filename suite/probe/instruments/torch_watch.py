@@ -15,6 +15,7 @@ import torch
 from torch.nn.modules import module as modules
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from suite.errors import UserError
 from suite.harness.implementation import Device
 from suite.probe.instruments.torch_counting import apart, counted, torch_device
 from suite.probe.instruments.torch_operators import Operators, tensors
@@ -176,6 +177,10 @@ class Watched:
                 inner = event.cpu_children
                 spent = (each.device_time_total if gpu else each.cpu_time_total for each in inner)
                 seconds[int(event.name.removeprefix(REGION))] += sum(spent) / 1e6
+        if not any(seconds):
+            raise UserError(
+                "PyTorch's profiler tells no time of any operator: on a GPU CUPTI does, if no other profiler has it"
+            )
         parameters = {
             name: sum(each.numel() for each in module.parameters(recurse=False))
             for module, name in places.names.items()
