@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import shlex
 import textwrap
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -82,8 +83,9 @@ def _implementation(path: Path, task: str, framework: str) -> None:
     _write(path, files)
     own = contestant.read(path, framework)
     print(f"{path}: {', '.join(own.files)}: {task} in {own.framework.title}, as the reference has it")
-    print(f"check     python -m suite.check task={task} implementation={path}")
-    print(f"run       python -m suite.run task={task} implementation={path}")
+    named = f"task={task} implementation={shlex.quote(str(path))}"
+    print(f"check     python -m suite.check {named}")
+    print(f"run       python -m suite.run {named}")
 
 
 def _is_imported(name: str, path: Path) -> bool:

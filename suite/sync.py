@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -39,9 +40,8 @@ def main(argv: list[str]) -> int:
         else:
             follow(options.folder) if options.follow else sync(options.folder)
     except BehindError as error:
-        print(
-            f"error: {error}. The evidence is whole; try again: python -m suite.sync {options.folder}", file=sys.stderr
-        )
+        again = f"python -m suite.sync {shlex.quote(str(options.folder))}"
+        print(f"error: {error}. The evidence is whole; try again: {again}", file=sys.stderr)
         return BEHIND
     return 0
 

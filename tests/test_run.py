@@ -34,10 +34,14 @@ def test_reaches_the_target_and_leaves_sealed_evidence(tmp_path):
     assert "estimated" in done.stdout
 
 
-def test_prints_a_path_as_it_stands(tmp_path):
+def test_prints_a_path_as_it_stands_and_in_a_command_in_quotes(tmp_path):
     done = eighth(tmp_path, "run", *RUN, "seed=1", "out=a [/b] c")
     assert done.returncode == 0, done.stderr
     assert "evidence  a [/b] c\n" in done.stdout
+    assert "review    suite review 'a [/b] c'\n" in done.stdout
+    assert "mlflow    python -m suite.sync 'a [/b] c'\n" in done.stdout
+    refused = eighth(tmp_path, "run", *RUN, "seed=1", "out=a [/b] c")
+    assert refused.stderr.endswith("or go on with resume='a [/b] c'\n")
 
 
 def test_goes_on_when_nobody_reads_what_it_prints(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +26,7 @@ def refuse_used(out: Path) -> None:
     """Raise UserError unless `out` is new, or empty but for what a command left that was killed before it began."""
     try:
         used = out.exists() and any(map(_counts, out.iterdir()))
-        mend = f", or go on with resume={out}" if has_run(out) else ""
+        mend = f", or go on with {gone_on_by(out, None)}" if has_run(out) else ""
     except OSError as error:
         raise UserError(f"out={out} cannot be read ({error.strerror}): choose another out=") from error
     if used:
@@ -34,7 +35,8 @@ def refuse_used(out: Path) -> None:
 
 def gone_on_by(out: Path, own: OwnImplementation | None) -> str:
     """The options with which a command goes on with the run in `out`: code that is not the suite's is named again."""
-    return f"resume={out}" + (f" implementation={own.path}" if own else "")
+    said = f"resume={shlex.quote(str(out))}"
+    return f"{said} implementation={shlex.quote(str(own.path))}" if own else said
 
 
 @contextmanager

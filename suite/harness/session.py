@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from contextlib import chdir
 from dataclasses import dataclass, field
@@ -88,7 +89,8 @@ class Session:
         self.stopped_by = _Run(self, index, folder, log, tracker).finish()
         self._ended_ms = log.lines[-1].time_ms
         if tracker and not tracker.finish(_MLFLOW_WAIT_S):
-            self.console.print(f"MLflow is behind; fill it in with: python -m suite.sync {folder}", soft_wrap=True)
+            quoted = shlex.quote(str(folder))
+            self.console.print(f"MLflow is behind; fill it in with: python -m suite.sync {quoted}", soft_wrap=True)
         return summarise(log.lines)
 
 

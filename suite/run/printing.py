@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -149,9 +150,9 @@ def result(to: Console, made: Plan, summaries: Sequence[Summary], mlflow: bool) 
         to.print(f"time to quality, {mean_of(len(summaries))}: {format_seconds(mean)}")
     to.print(f"price     {_price(made)}", soft_wrap=True)
     to.print(f"evidence  {made.out}", soft_wrap=True)
-    to.print(f"review    suite review {made.out}", soft_wrap=True)
-    uri = without_secrets(tracking_uri())
-    then = f"python -m mlflow ui --backend-store-uri {uri}" if mlflow else f"python -m suite.sync {made.out}"
+    out, uri = shlex.quote(str(made.out)), shlex.quote(without_secrets(tracking_uri()))
+    to.print(f"review    suite review {out}", soft_wrap=True)
+    then = f"python -m mlflow ui --backend-store-uri {uri}" if mlflow else f"python -m suite.sync {out}"
     to.print(f"mlflow    {then}", soft_wrap=True)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -164,9 +165,10 @@ def _print(target: Path, written: Sequence[str], checked: Checked) -> None:
         print("Missing:", *_listed(checked.missing), sep="\n  ")
     if checked.remarks:
         print("Notes:", *_listed(checked.remarks), sep="\n  ")
-    print(f"review    suite review {target}")
+    quoted = shlex.quote(str(target))
+    print(f"review    suite review {quoted}")
     if (target / SIGNATURE).exists():
-        print(f"signed    {os.path.join(target, SIGNATURE)}; suite submit verify={target} signers=FILE")
+        print(f"signed    {os.path.join(target, SIGNATURE)}; suite submit verify={quoted} signers=FILE")
     else:
         print("sign      suite submit, the same command, with sign=KEY")
 
