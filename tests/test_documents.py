@@ -58,9 +58,9 @@ MESSAGES = re.findall(r"^\| `([^`]+)` \|", (ROOT / "docs" / "troubleshooting.md"
 
 @cache
 def texts() -> list[list[str]]:
-    """The fixed parts of every text in suite/, those of one f-string together."""
+    """The fixed parts of every text in suite/ and reference_impls/, those of one f-string together."""
     found = []
-    for path in (ROOT / "suite").rglob("*.py"):
+    for path in [*(ROOT / "suite").rglob("*.py"), *(ROOT / "reference_impls").rglob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.JoinedStr):
                 found.append([part.value for part in node.values if isinstance(part, ast.Constant)])
