@@ -52,7 +52,7 @@ class Convergence:
     as small as this one if the submission converges as the reference does. `interval` is the two-sided 90 % interval
     of the submission's mean: the test is passed if it reaches up to the reference's mean. The score is multiplied by
     `normalisation`, which is above 1 for a submission that passes below the reference's mean. `curves` are those of
-    the reference's runs at the nearest batch size (see `reference.band`).
+    the reference's runs at the nearest batch size (see `plots.charts.band`).
 
     outcome `missing`: the batch size is above `largest`, the largest that has a point, None where there is no point at
     all; then figures that need one are None.
