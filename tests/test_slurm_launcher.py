@@ -8,6 +8,7 @@ from suite import config
 from suite.errors import UserError
 from suite.measure.machine import detect, resolve
 from suite.run import slurm
+from suite.run.__main__ import main as run_main
 
 pytestmark = pytest.mark.skipif(find_spec("submitit") is None, reason="submitit is not installed")
 ANSWERS = """\
@@ -31,6 +32,21 @@ def login(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setattr(slurm, "_EVERY_S", 0.0)
     return tmp_path
+
+
+def typed(*words):
+    return run_main(["-m", "hydra/launcher=slurm", "task=translation", "scale=mini", "hw=cpu", *words])
+
+
+def test_several_commands_are_no_job(login):
+    with pytest.raises(UserError, match="-m makes 2 commands, and a job of SLURM is one"):
+        typed("seed=1,2")
+
+
+def test_a_dry_run_is_made_here(login, capsys):
+    assert typed("dry_run=true") == 0
+    assert "translation/mini" in capsys.readouterr().out
+    assert not (login / "script").exists()
 
 
 def launched(**options):

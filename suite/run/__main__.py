@@ -59,13 +59,15 @@ def main(argv: list[str]) -> int:
         if not argv:
             raise UserError(f"which task? Give task= one of: {', '.join(config.names('task'))} (--help explains them).")
         slurm_options, argv = slurm.split(argv)
+        if slurm_options is not None and (count := len(parse(["-m", *argv]))) > 1:
+            raise UserError(f"-m makes {count} commands, and a job of SLURM is one: submit one after the other")
         commands = parse(argv)
         if place.launcher and len(commands) > 1:
             raise UserError(
                 f"-m makes {len(commands)} commands, and {place.launcher} starts the workers of one: give it one"
             )
         _refuse_one_folder(commands)
-    if slurm_options is not None:
+    if slurm_options is not None and not commands[0].dry_run:
         return _launched(commands, argv, slurm_options)
     codes: list[int] = []
     for options in commands:
