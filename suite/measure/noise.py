@@ -166,7 +166,7 @@ def _strangers(handle: object) -> int:
     ours = {process.pid, *(child.pid for child in process.children(recursive=True))}
     try:
         found = {each.pid for each in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)}
-    except pynvml.NVMLError:
+    except (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError):  # the latter of drivers before 510
         return 0
     return sum(psutil.pid_exists(pid) for pid in found - ours)
 

@@ -57,6 +57,16 @@ def test_other_processes_on_an_accelerator_are_noise_and_ours_are_not(monkeypatc
     assert found.figures["other_accelerator_processes"] == 1
 
 
+def test_a_driver_that_is_too_old_to_name_processes_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    fakes.install(monkeypatch, fakes.Device("NVIDIA L4", "GPU-a"))
+
+    def unknown(handle: object) -> None:
+        raise pynvml.NVMLLibraryMismatchError("Unversioned function called and the pyNVML version does not match")
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetComputeRunningProcesses", unknown)
+    assert noise.before(fakes.machine("NVIDIA L4")).reasons == ()
+
+
 def test_a_slowed_accelerator_is_noise_and_a_power_cap_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     hot = pynvml.nvmlClocksEventReasonHwThermalSlowdown | pynvml.nvmlClocksEventReasonSwThermalSlowdown
     fine = pynvml.nvmlClocksEventReasonSwPowerCap | pynvml.nvmlClocksEventReasonGpuIdle
