@@ -36,8 +36,8 @@ samples, what build reads, and the frameworks against each other. Nothing is rec
 
 Without scale= every scale whose data is here is tried, without framework= every framework that the task is written in
 and that is installed; with implementation= your own alone, at PATH, a folder or a file. Your own is then held to the
-reference, from one state to the next, in fp32 and in precision= (left out: what a run on this machine's CPUs takes),
-which is skipped where conf/equivalence.yaml has no bounds for it;
+reference, from one state to the next, in fp32 and in precision= (left out: what a run on this machine's CPUs takes, if
+your own trains in it), which is skipped where conf/equivalence.yaml has no bounds for it;
 out= writes what was found, as equivalence.json, beside the evidence of each run in FOLDER.
 --json prints a list with one object for each promise.
 docs/adding-a-task.md explains the contracts, docs/equivalence.md how an implementation is held to the reference.
@@ -58,6 +58,8 @@ def main(argv: list[str]) -> int:
     rows: list[Row] = []
     compared: list[Comparison] = []
     precision, asked = options.get("precision"), "scale" in options
+    if own and precision and precision not in (named := own.declared.precisions or (precision,)):
+        raise UserError(f"precision={precision}: {own.told.name} trains in {', '.join(named)}")
     for scale in [options["scale"]] if asked else config.scales(task):
         ledger = Ledger(f"{task}/{scale}")
         found = _check(ledger, task, scale, options.get("framework"), own, precision, data_dir, asked=asked)
@@ -130,7 +132,8 @@ def _check(
         if not _implementation(under, benchmark, task, load_own, data, asked=True):
             return None
         usual = benchmark.precision or machine.precision_of(config.system(machine.CPU), machine.detect())
-        return held.against(under, benchmark, own, load_own(), data, precision or usual)
+        named = own.declared.precisions or (usual,)
+        return held.against(under, benchmark, own, load_own(), data, precision or (usual if usual in named else "fp32"))
     found = frameworks(name)
     if not found:
         ledger.hold(

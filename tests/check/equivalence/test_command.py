@@ -6,6 +6,7 @@ import pytest
 
 from suite.check.__main__ import main
 from suite.errors import UserError
+from suite.measure import machine
 from suite.record.equivalence import FILE, Equivalence
 
 BUILD = """
@@ -59,6 +60,18 @@ def test_nothing_is_tried_in_a_format_whose_bounds_nobody_measured(written, tmp_
     assert (row["status"], row["found"]) == ("skipped", "bounds not measured for mxfp8")
     made = Equivalence.model_validate_json((tmp_path / "runs" / "run_1" / FILE).read_text())
     assert [trial.found for trial in made.comparisons[0].trials if trial.precision == "mxfp8"] == [None]
+
+
+def test_one_is_tried_in_no_format_that_it_does_not_train_in(written, tmp_path, monkeypatch):
+    monkeypatch.setattr(machine, "precision_of", lambda *_: "bf16")
+    words = written(1.0)[:-1]
+    with (tmp_path / "ours/__init__.py").open("a") as file:
+        file.write('PRECISIONS = ("fp32",)\n')
+    with pytest.raises(UserError, match=r"^precision=bf16: ours trains in fp32$"):
+        main([*words, "precision=bf16"])
+    assert main(words) == 0
+    (made,) = Equivalence.model_validate_json((tmp_path / "runs" / "run_1" / FILE).read_text()).comparisons
+    assert {trial.precision for trial in made.trials} == {"fp32"}
 
 
 def test_one_that_says_that_its_draws_are_its_own_is_held_to_distributions(written, tmp_path, capsys):
