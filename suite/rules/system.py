@@ -113,7 +113,7 @@ def known_system(run: Evidence) -> Iterator[Finding]:
     system, where = listed(run), run.config_line("system", "name")
     if system is None:
         expected = f"one of {', '.join(suite_config.names('hw'))}"
-        mend = "run on a system of conf/hw/, or add yours there"
+        mend = "have the suite take its file into conf/hw/, or run as hw=auto without it: docs/adding-a-machine.md"
         yield Finding(CONFIG, where, expected, run.configured("system", "name"), mend)
     else:
         free = FREE
