@@ -191,9 +191,9 @@ class TensorFlowGPT:
         """The log-probabilities of the worker's share of the test text, and of the last worker what is audited."""
         made, parts, audited = self.test.of(data)
         with tf.device(self.device):
-            found = [self.evaluate(*each).numpy() for each in parts]
+            found = [self.evaluate(*each) for each in parts]
+            text = tf.concat(found, 0).numpy() if found else np.empty(0, np.float32)
             distributions = self.distributions(*audited).numpy()
-        text = np.concatenate(found) if found else np.empty(0, np.float32)
         return predictions(made, text, distributions, data["test_tokens"], self.worker)
 
     def _evaluate(self, words: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:

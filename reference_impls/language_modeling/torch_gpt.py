@@ -180,8 +180,8 @@ class TorchGPT:
         """The log-probabilities of the worker's share of the test text, and of the last worker what is audited."""
         self.model.eval()
         made, parts, audited = self.test.of(data)
-        found = [self.evaluate(*each).cpu() for each in parts]
-        text = torch.cat(found).numpy() if found else np.empty(0, np.float32)
+        found = [self.evaluate(*each).clone() for each in parts]  # the next replay of a CUDA graph writes there
+        text = torch.cat(found).cpu().numpy() if found else np.empty(0, np.float32)
         return predictions(made, text, self.distributions(*audited).cpu().numpy(), data["test_tokens"], self.worker)
 
     def _evaluate(self, words: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
