@@ -64,6 +64,11 @@ class Review:
             *(() if self.provenance.strict else (f"{len(RULES)} kinds of breach that --strict finds",)),
         ]
 
+    @property
+    def all_findings(self) -> list[Finding]:
+        """The findings of the package, then those of its logs."""
+        return [*self.findings, *(finding for log in self.logs for finding in log.findings)]
+
 
 def review(path: Path, ruleset: str, strict: bool = False, progress: Progress = lambda done, of: None) -> Review:
     """Review the log or the folder at `path` by `ruleset` (`rulefiles.rulesets`); `strict`: also by our own checks.

@@ -9,9 +9,8 @@ from tests.mlperf.maker import RULESET
 
 
 def strict_findings(path: Path) -> list[tuple[str, str, int | None]]:
-    made = mlperf.review(path, RULESET, strict=True)
     return [
         (finding.rule.removeprefix("mlperf-strict/"), Path(finding.file).name, finding.line)
-        for finding in (*made.findings, *(each for log in made.logs for each in log.findings))
+        for finding in mlperf.review(path, RULESET, strict=True).all_findings
         if finding.severity == "fail"
     ]
