@@ -17,7 +17,7 @@ import yaml
 from mlperf_logging.mllog import constants as keys
 
 from suite.config import logkeys
-from suite.measure.energy import Sample, SamplesError, read_samples
+from suite.measure.energy import ESTIMATED, Sample, SamplesError, read_samples
 from suite.record import evidence, mllog
 from suite.record.names import REFERENCE
 from suite.record.parsing import number
@@ -182,7 +182,7 @@ class View:
                     yield from at_samples("samples_to_quality", self._samples)
             case logkeys.ENERGY:
                 self._tag("energy_source", metadata.get("source"))
-                estimated = "estimated" in str(metadata.get("source")).split("+")  # of all nodes, or of one
+                estimated = ESTIMATED in str(metadata.get("source")).split("+")  # of all nodes, or of one
                 yield from at_samples("energy_joules_estimated" if estimated else "energy_joules", value)
             case logkeys.COST:
                 self._tag("currency", metadata.get("currency"))
