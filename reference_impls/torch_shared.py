@@ -43,26 +43,42 @@ def torch_device(device: Device) -> torch.device:
     if device.kind == "cpu":
         return torch.device("cpu")
     if not torch.cuda.is_available():
-        raise unseen(f"PyTorch {torch.__version__}", f"it is built for CUDA {torch.version.cuda}")
+        raise unseen(f"PyTorch {torch.__version__}", f"it is built for {built_for()}")
     torch.cuda.set_device(device.local_rank)
-    built, (major, minor) = torch.cuda.get_arch_list(), torch.cuda.get_device_capability()
-    if built and not any(runs_on(each, major, minor) for each in built):
+    built, here = torch.cuda.get_arch_list(), architecture()
+    if built and not any(runs_on(each, here) for each in built):
         raise UserError(
-            f"PyTorch {torch.__version__} has kernels for {', '.join(built)} and none for sm_{major}{minor}, which "
+            f"PyTorch {torch.__version__} has kernels for {', '.join(built)} and none for {here}, which "
             f"{torch.cuda.get_device_name()} is: take a build of PyTorch that has them; CUDA 13 has none before sm_75"
         )
     torch.backends.cudnn.benchmark = True
     return torch.device("cuda")
 
 
-def runs_on(architecture: str, major: int, minor: int) -> bool:
-    """Whether kernels for an architecture run on a GPU of a compute capability.
+def built_for() -> str:
+    """The platform, and its version, that PyTorch is built for."""
+    return f"ROCm {torch.version.hip}" if torch.version.hip else f"CUDA {torch.version.cuda}"
 
-    Those for `sm_80` do where the major number is the same; those for `compute_80`, PTX, on all that are newer.
+
+def architecture() -> str:
+    """What kernels for the current GPU are built for: sm_90 in CUDA, gfx942 in ROCm."""
+    if torch.version.hip:
+        name: str = torch.cuda.get_device_properties().gcnArchName  # gfx942:sramecc+:xnack-
+        return name.partition(":")[0]
+    return "sm_{}{}".format(*torch.cuda.get_device_capability())
+
+
+def runs_on(built: str, architecture: str) -> bool:
+    """Whether kernels that are built for one architecture run on a GPU of another.
+
+    Those for `sm_80` do where the major number is the same; those for `compute_80`, PTX, on all that are newer; those
+    for AMD's on the same.
     """
-    kind, _, number = architecture.partition("_")
-    built = divmod(int(number.rstrip("af")), 10)
-    return built <= (major, minor) and (kind == "compute" or built[0] == major)
+    if built.startswith("gfx"):
+        return built == architecture
+    kind, _, number = built.partition("_")
+    least, here = divmod(int(number.rstrip("af")), 10), divmod(int(architecture.removeprefix("sm_")), 10)
+    return least <= here and (kind == "compute" or least[0] == here[0])
 
 
 def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager[Any]:

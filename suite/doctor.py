@@ -22,6 +22,7 @@ from suite.harness.workers import place as places
 from suite.harness.workers import starting
 from suite.harness.workers.place import Place
 from suite.measure import machine
+from suite.measure.accelerators import amd
 from suite.measure.machine import Machine
 from suite.measure.sampler import Counters
 from suite.record.tables import plain_console, show_table
@@ -81,15 +82,17 @@ def main(argv: list[str]) -> int:
 def _parts(found: Machine, counters: Sequence[float | None], root: Path) -> Iterator[Row]:
     system = machine.resolve(config.system(machine.AUTO), found)
     accelerators = Counter(f"{each.name}, {each.memory_gb:g} GB" for each in found.accelerators)
-    hidden = f"; {found.hidden_accelerators} hidden by CUDA_VISIBLE_DEVICES" if found.hidden_accelerators else ""
-    names = ("accelerators (NVML)", "CPU (RAPL)", "memory (RAPL)")
+    hidden = (
+        f"; {found.hidden_accelerators} hidden by CUDA_VISIBLE_DEVICES or its like" if found.hidden_accelerators else ""
+    )
+    names = (f"accelerators ({found.library})", "CPU (RAPL)", "memory (RAPL)")
     read = [name for name, joules in zip(names, counters, strict=True) if joules is not None]
     yield "CPU", found.cpu_model
     yield "logical CPUs", f"{found.logical_cpus}"
     yield "memory", f"{found.memory_gb:g} GB"
     yield "accelerators", ("; ".join(f"{n} x {name}" for name, n in accelerators.items()) or "none") + hidden
     if found.driver:
-        yield "NVIDIA driver", f"{found.driver}, CUDA {found.cuda}"
+        yield "driver", found.driver
     yield "training precision", machine.precision_of(system, found)
     yield "energy counters", ", ".join(read) or "none: energy is estimated from load"
     yield "data folder", f"{root}, {files.free_bytes(root) / 1e9:.1f} GB free"
@@ -154,6 +157,11 @@ def _missing(root: Path, counters: Sequence[float | None], machine: Machine) -> 
     for framework in _frameworks() if machine.accelerators else []:
         if why := packages.without_compiler(framework):
             yield f"{framework.title}'s compiler", why
+    if amd.KFD.exists() and not machine.accelerators and not amd.answers():
+        yield (
+            "AMD SMI, which finds accelerators",
+            "pip install amdsmi==VERSION, that of ROCm: cat /opt/rocm/.info/version",
+        )
     for task in config.names("task"):
         for scale in config.scales(task):
             benchmark = config.benchmark(task, scale)

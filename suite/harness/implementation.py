@@ -58,8 +58,8 @@ def unseen(framework: str, mend: str) -> UserError:
     Each implementation must ask: TensorFlow would train on the processors and say nothing.
     """
     return UserError(
-        f"{framework} sees no accelerator on this machine: {mend}; python -m suite.doctor names the driver and the "
-        "newest CUDA that this supports"
+        f"{framework} sees no accelerator on this machine: {mend}; python -m suite.doctor names the driver, and the "
+        "newest CUDA or the ROCm that it supports"
     )
 
 

@@ -29,7 +29,7 @@ def write_log(
     logged = {line.key for line in since_restart(log.lines)}
     if ENERGY not in logged:
         ceiling = power_ceiling(system, machine)
-        used = energy(read_samples(power), start.time_ms, stop.time_ms, ceiling, system.nodes)
+        used = energy(read_samples(power), start.time_ms, stop.time_ms, ceiling, system.nodes, machine.library)
         log.event(ENERGY, used.joules, **{k: v for k, v in vars(used).items() if k != "joules"})
     if COST not in logged:
         source: dict[str, Any] = system.price.model_dump() if system.price else {"currency": None}

@@ -14,7 +14,8 @@ from suite.store.disk import read_safely, reason
 
 MAX_BYTES = 32 << 20  # some eight days at one row a second
 MAX_INTERVAL_MS = 10_000  # a longer pause means that nobody measured: the process was dead, or hung
-COUNTERS = {"accelerator_j": "nvml", "cpu_j": "rapl", "dram_j": "rapl"}
+COUNTERS = ("accelerator_j", "cpu_j", "dram_j")
+NVML, RAPL = "nvml", "rapl"
 ESTIMATED = "estimated"  # the source of an energy that is no measurement
 MIN_COVERAGE = 0.95  # of a run's time, for an energy that stands for the whole of it
 
@@ -56,9 +57,9 @@ class SamplesError(ValueError):
 class Energy:
     """What a run drew. `joules` are those measured: the part `coverage` (0 to 1) of its time; the rest is not guessed.
 
-    `source` is nvml, rapl, nvml+rapl, estimated, or None with `joules` None. `covers` names the counters that were
-    read, on every node. `interval_s` is the median time between the samples that they rest on, that of the node where
-    it is longest; `mean_w` the mean power while it was measured.
+    `source` is the library of the accelerators, rapl, both (nvml+rapl), estimated, or None with `joules` None. `covers`
+    names the counters that were read, on every node. `interval_s` is the median time between the samples that they rest
+    on, that of the node where it is longest; `mean_w` the mean power while it was measured.
     """
 
     joules: float | None
@@ -81,17 +82,24 @@ class _Interval(NamedTuple):
         return (self.last.time_ms - self.first.time_ms) / 1000
 
 
-def energy(samples: Sequence[Sample], start_ms: int, stop_ms: int, ceiling_w: float | None, nodes: int = 1) -> Energy:
+def energy(
+    samples: Sequence[Sample],
+    start_ms: int,
+    stop_ms: int,
+    ceiling_w: float | None,
+    nodes: int = 1,
+    library: str | None = NVML,
+) -> Energy:
     """The energy of all nodes between two times: differences of counters; where a node has none, `ceiling_w`, that of
     each node, times utilisation, integrated.
 
     A counter that runs backwards (it wrapped or was reset) and a pause of more than MAX_INTERVAL_MS count as not
-    measured.
+    measured. `library` is what the accelerators were measured with, see `Machine`.
     """
     of: dict[int, list[Sample]] = {}
     for sample in samples:
         of.setdefault(sample.node, []).append(sample)
-    each = [_of_node(of.get(node, []), start_ms, stop_ms, ceiling_w) for node in range(nodes)]
+    each = [_of_node(of.get(node, []), start_ms, stop_ms, ceiling_w, library or NVML) for node in range(nodes)]
     known = [used for used in each if used.joules is not None]
     if len(each) == 1 or not known:
         return each[0]
@@ -106,7 +114,7 @@ def energy(samples: Sequence[Sample], start_ms: int, stop_ms: int, ceiling_w: fl
     )
 
 
-def _of_node(samples: Sequence[Sample], start_ms: int, stop_ms: int, ceiling_w: float | None) -> Energy:
+def _of_node(samples: Sequence[Sample], start_ms: int, stop_ms: int, ceiling_w: float | None, library: str) -> Energy:
     """The energy of one node, of which all samples are."""
     intervals = []
     for first, last in pairwise(samples):
@@ -116,7 +124,7 @@ def _of_node(samples: Sequence[Sample], start_ms: int, stop_ms: int, ceiling_w: 
 
     parts = {name: _measured(intervals, _counter(name)) for name in COUNTERS}
     parts = {name: part for name, part in parts.items() if part}
-    source = "+".join(dict.fromkeys(COUNTERS[name] for name in parts))
+    source = "+".join(dict.fromkeys(library if name == COUNTERS[0] else RAPL for name in parts))
     covers = tuple(name.removesuffix("_j") for name in parts)
     if not parts and ceiling_w is not None:
         estimate = _measured(intervals, lambda _, last: _scaled(last.utilisation, ceiling_w))

@@ -11,27 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-import pynvml
 
 from suite import config
 from suite.config.models import Precision, Price, System
 from suite.errors import UserError
-from suite.measure import cgroup, nvml
+from suite.measure import accelerators, cgroup
+from suite.measure.accelerators.devices import Accelerator
 
 AUTO, CPU = "auto", "cpu"
-ALIKE = ("cpu_model", "sockets", "logical_cpus", "accelerators", "driver", "cuda")  # on all nodes of a run
+ALIKE = ("cpu_model", "sockets", "logical_cpus", "accelerators", "driver")  # on all nodes of a run
 BF16_CPU_FLAGS = {"avx512_bf16", "amx_bf16"}
-BF16_COMPUTE_CAPABILITY = (8, 0)  # NVIDIA Ampere
 _AFFINITY = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
-
-
-@dataclass(frozen=True)
-class Accelerator:
-    """An accelerator as NVML describes it; ` MIG` is added to the name of one that is split into instances."""
-
-    name: str
-    memory_gb: float
-    compute_capability: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -44,9 +34,9 @@ class Machine:
     memory_gb: float
     cpu_bf16: bool
     accelerators: tuple[Accelerator, ...] = ()
-    hidden_accelerators: int = 0  # by CUDA_VISIBLE_DEVICES
-    driver: str | None = None
-    cuda: str | None = None  # the newest CUDA that the driver supports
+    hidden_accelerators: int = 0  # by CUDA_VISIBLE_DEVICES, or another such variable
+    library: str | None = None  # which found the accelerators, and measures them
+    driver: str | None = None  # with the versions of it, and of the accelerators' platform
 
 
 def usable_indices() -> list[int]:
@@ -64,18 +54,17 @@ def usable_cpus() -> int:
 def detect() -> Machine:
     """Look at this machine."""
     model, sockets, flags = _cpuinfo()
-    handles, hidden = nvml.visible()
-    driver, cuda = _driver() if handles or hidden else (None, None)
+    found = accelerators.find()
     return Machine(
         cpu_model=model,
         logical_cpus=usable_cpus(),
         sockets=sockets,
         memory_gb=round(psutil.virtual_memory().total / 2**30, 1),
         cpu_bf16=bool(BF16_CPU_FLAGS & flags),
-        accelerators=tuple(_accelerator(handle) for _, handle in handles),
-        hidden_accelerators=hidden,
-        driver=driver,
-        cuda=cuda,
+        accelerators=tuple(each.describe() for each in found.devices) if found else (),
+        hidden_accelerators=found.hidden if found else 0,
+        library=found.library if found else None,
+        driver=found.driver if found else None,
     )
 
 
@@ -94,7 +83,11 @@ def mismatch(system: System, machine: Machine) -> str | None:
         return None
     asked, found = system.accelerators_per_node, machine.accelerators
     names = ", ".join(f"{count} x {name}" for name, count in Counter(each.name for each in found).items()) or "none"
-    hidden = f" (and CUDA_VISIBLE_DEVICES hides {machine.hidden_accelerators})" if machine.hidden_accelerators else ""
+    hidden = (
+        f" (and CUDA_VISIBLE_DEVICES or its like hides {machine.hidden_accelerators})"
+        if machine.hidden_accelerators
+        else ""
+    )
     fewer = f"choose {asked} of them with CUDA_VISIBLE_DEVICES, or " if _matching(system, machine) >= asked else ""
     fitting = _named(machine)
     return (
@@ -117,8 +110,7 @@ def precision_of(system: System, machine: Machine) -> Precision:
         return system.precision
     if system.device_kind == "cpu":
         return "bf16" if machine.cpu_bf16 else "fp32"
-    native = all(each.compute_capability >= BF16_COMPUTE_CAPABILITY for each in machine.accelerators)
-    return "bf16" if native else "fp16"
+    return "bf16" if all(each.bf16 for each in machine.accelerators) else "fp16"
 
 
 def power_ceiling(system: System, machine: Machine) -> float | None:
@@ -182,19 +174,3 @@ def _cpuinfo() -> tuple[str, int | None, set[str]]:
     sockets = len({value for key, value in fields if key == "physical id"})
     flags = next((set(value.split()) for key, value in fields if key == "flags"), set())
     return model, sockets or None, flags
-
-
-def _accelerator(handle: object) -> Accelerator:
-    name = pynvml.nvmlDeviceGetName(handle)
-    try:
-        split = pynvml.nvmlDeviceGetMigMode(handle)[0] == pynvml.NVML_DEVICE_MIG_ENABLE
-    except pynvml.NVMLError:  # not a kind that can be split
-        split = False
-    memory = pynvml.nvmlDeviceGetMemoryInfo(handle).total
-    major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
-    return Accelerator(name + (" MIG" if split else ""), round(memory / 2**30, 1), (major, minor))
-
-
-def _driver() -> tuple[str, str]:
-    cuda = pynvml.nvmlSystemGetCudaDriverVersion_v2()
-    return pynvml.nvmlSystemGetDriverVersion(), f"{cuda // 1000}.{cuda % 1000 // 10}"

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import psutil
-import pynvml
 
-from suite.measure import cgroup, nvml
+from suite.measure import accelerators, cgroup
+from suite.measure.accelerators.devices import Device
 from suite.measure.energy import MAX_INTERVAL_MS, Sample
 from suite.measure.load import MAX_OTHERS, Load, LoadMeter
 from suite.measure.machine import Machine
@@ -21,12 +21,6 @@ WINDOW_S = 0.5  # before the run; short because it delays the start, long enough
 MAX_STEAL = 0.02  # of the CPUs' time: a hypervisor that takes more has sold the CPUs to somebody else as well
 MAX_THROTTLED = 0.01  # of the run's time: below it, slowing down cannot change a result by more than its spread
 CPU_FOLDER = Path("/sys/devices/system/cpu")
-SLOWDOWNS = {
-    pynvml.nvmlClocksEventReasonHwSlowdown: "hardware",
-    pynvml.nvmlClocksEventReasonSwThermalSlowdown: "heat",
-    pynvml.nvmlClocksEventReasonHwThermalSlowdown: "heat",
-    pynvml.nvmlClocksEventReasonHwPowerBrakeSlowdown: "power brake",
-}
 
 
 @dataclass(frozen=True)
@@ -49,18 +43,18 @@ def before(machine: Machine, workers: Sequence[int] = ()) -> Environment:
     meter, throttled = LoadMeter(workers), throttled_ms(machine)
     time.sleep(WINDOW_S)
     load, since = meter.read(), _since(throttled, throttled_ms(machine))
-    handles = [handle for _, handle in nvml.visible()[0]] if machine.accelerators else []
-    strangers = [_strangers(handle) for handle in handles]
+    devices = _devices(machine)
+    strangers = [_strangers(each.processes()) for each in devices]
     reasons = [
         *_load_reasons(load.others, load.steal),
         *_throttle_reasons(since, WINDOW_S),
-        *slowdown_reasons([_slowdowns(handle) for handle in handles]),
+        *slowdown_reasons([each.slowdowns() for each in devices]),
     ]
     for index, count in enumerate(strangers):
         if count:
             reasons.append(f"{count} other process{'es' if count > 1 else ''} on accelerator {index}")
     figures: dict[str, Any] = {"window_s": WINDOW_S, "others": load.others, "steal": load.steal}
-    if handles:
+    if devices:
         figures["other_accelerator_processes"] = sum(strangers)
     return Environment(tuple(reasons), figures, throttled_ms(machine), time.monotonic())
 
@@ -104,13 +98,13 @@ def _judged(others: float | None, steal: float | None, throttled: Mapping[str, f
     return Environment(tuple(reasons), figures)
 
 
-def slowdown_reasons(slowdowns: Sequence[int]) -> list[str]:
-    """What NVML's clock event reasons say of each accelerator; its power cap and idling are not slowing down."""
-    reasons = []
-    for index, bits in enumerate(slowdowns):
-        if causes := sorted({cause for bit, cause in SLOWDOWNS.items() if bits & bit}):
-            reasons.append(f"accelerator {index} is slowed down ({', '.join(causes)})")
-    return reasons
+def slowdown_reasons(slowdowns: Sequence[Collection[str]]) -> list[str]:
+    """What slows each accelerator down, in a sentence for each that something does."""
+    return [
+        f"accelerator {index} is slowed down ({', '.join(sorted(causes))})"
+        for index, causes in enumerate(slowdowns)
+        if causes
+    ]
 
 
 def throttled_ms(machine: Machine) -> dict[str, float]:
@@ -121,13 +115,15 @@ def throttled_ms(machine: Machine) -> dict[str, float]:
     counters = list(CPU_FOLDER.glob("cpu[0-9]*/thermal_throttle/core_throttle_total_time_ms"))
     if counters:
         found["the CPU"] = sum(int(path.read_text()) for path in counters) / len(counters)
-    for index, (_, handle) in enumerate(nvml.visible()[0] if machine.accelerators else []):
-        try:
-            status = pynvml.nvmlDeviceGetViolationStatus(handle, pynvml.NVML_PERF_POLICY_THERMAL)
-            found[f"accelerator {index}"] = status.violationTime / 1e6
-        except pynvml.NVMLError:
-            continue
+    for index, device in enumerate(_devices(machine)):
+        if (accelerator := device.throttled_ms()) is not None:
+            found[f"accelerator {index}"] = accelerator
     return found
+
+
+def _devices(machine: Machine) -> Sequence[Device]:
+    found = accelerators.find() if machine.accelerators else None
+    return found.devices if found else []
 
 
 def _load_reasons(others: float | None, steal: float | None) -> list[str]:
@@ -160,19 +156,8 @@ def _mean(samples: Sequence[Sample], name: str) -> float | None:
     return weighted / total if total else None
 
 
-def _strangers(handle: object) -> int:
-    """How many processes that are not ours compute there. Those of another container cannot be told from ours."""
+def _strangers(processes: set[int]) -> int:
+    """How many of them are not ours. Those of another container cannot be told from ours."""
     process = psutil.Process()
     ours = {process.pid, *(child.pid for child in process.children(recursive=True))}
-    try:
-        found = {each.pid for each in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)}
-    except (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError):  # the latter of drivers before 510
-        return 0
-    return sum(psutil.pid_exists(pid) for pid in found - ours)
-
-
-def _slowdowns(handle: object) -> int:
-    try:
-        return int(pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
-    except pynvml.NVMLError:
-        return 0
+    return sum(psutil.pid_exists(pid) for pid in processes - ours)

@@ -10,14 +10,12 @@ from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 
-import pynvml
 from zeus.device import get_cpus
 from zeus.device.cpu.rapl import RAPLCPU, RAPLFile, ZeusdRAPLCPU
-from zeus.device.gpu.nvidia import NVIDIAGPU
 from zeus.exception import ZeusBaseError
 
 from suite.errors import UserError
-from suite.measure import nvml
+from suite.measure import accelerators
 from suite.measure.energy import (
     HEADER,
     HEADER_OF_NODES,
@@ -38,33 +36,26 @@ class Counters:
     """The energy counters of what a run on `device` uses: CPUs and their memory, and on a `gpu` the accelerators."""
 
     def __init__(self, device: str) -> None:
-        self._handles = nvml.visible()[0] if device == "gpu" else []
-        self._accelerators: list[NVIDIAGPU] = []
+        found = accelerators.find() if device == "gpu" else None
+        self._accelerators = found.devices if found else []
+        self.library = found.library if found else None
         self._packages: list[RAPLCPU] = []
-        with suppress(ZeusBaseError):
-            self._accelerators = [NVIDIAGPU(index) for index, _ in self._handles]
         with suppress(ZeusBaseError, OSError, ValueError):  # no counters, or not for this user
             self._packages = [each for each in get_cpus().cpus if _is_package(each)]
 
     def joules(self) -> tuple[float | None, float | None, float | None]:
         """Joules so far of all accelerators, CPU packages and memory; None for a counter that is not there or fails."""
         try:
-            accelerators = [each.get_total_energy_consumption() / 1000 for each in self._accelerators]
-        except ZeusBaseError:
-            accelerators = []
-        try:
             cpus = [_package_joules(each) for each in self._packages]
         except (ZeusBaseError, OSError, ValueError):
             cpus = []
         memory = [joules for _, joules in cpus if joules is not None]
-        return _sum(accelerators), _sum([joules for joules, _ in cpus]), _sum(memory)
+        drawn = _all_known([each.joules() for each in self._accelerators])
+        return _sum(drawn), _sum([joules for joules, _ in cpus]), _sum(memory)
 
     def accelerator_utilisation(self) -> float | None:
         """The mean over the accelerators of the fraction of time, of late, in which they computed."""
-        try:
-            rates = [pynvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100 for _, handle in self._handles]
-        except pynvml.NVMLError:
-            return None
+        rates = _all_known([each.utilisation() for each in self._accelerators])
         return sum(rates) / len(rates) if rates else None
 
 
@@ -74,6 +65,7 @@ class Meter:
     def __init__(self, device: str, workers: Sequence[int] = ()) -> None:
         self._device, self._workers = device, workers
         self._counters = Counters(device)
+        self.library = self._counters.library
         self._load: LoadMeter | None = None
 
     def sample(self, time_ms: int) -> Sample:
@@ -169,7 +161,7 @@ class Sampler:
             self._last[sample.node] = sample
             if last:
                 pair = [last._replace(node=0), sample._replace(node=0)]
-                self._count(energy(pair, last.time_ms, sample.time_ms, self._ceiling_w))
+                self._count(self._used(pair, 1))
 
     def so_far(self) -> tuple[float | None, str | None]:
         """Joules measured so far, and their source."""
@@ -182,7 +174,7 @@ class Sampler:
             raise UserError(f"{self._path}: {error}: delete it to go on without its samples") from error
         if samples:
             self._last = {sample.node: sample for sample in samples}
-            self._count(energy(samples, samples[0].time_ms, samples[-1].time_ms, self._ceiling_w, self._nodes))
+            self._count(self._used(samples, self._nodes))
 
     def _sample(self) -> None:
         self.add(self._meter.sample(self._clock()))
@@ -191,6 +183,10 @@ class Sampler:
         content = line.encode() + b"\n"
         if self._file.write(content) != len(content):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def _used(self, samples: Sequence[Sample], nodes: int) -> Energy:
+        start_ms, stop_ms = samples[0].time_ms, samples[-1].time_ms
+        return energy(samples, start_ms, stop_ms, self._ceiling_w, nodes, self._meter.library)
 
     def _count(self, used: Energy) -> None:
         if used.joules is not None:
@@ -213,6 +209,12 @@ def _package_joules(cpu: RAPLCPU) -> tuple[float, float | None]:
 def _zone_joules(zone: RAPLFile) -> float:
     """The raw counter. Zeus's own `read` starts a process that counts wraps, which would outlive a killed run."""
     return int(Path(zone.energy_uj_path).read_text()) / 1e6
+
+
+def _all_known(values: Sequence[float | None]) -> list[float]:
+    """The values; none of them where one is not known."""
+    known = [value for value in values if value is not None]
+    return known if len(known) == len(values) else []
 
 
 def _sum(values: list[float]) -> float | None:

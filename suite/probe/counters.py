@@ -42,7 +42,11 @@ class Meter:
         self.units = {name: unit for name, (_, unit) in PROCESS.items()}
         self.units |= {**dict.fromkeys(ENERGY, "J"), KERNELS: ""}
         self.missing = {KERNELS: NO_CUPTI if gpu else "no accelerator is looked at"}
-        why = "NVML counts no energy here" if gpu else "no accelerator is looked at", NO_RAPL, NO_RAPL
+        why = (
+            "the library of the accelerators counts no energy here" if gpu else "no accelerator is looked at",
+            NO_RAPL,
+            NO_RAPL,
+        )
         joules = self._energy.joules()
         self.missing |= {name: no for name, no, found in zip(ENERGY, why, joules, strict=True) if found is None}
 

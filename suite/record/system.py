@@ -90,7 +90,7 @@ def describe(
         **_host(machine),
         **(_accelerators(machine) if system.accelerator else {"accelerators_per_node": 0}),
         "framework": framework_text(framework, software.get(framework.module)),
-        "other_software_stack": stack_text(platform.python_version(), machine.driver, machine.cuda),
+        "other_software_stack": stack_text(platform.python_version(), machine.driver),
         "operating_system": _operating_system(),
     }
     return {
@@ -113,9 +113,9 @@ def memory_text(gigabytes: float) -> str:
     return f"{gigabytes:g} GB"
 
 
-def stack_text(python: str, driver: str | None, cuda: str | None) -> str:
+def stack_text(python: str, driver: str | None) -> str:
     """How a description gives what lies between framework and operating system."""
-    return f"Python {python}" + (f", NVIDIA driver {driver}, CUDA {cuda}" if driver else "")
+    return f"Python {python}" + (f", {driver}" if driver else "")
 
 
 def kernel_text(release: str) -> str:

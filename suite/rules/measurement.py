@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from suite import config as suite_config
 from suite.config.logkeys import COST, ENERGY, ENVIRONMENT
 from suite.config.models import Price
 from suite.errors import shown
-from suite.measure.energy import MIN_COVERAGE, energy
+from suite.measure.energy import ESTIMATED, MIN_COVERAGE, RAPL, energy
 from suite.measure.noise import judge
 from suite.record.evidence import CONFIG, LOG, POWER, SYSTEM
 from suite.record.parsing import close, differences, number, same, whole
@@ -20,6 +21,7 @@ SHORT_MS = 20_000  # a run in which one pause, of at most ten seconds to be coun
 PRICES = ("price_per_hour", "price_per_cpu_hour")
 CEILINGS = ("power_ceiling_w", "power_ceiling_w_per_cpu")
 
+_LIBRARY = re.compile(r"[a-z0-9_]{1,20}", re.ASCII)
 _AS_WRITTEN = "submit the figures that the suite logged"
 
 
@@ -33,7 +35,7 @@ def energy_holds(run: Evidence) -> Iterator[Finding]:
         value = run.configured("system", name)
         if value is not None and not (number(value) or 0) > 0:
             yield Finding(CONFIG, run.config_line("system", name), f"{name}, a number above 0", value, _AS_WRITTEN)
-    used = energy(run.samples, start.time_ms, stop.time_ms, _power_ceiling(run), run.nodes)
+    used = energy(run.samples, start.time_ms, stop.time_ms, _power_ceiling(run), run.nodes, _library(run))
     claims = {"joules": line.value, **line.metadata}
     for name in ("joules", "source", "coverage", "interval_s", "mean_w"):
         derived = getattr(used, name)
@@ -150,6 +152,12 @@ def _improper_price(run: Evidence) -> Iterator[Finding]:
             where = run.config_line("system", "price", name)
             mend = "say where the price comes from; hw.price_per_hour= alone says that it was set by hand"
             yield Finding(CONFIG, where, f"{name} of the price, as text", text or "nothing", mend)
+
+
+def _library(run: Evidence) -> str | None:
+    """What the accelerators were measured with, if that is the name of a library."""
+    named = run.described("detected", "library")
+    return named if isinstance(named, str) and _LIBRARY.fullmatch(named) and named not in (RAPL, ESTIMATED) else None
 
 
 def _power_ceiling(run: Evidence) -> float | None:

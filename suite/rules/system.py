@@ -146,7 +146,7 @@ def detected(run: Evidence) -> Iterator[Finding]:
         "host_processors_per_node": run.described("detected", "sockets"),
         "host_processor_vcpu_count": cpus,
         "host_memory_capacity": None if memory_gb is None else memory_text(memory_gb),
-        "other_software_stack": stack_text(*(run.described("detected", name) for name in ("python", "driver", "cuda"))),
+        "other_software_stack": stack_text(run.described("detected", "python"), run.described("detected", "driver")),
     }
     if run.parsed(CONFIG):  # which says whether the accelerators took part
         used = names if run.configured("system", "accelerator") else []

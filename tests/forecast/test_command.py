@@ -14,6 +14,7 @@ from suite.errors import UserError
 from suite.forecast.__main__ import main
 from suite.forecast.kept import Kept
 from suite.measure import machine
+from suite.measure.accelerators.devices import Accelerator
 from suite.probe import record
 from suite.probe.subject import Subject
 from suite.run.__main__ import main as run
@@ -82,7 +83,7 @@ def test_energy_is_of_the_power_of_whole_nodes(capsys, tmp_path, probed, asked, 
 
 
 def test_a_probe_of_accelerators_that_no_file_describes_is_of_these(capsys, tmp_path):
-    accelerator = {"name": "NVIDIA A40", "memory_gb": 46, "compute_capability": [8, 6]}
+    accelerator = {"name": "NVIDIA A40", "memory_gb": 46, "architecture": "sm_86", "bf16": True}
     told = {"logical_cpus": 4, "accelerators": [accelerator]}
     probe = made.probe([10.0], 200.0, system="auto").model_copy(update={"machine": told})
     record.write(probe, tmp_path / "a40")
@@ -99,7 +100,7 @@ def test_a_probe_of_accelerators_that_no_file_describes_is_of_these(capsys, tmp_
 
 
 def test_a_probe_of_accelerators_that_no_file_describes_is_of_the_machine_it_was_made_on(capsys, tmp_path, monkeypatch):
-    here = replace(machine.detect(), accelerators=(machine.Accelerator("NVIDIA A40", 46, (8, 6)),))
+    here = replace(machine.detect(), accelerators=(Accelerator("NVIDIA A40", 46, "sm_86", True),))
     monkeypatch.setattr("suite.forecast.__main__.detect", lambda: here)
     probe = made.probe([10.0], 200.0, system="auto").model_copy(update={"machine": asdict(here)})
     record.write(probe, tmp_path)

@@ -9,11 +9,12 @@ from typing import Any
 import pynvml
 import pytest
 
-from suite.measure.machine import Accelerator, Machine
+from suite.measure.accelerators.devices import Accelerator
+from suite.measure.machine import Machine
 
 
-def machine(*names: str, cpus: int = 4, bf16: bool = False, capability: tuple[int, int] = (8, 0)) -> Machine:
-    accelerators = tuple(Accelerator(name, 80.0, capability) for name in names)
+def machine(*names: str, cpus: int = 4, bf16: bool = False, accelerators_bf16: bool = True) -> Machine:
+    accelerators = tuple(Accelerator(name, 80.0, "sm_80", accelerators_bf16) for name in names)
     return Machine("A CPU", cpus, 1, 64.0, bf16, accelerators)
 
 

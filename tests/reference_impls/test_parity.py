@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from importlib import import_module
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -277,6 +278,21 @@ def test_pytorch_says_for_which_gpus_it_has_no_kernels(built, capability, runs, 
     kind = "sm_{}{}".format(*capability)
     with pytest.raises(UserError, match=f"has kernels for {', '.join(built)} and none for {kind}, which NVIDIA A is"):
         torch_device(Device("gpu", "fp32"))
+
+
+@pytest.mark.parametrize(("name", "runs"), [("gfx942:sramecc+:xnack-", True), ("gfx1030", False)])
+def test_pytorch_for_rocm_says_for_which_gpus_it_has_no_kernels(name, runs, monkeypatch):
+    told = {"get_arch_list": ["gfx90a", "gfx942"], "get_device_capability": (9, 4), "get_device_name": "AMD A"}
+    told["get_device_properties"] = SimpleNamespace(gcnArchName=name)
+    for function, value in (told | {"is_available": True, "set_device": None}).items():
+        monkeypatch.setattr(f"torch.cuda.{function}", lambda *_, value=value: value)
+    monkeypatch.setattr("torch.version.hip", "7.0.2")
+    torch_device = import_module("reference_impls.torch_shared").torch_device
+    if runs:
+        assert torch_device(Device("gpu", "bf16")).type == "cuda"
+        return
+    with pytest.raises(UserError, match="has kernels for gfx90a, gfx942 and none for gfx1030, which AMD A is"):
+        torch_device(Device("gpu", "bf16"))
 
 
 @slow

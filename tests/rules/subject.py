@@ -12,7 +12,8 @@ from mlperf_logging.mllog import constants as keys
 from suite import config
 from suite.config.contestant import Contestant
 from suite.config.models import Evaluation, Formula, Range
-from suite.measure.machine import Accelerator, Machine
+from suite.measure.accelerators.devices import Accelerator
+from suite.measure.machine import Machine
 from suite.record import mllog
 from suite.store import code
 from suite.store.arrays import prepared
@@ -52,7 +53,7 @@ WITH_H200 = Machine(
     sockets=1,
     memory_gb=8.0,
     cpu_bf16=True,
-    accelerators=(Accelerator("NVIDIA H200", 139.8, (9, 0)),),
+    accelerators=(Accelerator("NVIDIA H200", 139.8, "sm_90", True),),
 )
 
 Record = dict[str, Any]

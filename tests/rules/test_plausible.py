@@ -50,7 +50,7 @@ def test_the_driver_of_an_accelerator_is_described(tmp_path):
     run = write_run(tmp_path / "run", hw="h200", machine=WITH_H200)
 
     def change(values):
-        values["detected"].update(driver="580.1", cuda="13.0")
+        values["detected"].update(driver="NVIDIA driver 580.1, CUDA 13.0")
         values["description"]["other_software_stack"] += ", NVIDIA driver 580.1, CUDA 13.0"
 
     run.edit_system(change)
@@ -71,6 +71,18 @@ def test_a_container_is_shown_the_energy_of_the_whole_machine(run):
 def test_an_accelerator_draws_what_its_ceiling_allows(tmp_path, watts):
     run = write_run(tmp_path / "run", hw="h200", machine=WITH_H200)
     run.power(accelerator_j=watts, cpu_j=200.0)
+    assert notes(run) == set()
+
+
+@pytest.mark.parametrize(
+    ("library", "source"),
+    [("amdsmi", "amdsmi"), ("estimated", "nvml"), ("rapl", "nvml"), (["x"], "nvml"), (None, "nvml")],
+)
+def test_the_energy_of_accelerators_is_that_of_their_library(tmp_path, library, source):
+    run = write_run(tmp_path / "run", hw="h200", machine=WITH_H200)
+    run.edit_system(lambda values: values["detected"].update(library=library))
+    run.power(accelerator_j=400.0)
+    run.edit(logkeys.ENERGY, lambda record: record["metadata"].update(source=source))
     assert notes(run) == set()
 
 

@@ -20,7 +20,8 @@ DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, 
 def torch_device(device: Device) -> torch.device:
     """PyTorch's name of the device. Raises UserError where it is a GPU and PyTorch sees none."""
     if device.kind == "gpu" and not torch.cuda.is_available():
-        raise unseen(f"PyTorch {torch.__version__}", f"it is built for CUDA {torch.version.cuda}")
+        built = f"ROCm {torch.version.hip}" if torch.version.hip else f"CUDA {torch.version.cuda}"
+        raise unseen(f"PyTorch {torch.__version__}", f"it is built for {built}")
     return torch.device("cuda" if device.kind == "gpu" else "cpu")
 
 

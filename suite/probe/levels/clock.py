@@ -62,7 +62,8 @@ class Clock:
         self.log.listeners.append(self._heard)
         self.ended = False  # whether this repeat's time is up, and its last evaluation done
         self.until = 0.0
-        self.ceiling_w = power_ceiling(subject.system, detect())
+        machine = detect()
+        self.ceiling_w, self.library = power_ceiling(subject.system, machine), machine.library
         self.sampler = Sampler(place / POWER, self.log.now_ms, self.ceiling_w, subject.system.device_kind)
         self.sampler.start()
         self.repeats: list[tuple[int, int]] = []  # milliseconds of begin and end
@@ -188,7 +189,7 @@ class Clock:
     def _power(self) -> Figure:
         """Watts, the mean over the repeats; not known where nothing tells it."""
         samples = read_samples(Path(self.folder.name) / POWER)
-        found = [energy(samples, *each, self.ceiling_w) for each in self.repeats]
+        found = [energy(samples, *each, self.ceiling_w, library=self.library) for each in self.repeats]
         watts = [each.mean_w for each in found if each.mean_w is not None]
         if watts:
             self.notes.append(f"power is {found[0].source}")

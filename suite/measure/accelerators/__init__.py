@@ -1,0 +1,36 @@
+"""The accelerators that this process may use, found and measured by their makers' libraries; no framework is imported.
+
+A package brings those of another maker by an entry point of the group `suite.accelerators`: a function `find()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib import metadata
+
+from suite.errors import UserError
+from suite.measure.accelerators import amd, nvidia
+from suite.measure.accelerators.devices import Found
+
+GROUP = "suite.accelerators"
+
+
+def find() -> Found | None:
+    """Those of the first maker that has any here, visible or hidden; None without any.
+
+    Raises UserError for an entry point that cannot be loaded.
+    """
+    return next((found for maker in _makers() if (found := maker())), None)
+
+
+@cache
+def _makers() -> list[Callable[[], Found | None]]:
+    others = []
+    for point in metadata.entry_points(group=GROUP):
+        try:
+            others.append(point.load())
+        except (ImportError, AttributeError) as error:
+            what = f"the entry point {point.name} = {point.value} of {GROUP}"
+            raise UserError(f"{what} cannot be loaded: {error}") from error
+    return [*others, nvidia.find, amd.find]

@@ -1,0 +1,145 @@
+"""AMD's accelerators, through AMD SMI."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+from zeus.device.gpu import amd as zeus
+from zeus.exception import ZeusBaseError
+
+from suite.measure.accelerators.devices import Accelerator, Found, chosen_indices
+
+KFD = Path("/dev/kfd")  # through which ROCm computes
+WHOLE = ("SPX", "N/A")  # partitions of one that is not split
+BF16 = re.compile(r"gfx(908|90a|9[45]\w|1[12]\w\w)")  # matrix units: CDNA from the first on, RDNA from the third
+VIOLATIONS = {
+    "active_prochot_thrm": "hardware",
+    "active_socket_thrm": "heat",
+    "active_vr_thrm": "heat",
+    "active_hbm_thrm": "heat",
+}
+
+
+def find() -> Found | None:
+    """Those that the variables below leave visible, in HIP's order; None without any, or without AMD SMI.
+
+    HIP numbers what ROCR_VISIBLE_DEVICES leaves, and takes HIP_VISIBLE_DEVICES, or without it CUDA_VISIBLE_DEVICES, to
+    mean these numbers (ROCm, GPU isolation techniques).
+    """
+    if not KFD.exists() or not answers():
+        return None
+    smi = zeus.amdsmi
+    try:
+        handles = smi.amdsmi_get_processor_handles()
+        numbered = [(smi.amdsmi_get_gpu_enumeration_info(handle), handle) for handle in handles]
+        driver = smi.amdsmi_get_gpu_driver_info(handles[0])["driver_version"] if handles else None
+    except smi.AmdSmiException:
+        return None
+    if not numbered:
+        return None
+    numbered.sort(key=lambda each: each[0]["hip_id"])
+    visible = numbered
+    for setting in (
+        os.environ.get("ROCR_VISIBLE_DEVICES"),
+        os.environ.get("HIP_VISIBLE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES")),
+    ):
+        visible = [visible[index] for index in chosen_indices([told["hip_uuid"] for told, _ in visible], setting)]
+    known, rocm = smi.amdsmi_get_rocm_version()
+    return Found(
+        devices=[Device(told["hip_id"], handle) for told, handle in visible],
+        hidden=len(numbered) - len(visible),
+        library="amdsmi",
+        driver=f"AMD driver {driver}" + (f", ROCm {rocm}" if known else ""),
+    )
+
+
+def answers() -> bool:
+    """Whether AMD SMI does; it may be missing, or of another version than ROCm."""
+    return bool(zeus.amdsmi_is_available())
+
+
+@dataclass
+class Device:
+    """The accelerator of HIP's index and AMD SMI's handle."""
+
+    index: int
+    handle: Any
+
+    def describe(self) -> Accelerator:
+        """See `devices.Device`."""
+        told = zeus.amdsmi.amdsmi_get_gpu_asic_info(self.handle)
+        memory = zeus.amdsmi.amdsmi_get_gpu_memory_total(self.handle, zeus.amdsmi.AmdSmiMemoryType.VRAM)
+        split, architecture = self._partition(), told["target_graphics_version"]
+        return Accelerator(
+            name=told["market_name"] + (f" {split}" if split else ""),
+            memory_gb=round(memory / 2**30, 1),
+            architecture=architecture,
+            bf16=BF16.fullmatch(architecture) is not None,
+        )
+
+    def joules(self) -> float | None:
+        """See `devices.Device`; None for a part of one, whose counter is that of the whole."""
+        try:
+            return self._counter.get_total_energy_consumption() / 1000 if self._counter else None
+        except ZeusBaseError:
+            return None
+
+    def utilisation(self) -> float | None:
+        """See `devices.Device`."""
+        try:
+            busy = zeus.amdsmi.amdsmi_get_gpu_activity(self.handle)["gfx_activity"]
+        except zeus.amdsmi.AmdSmiException:
+            return None
+        return busy / 100 if isinstance(busy, int) else None
+
+    def processes(self) -> set[int]:
+        """See `devices.Device`."""
+        try:
+            return {each["pid"] for each in zeus.amdsmi.amdsmi_get_gpu_process_list(self.handle)}
+        except zeus.amdsmi.AmdSmiException:
+            return set()
+
+    def slowdowns(self) -> set[str]:
+        """See `devices.Device`; the MI300 and newer ones tell it."""
+        try:
+            told = zeus.amdsmi.amdsmi_get_violation_status(self.handle)
+        except zeus.amdsmi.AmdSmiException:
+            return set()
+        return {cause for name, cause in VIOLATIONS.items() if told[name] is True}
+
+    def throttled_ms(self) -> float | None:
+        """None: AMD SMI's counts of violations have no unit of time."""
+        return None
+
+    @cached_property
+    def _counter(self) -> zeus.AMDGPU | None:
+        known = [] if self._partition() else _with_counters()
+        return next((each for each in known if each.gpu_index == self.index), None)
+
+    def _partition(self) -> str | None:
+        """How it is split, as CPX; None where it is whole."""
+        try:
+            found: str = zeus.amdsmi.amdsmi_get_gpu_compute_partition(self.handle)
+        except zeus.amdsmi.AmdSmiException:  # not a kind that can be split
+            return None
+        return None if found in WHOLE else found
+
+
+def _with_counters() -> Sequence[zeus.AMDGPU]:
+    manager = _manager()
+    return manager.gpus if manager else []
+
+
+@cache
+def _manager() -> zeus.AMDGPUs | None:
+    """Zeus's, which takes half a second to see whose energy fits its power, and ends AMD SMI when it is dropped."""
+    try:
+        return zeus.AMDGPUs()
+    except (ZeusBaseError, ValueError, KeyError):
+        return None

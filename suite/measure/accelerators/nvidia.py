@@ -1,0 +1,106 @@
+"""NVIDIA's accelerators, through NVML."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pynvml
+from zeus.device.gpu.nvidia import NVIDIAGPU
+from zeus.exception import ZeusBaseError
+
+from suite.measure.accelerators.devices import Accelerator, Found, chosen_indices
+
+BF16_COMPUTE_CAPABILITY = (8, 0)  # Ampere
+SLOWDOWNS = {
+    pynvml.nvmlClocksEventReasonHwSlowdown: "hardware",
+    pynvml.nvmlClocksEventReasonSwThermalSlowdown: "heat",
+    pynvml.nvmlClocksEventReasonHwThermalSlowdown: "heat",
+    pynvml.nvmlClocksEventReasonHwPowerBrakeSlowdown: "power brake",
+}
+
+
+def find() -> Found | None:
+    """Those that CUDA_VISIBLE_DEVICES leaves visible, in CUDA's order; None without any, or without NVML."""
+    try:
+        pynvml.nvmlInit()
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        uuids = [pynvml.nvmlDeviceGetUUID(handle) for handle in handles]
+    except pynvml.NVMLError:
+        return None
+    if not handles:
+        return None
+    chosen = chosen_indices(uuids, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    cuda = pynvml.nvmlSystemGetCudaDriverVersion_v2()  # the newest that the driver supports
+    return Found(
+        devices=[Device(index, handles[index]) for index in chosen],
+        hidden=len(handles) - len(chosen),
+        library="nvml",
+        driver=f"NVIDIA driver {pynvml.nvmlSystemGetDriverVersion()}, CUDA {cuda // 1000}.{cuda % 1000 // 10}",
+    )
+
+
+@dataclass
+class Device:
+    """The accelerator of NVML's index and handle."""
+
+    index: int
+    handle: Any
+
+    def describe(self) -> Accelerator:
+        """See `devices.Device`."""
+        try:
+            split = pynvml.nvmlDeviceGetMigMode(self.handle)[0] == pynvml.NVML_DEVICE_MIG_ENABLE
+        except pynvml.NVMLError:  # not a kind that can be split
+            split = False
+        memory = pynvml.nvmlDeviceGetMemoryInfo(self.handle).total
+        major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(self.handle)
+        return Accelerator(
+            name=pynvml.nvmlDeviceGetName(self.handle) + (" MIG" if split else ""),
+            memory_gb=round(memory / 2**30, 1),
+            architecture=f"sm_{major}{minor}",
+            bf16=(major, minor) >= BF16_COMPUTE_CAPABILITY,
+        )
+
+    def joules(self) -> float | None:
+        """See `devices.Device`."""
+        try:
+            return float(self._counter.get_total_energy_consumption() / 1000)
+        except ZeusBaseError:
+            return None
+
+    def utilisation(self) -> float | None:
+        """See `devices.Device`."""
+        try:
+            return float(pynvml.nvmlDeviceGetUtilizationRates(self.handle).gpu / 100)
+        except pynvml.NVMLError:
+            return None
+
+    def processes(self) -> set[int]:
+        """See `devices.Device`."""
+        try:
+            return {each.pid for each in pynvml.nvmlDeviceGetComputeRunningProcesses(self.handle)}
+        except (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError):  # the latter of drivers before 510
+            return set()
+
+    def slowdowns(self) -> set[str]:
+        """See `devices.Device`."""
+        try:
+            bits = int(pynvml.nvmlDeviceGetCurrentClocksEventReasons(self.handle))
+        except pynvml.NVMLError:
+            return set()
+        return {cause for bit, cause in SLOWDOWNS.items() if bits & bit}
+
+    def throttled_ms(self) -> float | None:
+        """See `devices.Device`."""
+        try:
+            status = pynvml.nvmlDeviceGetViolationStatus(self.handle, pynvml.NVML_PERF_POLICY_THERMAL)
+        except pynvml.NVMLError:
+            return None
+        return float(status.violationTime / 1e6)
+
+    @cached_property
+    def _counter(self) -> NVIDIAGPU:
+        return NVIDIAGPU(self.index)

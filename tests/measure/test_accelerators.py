@@ -1,0 +1,75 @@
+"""Accelerators of a maker whom the suite does not know, brought by an installed package."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from suite import config
+from suite.errors import UserError
+from suite.measure import accelerators, machine
+from suite.measure.sampler import Counters
+from tests import distributions
+from tests.measure import fakes
+
+MODULE = """\
+from suite.measure.accelerators.devices import Accelerator, Found
+
+
+class Device:
+    def describe(self):
+        return Accelerator("Example NPU 1", 32.0, "npu1", bf16=True)
+
+    def joules(self):
+        return 12.0
+
+    def utilisation(self):
+        return 0.5
+
+    def processes(self):
+        return set()
+
+    def slowdowns(self):
+        return set()
+
+    def throttled_ms(self):
+        return None
+
+
+def find():
+    return Found([Device()], 0, "example", "Example driver 1.0")
+"""
+
+
+@pytest.fixture(autouse=True)
+def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    distributions.install(tmp_path, "example-npu")
+    (tmp_path / "example_npu-1.dist-info/entry_points.txt").write_text(
+        "[suite.accelerators]\nexample = example_npu:find\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    accelerators._makers.cache_clear()
+    yield
+    accelerators._makers.cache_clear()
+    sys.modules.pop("example_npu", None)
+
+
+def test_an_entry_point_brings_accelerators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "example_npu.py").write_text(MODULE)
+    fakes.install(monkeypatch, fakes.Device("NVIDIA L4", "GPU-a"))  # for the display
+    found = machine.detect()
+    assert [each.name for each in found.accelerators] == ["Example NPU 1"]
+    assert (found.library, found.driver) == ("example", "Example driver 1.0")
+    system = machine.system_here("auto", found)
+    assert (system.title, system.device_kind) == ("1 x Example NPU 1", "gpu")
+    assert machine.precision_of(system, found) == "bf16"
+    assert Counters("gpu").joules()[0] == 12.0
+    assert machine.mismatch(config.system("l4"), found)
+
+
+def test_an_entry_point_that_cannot_be_loaded_is_one_line() -> None:
+    with pytest.raises(UserError, match=r"entry point example = example_npu:find of suite\.accelerators cannot be"):
+        machine.detect()

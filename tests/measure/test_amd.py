@@ -1,0 +1,235 @@
+"""AMD's accelerators, as AMD SMI's Python interface describes them; none is here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from zeus.device.gpu import amd as zeus
+
+from suite import config, doctor
+from suite.measure import accelerators, machine, noise
+from suite.measure.accelerators import amd
+from suite.measure.energy import energy, read_samples
+from suite.measure.sampler import Counters, Sampler
+from tests.measure import fakes
+
+T0 = 1_700_000_000_000
+VARIABLES = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
+
+
+class AmdSmiLibraryException(Exception):
+    """What AMD SMI raises."""
+
+    def get_error_code(self) -> int:
+        return 2
+
+    def get_error_info(self) -> str:
+        return "AMDSMI_STATUS_NOT_SUPPORTED"
+
+
+def unsupported(*_: Any) -> None:
+    raise AmdSmiLibraryException
+
+
+@dataclass
+class Card:
+    """What AMD SMI says of one accelerator, which is its own handle."""
+
+    hip: int
+    name: str = "AMD Instinct MI300X"
+    architecture: str = "gfx942"
+    partition: str | None = "SPX"  # None: cannot be split
+    watts: int = 500
+    joules: float = 1000.0
+    counts: float = 1.0  # joules that the counter rises by for each that is drawn
+    busy: int | str = 75
+    pids: tuple[int, ...] = ()
+    violations: tuple[str, ...] = ()
+
+
+def install(monkeypatch: pytest.MonkeyPatch, *cards: Card) -> None:
+    """Make AMD SMI report `cards`, in this order, on a machine where a second passes when somebody sleeps one."""
+
+    def sleep(seconds: float) -> None:
+        for card in cards:
+            card.joules += card.watts * card.counts * seconds
+
+    def violations(card: Card) -> dict[str, Any]:
+        return dict.fromkeys(amd.VIOLATIONS, False) | {"active_ppt_pwr": True} | dict.fromkeys(card.violations, True)
+
+    answers: dict[str, Any] = {
+        "AmdSmiException": AmdSmiLibraryException,
+        "AmdSmiLibraryException": AmdSmiLibraryException,
+        "AmdSmiInitFlags": SimpleNamespace(INIT_AMD_GPUS=2),
+        "AmdSmiMemoryType": SimpleNamespace(VRAM=0),
+        "amdsmi_init": lambda flags: None,
+        "amdsmi_shut_down": lambda: None,
+        "amdsmi_get_processor_handles": lambda: list(cards),
+        "amdsmi_get_gpu_enumeration_info": lambda card: {"hip_id": card.hip, "hip_uuid": f"GPU-{card.hip}a"},
+        "amdsmi_get_gpu_asic_info": lambda card: {
+            "market_name": card.name,
+            "target_graphics_version": card.architecture,
+        },
+        "amdsmi_get_gpu_memory_total": lambda card, kind: 192 * 2**30,
+        "amdsmi_get_gpu_driver_info": lambda card: {"driver_version": "6.14.5"},
+        "amdsmi_get_rocm_version": lambda: (True, "7.0.2"),
+        "amdsmi_get_gpu_compute_partition": lambda card: card.partition or unsupported(),
+        "amdsmi_get_power_info": lambda card: {"current_socket_power": card.watts, "average_socket_power": "N/A"},
+        "amdsmi_get_energy_count": lambda card: {"energy_accumulator": card.joules * 1e6, "counter_resolution": 1.0},
+        "amdsmi_get_gpu_activity": lambda card: {"gfx_activity": card.busy},
+        "amdsmi_get_gpu_process_list": lambda card: [{"pid": pid} for pid in card.pids],
+        "amdsmi_get_violation_status": violations,
+    }
+    monkeypatch.setattr(zeus, "amdsmi", SimpleNamespace(**answers))
+    monkeypatch.setattr(zeus, "amdsmi_is_available", lambda: True)
+    monkeypatch.setattr(zeus, "time", SimpleNamespace(sleep=sleep))
+    zeus._hip_to_amdsmi_handle.cache_clear()
+    amd._manager.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def _rocm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """A machine with ROCm and without NVML."""
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    fakes.install(monkeypatch)
+    (tmp_path / "kfd").touch()
+    monkeypatch.setattr(amd, "KFD", tmp_path / "kfd")
+    yield
+    amd._manager.cache_clear()
+
+
+def test_a_machine_of_amds_accelerators_is_the_system_that_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, Card(0))
+    found = machine.detect()
+    assert [(each.name, each.memory_gb, each.architecture) for each in found.accelerators] == [
+        ("AMD Instinct MI300X", 192.0, "gfx942")
+    ]
+    assert (found.library, found.driver) == ("amdsmi", "AMD driver 6.14.5, ROCm 7.0.2")
+    system = machine.system_here("auto", found)
+    assert system == config.system("mi300x")
+    assert machine.precision_of(system, found) == "bf16"
+
+
+@pytest.mark.parametrize(
+    ("architecture", "precision"),
+    [("gfx908", "bf16"), ("gfx90a", "bf16"), ("gfx1030", "fp16"), ("gfx1100", "bf16"), ("gfx906", "fp16")],
+)
+def test_precision_follows_the_architecture(architecture: str, precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, Card(0, name="AMD X", architecture=architecture))
+    found = machine.detect()
+    assert machine.precision_of(machine.system_here("auto", found), found) == precision
+
+
+@pytest.mark.parametrize(
+    ("settings", "visible"),
+    [
+        ({}, [0, 1, 2, 3]),
+        ({"HIP_VISIBLE_DEVICES": "2,0"}, [2, 0]),
+        ({"CUDA_VISIBLE_DEVICES": "3"}, [3]),
+        ({"HIP_VISIBLE_DEVICES": "1", "CUDA_VISIBLE_DEVICES": "3"}, [1]),
+        ({"ROCR_VISIBLE_DEVICES": "GPU-3a,1"}, [3, 1]),
+        ({"ROCR_VISIBLE_DEVICES": "2,3", "HIP_VISIBLE_DEVICES": "1"}, [3]),
+        ({"HIP_VISIBLE_DEVICES": "-1"}, []),
+    ],
+)
+def test_those_that_rocm_shows_are_found_in_hips_order(
+    settings: dict[str, str], visible: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(monkeypatch, *(Card(hip, name=f"AMD {hip}") for hip in (3, 0, 2, 1)))
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    found = machine.detect()
+    assert [each.name for each in found.accelerators] == [f"AMD {hip}" for hip in visible]
+    assert found.hidden_accelerators == 4 - len(visible)
+
+
+def test_their_energy_and_load_are_sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cards = Card(1, joules=2000.0), Card(0, joules=1000.0, busy=25)
+    install(monkeypatch, *cards)
+    times = iter(range(T0, T0 + 10**6, 1000))
+
+    def clock() -> int:
+        zeus.time.sleep(1.0)
+        return next(times)
+
+    made = Sampler(tmp_path / "power.csv", clock, None, "gpu")
+    made.start()
+    made.stop()
+    samples = read_samples(tmp_path / "power.csv")
+    assert samples[1].utilisation == 0.5
+    used = energy(samples, samples[0].time_ms, samples[-1].time_ms, None, library="amdsmi")
+    assert (used.source, used.mean_w) == ("amdsmi", pytest.approx(1000.0))
+    assert made.so_far()[1] == "amdsmi"
+
+
+@pytest.mark.parametrize(
+    "card", [Card(1, counts=0.01), Card(1, watts=0), Card(1, partition="CPX")], ids=["wrong", "idle", "part"]
+)
+def test_a_counter_that_does_not_fit_the_power_or_is_of_the_whole_is_none(
+    card: Card, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(monkeypatch, Card(0), card)
+    assert Counters("gpu").joules()[0] is None
+    install(monkeypatch, Card(0), Card(1, partition=None))
+    assert Counters("gpu").joules()[0] is not None
+
+
+def test_a_part_of_an_accelerator_is_named_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, Card(0, partition="CPX"))
+    assert machine.detect().accelerators[0].name == "AMD Instinct MI300X CPX"
+
+
+def test_what_disturbs_them_is_noise_and_a_power_cap_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(noise, "WINDOW_S", 0.01)
+    install(monkeypatch, Card(0), Card(1, violations=("active_hbm_thrm", "active_vr_thrm"), pids=(1,)))
+    reasons = noise.before(machine.detect()).reasons
+    assert "accelerator 1 is slowed down (heat)" in reasons
+    assert "1 other process on accelerator 1" in reasons
+    assert not any("accelerator 0" in reason for reason in reasons)
+
+
+def test_a_kind_that_tells_little_is_measured_as_far_as_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, Card(0, busy="N/A"))
+    for name in ("gpu_process_list", "violation_status"):
+        monkeypatch.setattr(zeus.amdsmi, f"amdsmi_get_{name}", unsupported)
+    found = accelerators.find()
+    assert found is not None
+    (device,) = found.devices
+    assert (device.utilisation(), device.processes(), device.slowdowns()) == (None, set(), set())
+
+
+def test_without_amd_smi_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch)
+    assert machine.detect().accelerators == ()
+    monkeypatch.setattr(zeus, "amdsmi_is_available", lambda: False)
+    assert machine.detect().accelerators == ()
+
+
+def test_doctor_says_where_amd_smi_is_missing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zeus, "amdsmi_is_available", lambda: False)
+    assert doctor.main([]) == 0
+    assert "pip install amdsmi==VERSION" in capsys.readouterr().out
+    install(monkeypatch, Card(0))
+    assert doctor.main([]) == 0
+    assert "pip install amdsmi" not in capsys.readouterr().out
+
+
+def test_doctor_names_them_and_what_measures_them(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(monkeypatch, Card(0), Card(1))
+    monkeypatch.setenv("HIP_VISIBLE_DEVICES", "1")
+    assert doctor.main([]) == 0
+    shown = capsys.readouterr().out
+    assert "1 x AMD Instinct MI300X, 192 GB; 1 hidden by" in shown
+    assert "AMD driver 6.14.5, ROCm 7.0.2" in shown
+    assert "accelerators (amdsmi)" in shown
+    assert "hw=mi300x:" in shown
