@@ -12,7 +12,7 @@ from suite.measure.accelerators.devices import Accelerator, chosen_indices
 from suite.measure.cost import cost, price_per_hour
 from tests.measure import fakes
 
-# Names that NVML reports, and the one-accelerator system that each is, if any.
+# Names that NVML and AMD SMI report, and the one-accelerator system that each is, if any.
 NAMES = {
     "Tesla V100-SXM2-16GB": "v100",
     "Tesla V100-SXM2-32GB": "v100",
@@ -39,8 +39,12 @@ NAMES = {
     "NVIDIA H200 NVL": None,
     "NVIDIA GH200 480GB": "gh200",
     "NVIDIA B200": "b200",
+    "AMD Instinct MI300X": "mi300x",
+    "AMD Instinct MI300X VF": "mi300x",
+    "AMD Instinct MI300X CPX": None,
+    "AMD Instinct MI300A": None,
 }
-EIGHTS = {"v100", "a100", "h100", "h200"}
+EIGHTS = {"v100", "a100", "h100", "h200", "mi300x"}
 
 
 @pytest.mark.parametrize("name", NAMES)
