@@ -2,9 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Three processes for two cores, since tests often wait for processes of theirs, and each grows to some 6 GB; it takes whole
-# files, whose tests share what they build, in the order of tests/conftest.py.
-BESIDE := -n 3 --dist loadfile --no-loadscope-reorder
+# Three processes for two cores, since tests often wait for processes of theirs, and fewer where memory is short, for each
+# grows to some 7 GB; it takes whole files, whose tests share what they build, in the order of tests/conftest.py.
+PROCESSES = $(shell $(PYTHON) -c 'import os; size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"); \
+    print(max(1, min(3, size // 7_000_000_000)))')
+BESIDE = -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .PHONY: demo quick test soak lint bench clean
 .DELETE_ON_ERROR:
