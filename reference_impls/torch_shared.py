@@ -35,16 +35,24 @@ def dtype(device: Device) -> torch.dtype:
 def torch_device(device: Device) -> torch.device:
     """PyTorch's name of the device, which becomes the current one; `meta` for one that is imagined.
 
-    On a GPU cuDNN tries its algorithms for each shape at the first convolution of it, while `build` warms up. Raises
-    UserError where PyTorch sees none, or has no kernels for it.
+    An accelerator is what `torch.accelerator` finds: CUDA's and ROCm's are `cuda`, Intel's `xpu`, others have names of
+    their own. On `cuda` cuDNN tries its algorithms for each shape at the first convolution of it, while `build` warms
+    up. Raises UserError where PyTorch sees none, or has no kernels for it.
     """
     if device.imagined:
         return torch.device("meta")
     if device.kind == "cpu":
         return torch.device("cpu")
-    if not torch.cuda.is_available():
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    if accelerator is None:
         raise unseen(f"PyTorch {torch.__version__}", f"it is built for {built_for()}")
-    torch.cuda.set_device(device.local_rank)
+    torch.accelerator.set_device_index(device.local_rank)
+    if accelerator.type == "cuda":
+        _ready_cuda()
+    return accelerator
+
+
+def _ready_cuda() -> None:
     built, here = torch.cuda.get_arch_list(), architecture()
     if built and not any(runs_on(each, here) for each in built):
         raise UserError(
@@ -52,12 +60,12 @@ def torch_device(device: Device) -> torch.device:
             f"{torch.cuda.get_device_name()} is: take a build of PyTorch that has them; CUDA 13 has none before sm_75"
         )
     torch.backends.cudnn.benchmark = True
-    return torch.device("cuda")
 
 
 def built_for() -> str:
-    """The platform, and its version, that PyTorch is built for."""
-    return f"ROCm {torch.version.hip}" if torch.version.hip else f"CUDA {torch.version.cuda}"
+    """The platform that PyTorch is built for, with its version."""
+    versions = {"ROCm": torch.version.hip, "CUDA": torch.version.cuda, "XPU": torch.version.xpu}
+    return next((f"{name} {version}" for name, version in versions.items() if version), "processors alone")
 
 
 def architecture() -> str:
@@ -97,9 +105,10 @@ def all_at_once(device: torch.device) -> dict[str, bool]:
 
 
 def compiled(function: Step, device: torch.device) -> Step:
-    """`function` as few kernels, replayed from CUDA graphs, on a GPU; as it is on a CPU, where eager is faster.
+    """`function` as few kernels, replayed from CUDA graphs, on `cuda`; as it is on a CPU, where eager is faster.
 
-    Not from CUDA graphs where there are several workers: what they send each other is not captured.
+    As it is on other accelerators too, none of which was at hand. Not from CUDA graphs where there are several workers:
+    what they send each other is not captured.
     """
     if device.type != "cuda":
         return function
@@ -117,9 +126,11 @@ def warm_ups(device: torch.device) -> range:
 
 
 def on_device(values: np.ndarray, device: torch.device) -> torch.Tensor:
-    """The values as a tensor; the copy to a GPU is queued, so the host goes on at once."""
+    """The values as a tensor; the copy to an accelerator is queued, so the host goes on at once."""
     tensor = torch.from_numpy(values)
-    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
+    if device.type in ("cpu", "meta"):
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)
 
 
 class LayerNorm(torch.nn.LayerNorm):

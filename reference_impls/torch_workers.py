@@ -13,6 +13,7 @@ from torch import nn
 from torch.distributed import _functional_collectives as collectives
 from torch.nn.parallel import DistributedDataParallel
 
+from reference_impls.torch_shared import torch_device
 from suite.harness.implementation import Device
 
 
@@ -24,7 +25,7 @@ class Workers:
         if self.size > 1 and not dist.is_initialized():
             _use_interface(device.addresses[device.rank].rpartition(":")[0].strip("[]"))
             dist.init_process_group(
-                "nccl" if device.kind == "gpu" else "gloo",
+                dist.get_default_backend_for_device(torch_device(device)),
                 init_method=f"tcp://{device.addresses[0]}",
                 rank=device.rank,
                 world_size=self.size,

@@ -21,7 +21,7 @@ from suite.bricks.frameworks.torch_table import FUNCTIONS
 from suite.bricks.record import Brick, Call, Tensor
 from suite.errors import UserError, unknown
 from suite.harness.implementation import Device
-from suite.probe.instruments.torch_counting import DTYPES, torch_device
+from suite.probe.instruments.torch_counting import DTYPES, torch_device, wait
 from suite.probe.record import one_line
 
 NOISE = 1 << 16  # numbers that are drawn; a larger tensor holds them again and again
@@ -87,19 +87,15 @@ class Runner:
             return max(self._timed() - idle - floor, LEAST)
 
     def _timed(self) -> float:
-        self._wait()
+        wait(self.device)
         began = time.perf_counter()
         outputs = self._made()
         if self.brick.gradient and outputs is not None:
             self._backward([each for each in tensors(outputs) if each.requires_grad])
         del outputs
         self.given, self.first = [], None
-        self._wait()
+        wait(self.device)
         return time.perf_counter() - began
-
-    def _wait(self) -> None:
-        if self.device.type == "cuda":
-            torch.cuda.synchronize()
 
     def forward(self) -> list[torch.Tensor]:
         """What the last call makes."""

@@ -1,4 +1,4 @@
-"""How fast the workers of a run sum arrays over each other, by torch.distributed: NCCL on GPUs, gloo on processors."""
+"""How fast the workers of a run sum arrays over each other, by torch.distributed (NCCL, RCCL, gloo)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import NamedTuple
 import torch
 import torch.distributed as dist
 
+from suite.harness.implementation import Device
 from suite.harness.workers.place import Place
+from suite.probe.instruments.torch_counting import torch_device, wait
 
 SIZES = tuple(4 * 16**i for i in range(1, 7))  # bytes: from 64 to 64 MiB
 REPEATS = 20
@@ -33,11 +35,8 @@ def measured(place: Place, port: int, kind: str) -> Iterator[AllReduce]:
 
     `kind` is `gpu` or `cpu`.
     """
-    device = torch.device("cpu")
-    if kind == "gpu":
-        device = torch.device("cuda", place.local_rank)
-        torch.cuda.set_device(device)  # for which barriers and `synchronize` wait
-    backend, where = "nccl" if kind == "gpu" else "gloo", f"tcp://{place.host}:{port}"
+    device = torch_device(Device(kind, "fp32", local_rank=place.local_rank))
+    backend, where = dist.get_default_backend_for_device(device), f"tcp://{place.host}:{port}"
     dist.init_process_group(backend, init_method=where, rank=place.rank, world_size=place.world_size)
     sent = 2 * (place.world_size - 1) / place.world_size
     for nbytes in SIZES:
@@ -53,6 +52,5 @@ def _once(array: torch.Tensor) -> float:
     dist.barrier()
     began = time.perf_counter()
     dist.all_reduce(array)
-    if array.is_cuda:
-        torch.cuda.synchronize()
+    wait(array.device)
     return time.perf_counter() - began

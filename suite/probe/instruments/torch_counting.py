@@ -18,11 +18,24 @@ DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, 
 
 
 def torch_device(device: Device) -> torch.device:
-    """PyTorch's name of the device. Raises UserError where it is a GPU and PyTorch sees none."""
-    if device.kind == "gpu" and not torch.cuda.is_available():
-        built = f"ROCm {torch.version.hip}" if torch.version.hip else f"CUDA {torch.version.cuda}"
+    """PyTorch's name of the device, which becomes the current one.
+
+    Raises UserError where it is an accelerator and PyTorch sees none.
+    """
+    if device.kind == "cpu":
+        return torch.device("cpu")
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    if accelerator is None:
+        built = torch.accelerator.current_accelerator() or "processors alone"
         raise unseen(f"PyTorch {torch.__version__}", f"it is built for {built}")
-    return torch.device("cuda" if device.kind == "gpu" else "cpu")
+    torch.accelerator.set_device_index(device.local_rank)
+    return accelerator
+
+
+def wait(device: torch.device) -> None:
+    """Until an accelerator has done all that it was told."""
+    if device.type != "cpu":
+        torch.accelerator.synchronize()
 
 
 def number_type(device: Device) -> torch.dtype:
@@ -184,8 +197,7 @@ def matrix_product(size: int, device: Device) -> Callable[[], None]:
 
     def product() -> None:
         torch.mm(left, right)
-        if where.type == "cuda":
-            torch.cuda.synchronize()
+        wait(where)
 
     return product
 
@@ -197,7 +209,6 @@ def copy(size: int, device: Device) -> Callable[[], None]:
 
     def copied() -> None:
         target.copy_(source)
-        if source.is_cuda:
-            torch.cuda.synchronize()
+        wait(source.device)
 
     return copied

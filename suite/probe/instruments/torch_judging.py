@@ -117,7 +117,7 @@ def _judged(name: str, shapes: str, call: Call) -> Judged:
         return Judged(name, shapes, REFUSED)
     repeats = all(_same(made, call.again()[0]) for _ in range(REPEATS - 1))
     threads, elsewhere = torch.get_num_threads(), None
-    if not any(each.is_cuda for each in tensors(made)):
+    if all(each.is_cpu for each in tensors(made)):
         torch.set_num_threads(unlike(threads))
         elsewhere = _same(made, call.again()[0])
         torch.set_num_threads(threads)

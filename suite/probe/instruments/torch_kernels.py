@@ -19,7 +19,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from suite.errors import UserError
 from suite.harness.implementation import Device
-from suite.probe.instruments.torch_counting import number_type, torch_device
+from suite.probe.instruments.torch_counting import number_type, torch_device, wait
 from suite.probe.instruments.torch_workers import Sums, sums
 from suite.probe.kernels.problems import (
     BY_INPUT,
@@ -58,8 +58,7 @@ class Kernel:
         with torch.inference_mode():
             for _ in range(steps):
                 self.call()
-        if self.where.type == "cuda":
-            torch.cuda.synchronize()
+        wait(self.where)
 
 
 class Backward(Kernel):
@@ -69,8 +68,7 @@ class Backward(Kernel):
         """See `Workload`."""
         for _ in range(steps):
             self.call()
-        if self.where.type == "cuda":
-            torch.cuda.synchronize()
+        wait(self.where)
 
 
 def kernel(problem: Problem, device: Device) -> Workload:

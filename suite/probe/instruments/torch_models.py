@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from suite.errors import UserError, unknown
 from suite.harness.implementation import Device
-from suite.probe.instruments.torch_counting import number_type, torch_device
+from suite.probe.instruments.torch_counting import number_type, torch_device, wait
 from suite.probe.record import DEFAULT_BATCH, Conditions
 
 SIZE = 224
@@ -40,8 +40,7 @@ class Model:
         """See `Workload`."""
         for _ in range(steps):
             self.train_step() if self.training else self.infer()
-        if self.device.type == "cuda":
-            torch.cuda.synchronize()
+        wait(self.device)
 
     def train_step(self) -> None:
         """One step of SGD."""

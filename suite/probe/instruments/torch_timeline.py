@@ -51,9 +51,9 @@ class Regions(Places):
 
 def timeline(watched: Watched, steps: int, path: Path) -> Timeline:
     """See `Instruments.timeline`."""
-    workload, gpu, regions = watched.workload, watched.device.type == "cuda", Regions()
+    workload, gpu, regions = watched.workload, watched.device.type != "cpu", Regions()
     workload.ready(steps)
-    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if gpu else [])]
+    activities = None if gpu else [ProfilerActivity.CPU]  # None: those of the accelerator too
     with ExitStack() as stack:
         stack.enter_context(apart())
         stack.enter_context(regions.followed())

@@ -160,11 +160,11 @@ class Watched:
 
     def trace(self, steps: int) -> Trace:
         """See `tracing.Watched`."""
-        gpu = self.device.type == "cuda"
+        gpu = self.device.type != "cpu"
         self.workload.ready(steps)
         places = Places(lambda phase: None)
         calls = Calls(places)
-        activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if gpu else [])]
+        activities = None if gpu else [ProfilerActivity.CPU]  # None: those of the accelerator too
         with apart(), places.followed(), profile(activities=activities, acc_events=True) as profiler, calls:
             start = time.perf_counter()
             for _ in range(steps):
@@ -192,14 +192,14 @@ class Watched:
         return Trace(steps, whole, found, parameters)
 
     def _now(self) -> Any:
-        if self.device.type != "cuda":
+        if self.device.type == "cpu":
             return time.perf_counter()
-        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        event = torch.Event(self.device, enable_timing=True)
         event.record()
         return event
 
     def _seconds(self, begin: Any, end: Any) -> float:
-        if self.device.type != "cuda":
+        if self.device.type == "cpu":
             return float(end - begin)
         end.synchronize()
         return float(begin.elapsed_time(end)) / 1e3

@@ -18,6 +18,7 @@ from suite.harness.implementation import Device
 from suite.harness.workers import place as places
 from suite.harness.workers import starting
 from suite.harness.workers.place import Place
+from suite.probe.instruments.torch_counting import torch_device, wait
 from suite.probe.kernels.problems import AllReduce
 
 MODULE = "suite.probe.instruments.torch_workers"
@@ -31,11 +32,10 @@ class Member:
         where = f"tcp://{place.host}:{place.port}"
         dist.init_process_group("gloo", where, MEETING, place.world_size, place.rank)
         self.words = dist.new_group(backend="gloo", timeout=PATIENCE)
-        gpu = bool(self.told(kind == "gpu")[0])
-        self.where = torch.device("cuda", place.local_rank) if gpu else torch.device("cpu")
-        if gpu:
-            torch.cuda.set_device(self.where)  # for which `synchronize` waits
-        self.group = dist.new_group(backend="nccl", timeout=PATIENCE) if gpu else self.words
+        kind = "gpu" if self.told(kind == "gpu")[0] else "cpu"
+        self.where = torch_device(Device(kind, "fp32", local_rank=place.local_rank))
+        backend = dist.get_default_backend_for_device(self.where)
+        self.group = self.words if kind == "cpu" else dist.new_group(backend=backend, timeout=PATIENCE)
         self.array = torch.empty(0)
 
     def told(self, *values: int) -> list[int]:
@@ -53,8 +53,7 @@ class Member:
         """Sum them so often; return when that is done."""
         for _ in range(times):
             dist.all_reduce(self.array, group=self.group)
-        if self.array.is_cuda:
-            torch.cuda.synchronize()
+        wait(self.where)
 
 
 class Sums:
