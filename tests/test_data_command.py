@@ -120,6 +120,21 @@ def test_fetch_brings_the_files(root: Path, words: list[str], capsys: pytest.Cap
     assert f"birds/small: in {root}" in capsys.readouterr().out
 
 
+def test_data_is_brought_before_a_check_can_tell_its_sums(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "conf/task/birds.yaml"
+    declared = yaml.safe_load(file.read_text())
+    for scale in declared["scales"].values():
+        del scale["dataset"]["eval_samples"], scale["dataset"]["arrays"]
+    file.write_text(yaml.safe_dump(declared))
+    (root / "birds.tar").write_bytes(archive())
+    assert data.main(["fetch", "birds"]) == 0
+    capsys.readouterr()
+    assert data.main(["ls"]) == 0
+    assert table(capsys)["birds/small"][3] == "present"
+
+
 @pytest.mark.parametrize("at", [["data_dir={}"], ["--data-dir", "{}"], ["--data-dir={}"]])
 def test_the_data_folder_can_be_named(tmp_path: Path, at: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     other = str(tmp_path / "other")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from copy import deepcopy
 from typing import Any
 
 import yaml
@@ -33,19 +32,9 @@ from suite.store.task import (
 
 
 def benchmark_of(ledger: Ledger, task: str, scale: str) -> Benchmark | None:
-    """The benchmark of conf/task, None if it cannot be read. What its data will tell may be missing from it."""
-    values = deepcopy(config.load("task", task))
+    """The benchmark of conf/task, None if it cannot be read."""
     made: list[Benchmark] = []
-
-    def read() -> None:
-        dataset = values.get("scales", {}).get(scale, {}).get("dataset")
-        if isinstance(dataset, dict):
-            dataset.setdefault("eval_samples", 0)
-            if not dataset.get("arrays"):
-                dataset["arrays"] = {}
-        made.append(config.benchmark(task, scale, values))
-
-    ledger.hold("conf/task holds the benchmark's values", Benchmark, read)
+    ledger.hold("conf/task holds the benchmark's values", Benchmark, lambda: made.append(config.benchmark(task, scale)))
     return made[0] if made else None
 
 

@@ -87,8 +87,8 @@ class Dataset(Values):
     """Where it comes from: an address, a package, or the code that makes it."""
     train_samples: int | None = None
     """The examples of the training split, one epoch. Left out where training makes its data."""
-    eval_samples: int
-    """The examples of the evaluation split."""
+    eval_samples: int = 0
+    """The examples of the evaluation split. Left out until a check has printed it."""
     files: tuple[File, ...] | str = ()
     """The files, or NAME for the many of `conf/files/NAME.txt`. Left out where the data is embedded, or is had in
     several forms."""
@@ -102,9 +102,9 @@ class Dataset(Values):
     """The arrays, by their names, that are files as they lie on the disk."""
     subset: float | None = Field(default=None, gt=0, lt=1)
     """Not to be given: which share of the shards a pilot takes, `subset=`."""
-    arrays: dict[str, str | None]
-    """The sha256 of each array that `prepare` returns, null where nobody has made it here. `python -m suite.check
-    task=TASK` prints them."""
+    arrays: dict[str, str | None] = Field(default_factory=dict)
+    """The sha256 of each array that `prepare` returns, null where nobody has made it here. Left out until a check,
+    `python -m suite.check task=TASK`, has printed them."""
 
     @property
     def members(self) -> tuple[File, ...]:
