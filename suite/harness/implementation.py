@@ -52,6 +52,13 @@ def untrained(who: str, device: Device, precisions: Iterable[str] | None) -> str
     return None
 
 
+def check_precision(module: ImplementationModule, device: Device) -> None:
+    """Raise UserError where the module says that it does not train in the device's precision."""
+    name = getattr(module, "__name__", type(module).__name__)
+    if problem := untrained(name, device, getattr(module, "PRECISIONS", None)):
+        raise UserError(problem)
+
+
 def unseen(framework: str, mend: str) -> UserError:
     """The error of a framework that is to train on an accelerator and sees none.
 

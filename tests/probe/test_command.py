@@ -17,6 +17,7 @@ from suite.sync import main as sync
 from tests.eighth_task import install
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+PARITY = ROOT / "tests/eighth_task/reference_impls/parity/numpy.py"
 BRIEF = ("repeats=3", "seconds=0.02", "mlflow=false")
 SMALL = ("model=squeezenet1_1", "size=32", "batch=2")
 
@@ -98,12 +99,26 @@ def test_an_eighth_task_in_a_framework_without_instruments(capsys, monkeypatch):
     for package in (tasks, reference_impls):
         monkeypatch.setattr(package, "__path__", [*package.__path__])
     install()
-    own = f"implementation={ROOT / 'tests/eighth_task/reference_impls/parity/numpy.py'}"
+    own = f"implementation={PARITY}"
     for code in ("framework=numpy", own):
         (cell,) = probe(capsys, "level=throughput", "task=parity", code, "scale=mini").cells
         assert cell.figures["samples/s"].value > 0
         assert cell.figures["MFU"].value is None
         assert "framework numpy has no instruments here" in cell.notes[0]
+
+
+def test_nothing_is_measured_in_a_precision_that_the_code_does_not_train_in(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(conf, "CONF", conf.CONF)
+    for package in (tasks, reference_impls):
+        monkeypatch.setattr(package, "__path__", [*package.__path__])
+    install()
+    own = tmp_path / "ours.py"
+    own.write_text(PARITY.read_text() + 'PRECISIONS = ("fp32",)\n')
+    words = ("level=throughput", "task=parity", "scale=mini", f"implementation={own}", "precision=fp32,bf16")
+    assert main([*words, *BRIEF, "--json"]) == 0
+    measured, refused = record.Probe.model_validate_json(capsys.readouterr().out).cells
+    assert measured.error is None
+    assert refused.error == "precision=bf16: implementation_ours.ours trains in fp32"
 
 
 def test_code_of_ones_own_is_looked_at_by_the_instruments_of_what_it_imports(capsys, tmp_path):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import requests
 
+from suite.errors import UserError
 from suite.harness import contract
 from suite.serve.__main__ import main
 from suite.serve.web import MAX_BYTES
@@ -145,6 +146,11 @@ def test_a_mistake_is_one_line(words, said, tmp_path):
     assert done.stderr.startswith("error: ")
     assert done.stderr.count("\n") == 1
     assert said in done.stderr
+
+
+def test_a_precision_that_the_code_does_not_know_is_one_line(trained):
+    with pytest.raises(UserError, match="precision=fp16: implementation_alike trains in fp32, bf16"):
+        main([str(trained), f"implementation={OURS}", "precision=fp16"])
 
 
 def test_a_port_that_is_taken_is_one_line(trained, server, tmp_path):

@@ -11,6 +11,7 @@ import numpy as np
 from suite.harness.implementation import TrainStats
 
 ACCELERATORS = 4
+PRECISIONS = ("fp32", "bf16")
 
 
 class NearestMean:
