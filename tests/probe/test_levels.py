@@ -5,10 +5,15 @@ import json
 import pytest
 import torch
 
+import reference_impls
+import tasks
 from suite import config
+from suite.config import folder as conf
 from suite.errors import UserError
 from suite.probe import perf, record
 from suite.probe.__main__ import main
+from suite.probe.instruments.torch_watch import Places
+from tests.eighth_task import HERE, install
 
 FRAMEWORKS = ["torch", pytest.param("tensorflow", marks=pytest.mark.slow)]  # which takes seconds to trace
 MODELS = {"torch": "model=mobilenet_v2", "tensorflow": "model=MobileNetV2"}
@@ -37,6 +42,24 @@ def test_phases_add_up_to_the_step(capsys, framework):
     assert all(shares[name] > 0 for name in ("data", "forward", "loss", "backward", "update"))
     assert shares["backward"] > shares["loss"]
     assert cell.figures["overhead"].value > 0
+
+
+@pytest.mark.parametrize("level", ["phases", "memory"])
+def test_code_of_which_no_layer_is_seen_is_told_so_and_not_taken_for_data(level, monkeypatch):
+    monkeypatch.setattr(conf, "CONF", conf.CONF)
+    for package in (tasks, reference_impls):
+        monkeypatch.setattr(package, "__path__", [*package.__path__])
+    install()
+    words = (f"level={level}", "task=parity", "scale=mini", f"implementation={HERE / 'shared.py'}", "precision=fp32")
+    with pytest.raises(UserError, match=r"no torch\.nn\.Module is called in a step"):
+        main([*words, "hw=cpu", "repeats=1", "seconds=0.02", "mlflow=false"])
+
+
+def test_gradients_that_are_asked_for_are_the_backward_phase():
+    marks, layer = [], torch.nn.Linear(2, 1)
+    with Places(marks.append).followed():
+        torch.autograd.grad(layer(torch.ones(1, 2)).sum(), list(layer.parameters()))
+    assert marks == ["forward", "loss", "backward", "update"]
 
 
 def test_a_profiler_that_tells_no_time_is_named(monkeypatch):

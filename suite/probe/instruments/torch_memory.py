@@ -81,6 +81,7 @@ class Tracked:
             self.workload = build()
             self.workload.ready(1)
             self.workload.run(1)
+        places.called()
         self.modules, self.optimizers = list(places.names), list(optimizers)
 
     def step(self) -> Memory:

@@ -61,21 +61,31 @@ class Places:
     @contextmanager
     def followed(self) -> Iterator[None]:
         """While modules are called and gradients taken."""
-        backward = torch.autograd.backward
 
-        def followed_backward(*args: Any, **keywords: Any) -> None:
-            self.enter("backward")
-            backward(*args, **keywords)
-            self.enter("update")
+        def followed(taken: Callable[..., Any]) -> Callable[..., Any]:
+            def gradients(*args: Any, **keywords: Any) -> Any:
+                self.enter("backward")
+                found = taken(*args, **keywords)
+                self.enter("update")
+                return found
+
+            return gradients
 
         with ExitStack() as stack:
-            stack.enter_context(mock.patch.object(torch.autograd, "backward", followed_backward))
+            for name in ("backward", "grad"):
+                taken = getattr(torch.autograd, name)
+                stack.enter_context(mock.patch.object(torch.autograd, name, followed(taken)))
             for hook in (
                 modules.register_module_forward_pre_hook(self._before),
                 modules.register_module_forward_hook(self._after),
             ):
                 stack.callback(hook.remove)
             yield
+
+    def called(self) -> None:
+        """Raise UserError where no module was called: all would count as data, and weights as temporary."""
+        if not self.names:
+            raise UserError("no torch.nn.Module is called in a step: nothing tells its phases and its weights")
 
     def _before(self, module: torch.nn.Module, _: Any) -> None:
         if not self.stack:
@@ -152,6 +162,7 @@ class Watched:
                 self.workload.run(1)
                 places.mark("end")
             seconds = time.perf_counter() - start
+        places.called()
         found: dict[str, float] = defaultdict(float)
         for (phase, begin), (_, end) in pairwise(marks):
             if phase != "end":
