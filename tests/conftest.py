@@ -65,8 +65,9 @@ def here(eighth_task, tmp_path, monkeypatch):
 
 @pytest.fixture
 def without_tasks(tmp_path, monkeypatch):
-    """A project in `tmp_path` that has the frameworks and no task, for the suite to take as its own."""
+    """A project in `tmp_path` that has the frameworks, the formats and no task, for the suite to take as its own."""
     shutil.copytree(folder.CONF / "framework", tmp_path / "conf/framework")
+    shutil.copy(folder.CONF / "formats.yaml", tmp_path / "conf")
     for package in (tasks, reference_impls):
         monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path / package.__name__)])
     monkeypatch.setattr(folder, "CONF", tmp_path / "conf")
