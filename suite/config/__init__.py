@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from suite.config.folder import load, names
-from suite.config.models import Benchmark, Framework, Price, System, TaskFile
+from suite.config.models import Benchmark, Formula, Framework, Price, Range, System, TaskFile
 from suite.config.values import Values, records_at
 from suite.errors import UserError, shown, unknown
 
@@ -62,7 +62,22 @@ def benchmark(task: str, scale: str, values: dict[str, Any] | None = None) -> Be
     offered = checked(TaskFile, values or load("task", task), f"{file}:").scales
     if scale not in offered:
         raise unknown(f"scale of {task}", scale, offered)
-    return checked(Benchmark, {"task": task, "scale": scale, **offered[scale]}, f"{file}: scales.{scale}")
+    found = checked(Benchmark, {"task": task, "scale": scale, **offered[scale]}, f"{file}: scales.{scale}")
+    _check_free(found, f"{file}: scales.{scale}.free")
+    return found
+
+
+def _check_free(of: Benchmark, where: str) -> None:
+    """Raise UserError unless what is free are hyperparameters, and their own values lie within the ranges."""
+    for name, free in of.free.items():
+        for each in (name, free.proportional_to) if isinstance(free, Formula) else (name,):
+            if each not in of.hyperparameters:
+                raise unknown(f"hyperparameter in {where}", each, of.hyperparameters)
+        value = of.hyperparameters[name]
+        if isinstance(free, Range) and not (isinstance(value, int | float) and free.low <= value <= free.high):
+            raise UserError(
+                f"{where}.{name} goes from {free.low:g} to {free.high:g}, without the benchmark's own {value!r}"
+            )
 
 
 def system(name: str, values: dict[str, Any] | None = None) -> System:

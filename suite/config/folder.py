@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ def names(group: str) -> list[str]:
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's, which would take the last of a key's values where it stands twice in one mapping."""
+    """PyYAML's, which would take the last of a key's values where it stands twice in one mapping, and 3e-3 for text."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         node = super().compose_mapping_node(anchor)
@@ -29,6 +30,11 @@ class _Loader(yaml.SafeLoader):
                 raise yaml.MarkedYAMLError(problem=f"{key.value} is given twice", problem_mark=key.start_mark)
             keys.add(str(key.value))
         return node
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+\Z"), [*"-+.0123456789"]
+)
 
 
 @cache

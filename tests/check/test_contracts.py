@@ -130,6 +130,14 @@ def test_accelerators_are_read_without_an_import(source, most, parity, tmp_path)
             by_reference("parity", framework)
 
 
+def test_a_number_needs_no_dot_before_its_exponent(parity):
+    """PyYAML takes 5e-2 for text, which would reach `build`."""
+    file = folder.CONF / "task/parity.yaml"
+    file.write_text(file.read_text().replace("learning_rate: 0.05", "learning_rate: 5e-2"))
+    folder.load.cache_clear()
+    assert config.benchmark("parity", "mini").hyperparameters["opt_base_learning_rate"] == 0.05
+
+
 def test_the_missing_yaml_can_be_pasted(parity, capsys):
     from tasks import parity as task
 

@@ -207,6 +207,18 @@ TOLD = {
         returning("score", without_metric),
         "score of parity/mini returned 'acuracy' without the benchmark's metric 'accuracy'. The contract: score(",
     ),
+    "a free hyperparameter that there is none of": (
+        declaring(lambda scale: scale["free"].update(batch_size={"low": 1, "high": 2})),
+        "scales.mini.free 'batch_size': did you mean 'global_batch_size'?",
+    ),
+    "a formula of a hyperparameter that there is none of": (
+        declaring(lambda scale: scale["free"]["opt_base_learning_rate"].update(proportional_to="batch")),
+        "unknown hyperparameter in conf/task/parity.yaml: scales.mini.free 'batch'",
+    ),
+    "a range without the benchmark's own value": (
+        declaring(lambda scale: scale["free"]["global_batch_size"].update(low=40)),
+        "scales.mini.free.global_batch_size goes from 40 to 100, without the benchmark's own 20",
+    ),
     "a field that is missing": (
         declaring(lambda scale: scale["dataset"].pop("licence")),
         "conf/task/parity.yaml: scales.mini.dataset.licence is missing: Its licence.",
