@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-import platform
 import re
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 
 import psutil
 
@@ -17,6 +15,7 @@ from suite.config.models import Precision, Price, System
 from suite.errors import UserError
 from suite.measure import accelerators, cgroup
 from suite.measure.accelerators.devices import Accelerator
+from suite.measure.processor import processor
 
 AUTO, CPU = "auto", "cpu"
 ALIKE = ("cpu_model", "sockets", "logical_cpus", "accelerators", "driver")  # on all nodes of a run
@@ -53,7 +52,7 @@ def usable_cpus() -> int:
 
 def detect() -> Machine:
     """Look at this machine."""
-    model, sockets, flags = _cpuinfo()
+    model, sockets, flags = processor()
     found = accelerators.find()
     return Machine(
         cpu_model=model,
@@ -161,16 +160,3 @@ def _own_price(system: System) -> System:
     currency = listed.price.currency if listed.price else "USD"
     price = Price(provider="set by hand", instance="", region="", date="", source="hw option", currency=currency)
     return system.model_copy(update={"price": price})
-
-
-def _cpuinfo() -> tuple[str, int | None, set[str]]:
-    """Model name, sockets and instruction flags, from /proc/cpuinfo where there is one."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    fields = [(key.strip(), value.strip()) for key, _, value in (line.partition(":") for line in lines)]
-    model = next((value for key, value in fields if key == "model name"), platform.processor() or platform.machine())
-    sockets = len({value for key, value in fields if key == "physical id"})
-    flags = next((set(value.split()) for key, value in fields if key == "flags"), set())
-    return model, sockets or None, flags

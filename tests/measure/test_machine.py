@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import platform
 import re
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite import config
-from suite.measure import machine
+from suite.measure import machine, processor
 from suite.measure.accelerators.devices import Accelerator, chosen_indices
 from suite.measure.cost import cost, price_per_hour
 from tests.measure import fakes
@@ -219,3 +220,28 @@ def test_visible_devices_never_fail(setting: str) -> None:
     chosen = chosen_indices(["GPU-a", "GPU-b"], setting)
     assert len(set(chosen)) == len(chosen)
     assert set(chosen) <= {0, 1}
+
+
+ARM = "processor\t: 0\nFeatures\t: fp asimd bf16\nCPU implementer\t: 0x41\nCPU part\t: 0xd4f\n"
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "kernel", "program", "told", "name"),
+    [
+        (ARM, "Linux", "lscpu", "Vendor ID:   ARM\nModel name:  Neoverse-V2\n", "Neoverse-V2"),
+        (ARM, "Linux", "lscpu", "Vendor ID:   0x99\nModel name:  -\n", "arm64"),
+        (None, "Darwin", "sysctl", "machdep.cpu.brand_string: Apple M2\n", "Apple M2"),
+        (None, "Darwin", "nothing", "", "arm64"),
+    ],
+)
+def test_a_processor_is_named_where_cpuinfo_does_not(cpuinfo, kernel, program, told, name, tmp_path, monkeypatch):
+    if cpuinfo:
+        (tmp_path / "cpuinfo").write_text(cpuinfo)
+    (tmp_path / program).write_text(f"#!/bin/sh\nprintf '%s' '{told}'\n")
+    (tmp_path / program).chmod(0o755)
+    monkeypatch.setattr(processor, "CPUINFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(platform, "system", lambda: kernel)
+    monkeypatch.setattr(platform, "processor", lambda: "")
+    monkeypatch.setattr(platform, "machine", lambda: "arm64")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert processor.processor() == (name, None, set())

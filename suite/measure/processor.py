@@ -1,0 +1,40 @@
+"""What the processor is: its name, sockets and instruction flags, as the system tells them."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+CPUINFO = Path("/proc/cpuinfo")
+
+
+def processor() -> tuple[str, int | None, set[str]]:
+    """Its model name, how many sockets (None if not known), and the flags of its instructions on x86."""
+    try:
+        fields = _fields(CPUINFO.read_text().splitlines())
+    except OSError:
+        fields = []
+    model = next((value for key, value in fields if key == "model name"), "") or _told()
+    sockets = len({value for key, value in fields if key == "physical id"})
+    flags = next((set(value.split()) for key, value in fields if key == "flags"), set())
+    return model, sockets or None, flags
+
+
+def _told() -> str:
+    """The name by another program than the kernel: macOS has no such file, and Linux on ARM no name in it."""
+    mac = platform.system() == "Darwin"
+    words = ["sysctl", "machdep.cpu.brand_string"] if mac else ["lscpu"]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}, check=False)
+    except OSError:
+        done = None
+    fields = _fields(done.stdout.splitlines() if done else [])
+    names = (value for key, value in fields if key in ("machdep.cpu.brand_string", "Model name") and value != "-")
+    return next(names, "") or platform.processor() or platform.machine()
+
+
+def _fields(lines: Iterable[str]) -> list[tuple[str, str]]:
+    return [(key.strip(), value.strip()) for key, _, value in (line.partition(":") for line in lines)]
