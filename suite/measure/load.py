@@ -11,6 +11,7 @@ import psutil
 
 from suite.measure.machine import usable_cpus, usable_indices
 
+TELLS_STEAL = hasattr(psutil.cpu_times(), "steal")  # as Linux does, and macOS does not
 MAX_OTHERS = 0.05  # of the CPUs' time: others that take a twentieth can cost a CPU run a twentieth of its speed
 
 
@@ -61,7 +62,8 @@ class LoadMeter:
         if total <= 0:
             return Load(None, None, None)
         available = total * self._share
-        return Load(_fraction(busy / available), _fraction(steal / total), _fraction((busy - ours) / available))
+        stolen = _fraction(steal / total) if TELLS_STEAL else None
+        return Load(_fraction(busy / available), stolen, _fraction((busy - ours) / available))
 
     def _times(self) -> tuple[float, float, float, float]:
         """Seconds so far: of all usable CPUs together, those busy, those stolen by the hypervisor, those of ours."""
@@ -77,10 +79,12 @@ class LoadMeter:
         return total, busy, steal, self._our_seconds()
 
     def _our_seconds(self) -> float:
+        """Of each process with its ended children, user and system; of this one macOS tells so much to itself alone."""
         seconds = 0.0
         for process in self._ours.values():
             try:
-                seconds += sum(process.cpu_times()[:4])  # its own and its ended children's, user and system
+                times = os.times() if process.pid == os.getpid() else process.cpu_times()
+                seconds += sum(times[:4])
             except psutil.Error:  # ended: its time is now among its parent's ended children
                 continue
         return seconds

@@ -197,6 +197,40 @@ def test_children_that_are_started_later_are_ours(monkeypatch: pytest.MonkeyPatc
     assert found.others < 0.5
 
 
+def test_what_ended_children_took_is_ours_where_the_system_tells_it_to_their_parent_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As macOS does, whose `cpu_times` of a process has zeros for its children's."""
+
+    class OfProcess(NamedTuple):
+        user: float
+        system: float
+        children_user: float
+        children_system: float
+
+    of_one = psutil.Process.cpu_times
+    monkeypatch.setattr(psutil.Process, "cpu_times", lambda process: OfProcess(*of_one(process)[:2], 0.0, 0.0))
+    seconds = iter((0.0, 1.0, 1.0))
+    monkeypatch.setattr(load, "usable_indices", lambda: [0])
+    monkeypatch.setattr(load, "usable_cpus", lambda: 1)
+    monkeypatch.setattr(psutil, "cpu_times", lambda percpu: [CPUTimes(user=next(seconds), idle=0.0)])
+    meter = LoadMeter()
+    subprocess.run([sys.executable, "-c", "import time\nwhile time.process_time() < 0.7: pass"], check=True)
+    others = meter.read().others
+    assert others is not None
+    assert others < 0.5
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_steal_is_none_where_the_system_does_not_tell(tells: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = iter((0.0, 1.0))
+    monkeypatch.setattr(load, "TELLS_STEAL", tells)
+    monkeypatch.setattr(load, "usable_indices", lambda: [0])
+    monkeypatch.setattr(load, "usable_cpus", lambda: 1)
+    monkeypatch.setattr(psutil, "cpu_times", lambda percpu: [CPUTimes(user=0.0, idle=next(seconds))])
+    assert LoadMeter().read().steal == (0.0 if tells else None)
+
+
 def test_load_is_a_fraction() -> None:
     meter = LoadMeter()
     for value in meter.read():
