@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import math
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -143,7 +142,7 @@ def decoded(
     """
     shape = (hyper.norm_batch_size, hyper.image_size, hyper.image_size, 3)
     coming: deque[tuple[np.ndarray, Beside, list[Future[None]]]] = deque()
-    with ThreadPoolExecutor(threads(device)) as pool:
+    with ThreadPoolExecutor(device.cpus) as pool:
         for calls, beside in jobs:
             images = np.zeros(shape, np.uint8)
             coming.append((images, beside, [pool.submit(_fill, images[i], call) for i, call in enumerate(calls)]))
@@ -161,10 +160,3 @@ def _done(images: np.ndarray, beside: Beside, futures: Sequence[Future[None]]) -
     for future in futures:
         future.result()
     return images, beside
-
-
-def threads(device: Device) -> int:
-    """How many decode: a worker's share of its machine's CPUs."""
-    hosts = [address.rpartition(":")[0] for address in device.addresses]
-    beside = hosts.count(hosts[device.rank]) if hosts else 1
-    return max(len(os.sched_getaffinity(0)) // beside, 1)

@@ -161,9 +161,9 @@ def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
 
 
 class Environments:
-    """All groups of a worker's `own` environments, each in one of as many processes as there are cores to use."""
+    """All groups of a worker's `own` environments, each in one of as many processes as there are `cpus`."""
 
-    def __init__(self, name: str, count: int, seed: int, own: slice = slice(None)) -> None:
+    def __init__(self, name: str, count: int, seed: int, cpus: int, own: slice = slice(None)) -> None:
         first = Episode(name)  # here, so that a package that is missing is told by the training process
         self.observation_size, self.action_count = first.observation_size, first.action_count
         numbers = range(count)[own]
@@ -173,7 +173,7 @@ class Environments:
         self.processes = [
             # in a process group of its own: Ctrl-C is for the harness, which still asks for the state
             subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)
-            for _ in range(min(len(self.groups), len(os.sched_getaffinity(0))))
+            for _ in range(min(len(self.groups), cpus))
         ]
         weakref.finalize(self, _end, self.processes)
         self._each("make", [(name, numbers, count, seed) for numbers in self.groups])

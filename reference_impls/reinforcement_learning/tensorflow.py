@@ -57,7 +57,8 @@ class TensorFlowAgent:
         self.hyper, self.seed, self.worker = hyper, seed, device
         self.workers = Workers(device)
         self.device = device_name(device)
-        self.environments = Environments(str(data["environment"]), hyper.num_envs, seed, part(hyper.num_envs, device))
+        own = part(hyper.num_envs, device)
+        self.environments = Environments(str(data["environment"]), hyper.num_envs, seed, device.cpus, own)
         size, actions = self.environments.observation_size, self.environments.action_count
         with tf.device(self.device):
             self.agent = Agent(actions, hyper.hidden_sizes)

@@ -74,7 +74,8 @@ class TorchAgent:
         require(device, min(hyper.num_envs, hyper.minibatch_size), "environments")
         self.hyper, self.seed, self.worker = hyper, seed, device
         self.device = torch_device(device)
-        self.environments = Environments(str(data["environment"]), hyper.num_envs, seed, part(hyper.num_envs, device))
+        own = part(hyper.num_envs, device)
+        self.environments = Environments(str(data["environment"]), hyper.num_envs, seed, device.cpus, own)
         size, actions = self.environments.observation_size, self.environments.action_count
         self.workers = Workers(device)
         self.agent = Agent(size, actions, hyper.hidden_sizes).to(self.device)

@@ -15,6 +15,7 @@ from suite import config
 from suite.config.models import Framework, Precision
 from suite.errors import BrokenContract, UserError, unknown
 from suite.harness import quiet
+from suite.measure.machine import usable_cpus
 from suite.store import packages
 from suite.store.task import callable_like
 
@@ -41,6 +42,12 @@ class Device:
     def world_size(self) -> int:
         """How many workers there are."""
         return max(len(self.addresses), 1)
+
+    @property
+    def cpus(self) -> int:
+        """How many processes or threads of its own fit: the worker's share of the logical CPUs of its machine."""
+        hosts = [address.rpartition(":")[0] for address in self.addresses]
+        return max(usable_cpus() // (hosts.count(hosts[self.rank]) if hosts else 1), 1)
 
 
 def untrained(who: str, device: Device, precisions: Iterable[str] | None) -> str | None:

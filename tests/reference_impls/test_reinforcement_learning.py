@@ -1,6 +1,5 @@
 """What is peculiar to reinforcement learning: initial weights, seeds, actions, advantages, processes, evaluation."""
 
-import os
 from dataclasses import astuple, replace
 
 import numpy as np
@@ -88,10 +87,9 @@ def test_actions_are_drawn_from_their_probabilities():
 
 
 @pytest.mark.parametrize("cores", [1, 2, 3])
-def test_the_number_of_processes_changes_nothing(monkeypatch, cores):
+def test_the_number_of_processes_changes_nothing(cores):
     """Of 20 environments, in three groups, the last one smaller."""
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(cores))
-    environments = Environments("LunarLander-v3", 20, 7)
+    environments = Environments("LunarLander-v3", 20, 7, cores)
     assert len(environments.processes) == cores
     policy = constant([0.1, 0.2, 0.3, 0.4], 8)
     together = environments.rollout(policy, 3, 100)
@@ -108,17 +106,16 @@ def test_the_number_of_processes_changes_nothing(monkeypatch, cores):
 
 
 @pytest.mark.timeout(120)  # seconds, of which it takes a few; asked for group by group the process waits for ever
-def test_a_process_has_any_number_of_groups(monkeypatch):
+def test_a_process_has_any_number_of_groups():
     """Both the weights for eight groups and the steps of one are more than a pipe holds."""
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0})
-    environments = Environments("LunarLander-v3", 64, 7)
+    environments = Environments("LunarLander-v3", 64, 7, 1)
     assert len(environments.processes) == 1
     policy = [np.zeros((4096, 8), np.float32), np.zeros(4096, np.float32), *constant([0.25] * 4, 4096)]
     assert environments.rollout(policy, 0, 128).actions.shape == (128, 64)
 
 
 def test_no_process_outlives_the_environments():
-    environments = Environments("CartPole-v1", 16, 7)
+    environments = Environments("CartPole-v1", 16, 7, 2)
     environments.state_dict()
     children = [psutil.Process(process.pid) for process in environments.processes]
     assert all(child.is_running() for child in children)
@@ -180,7 +177,7 @@ def test_advantages_are_those_of_the_recursion(framework):
 def test_evaluation_takes_the_most_probable_action_until_each_episode_ends():
     data = TASK.prepare("mini", None)
     data |= TASK.evaluation_arrays(data, 7)
-    episodes = Environments("CartPole-v1", 16, 1).evaluate(constant([0.4, 0.6], 4), data["test_seeds"])
+    episodes = Environments("CartPole-v1", 16, 1, 2).evaluate(constant([0.4, 0.6], 4), data["test_seeds"])
     assert [episode["seed"] for episode in episodes] == data["test_seeds"].tolist()
     assert all(set(episode["actions"]) == {"1"} for episode in episodes)
     assert TASK.score(episodes, data)["mean_length"] == np.mean([len(episode["actions"]) for episode in episodes])

@@ -1,0 +1,20 @@
+"""What a worker is told of its machine."""
+
+import os
+
+import pytest
+
+from suite.harness.implementation import Device
+from suite.measure import machine
+
+HOSTS = ("a:1", "a:2", "b:1", "b:2")
+
+
+@pytest.mark.parametrize(("addresses", "cpus"), [((), 8), (HOSTS, 4), (("a:1",) * 16, 1)])
+@pytest.mark.parametrize("bound", [8, 4])
+def test_cpus_are_the_workers_share_also_where_it_is_bound_to_them(addresses, cpus, bound, monkeypatch):
+    """As `take_share` binds it on several NUMA nodes: what it keeps to is its share already."""
+    monkeypatch.setattr(machine, "_AFFINITY", range(8))
+    monkeypatch.setattr(machine.cgroup, "cpu_quota", lambda: None)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(bound), raising=False)
+    assert Device("gpu", "fp32", addresses=addresses).cpus == cpus
