@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
-import os
+import platform
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from suite.errors import shown
+from suite.measure.machine import usable_cpus
 from suite.mlperf import comparing, packages, rulefiles, systems
 from suite.mlperf.compiling import compiled
 from suite.mlperf.logs import LogReview, review_log
@@ -97,12 +98,14 @@ def _reviewed(tasks: list[tuple[Path, str, str, bool]], ruleset: str) -> Iterato
     """The reviews in the order of `tasks`, made by as many processes as there are cores for many of them."""
     if ruleset != WITHOUT_RULES:
         compiled(ruleset)  # here, so that each process has it
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cpus()
     if len(tasks) < _PARALLEL_FROM or cores < 2:
         yield from (review_log(*task) for task in tasks)
         return
+    # Elsewhere than on Linux a fork of a process that has used the system's libraries may hang or crash.
+    how = multiprocessing.get_context("fork" if platform.system() == "Linux" else "spawn")
     # What a log leaves behind holds no cycles: collecting them would cost a sixth of the time.
-    with ProcessPoolExecutor(cores, multiprocessing.get_context("fork"), initializer=gc.disable) as pool:
+    with ProcessPoolExecutor(cores, how, initializer=gc.disable) as pool:
         yield from pool.map(_review_task, tasks, chunksize=_CHUNK)
 
 

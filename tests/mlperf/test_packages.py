@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import shutil
 from pathlib import Path
 
@@ -159,7 +160,11 @@ def test_nothing_is_written(results: Path) -> None:
     assert state() == before
 
 
-def test_many_logs_come_in_order_and_as_they_are_done(results: Path) -> None:
+@pytest.mark.parametrize("kernel", ["Linux", "Darwin"])  # by processes that are forked, and that are begun anew
+def test_many_logs_come_in_order_and_as_they_are_done(
+    kernel: str, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platform, "system", lambda: kernel)
     for at in range(10, 40):
         (results / f"result_{at}.txt").write_text(text(entries(at + 1)))
     told: list[tuple[int, int]] = []
