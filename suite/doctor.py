@@ -101,7 +101,7 @@ def _parts(found: Machine, counters: Sequence[float | None], root: Path) -> Iter
 
 def _network(place: Place) -> Iterator[Row]:
     for name, state in psutil.net_if_stats().items():
-        addresses = [each.address for each in psutil.net_if_addrs()[name] if each.family in (AF_INET, AF_INET6)]
+        addresses = [each.address for each in psutil.net_if_addrs().get(name, []) if each.family in (AF_INET, AF_INET6)]
         if state.isup and addresses:
             speed = f", {state.speed} Mbit/s" if state.speed else ""
             yield f"network {name}", f"{', '.join(addresses)}{speed}"

@@ -166,7 +166,7 @@ def _host(machine: Machine) -> dict[str, Any]:
     cores, sockets = psutil.cpu_count(logical=False), machine.sockets
     try:
         frequency = psutil.cpu_freq()
-    except OSError:
+    except (AttributeError, OSError, RuntimeError):  # psutil has no such function, or none that works, on some of ARM
         frequency = None
     return {
         "host_processors_per_node": sockets,
