@@ -36,3 +36,19 @@ def test_a_port_that_there_is_not_is_one_line(name, port):
     told |= {"MASTER_ADDR": LOCALHOST, "MASTER_PORT": "29400", "TORCHELASTIC_RUN_ID": "key", name: port}
     with pytest.raises(UserError, match=r"SUITE_PORT=(70000|x|65536) is not a whole number from 1 to 65,535"):
         find(told)
+
+
+@pytest.mark.parametrize("told", [{"OMPI_COMM_WORLD_SIZE": "4"}, {"PMI_SIZE": "8"}, {"RANK": "1", "WORLD_SIZE": "2"}])
+def test_another_launcher_is_refused(told):
+    """Of which each process would take the whole machine for a run of its own."""
+    with pytest.raises(UserError, match=r"_SIZE=[248]: a launcher that is neither torchrun nor srun"):
+        find(told)
+
+
+def test_what_srun_tells_mpi_beside_its_own_is_no_other_launcher():
+    """`srun --mpi=pmi2` sets PMI_SIZE; mpirun, that srun starts on each node, has more processes than nodes."""
+    step = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "1"}
+    with pytest.raises(UserError, match="PMI_SIZE=4"):
+        find({**step, "PMI_SIZE": "4"})
+    with pytest.raises(UserError, match="SLURM_STEP_NODELIST"):  # the first that _slurm() asks for
+        find({**step, "PMI_SIZE": "2"})

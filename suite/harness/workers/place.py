@@ -16,6 +16,7 @@ PORT = "SUITE_PORT"  # where the leader listens, if not at the launcher's port
 LOCALHOST = "127.0.0.1"
 _SLURM_PORTS = range(20_000, 60_000)
 _LAST_PORT = 65_535
+_OTHERS = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "WORLD_SIZE")  # of MPI's launchers, and of others
 
 
 @dataclass(frozen=True)
@@ -48,14 +49,25 @@ class Place:
 
 
 def find(environ: Mapping[str, str] = os.environ) -> Place:
-    """The place that the environment tells. Raises UserError where a launcher tells only a part of it."""
+    """The place that the environment tells.
+
+    Raises UserError where a launcher tells only a part of it, or is another: each process would train alone.
+    """
     try:
         if OWN in environ:
             rank, size, port, key = environ[OWN].split()
             return Place(int(rank), int(size), int(rank), int(size), 0, LOCALHOST, int(port), key, "suite")
         if "TORCHELASTIC_RUN_ID" in environ:
             return _torchrun(environ)
-        if int(environ.get("SLURM_STEP_NUM_TASKS", 1)) > 1 and "SLURM_PROCID" in environ:
+        of_step = int(environ.get("SLURM_STEP_NUM_TASKS", 1))
+        for name in _OTHERS:  # mpirun may start a process of its own on each node by srun, and the workers by these
+            if int(environ.get(name, 1)) not in (1, of_step):
+                raise UserError(
+                    f"{name}={environ[name]}: a launcher that is neither torchrun nor srun started several processes; "
+                    f"start them with torchrun --nproc-per-node=... -m suite.run ... or srun python -m suite.run ..., "
+                    "or on one machine give the command once, and it starts its own"
+                )
+        if of_step > 1 and "SLURM_PROCID" in environ:
             return _slurm(environ)
         return Place(restarts=int(environ.get("SLURM_RESTART_COUNT", 0)))
     except (KeyError, ValueError, OSError, subprocess.SubprocessError) as error:
