@@ -191,6 +191,10 @@ REFUSED = {
         entry("import numpy\nimport no_such_package\n" + NUMPY.read_text()),
         "__init__.py:2: ModuleNotFoundError: No module named 'no_such_package'; install it, or put the module into",
     ),
+    "an extension that was not built": (
+        entry("import numpy\nfrom . import _kernels\n" + NUMPY.read_text()),
+        "; it has no file _kernels.py: what is compiled is installed as a package, or built by build()",
+    ),
     "a syntax error": (having("model.py", "x = 1\ndef f(:\n"), "model.py, line 2: invalid syntax"),
     "an error of its own": (
         entry(NUMPY.read_text() + "\n1 / 0\n"),
@@ -247,6 +251,13 @@ def test_a_path_that_is_none_names_what_makes_one(tmp_path):
 def test_a_framework_that_the_code_does_not_import_is_refused(ours, tmp_path):
     said = refused(tmp_path, *RUN, "implementation=ours", "framework=torch")
     assert "implementation=ours does not import torch, as framework=torch says; it imports numpy" in said
+
+
+def test_a_precision_that_nobody_typed_is_said_to_be_the_systems(ours, tmp_path):
+    entry(NUMPY.read_text() + '\nPRECISIONS = ("fp32",)\n')(ours)
+    said = refused(tmp_path, *RUN, "implementation=ours", "hw.precision=bf16")
+    assert "precision=bf16: ours trains in fp32; bf16 is what hw=cpu takes here where precision= is left out" in said
+    assert "left out" not in refused(tmp_path, *RUN, "implementation=ours", "precision=bf16")
 
 
 @pytest.mark.parametrize("inside", ["suite", "reference_impls/translation", "tasks/speech/__init__.py", "."])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +22,8 @@ from suite.harness.loading import INIT
 from suite.record.names import REFERENCE, is_implementation
 from suite.record.system import CODE, ROOT, blob_name, git_blobs, git_output
 from suite.store import code, packages
+
+_LACKED = re.compile(f"cannot import name '(.+?)' from .*module '{loading.PACKAGE}")  # Python takes it for a circle
 
 
 @dataclass(frozen=True)
@@ -67,9 +70,11 @@ class OwnImplementation:
         frames = traceback.extract_tb(error.__traceback__)
         own = [frame for frame in frames if Path(frame.filename).is_relative_to(self.folder)]
         place = f"{Path(own[-1].filename).relative_to(self.folder)}:{own[-1].lineno}: " if own else ""
-        mend = ""
+        mend, names = "", {part for name in self.files for part in re.split("[/.]", name)}
         if isinstance(error, ModuleNotFoundError):
             mend = "; install it, or put the module into the folder: what an implementation needs is its own affair"
+        elif (lacked := _LACKED.search(str(error))) and lacked[1] not in names:
+            mend = f"; it has no file {lacked[1]}.py: what is compiled is installed as a package, or built by build()"
         return f"{place}{type(error).__name__}: {shown(str(error))}{mend}"
 
 

@@ -29,7 +29,10 @@ def anywhere(made: Plan, own: OwnImplementation | None) -> str | None:
             f"{said.accelerators} (its ACCELERATORS): choose fewer accelerators with CUDA_VISIBLE_DEVICES=0 and hw=auto"
         )
     who = own.told.name if own else f"the reference in {made.framework.name}"
-    return untrained(who, Device(made.system.device_kind, made.precision), said.precisions)
+    problem = untrained(who, Device(made.system.device_kind, made.precision), said.precisions)
+    if problem and made.benchmark.precision is None:
+        return f"{problem}; {made.precision} is what hw={made.system.name} takes here where precision= is left out"
+    return problem
 
 
 def here(made: Plan, found: Machine, place: Place) -> list[str]:
