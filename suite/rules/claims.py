@@ -111,8 +111,10 @@ def _declared(seal: Seal, path: str, run: Evidence) -> Iterator[Finding]:
     for name, fits in fitting(seal.org, seal.division, seal.category).items():
         line = run.line(logged[name])
         if line and line.value not in fits:
-            expected = f"a log of {name} {getattr(seal, name)}, as {SEAL} has it"
-            yield Finding(f"{path}/{run.label}/{LOG}", line.number, expected, line.value, _AS_WRITTEN)
+            value = getattr(seal, name)
+            mend = f"submit runs that were made with {'submitter' if name == 'org' else name}={value}"
+            expected = f"a log of {name} {value}, as {SEAL} has it"
+            yield Finding(f"{path}/{run.label}/{LOG}", line.number, expected, line.value, mend)
 
 
 def _of_the_round(seal: Seal, path: str, runs: Sequence[Evidence]) -> Iterator[Finding]:
@@ -120,7 +122,8 @@ def _of_the_round(seal: Seal, path: str, runs: Sequence[Evidence]) -> Iterator[F
     for run in runs:
         if seal.token is not None and run.token != seal.token:
             expected = f"a log of token {seal.token}, as {SEAL} has it"
-            yield Finding(f"{path}/{run.label}/{LOG}", None, expected, run.token, _AS_WRITTEN)
+            mend = f"submit runs that were made with token={seal.token}"
+            yield Finding(f"{path}/{run.label}/{LOG}", None, expected, run.token, mend)
 
 
 def _described(package: Sealed, system: str, run: Evidence) -> Iterator[Finding]:

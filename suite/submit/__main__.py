@@ -90,7 +90,7 @@ def main(argv: list[str]) -> int:
         staged = Path(folder) / target.name
         places, missing = stage(results, declared, target, staged)
         seal(staged, declared, places)
-        checked = check(staged, results, declared, options.get("data_dir"))
+        checked = check(staged, org, options.get("data_dir"))
         checked.missing[:0] = missing
         if checked.broken or (checked.missing and not partial):
             return _refuse(checked, target)

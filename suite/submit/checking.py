@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from suite.errors import shown
 from suite.mlperf import packages, systems
 from suite.review.model import Report, report
 from suite.review.progress import bar
-from suite.rules.claims import UNNAMED, fitting
 from suite.rules.finding import Finding
-from suite.submit.collecting import Collected
-from suite.submit.staging import Declared
 
 MLPERF = "mlperf-6.1"  # the round whose package layout is kept to
 # Notes of the review that say that a result is no full one.
@@ -31,10 +26,10 @@ class Checked:
     remarks: list[str] = field(default_factory=list)
 
 
-def check(staged: Path, results: Sequence[Collected], declared: Declared, data_dir: str | None) -> Checked:
-    """Review the staged submission by rules.md and by MLPerf's package layout, and hold its logs to the declaration."""
+def check(staged: Path, org: str, data_dir: str | None) -> Checked:
+    """Review the staged submission of `org` by rules.md and by MLPerf's package layout."""
     with bar() as progress:
-        made = Checked(report(staged, subject=declared.org, data_dir=data_dir, progress=progress))
+        made = Checked(report(staged, subject=org, data_dir=data_dir, progress=progress))
     for finding in made.review.findings:
         if finding.rule == CODE:
             made.missing.append(_said(finding))
@@ -48,22 +43,6 @@ def check(staged: Path, results: Sequence[Collected], declared: Declared, data_d
             made.missing.append(_said(finding))
         else:
             made.remarks.append(_said(finding))
-    for result in results:
-        if declared.token is not None:
-            made.broken += [
-                f"{result.place}/{label}: its log says token={shown(run.token)}, the command token={declared.token}"
-                for label, run in result.logs()
-                if run.token != declared.token
-            ]
-        fits = fitting(declared.org, declared.division, declared.category)
-        for name, logged in (("org", result.org), ("division", result.division), ("category", result.status)):
-            if logged not in fits[name]:
-                said = getattr(declared, name)
-                mend = ", so that anyone could submit it; run with submitter=" + declared.org
-                made.broken.append(
-                    f"{result.place}: its log says {logged}, the command {name}={said}"
-                    + (mend if (name, logged) == ("org", UNNAMED) else "")
-                )
     for group in packages.survey(staged.parent, MLPERF).groups:
         made.broken += [_said(each) for each in systems.findings(group, MLPERF) if each.severity != "note"]
     return made

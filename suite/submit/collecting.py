@@ -12,8 +12,7 @@ from suite.config.contestant import Contestant
 from suite.config.models import Benchmark
 from suite.errors import UserError, shown
 from suite.record.evidence import CONFIG, LOG, SYSTEM
-from suite.record.parsing import text
-from suite.rules.claims import UNNAMED, folder_of
+from suite.rules.claims import folder_of
 from suite.rules.implementation import contestant_of
 from suite.rules.reading import Evidence
 from suite.rules.revision import revision_of
@@ -27,7 +26,7 @@ class Collected:
 
     `revision` is the git revision that it was made from, None if it names none; `dirty` says whether that had changes.
     `contestant` is whose code trained, None for the reference. `description` is the system description that was
-    detected; `org`, `division` and `status` are those of the log.
+    detected.
     """
 
     folder: Path
@@ -36,9 +35,6 @@ class Collected:
     system: str
     framework: str
     result_id: str
-    org: str
-    division: str
-    status: str
     revision: str | None
     dirty: bool
     contestant: Contestant | None
@@ -96,9 +92,6 @@ def _collected(folder: Path, labels: tuple[str, ...], system: str | None) -> Col
         system=name,
         framework=str(framework),
         result_id=str(first.configured("result_id")),
-        org=text(first.value(keys.SUBMISSION_ORG)) or UNNAMED,
-        division=text(first.value(keys.SUBMISSION_DIVISION)) or UNNAMED,
-        status=text(first.value(keys.SUBMISSION_STATUS)) or UNNAMED,
         revision=revision_of(first),
         dirty=first.described("git", "dirty") is not False,
         contestant=contestant_of(first),
