@@ -190,10 +190,7 @@ def _of_mlperf(path: Path, ruleset: str, strict: bool, progress: Progress) -> Re
     return Report(
         ruleset=made.provenance.ruleset,
         verdict=made.verdict,
-        findings=[
-            *(replace(f, file=f.file or ".") for f in made.findings),
-            *(finding for log in made.logs for finding in log.findings),
-        ],
+        findings=[replace(f, file=f.file or ".") for f in made.all_findings],
         counting=[replace(f, file=f.file or ".") for f in made.counting],
         logs=[
             Log(log.path, log.verdict, log.findings, {"benchmark": log.benchmark, "minutes": log.minutes})
