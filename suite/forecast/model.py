@@ -80,7 +80,7 @@ def forecast(needed: Needed, rates: Rates, system: System, machine: Machine, fra
         source=rates.source,
         measured=rates.measured,
         published=needed.published,
-        notes=tuple(filter(None, (needed.said, needed.note, *rates.notes))),
+        notes=tuple(filter(None, (needed.said, runs.said, needed.note, *rates.notes))),
     )
 
 

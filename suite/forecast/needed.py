@@ -19,10 +19,20 @@ from suite.rules import convergence, published
 
 @dataclass(frozen=True)
 class Drawn:
-    """Runs as drawn: `samples` of the one that reaches the target, `failed` runs before it that did not."""
+    """Runs as drawn: `samples` of the one that reaches the target, `failed` runs before it that did not.
+
+    `lost` is the share of runs that do not, 0 to 1.
+    """
 
     samples: np.ndarray
     failed: np.ndarray
+    lost: float
+
+    @property
+    def said(self) -> str:
+        """How many in 100 do not reach it; empty where none does."""
+        of_100 = f"{100 * self.lost:.0f}"
+        return "" if of_100 == "0" else f"{of_100} in 100 runs do not reach the target: another follows each"
 
 
 @dataclass(frozen=True)
@@ -71,7 +81,8 @@ class Needed:
         (B. M. Hill 1968, J. Am. Stat. Assoc. 63, assumption A_n): so few points make wide intervals. Beyond an end lies
         twice the mean distance of neighbours: with once, five runs make an interval that holds less than it should.
         Runs end at evaluations: a new one at the nearest, those seen at their last, those of other code at the next of
-        ours. A run that ends without the target was paid for, and another follows.
+        ours; one that would end beyond the budget ends with it, and without the target. That was paid for, and another
+        run follows.
         """
         uniform, seen = rng.uniform(size=count), np.ceil if self.published else np.floor
         low, high = (
@@ -79,9 +90,10 @@ class Needed:
             for point in (self.low, self.high)
         )
         lost = [1 - len(point.reached) / len(point.samples) for point in (self.low, self.high)]
-        chance = lost[0] + self.share * (lost[1] - lost[0])
         samples = on_grid(self.benchmark, low + self.share * (high - low))
-        return Drawn(samples, rng.geometric(1 - chance, count) - 1)
+        within = samples[samples <= self.benchmark.budget_samples]
+        chance = (1 - lost[0] - self.share * (lost[1] - lost[0])) * len(within) / count
+        return Drawn(np.resize(within, count), rng.geometric(chance, count) - 1, 1 - chance)
 
 
 def needed(benchmark: Benchmark, batch: int | None = None) -> Needed:
@@ -128,10 +140,13 @@ def _points(benchmark: Benchmark) -> tuple[list[Took], str]:
 
 
 def on_grid(benchmark: Benchmark, samples: np.ndarray, rounded: np.ufunc = np.rint) -> np.ndarray:
-    """Where the evaluation nearest to so many samples is due, or the one that `rounded` gives; at most the budget."""
+    """Where the evaluation nearest to so many samples is due, or the one that `rounded` gives; the last at the budget.
+
+    More samples than that have it where it would be.
+    """
     first, every, budget = benchmark.evaluation.first, benchmark.evaluation.every, benchmark.budget_samples
     due = first + rounded(np.maximum(samples - first, 0) / every) * every
-    return np.where(samples >= budget, budget, np.minimum(due, budget)).astype(float)
+    return np.asarray(np.where(samples > budget, np.maximum(due, budget), np.minimum(due, budget)), float)
 
 
 def evaluations(benchmark: Benchmark, samples: np.ndarray) -> np.ndarray:

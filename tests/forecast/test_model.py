@@ -97,10 +97,11 @@ def test_where_only_the_first_of_uneven_steps_were_seen_there_is_a_caution():
 def test_samples_lie_where_a_run_is_evaluated():
     asked = np.array([1, FIRST, FIRST + EVERY - 1, FIRST + EVERY, FIRST + EVERY + BATCH - 1, 10**9], float)
     ends = on_grid(BENCHMARK, asked)
-    assert ends.tolist() == [FIRST, FIRST, *[FIRST + EVERY] * 3, BENCHMARK.budget_samples]
+    assert ends.tolist()[:5] == [FIRST, FIRST, *[FIRST + EVERY] * 3]
+    assert ends[5] > BENCHMARK.budget_samples
     assert evaluations(BENCHMARK, ends)[:4].tolist() == [1, 1, 2, 2]
     assert evaluations(BENCHMARK, asked)[4] == 2  # where it took place, at a whole step
-    assert all(BENCHMARK.next_evaluation(int(end) - 1) == end for end in ends)
+    assert all(BENCHMARK.next_evaluation(int(end) - 1) == end for end in ends[:5])
     counted, samples = 0, 0
     while samples < BENCHMARK.budget_samples:
         counted, samples = counted + 1, BENCHMARK.next_evaluation(samples)
@@ -135,6 +136,19 @@ def test_failures_are_paid_for():
     half = samples_to_target(made.needed([FIRST, None] * 9))
     assert reached.high == FIRST
     assert half.high >= FIRST + 2 * BENCHMARK.budget_samples
+
+
+def test_a_run_drawn_beyond_the_budget_does_not_reach_the_target():
+    """Of those seen the last ended with the budget, so that of new runs one in ten is drawn beyond it."""
+    budget = BENCHMARK.budget_samples
+    seen = [budget - each * EVERY for each in range(9, 0, -1)] + [budget]
+    drawn = made.needed(seen).draw(20_000, np.random.default_rng(0))
+    assert max(drawn.samples) == budget
+    assert drawn.lost == pytest.approx(1 / 11 * 3 / 4, abs=0.01)  # of the gap, 2 * EVERY, all but half of EVERY
+    assert np.mean(drawn.failed > 0) == pytest.approx(drawn.lost, abs=0.01)
+    told = forecast(made.needed(seen), made.rates(0.5, 7.0), CPU, MACHINE, "torch")
+    assert "7 in 100 runs do not reach the target: another follows each" in told.notes
+    assert samples_to_target(made.needed(seen)).high > budget
 
 
 def test_between_two_batch_sizes_samples_are_interpolated(monkeypatch):
