@@ -62,6 +62,14 @@ def test_a_job_has_ended_when_slurm_says_so_or_has_forgotten_it(login, monkeypat
     assert launched() == code
 
 
+@pytest.mark.parametrize("state", ["SIGNALING", "REQUEUED", "STOPPED", "STAGE_OUT", "RESIZING", "SPECIAL_EXIT"])
+def test_a_job_in_any_state_but_an_end_is_waited_for(login, state, capsys):
+    answers = ANSWERS.replace("RUNNING", state).replace("  2) ", "  0) ")
+    (login / "scontrol").write_text(f"#!/bin/sh\n{answers}")
+    assert launched() == 3
+    assert capsys.readouterr().out.endswith(f"job 7   {state}\njob 7   FAILED\n")
+
+
 def test_a_job_has_the_time_that_its_partition_gives_unless_it_is_told(login):
     launched()
     assert "--time" not in (login / "script").read_text()

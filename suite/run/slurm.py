@@ -16,7 +16,10 @@ from suite.errors import BY_SIGNAL, LOST, UserError, unknown
 LAUNCHER = "hydra/launcher="
 _PREFIX = "slurm."
 _FOLDER = Path("runs/slurm")
-_WAITS = ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED")
+_ENDS = {  # https://slurm.schedmd.com/job_state_codes.html: in all other states a job goes on, or waits
+    *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED"),
+    *("REVOKED", "TIMEOUT"),
+}
 _EVERY_S = 1.0
 _SEAL_S = 60  # before the job's time is over the run is told to end
 _OURS = {  # options of submitit that the run sets itself, or that would do nothing
@@ -101,7 +104,7 @@ def _followed(job: str, logs: Path) -> int:
                 file.seek(read.get(path, 0))
                 print(file.read(), end="", flush=True)
                 read[path] = file.tell()
-        if told["JobState"] not in _WAITS:
+        if told["JobState"] in _ENDS:
             code, number = map(int, told["ExitCode"].split(":"))
             return (BY_SIGNAL + number if number else code) or (0 if told["JobState"] == "COMPLETED" else LOST)
         time.sleep(_EVERY_S)
