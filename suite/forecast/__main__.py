@@ -27,7 +27,8 @@ from suite.store.disk import refuse_unwritable, write_text
 
 EPILOG = """\
   task=NAME scale=NAME   the benchmark; it needs reference convergence points, or published ones (conf/rcp/)
-  hw=NAME                the system, default: that of from=, else what this machine is; hw=all for every one of conf/hw/
+  hw=NAME                the system, default: that of from=, else what this machine is; hw=all for all of conf/hw/:
+                         estimates but for what this machine is, and each is hw=cpu: that is probed as well
   framework=NAME         torch (the default) or tensorflow
   batch=N                samples a step; default: the benchmark's own
   from=PATH              what python -m suite.probe level=clock out=PATH found on the system, or on one of its kind; or
