@@ -132,6 +132,22 @@ def test_an_operator_of_many_products_is_counted_or_not_known(name):
     assert summed(traced(call)) == count
 
 
+@pytest.mark.parametrize(
+    ("change", "others"),  # and the bytes that it is given beside the table
+    [
+        (lambda table, rows: table.index_put_((rows,), torch.ones(3, 8)), 3 * 8 + 3 * 8 * 4),
+        (lambda table, rows: table.index_add_(0, rows, torch.ones(3, 8)), 3 * 8 + 3 * 8 * 4),
+        (lambda table, rows: table.scatter_(0, rows.repeat(8, 1).t(), 1.0), 3 * 8 * 8),
+    ],
+    ids=["index_put_", "index_add_", "scatter_"],
+)
+def test_a_few_rows_of_a_table_move_themselves_alone(change, others):
+    table, rows = torch.zeros(1000, 8), torch.tensor([1, 2, 3])
+    watched = instruments.load("torch").watch(lambda: Once(lambda: change(table, rows)), Device("cpu", "fp32"))
+    *_, call = watched.trace(1).calls
+    assert call.bytes == others + 2 * 3 * 8 * 4  # read and written
+
+
 def test_layers_that_torch_runs_in_one_operator_are_counted():
     attention, layer = (
         nn.MultiheadAttention(32, 4, batch_first=True),

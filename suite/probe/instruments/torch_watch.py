@@ -23,9 +23,11 @@ from suite.probe.tracing import Call, Phases, Trace
 from suite.probe.workload import Workload
 
 UNMOVED = re.compile("_unsafe_view|(new_)?empty(_.*)?")  # names of operators that make no numbers
-# Those that read nothing of the first tensor that they are given, and those that read as much of it as they make
+# Those that read nothing of the first tensor that they are given, those that read as much of it as they make, and those
+# that change as many of its numbers as the largest of the others has
 WRITTEN = re.compile(r"new_.*|.*_like|(copy|zero|fill|uniform|normal|bernoulli|exponential|random)_")
 PICKED = re.compile("embedding|index|index_select|gather|take")
+PUT = re.compile("index_(add|copy|put)_|scatter_((add|reduce)_)?")
 REGION = "probe "  # begins the name of a region of the profiler that is one call of an operator
 
 
@@ -139,6 +141,8 @@ def moves(operator: str, given: Sequence[torch.Tensor], made: Sequence[torch.Ten
         sizes[0] = 0
     elif PICKED.fullmatch(operator):
         sizes[0] = min(sizes[0], made[0].nbytes)
+    elif PUT.fullmatch(operator):
+        sizes[0] = sizes[-1] = min(sizes[0], max(each.numel() for each in given[1:]) * given[0].itemsize)
     return sum(sizes)
 
 
