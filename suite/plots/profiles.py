@@ -13,19 +13,24 @@ LEAST = 2  # systems, and the widest factor that is drawn at least
 def profiles(times: Mapping[str, Mapping[str, float]]) -> Chart | None:
     """The profiles of systems by their times of each benchmark; None where not two have a benchmark in common.
 
-    A system's curve at a factor t is the share of all benchmarks of which its time is at most t times that of the
+    A system's curve at a factor t is the share of the benchmarks of which its time is at most t times that of the
     fastest system; one that it lacks it never reaches (E. D. Dolan and J. J. More 2002, Benchmarking optimization
     software with performance profiles, Math. Program. 91; AlgoPerf scores by them, G. E. Dahl et al. 2023,
-    arXiv:2306.07179).
+    arXiv:2306.07179). A benchmark that one system alone has is left out: there it would be the fastest of one.
     """
-    fastest: dict[str, float] = {}
+    all_of: dict[str, list[float]] = {}
     for each in times.values():
         for benchmark, seconds in each.items():
-            fastest[benchmark] = min(seconds, fastest.get(benchmark, seconds))
-    if not any(sum(benchmark in each for each in times.values()) >= LEAST for benchmark in fastest):
+            all_of.setdefault(benchmark, []).append(seconds)
+    fastest = {benchmark: min(each) for benchmark, each in all_of.items() if len(each) >= LEAST}
+    if not fastest:
         return None
-    ratios = {name: sorted(at / fastest[which] for which, at in each.items()) for name, each in times.items()}
-    most = max(LEAST, *(ratio for each in ratios.values() for ratio in each))
+    ratios = {
+        name: sorted(each[which] / least for which, least in fastest.items() if which in each)
+        for name, each in times.items()
+        if fastest.keys() & each.keys()
+    }
+    most = max([LEAST, *(ratio for each in ratios.values() for ratio in each)])
     across, up = LogScale([1.0, most], LEFT, WIDTH - RIGHT), Scale(0.0, 1.0, HEIGHT - BOTTOM, TOP)
     curves = []
     for kind, (name, factors) in enumerate(ratios.items()):

@@ -110,12 +110,13 @@ def test_a_cost_in_another_currency_is_not_compared():
 
 
 def test_profiles_are_those_of_dolan_and_more():
-    """Two benchmarks of three each is fastest in one; the third b lacks."""
-    chart = profiles({"a": {"x": 1.0, "y": 4.0, "z": 3.0}, "b": {"x": 2.0, "y": 1.0}})
+    """Of two benchmarks each is fastest in one; a third b lacks, and what one alone has says nothing."""
+    times = {"a": {"x": 1.0, "y": 4.0, "z": 3.0, "w": 1.0}, "b": {"x": 2.0, "y": 1.0}, "c": {"z": 6.0}, "d": {"v": 1.0}}
+    chart = profiles(times)
     assert chart is not None
     up = Scale(0.0, 1.0, HEIGHT - BOTTOM, TOP)
     ends = [tuple(map(float, curve.points.split()[-1].split(","))) for curve in chart.curves]
-    assert [y for _, y in ends] == [up.at(1.0), up.at(2 / 3)]
+    assert [y for _, y in ends] == [up.at(1.0), up.at(2 / 3), up.at(1 / 3)]
     heights = [{float(place.split(",")[1]) for place in curve.points.split()} for curve in chart.curves]
     assert heights[0] == {up.at(0), up.at(1 / 3), up.at(2 / 3), up.at(1.0)}
     assert heights[1] == {up.at(0), up.at(1 / 3), up.at(2 / 3)}
