@@ -166,10 +166,14 @@ def test_a_trajectory_drawn_by_hand(result, kept, capsys):
     ids=["test-split", "rate-0.9", "rate-0.5"],
 )
 def test_an_altered_implementation(tmp_path, old, new, capsys):
-    """Training on the test split, and a lowered learning rate: the code that the run names does not lead there."""
+    """Training on the test split, and a lowered learning rate: the code that the run names does not lead there.
+
+    With a tenth less each block may stay within the bounds, as the first here does: then it is noted.
+    """
     run = trained(tmp_path, altered(tmp_path, old, new), "seed=11")
     _, made, failed = audited(capsys, run, "draw=0a", "blocks=7")
-    assert "audit.4" in failed, made["findings"]
+    told = failed if "0.9" not in new else {each["rule"] for each in made["findings"]}
+    assert "audit.4" in told, made["findings"]
     assert all(not each["exact"] for each in made["blocks"])
 
 
