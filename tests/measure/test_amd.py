@@ -40,7 +40,7 @@ def unsupported(*_: Any) -> None:
 class Card:
     """What AMD SMI says of one accelerator, which is its own handle."""
 
-    hip: int
+    hip: int | str
     name: str = "AMD Instinct MI300X"
     architecture: str = "gfx942"
     partition: str | None = "SPX"  # None: cannot be split
@@ -202,6 +202,12 @@ def test_a_kind_that_tells_little_is_measured_as_far_as_it_goes(monkeypatch: pyt
     assert found is not None
     (device,) = found.devices
     assert (device.utilisation(), device.processes(), device.slowdowns()) == (None, set(), set())
+
+
+def test_a_driver_that_does_not_tell_hips_order_is_taken_in_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, Card("N/A", name="AMD first"), Card("N/A", name="AMD second"))
+    assert [each.name for each in machine.detect().accelerators] == ["AMD first", "AMD second"]
+    assert Counters("gpu").joules()[0] is None  # which of them a counter is of, nobody knows
 
 
 def test_without_amd_smi_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:

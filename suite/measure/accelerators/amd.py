@@ -43,7 +43,8 @@ def find() -> Found | None:
         return None
     if not numbered:
         return None
-    numbered.sort(key=lambda each: each[0]["hip_id"])
+    if all(isinstance(told["hip_id"], int) for told, _ in numbered):  # else N/A, of a driver that does not tell it
+        numbered.sort(key=lambda each: each[0]["hip_id"])
     visible = numbered
     for setting in (
         os.environ.get("ROCR_VISIBLE_DEVICES"),
