@@ -50,5 +50,6 @@ def test_what_srun_tells_mpi_beside_its_own_is_no_other_launcher():
     step = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "1"}
     with pytest.raises(UserError, match="PMI_SIZE=4"):
         find({**step, "PMI_SIZE": "4"})
+    assert find({"WORLD_SIZE": ""}) == find({})
     with pytest.raises(UserError, match="SLURM_STEP_NODELIST"):  # the first that _slurm() asks for
         find({**step, "PMI_SIZE": "2"})

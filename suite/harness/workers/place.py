@@ -61,7 +61,7 @@ def find(environ: Mapping[str, str] = os.environ) -> Place:
             return _torchrun(environ)
         of_step = int(environ.get("SLURM_STEP_NUM_TASKS", 1))
         for name in _OTHERS:  # mpirun may start a process of its own on each node by srun, and the workers by these
-            if int(environ.get(name, 1)) not in (1, of_step):
+            if int(environ.get(name) or 1) not in (1, of_step):
                 raise UserError(
                     f"{name}={environ[name]}: a launcher that is neither torchrun nor srun started several processes; "
                     f"start them with torchrun --nproc-per-node=... -m suite.run ... or srun python -m suite.run ..., "
