@@ -29,7 +29,6 @@ def test_doctor_tells_what_is_there(tmp_path):
     [
         (["task=image_classification"], 0),
         (["task=reinforcement_learning", *SHORT], 3),
-        (["task=reinforcement_learning", *SHORT, "framework=tensorflow"], 3),
     ],
 )
 def test_a_run_ends_as_on_linux_and_its_evidence_can_be_reviewed(words, code, tmp_path):
