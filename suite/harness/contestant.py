@@ -78,6 +78,11 @@ class OwnImplementation:
         return f"{place}{type(error).__name__}: {shown(str(error))}{mend}"
 
 
+def trainer(own: OwnImplementation | None, framework: str) -> str:
+    """Whose code trains, in a sentence: `own`, or the reference in a framework."""
+    return own.told.name if own else f"the reference in {framework}"
+
+
 def read(path: Path, framework: str | None = None) -> OwnImplementation:
     """The implementation at `path`, of which nothing is imported. `framework` names its framework, else its imports do.
 

@@ -59,10 +59,9 @@ def untrained(who: str, device: Device, precisions: Iterable[str] | None) -> str
     return None
 
 
-def check_precision(module: ImplementationModule, device: Device) -> None:
-    """Raise UserError where the module says that it does not train in the device's precision."""
-    name = getattr(module, "__name__", type(module).__name__)
-    if problem := untrained(name, device, getattr(module, "PRECISIONS", None)):
+def check_precision(who: str, module: ImplementationModule, device: Device) -> None:
+    """Raise UserError where the module, which is `who`'s, says that it does not train in the device's precision."""
+    if problem := untrained(who, device, getattr(module, "PRECISIONS", None)):
         raise UserError(problem)
 
 

@@ -13,7 +13,7 @@ from suite import config
 from suite.config.models import Benchmark, System
 from suite.errors import UserError
 from suite.harness import contract
-from suite.harness.contestant import OwnImplementation
+from suite.harness.contestant import OwnImplementation, trainer
 from suite.harness.implementation import Device, ImplementationModule, check_precision, load_implementation
 from suite.probe import instruments
 from suite.probe.record import DEFAULT_BATCH, Conditions
@@ -85,7 +85,7 @@ class Subject:
             raise UserError("model= has no data and no quality of its own: give task=")
         benchmark, task = self.benchmark(), load_task(conditions.task)
         module = self.module(conditions.task)
-        check_precision(module, self.device)
+        check_precision(trainer(self.own, conditions.framework), module, self.device)
         data = for_run(benchmark, task, prepared(benchmark, task, self.data_dir), seed)
         if conditions.size is not None:
             arrays, hyperparameters = self.sizing(benchmark).sized(conditions.size, data)

@@ -6,7 +6,7 @@ import time
 
 from suite.config.models import System
 from suite.config.plan import Plan
-from suite.harness.contestant import OwnImplementation
+from suite.harness.contestant import OwnImplementation, trainer
 from suite.harness.declared import by_reference
 from suite.harness.implementation import Device, untrained
 from suite.harness.workers.place import Place
@@ -28,7 +28,7 @@ def anywhere(made: Plan, own: OwnImplementation | None) -> str | None:
             f"hw={made.system.name} trains with {asked} workers; {made.benchmark.task} in {what} with "
             f"{said.accelerators} (its ACCELERATORS): choose fewer accelerators with CUDA_VISIBLE_DEVICES=0 and hw=auto"
         )
-    who = own.told.name if own else f"the reference in {made.framework.name}"
+    who = trainer(own, made.framework.name)
     problem = untrained(who, Device(made.system.device_kind, made.precision), said.precisions)
     if problem and made.benchmark.precision is None:
         return f"{problem}; {made.precision} is what hw={made.system.name} takes here where precision= is left out"

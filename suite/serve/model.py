@@ -13,7 +13,7 @@ from suite.config.models import System
 from suite.config.plan import Plan
 from suite.errors import UserError
 from suite.harness import contract
-from suite.harness.contestant import OwnImplementation
+from suite.harness.contestant import OwnImplementation, trainer
 from suite.harness.contract import Checked
 from suite.harness.implementation import Device, check_precision, load_implementation
 from suite.record import evidence, states
@@ -123,7 +123,7 @@ def load(folder: Path, found: Examples, own: OwnImplementation | None, system: S
         raise UserError(f"{folder} holds no kept state: make a run with checkpoints=keep out={folder}")
     module = own.load(plan.benchmark.task) if own else load_implementation(plan.benchmark.task, plan.framework)
     device = Device(system.device_kind, precision, memory_gb=system.memory_gb)
-    check_precision(module, device)
+    check_precision(trainer(own, plan.framework.name), module, device)
     made = contract.build(module, plan.benchmark, found.data, plan.seeds[0], device)
     try:
         made.load_state_dict(states.read(kept[-1])[0])

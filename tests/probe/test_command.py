@@ -118,7 +118,7 @@ def test_nothing_is_measured_in_a_precision_that_the_code_does_not_train_in(caps
     assert main([*words, *BRIEF, "--json"]) == 0
     measured, refused = record.Probe.model_validate_json(capsys.readouterr().out).cells
     assert measured.error is None
-    assert refused.error == "precision=bf16: implementation_ours.ours trains in fp32"
+    assert refused.error == "precision=bf16: ours trains in fp32"
 
 
 def test_code_of_ones_own_is_looked_at_by_the_instruments_of_what_it_imports(capsys, tmp_path):

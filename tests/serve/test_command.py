@@ -149,7 +149,7 @@ def test_a_mistake_is_one_line(words, said, tmp_path):
 
 
 def test_a_precision_that_the_code_does_not_know_is_one_line(trained):
-    with pytest.raises(UserError, match="precision=fp16: implementation_alike trains in fp32, bf16"):
+    with pytest.raises(UserError, match="precision=fp16: alike trains in fp32, bf16"):
         main([str(trained), f"implementation={OURS}", "precision=fp16"])
 
 
