@@ -1,0 +1,60 @@
+"""Which accelerators PyTorch takes, and what it says of those that it has no kernels for."""
+
+from importlib import import_module
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from suite.errors import UserError
+from suite.harness.implementation import Device
+
+
+@pytest.mark.parametrize(
+    ("built", "capability", "runs"),
+    [
+        (["sm_75", "sm_80"], (7, 0), False),
+        (["sm_75", "sm_80"], (8, 9), True),
+        (["sm_75", "sm_80"], (9, 0), False),
+        (["sm_75", "compute_80"], (9, 0), True),
+        (["sm_80", "sm_90a"], (9, 0), True),
+    ],
+)
+def test_pytorch_says_for_which_gpus_it_has_no_kernels(built, capability, runs, monkeypatch):
+    told = {"get_arch_list": built, "get_device_capability": capability, "get_device_name": "NVIDIA A"}
+    for name, value in (told | {"is_available": True}).items():
+        monkeypatch.setattr(f"torch.cuda.{name}", lambda *_, value=value: value)
+    monkeypatch.setattr("torch.accelerator.set_device_index", lambda _: None)
+    torch_device = import_module("reference_impls.torch_shared").torch_device
+    if runs:
+        assert torch_device(Device("gpu", "fp32")).type == "cuda"
+        return
+    kind = "sm_{}{}".format(*capability)
+    with pytest.raises(UserError, match=f"has kernels for {', '.join(built)} and none for {kind}, which NVIDIA A is"):
+        torch_device(Device("gpu", "fp32"))
+
+
+def test_pytorch_takes_the_accelerator_that_it_finds(monkeypatch):
+    chosen = []
+    monkeypatch.setattr("torch.accelerator.current_accelerator", lambda check_available=False: torch.device("xpu"))
+    monkeypatch.setattr("torch.accelerator.set_device_index", chosen.append)
+    device = Device("gpu", "bf16", local_rank=1)
+    for shared in ("reference_impls.torch_shared", "suite.probe.instruments.torch_counting"):
+        assert import_module(shared).torch_device(device) == torch.device("xpu")
+    assert chosen == [1, 1]
+
+
+@pytest.mark.parametrize(("name", "runs"), [("gfx942:sramecc+:xnack-", True), ("gfx1030", False)])
+def test_pytorch_for_rocm_says_for_which_gpus_it_has_no_kernels(name, runs, monkeypatch):
+    told = {"get_arch_list": ["gfx90a", "gfx942"], "get_device_capability": (9, 4), "get_device_name": "AMD A"}
+    told["get_device_properties"] = SimpleNamespace(gcnArchName=name)
+    for function, value in (told | {"is_available": True}).items():
+        monkeypatch.setattr(f"torch.cuda.{function}", lambda *_, value=value: value)
+    monkeypatch.setattr("torch.accelerator.set_device_index", lambda _: None)
+    monkeypatch.setattr("torch.version.hip", "7.0.2")
+    torch_device = import_module("reference_impls.torch_shared").torch_device
+    if runs:
+        assert torch_device(Device("gpu", "bf16")).type == "cuda"
+        return
+    with pytest.raises(UserError, match="has kernels for gfx90a, gfx942 and none for gfx1030, which AMD A is"):
+        torch_device(Device("gpu", "bf16"))
