@@ -135,6 +135,22 @@ def test_data_is_brought_before_a_check_can_tell_its_sums(
     assert table(capsys)["birds/small"][3] == "present"
 
 
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [(None, "unknown list of conf/files 'flocks'"), ("- seven a.bin\n", "line 1 is not <sha256>  <bytes>  <path>")],
+)
+def test_a_list_of_files_that_is_none_is_one_line(tmp_path: Path, lines: str | None, said: str) -> None:
+    file = tmp_path / "conf/task/birds.yaml"
+    declared = yaml.safe_load(file.read_text())
+    declared["scales"]["small"]["dataset"]["files"] = "flocks"
+    file.write_text(yaml.safe_dump(declared))
+    if lines is not None:
+        (tmp_path / "conf/files").mkdir()
+        (tmp_path / "conf/files/flocks.txt").write_text(lines)
+    with pytest.raises(UserError, match=said):
+        data.main(["ls"])
+
+
 @pytest.mark.parametrize("at", [["data_dir={}"], ["--data-dir", "{}"], ["--data-dir={}"]])
 def test_the_data_folder_can_be_named(tmp_path: Path, at: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     other = str(tmp_path / "other")

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from suite.config import folder
 from suite.config.values import Values
-from suite.errors import UserError
+from suite.errors import UserError, shown, unknown
 
 
 class File(Values):
@@ -171,9 +171,19 @@ class Dataset(Values):
 
 @cache
 def listed(name: str) -> tuple[File, ...]:
-    """The files of `conf/files/<name>.txt`, which has a line `<sha256>  <bytes>  <path>` for each; `-` for no sum."""
-    lines = (folder.CONF / "files" / f"{name}.txt").read_text().splitlines()
-    return tuple(
-        File(sha256=None if sha256 == "-" else sha256, bytes=int(size), path=path)
-        for sha256, size, path in map(str.split, lines)
-    )
+    """The files of `conf/files/<name>.txt`, which has a line `<sha256>  <bytes>  <path>` for each; `-` for no sum.
+
+    Raises UserError where there is none, and for another line.
+    """
+    lists = {path.stem: path for path in (folder.CONF / "files").glob("*.txt")}
+    if name not in lists:
+        raise unknown("list of conf/files", name, lists)
+    found = []
+    for number, line in enumerate(lists[name].read_text().splitlines(), 1):
+        try:
+            sha256, size, path = line.split()
+            found.append(File(sha256=None if sha256 == "-" else sha256, bytes=int(size), path=path))
+        except ValueError as error:
+            expected = "<sha256>  <bytes>  <path>, and - for no sum"
+            raise UserError(f"conf/files/{name}.txt: line {number} is not {expected}: {shown(line)}") from error
+    return tuple(found)
