@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -120,8 +119,8 @@ class Device:
 
     @cached_property
     def _counter(self) -> zeus.AMDGPU | None:
-        known = [] if self._partition() else _with_counters()
-        return next((each for each in known if each.gpu_index == self.index), None)
+        manager = None if self._partition() else _manager()
+        return next((each for each in manager.gpus if each.gpu_index == self.index), None) if manager else None
 
     def _partition(self) -> str | None:
         """How it is split, as CPX; None where it is whole."""
@@ -130,11 +129,6 @@ class Device:
         except zeus.amdsmi.AmdSmiException:  # not a kind that can be split
             return None
         return None if found in WHOLE else found
-
-
-def _with_counters() -> Sequence[zeus.AMDGPU]:
-    manager = _manager()
-    return manager.gpus if manager else []
 
 
 @cache
