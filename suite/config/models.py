@@ -270,5 +270,7 @@ class Framework(Values):
     extra: str | None = None
     quiet: dict[str, str] = Field(default_factory=dict)
     """Variables that keep it from telling how it starts, set on a machine that has no accelerator."""
+    without: list[str] = Field(default_factory=list)
+    """Packages that its own import would load where they are installed, and that no reference uses in it."""
     c_compiler: bool = False
     """Whether it compiles for accelerators with a C compiler and Python's headers, on the machine that trains."""

@@ -14,7 +14,7 @@ import numpy as np
 from suite import config
 from suite.config.models import Framework, Precision
 from suite.errors import BrokenContract, UserError, unknown
-from suite.harness import quiet
+from suite.harness import lean, quiet
 from suite.measure.machine import usable_cpus
 from suite.store import packages
 from suite.store.task import callable_like
@@ -159,6 +159,7 @@ def load_implementation(task: str, framework: Framework) -> ImplementationModule
     name = _module(task, framework)
     packages.require(task, framework)
     quiet.without_accelerator()
+    lean.load(framework)
     return held_to_contract(importlib.import_module(name))
 
 

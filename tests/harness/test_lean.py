@@ -1,0 +1,48 @@
+"""A framework is imported without what it would only take along, which can be imported all the same."""
+
+import sys
+
+import pytest
+
+from suite import config
+from suite.harness.implementation import load_implementation
+from tests.command import run
+
+PROGRAM = """\
+import sys
+from suite import config
+from suite.harness.implementation import load_implementation
+framework = config.framework("tensorflow")
+load_implementation("recommendation", framework)
+print([name for name in framework.without if name in sys.modules])
+import pandas, sklearn
+import keras
+print(pandas.__name__, sklearn.__name__, keras.tree.flatten([1]))
+"""
+
+
+@pytest.mark.slow
+def test_tensorflow_takes_nothing_along(tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    done = run(tmp_path, "program")
+    assert (done.returncode, done.stdout) == (0, "[]\npandas sklearn [1]\n"), done.stderr
+
+
+def test_what_is_loaded_already_stays_and_what_is_not_can_be(tmp_path, monkeypatch):
+    """The framework is a module that imports one that it goes without, if it is there."""
+    for name in ("loaded", "left_out"):
+        (tmp_path / f"{name}.py").touch()
+    (tmp_path / "framework_of_the_test.py").write_text(
+        "import loaded\ntry:\n    import left_out\nexcept ImportError:\n    left_out = None\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    import loaded
+
+    torch = config.framework("torch")
+    framework = torch.model_copy(update={"module": "framework_of_the_test", "without": ["loaded", "left_out"]})
+    load_implementation("recommendation", framework)
+    made = sys.modules["framework_of_the_test"]
+    assert (made.loaded, made.left_out, sys.modules["loaded"]) == (loaded, None, loaded)
+    import left_out
+
+    assert left_out.__name__ == "left_out"
