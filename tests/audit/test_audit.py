@@ -18,7 +18,7 @@ from tests.rules.subject import right_predictions
 
 pytestmark = pytest.mark.slow  # each trains
 ALL = "blocks=1000"
-LAST = ("blocks=1", "draw=02")  # of two blocks
+FIRST, LAST = ("blocks=1", "draw=01"), ("blocks=1", "draw=02")  # of two blocks
 
 
 @pytest.mark.repeated
@@ -33,9 +33,9 @@ def test_honest_runs_pass_bit_for_bit(honest, capsys):
 
 def test_a_run_without_its_states_is_trained_from_its_seed(result, capsys):
     shutil.rmtree(result / "run_2" / STATES)
-    code, made, _ = audited(capsys, result / "run_2", ALL)
-    assert (code, {each["samples"][0] for each in made["blocks"]}) == (0, {0})
-    assert all(each["exact"] for each in made["blocks"])
+    code, made, _ = audited(capsys, result / "run_2", *LAST)
+    assert code == 0
+    assert [(each["samples"][0], each["exact"]) for each in made["blocks"]] == [(0, True)]
 
 
 def test_a_path_that_looks_like_markup_is_printed_as_it_stands(result, capsys):
@@ -50,7 +50,7 @@ def test_a_run_that_was_killed_and_gone_on_with_passes_bit_for_bit(honest, tmp_p
     resumed = killed_and_resumed(tmp_path, SEED)
     assert any(record["key"] == "suite_restart" for record in Evidence(resumed).records())
     assert sums(resumed) == sums(honest / "run_1")
-    code, made, _ = audited(capsys, resumed, ALL)
+    code, made, _ = audited(capsys, resumed, *FIRST)
     assert (code, made["verdict"]) == (0, "pass"), made["findings"]
     assert all(each["exact"] for each in made["blocks"])
 
@@ -64,9 +64,9 @@ def test_states_can_lie_elsewhere(result, tmp_path, capsys):
     for run in ("run_1", "run_2"):
         (tmp_path / "kept" / run).mkdir(parents=True)
         shutil.move(result / run / STATES, tmp_path / "kept" / run)
-    code, made, _ = audited(capsys, result, f"states={tmp_path / 'kept'}", "blocks=2", "draw=0a")
+    code, made, _ = audited(capsys, result, f"states={tmp_path / 'kept'}", *LAST)
     assert code == 0
-    assert sum(each["samples"][0] == 0 for each in made["blocks"]) == 2
+    assert all(each["samples"][0] > 0 for each in made["blocks"])
 
 
 def test_on_other_threads_and_precision_and_framework_a_distance_decides(honest, monkeypatch, capsys):
@@ -125,7 +125,7 @@ def test_one_run_jittered_into_another(result, capsys):
 
     forge_states(result / "run_2", make)
     shutil.rmtree(result / "other")
-    _, made, failed = audited(capsys, result / "run_2", ALL)
+    _, made, failed = audited(capsys, result / "run_2", *LAST)
     assert "audit.4" in failed, made
 
 
@@ -144,7 +144,7 @@ def test_a_trajectory_drawn_by_hand(result, kept, capsys):
     forge_states(run, make)
     if not kept:
         shutil.rmtree(run / STATES)
-    code, made, failed = audited(capsys, run, ALL)
+    code, made, failed = audited(capsys, run, *FIRST)
     assert (code, "audit.4" in failed) == ((1, True) if kept else (2, False)), made["findings"]
     assert "audit.4" in {each["rule"] for each in made["findings"] if each["severity"] != "note"}
 
@@ -161,7 +161,9 @@ def test_a_trajectory_drawn_by_hand(result, kept, capsys):
         pytest.param(
             "hyper.learning_rate(draw.epoch)", "0.9 * hyper.learning_rate(draw.epoch)", marks=pytest.mark.soak
         ),
-        ("hyper.learning_rate(draw.epoch)", "0.5 * hyper.learning_rate(draw.epoch)"),
+        pytest.param(
+            "hyper.learning_rate(draw.epoch)", "0.5 * hyper.learning_rate(draw.epoch)", marks=pytest.mark.soak
+        ),
     ],
     ids=["test-split", "rate-0.9", "rate-0.5"],
 )

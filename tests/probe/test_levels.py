@@ -122,7 +122,7 @@ def test_what_is_not_read_or_written_is_not_moved(capsys, framework, megabytes):
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-@pytest.mark.parametrize("level", ["operators", "layers"])
+@pytest.mark.parametrize("level", ["layers", pytest.param("operators", marks=pytest.mark.soak)])
 def test_inference_of_a_model_is_looked_at_too(capsys, framework, level):
     words = (MODELS[framework], f"framework={framework}", "size=32", "batch=2", "mode=infer")
     cell = look(capsys, level, *words)

@@ -57,7 +57,7 @@ def test_longer_sequences_hold_more(capsys):
     assert abs(short.figures["error"].value) < 10
 
 
-@pytest.mark.slow  # imports TensorFlow
+@pytest.mark.soak
 def test_shapes_that_depend_on_values_are_told_and_nothing_is_warned_of(capsys, caplog):
     words = ("task=speech", "scale=mini", "size=32", "batch=2")  # transcripts differ in length
     (torch,), (tensorflow,) = (look(capsys, *words, f"framework={each}") for each in ("torch", "tensorflow"))

@@ -79,7 +79,7 @@ def counting(calls: Counter):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("precision", ["bf16", pytest.param("fp32", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", [*MINIS, *(pytest.param(name, marks=pytest.mark.soak) for name in ACCUMULATING)])
 def test_nothing_is_compiled_on_the_clock(name, precision):
     case, calls = BY_ID[name], Counter()

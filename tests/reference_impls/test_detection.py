@@ -152,7 +152,7 @@ def test_the_last_batch_may_be_smaller(framework):
     assert implementation.predict({"test_images": data["test_images"][:5]}) == whole[:5]
 
 
-@pytest.mark.parametrize("scale", ["mini", "small"])
+@pytest.mark.parametrize("scale", ["mini", pytest.param("small", marks=pytest.mark.soak)])
 def test_step_and_evaluation_are_one_graph_each_in_torch(scale):
     torch = pytest.importorskip("torch")
     case = BY_ID[f"detection-{scale}"]

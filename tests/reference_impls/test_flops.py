@@ -19,7 +19,7 @@ DECLARED = [
     pytest.param(
         each,
         id=each.name,
-        marks=(pytest.mark.data(each.name), pytest.mark.slow) if each.dataset.files or each.dataset.made else (),
+        marks=(pytest.mark.data(each.name), pytest.mark.soak) if each.dataset.files or each.dataset.made else (),
     )
     for each in EVERY
     if each.train_flops_per_sample

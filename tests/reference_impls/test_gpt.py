@@ -130,11 +130,8 @@ def test_operations_are_those_counted():
     assert flops.torch(lambda: made.train_until(1)) == operations(HYPER)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("framework", "name"),
-    [("torch", "TorchGPT"), pytest.param("tensorflow", "TensorFlowGPT", marks=pytest.mark.soak)],
-)
+@pytest.mark.soak
+@pytest.mark.parametrize(("framework", "name"), [("torch", "TorchGPT"), ("tensorflow", "TensorFlowGPT")])
 def test_at_full_size_the_loss_begins_at_the_logarithm_of_the_vocabulary(framework, name):
     """One step of one sequence, and one of Muon's iterations, for time."""
     changes = {"global_batch_size": 128, "sequence_length": 128, "muon_steps": 1}

@@ -40,10 +40,17 @@ LONG = (
 )
 
 
+# Whose network has another size in another case, and is the same code.
+ALIKE = ("recommendation-mini", "reinforcement_learning-mini", "translation-mini")
+
+
 def each(cases, long=()):
     """Those trained for long are small; the others have the benchmarks' own networks, which take their time."""
     quick = [case for case in cases if case.resumed and case.id not in long]
-    params = [pytest.param(case, id=case.id, marks=() if case in quick else slow) for case in cases]
+    params = [
+        pytest.param(case, id=case.id, marks=soak if case.id in ALIKE else () if case in quick else slow)
+        for case in cases
+    ]
     return pytest.mark.parametrize("builds", params, indirect=True, scope="module")
 
 
@@ -178,33 +185,37 @@ def test_low_precision_follows_fp32_and_learns(builds, framework, precision):
     assert all(np.isfinite(array).all() for array in floats(implementation.state_dict()).values())
 
 
+in_bf16 = pytest.mark.parametrize("framework", ["torch", pytest.param("tensorflow", marks=soak)])
+
+
 @slow
+@in_bf16
 @each([case for case in CASES if case.learned or case.scale == "pilot"])
-def test_bf16_predicts_like_fp32(builds):
-    predicts_like_fp32(builds)
+def test_bf16_predicts_like_fp32(builds, framework):
+    predicts_like_fp32(builds, framework)
 
 
 @soak
+@each_framework
 @each([case for case in CASES if case.id == "image_classification-small"])
-def test_bf16_predicts_like_fp32_in_the_network_of_small(builds):
-    predicts_like_fp32(builds)
+def test_bf16_predicts_like_fp32_in_the_network_of_small(builds, framework):
+    predicts_like_fp32(builds, framework)
 
 
-def predicts_like_fp32(builds):
+def predicts_like_fp32(builds, framework):
     """Of the same weights; those of CIFAR-10's network were once chance on one kind of CPU."""
     case, data = builds.case, builds.case.data()
     torch = builds.fresh("torch")
     torch.train_until(case.until[-1])
     state = torch.state_dict()
     expected = case.outputs(torch, "torch", data)
-    for framework in FRAMEWORKS:
-        low = builds.fresh(framework, "bf16")
-        low.load_state_dict(state)
-        found = case.outputs(low, framework, data)
-        assert np.abs(expected[0] - found[0]).mean() < 0.1 * expected[0].std()
-        if case.same_predictions:
-            pairs = zip(torch.predict(evaluation_data(data)), low.predict(evaluation_data(data)), strict=True)
-            assert np.mean([one == other for one, other in pairs]) > 0.5
+    low = builds.fresh(framework, "bf16")
+    low.load_state_dict(state)
+    found = case.outputs(low, framework, data)
+    assert np.abs(expected[0] - found[0]).mean() < 0.1 * expected[0].std()
+    if case.same_predictions:
+        pairs = zip(torch.predict(evaluation_data(data)), low.predict(evaluation_data(data)), strict=True)
+        assert np.mean([one == other for one, other in pairs]) > 0.5
 
 
 @slow

@@ -109,7 +109,7 @@ def plain(framework: str):
 
 
 @pytest.mark.slow
-@each_framework
+@pytest.mark.parametrize("framework", ["torch", pytest.param("tensorflow", marks=pytest.mark.soak)])
 def test_goes_on_with_dropout_as_if_never_stopped(framework):
     made = build(CASE, framework, dropout=0.25)
     made.train_until(40)

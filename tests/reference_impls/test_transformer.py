@@ -178,12 +178,9 @@ def test_declared_operations_are_those_of_the_model():
     assert operations(hyper, TEXTS["full"].subwords, [(1, 40)]) == 40 * FULL.train_flops_per_sample
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
-    ("framework", "name"),
-    [
-        pytest.param("torch", "TorchTransformer", marks=pytest.mark.slow),
-        pytest.param("tensorflow", "TensorFlowTransformer", marks=pytest.mark.soak),
-    ],
+    ("framework", "name"), [("torch", "TorchTransformer"), ("tensorflow", "TensorFlowTransformer")]
 )
 def test_at_full_size_the_loss_begins_at_the_logarithm_of_the_vocabulary(framework, name):
     """One step of two pairs of 16 subwords; the vocabulary is as large as full's, of made-up subwords."""
