@@ -96,6 +96,7 @@ def test_torchrun_starts_again_and_the_run_goes_on(made):
     assert restart.metadata["samples_count"] >= 400
 
 
+@pytest.mark.soak
 def test_torchrun_leaves_a_run_that_has_ended_as_it_is(made):
     """A run that missed its target has exit code 3, which torchrun takes for a failure."""
     never = (*PLAN, "division=open", "target=1", "budget_samples=1000", "hw.workers=2", "out=out")

@@ -65,7 +65,7 @@ def test_without_logs_the_bench_says_what_it_needs(tmp_path, capsys):
     assert "give the folder" in capsys.readouterr().out
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_killed_run_is_held_to_an_undisturbed_one_and_the_same_command_goes_on(tmp_path, capsys):
     options = ("--tasks", "recommendation", "--frameworks", "torch", "--folder", str(tmp_path))
     assert kills.main([*options, "--kills", "1"]) == 0
@@ -102,7 +102,7 @@ def test_the_loaders_of_all_full_benchmarks_are_held_to_what_is_taken(capsys, tm
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_bricks_are_held_to_their_models(capsys):
     assert bricks.main(["squeezenet1_1", "--rounds", "1", "--json"]) == 0
     counted, row, mean, *_ = capsys.readouterr().out.splitlines()

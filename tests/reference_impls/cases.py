@@ -118,7 +118,7 @@ CASES = (
         outputs=detections,
         spread=1e-3,
         until=(8,),
-        changes={"global_batch_size": 4},
+        changes={"global_batch_size": 4, "blocks": [1, 2, 1]},
         same_predictions=False,
     ),
     Case(
@@ -178,7 +178,7 @@ CASES = (
         outputs=log_probabilities,
         until=(8192,),
         # each framework draws its own dropout; gradients as small as epsilon are known to their last bits only
-        changes={"dropout": 0.0, "opt_adam_epsilon": 1e-6},
+        changes={"dropout": 0.0, "opt_adam_epsilon": 1e-6, "layers": 1},
         loss={"abs": 1e-3},
         relative=True,
         same_predictions=False,
@@ -261,7 +261,7 @@ CASES = (
         data=spoken_noise,
         outputs=label_logits,
         until=(32,),
-        changes={"dropout": 0.0},
+        changes={"dropout": 0.0, "dilations": [1, 2]},
         loss={"rel": 1e-4},
     ),
     Case(
@@ -290,6 +290,8 @@ CASES = (
             "d_model": 32,
             "d_ff": 64,
             "heads": 4,
+            "encoder_layers": 1,
+            "decoder_layers": 1,
             "dropout": 0.0,
             "opt_learning_rate_warmup_steps": 4,
         },
@@ -309,7 +311,7 @@ CASES = (
         data=few_phrases,
         outputs=subword_logits,
         until=(20,),
-        changes={"global_batch_size": 20, "dropout": 0.0},
+        changes={"global_batch_size": 20, "dropout": 0.0, "encoder_layers": 1, "decoder_layers": 1},
     ),
 )
 BY_ID = {case.id: case for case in CASES}

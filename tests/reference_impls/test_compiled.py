@@ -149,8 +149,12 @@ def test_tensorflow_s_variables_have_a_place_on_a_gpu(name):
         made.append(create(**keywords))
         return made[-1]
 
-    with tf.variable_creator_scope(creating):
-        build(BY_ID[name], "tensorflow", "fp16")
+    tf.config.run_functions_eagerly(True)  # to trace and compile them takes its time
+    try:
+        with tf.variable_creator_scope(creating):
+            build(BY_ID[name], "tensorflow", "fp16")
+    finally:
+        tf.config.run_functions_eagerly(False)
     assert {variable.dtype for variable in made} <= types
 
 
