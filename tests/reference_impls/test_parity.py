@@ -45,7 +45,7 @@ ALIKE = ("recommendation-mini", "reinforcement_learning-mini", "translation-mini
 
 
 def each(cases, long=()):
-    """Those trained for long are small; the others have the benchmarks' own networks, which take their time."""
+    """Those trained for long are small; the others may have a benchmark's own network, which takes its time."""
     quick = [case for case in cases if case.resumed and case.id not in long]
     params = [
         pytest.param(case, id=case.id, marks=soak if case.id in ALIKE else () if case in quick else slow)
