@@ -113,6 +113,7 @@ def test_goes_on_after_many_kills(tmp_path):
         ({"booted": True}, "wall", 0),
         ({"booted": True, "set_back_s": 3600, "written_s": -60}, "file", 60_000),
         ({"booted": True, "set_back_s": 3600, "written_s": 60}, "unknown", 0),
+        ({"booted": True, "set_back_s": 3600, "file": "tells nothing, as on a full disk"}, "unknown", 0),
     ],
 )
 def test_a_clock_set_back_before_a_restart_loses_no_time(cut, tmp_path, monkeypatch, clocks, source, least_ms):
@@ -123,6 +124,8 @@ def test_a_clock_set_back_before_a_restart_loses_no_time(cut, tmp_path, monkeypa
     if "booted" in clocks:
         (tmp_path / "boot_id").write_text("another boot")
         monkeypatch.setattr(clock, "BOOT_ID", tmp_path / "boot_id")
+    if "file" in clocks:
+        monkeypatch.setattr(clock, "_since_written_ms", lambda path: None)
     true_ns, back_ns = time.time_ns, clocks.get("set_back_s", 0) * 10**9
     monkeypatch.setattr(time, "time_ns", lambda: true_ns() - back_ns)
     since_s = time.time() - written

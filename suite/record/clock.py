@@ -65,7 +65,7 @@ def resumed(last_ms: int, told: Mapping[str, Any], path: Path) -> Clock:
         passed["file"] = since_written
     source: Source = "boot"
     if passed.get(BOOT, -1) < 0:
-        source = "file" if passed.get("file", 0) > passed["wall"] + APART_MS else "wall"
+        source = "file" if passed.get("file", passed["wall"]) > passed["wall"] + APART_MS else "wall"
     if passed[source] < 0:
         source = "unknown"
     now_ms = last_ms + passed.get(source, 0)
