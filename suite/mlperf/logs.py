@@ -89,7 +89,7 @@ def _first_values(log: Log) -> dict[str, str]:
             if isinstance(value, str):
                 found[line.key] = shown(value)
     if log.token == TOKEN_05 and log.lines:
-        found["submission_benchmark"] = log.lines[0].value["benchmark"]
+        found["submission_benchmark"] = shown(log.lines[0].value["benchmark"])
     return found
 
 

@@ -12,6 +12,7 @@ import os
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import NoReturn
 
 from suite.errors import UserError, shown
 from suite.rules.finding import MAX_FINDINGS, Finding
@@ -82,7 +83,7 @@ class Package:
 def survey(path: Path, ruleset: str) -> Package:
     """The package at `path`, which may be a log, and a link to either. Links below it are not followed.
 
-    Raises UserError if there is no log.
+    Raises UserError if there is no log, and for a folder that cannot be read: its logs would be missing.
     """
     if not path.exists():
         raise UserError(f"cannot review {path}: no such file or folder")
@@ -92,7 +93,7 @@ def survey(path: Path, ruleset: str) -> Package:
     groups: list[Group] = []
     findings: list[Finding] = []
     entries = 0
-    for at, folders, files in os.walk(root):
+    for at, folders, files in os.walk(root, onerror=_refuse):
         here = Path(at)
         entries += len(folders) + len(files)
         if entries > MAX_ENTRIES:
@@ -111,3 +112,7 @@ def survey(path: Path, ruleset: str) -> Package:
     if not groups:
         raise UserError(f"{path} holds no log: {LOG_NAMES} is what MLPerf names them; give the log itself")
     return Package(groups, findings)
+
+
+def _refuse(error: OSError) -> NoReturn:
+    raise UserError(f"cannot review {error.filename}: {error.strerror}") from error

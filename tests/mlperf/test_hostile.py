@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suite import mlperf
+from suite.errors import UserError
 from suite.mlperf import lines, logs
 from tests.mlperf import maker
 from tests.mlperf.maker import RULESET, entries, find, text
@@ -57,6 +59,28 @@ def test_any_values(tmp_path: Path, data: st.DataObject) -> None:
     log = tmp_path / "result_0.txt"
     log.write_text(text(made))
     verdict_of(log)
+
+
+def test_a_name_is_safe_to_print(tmp_path: Path) -> None:
+    log = tmp_path / "result_0.txt"
+    log.write_bytes(b":::MLPv0.5.0 ss\x1b[31md 1.5 (a:1) run_start\n")
+    assert [each.benchmark for each in mlperf.review(log, "mlperf-0.5").logs] == ["ss\\x1b[31md"]
+
+
+def test_a_folder_that_cannot_be_read_is_no_empty_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    results = maker.package(tmp_path, runs=2)
+    hidden = results.parent / "hidden"
+    hidden.mkdir()
+    look = os.scandir
+
+    def refuse(path: str) -> object:
+        if str(path) == str(hidden):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return look(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(UserError, match=r"cannot review .*/hidden: Permission denied"):
+        mlperf.review(tmp_path, RULESET)
 
 
 def test_what_is_no_plain_file_is_not_opened_to_wait(tmp_path: Path) -> None:
