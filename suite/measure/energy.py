@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from suite.store.disk import read_safely, reason
 
-MAX_BYTES = 32 << 20  # some eight days at one row a second
+MAX_BYTES = 32 << 20  # of one node five to ten days, at a row a second
 MAX_INTERVAL_MS = 10_000  # a longer pause means that nobody measured: the process was dead, or hung
 COUNTERS = ("accelerator_j", "cpu_j", "dram_j")
 NVML, RAPL = "nvml", "rapl"

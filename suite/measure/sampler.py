@@ -19,6 +19,7 @@ from suite.measure import accelerators
 from suite.measure.energy import (
     HEADER,
     HEADER_OF_NODES,
+    MAX_BYTES,
     Energy,
     Sample,
     SamplesError,
@@ -84,7 +85,7 @@ class Beat:
     """Calls `work` every INTERVAL_S from a thread of its own, until `stop()`, or until it raises OSError."""
 
     def __init__(self, work: Callable[[], None]) -> None:
-        self._work, self._stopped, self.failed = work, threading.Event(), False
+        self._work, self._stopped = work, threading.Event()
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
         self._thread.start()
 
@@ -92,17 +93,13 @@ class Beat:
         """End it, with a last call."""
         self._stopped.set()
         self._thread.join()
-        if not self.failed:
-            with suppress(OSError):
-                self._work()
+        with suppress(OSError):
+            self._work()
 
     def _run(self) -> None:
-        while not self._stopped.wait(INTERVAL_S):
-            try:
+        with suppress(OSError):
+            while not self._stopped.wait(INTERVAL_S):
                 self._work()
-            except OSError:
-                self.failed = True
-                return
 
 
 class Sampler:
@@ -110,7 +107,8 @@ class Sampler:
 
     `clock` gives milliseconds since 1970, `ceiling_w` the power ceiling of a node that an estimate is made from,
     `device` what the run trains on, `cpu` or `gpu`; `workers` are the run's other processes on this machine, and
-    `nodes` how many machines there are. A disk that refuses a row ends the sampling, not the run.
+    `nodes` how many machines there are. A disk that refuses a row ends the sampling, not the run, and so does a file of
+    `MAX_BYTES`.
     """
 
     def __init__(
@@ -152,12 +150,23 @@ class Sampler:
             self._file.close()
 
     def add(self, sample: Sample) -> None:
-        """Write a row, which may be of another node; one that comes too late, or out of turn, is left out."""
+        """Write a row, which may be of another node; one that comes too late, or out of turn, is left out.
+
+        So are all beyond `MAX_BYTES`, which nobody would read, and behind one that the disk refused a part of.
+        Raises OSError where it does.
+        """
+        row = format_row(sample, self._nodes)
         with self._writing:
             last = self._last.get(sample.node)
-            if self._file.closed or (last and sample.time_ms <= last.time_ms):
+            if self._file.closed or self._file.tell() + len(row) >= MAX_BYTES:
                 return
-            self._write(format_row(sample, self._nodes))
+            if last and sample.time_ms <= last.time_ms:
+                return
+            try:
+                self._write(row)
+            except OSError:
+                self._file.close()
+                raise
             self._last[sample.node] = sample
             if last:
                 pair = [last._replace(node=0), sample._replace(node=0)]

@@ -15,8 +15,9 @@ import pytest
 from zeus.device.cpu.common import ZeusCPUInitError
 
 from suite.errors import UserError
+from suite.measure import energy as measured_energy
 from suite.measure import load, sampler
-from suite.measure.energy import HEADER, energy, read_samples
+from suite.measure.energy import HEADER, Sample, energy, read_samples
 from suite.measure.load import Load, LoadMeter
 from suite.measure.sampler import Counters, Sampler
 from tests.measure import fakes
@@ -178,6 +179,41 @@ def test_a_full_disk_ends_the_sampling_and_not_the_run(tmp_path: Path, monkeypat
     path = tmp_path / "power.csv"
     run(path, rows=2)
     assert len(read_samples(path)) == 2  # the header took the first row
+
+
+def test_what_others_send_does_not_follow_a_row_that_the_disk_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full(FileIO):
+        full = False
+
+        def write(self, row: Any) -> int:
+            return super().write(bytes(row)[:5] if self.full else row)
+
+    monkeypatch.setattr(sampler, "FileIO", Full)
+    monkeypatch.setattr(sampler, "INTERVAL_S", 600)
+    path = tmp_path / "power.csv"
+    made = Sampler(path, clock(), None, "cpu", nodes=2)
+    made.start()
+    row = Sample(T0, None, None, None, 0.5, 0.0, 0.0, node=1)
+    made.add(row)
+    Full.full = True
+    with pytest.raises(OSError, match="No space left"):
+        made.add(row._replace(time_ms=T0 + 1000))
+    Full.full = False
+    made.add(row._replace(time_ms=T0 + 2000))
+    made.stop()
+    assert [(each.time_ms, each.node) for each in read_samples(path)] == [(T0, 0), (T0, 1)]
+
+
+def test_no_more_is_written_than_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (sampler, measured_energy):
+        monkeypatch.setattr(module, "MAX_BYTES", 200)
+    path = tmp_path / "power.csv"
+    run(path, rows=20)
+    assert 1 < len(read_samples(path)) < 20
+    run(path, start=T0 + 100_000, rows=3)  # a restart goes on all the same
+    assert path.stat().st_size <= 200
 
 
 def test_children_that_are_started_later_are_ours(monkeypatch: pytest.MonkeyPatch) -> None:
