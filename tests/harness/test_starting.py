@@ -12,6 +12,17 @@ from suite.harness.workers.starting import started
 SLEEPS = [sys.executable, "-c", "import time; time.sleep(60)"]
 
 
+def test_a_worker_looks_for_modules_where_its_leader_does(tmp_path, monkeypatch):
+    for folder in ("leader", "current"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "told.py").write_text("import pathlib; pathlib.Path('told.txt').write_text(__file__)")
+    monkeypatch.syspath_prepend(tmp_path / "leader")
+    monkeypatch.chdir(tmp_path / "current")
+    with started(Place(), 2, "told") as (_, (worker,)):
+        assert worker.wait() == 0
+    assert (tmp_path / "current/told.txt").read_text() == str(tmp_path / "leader/told.py")
+
+
 def test_a_signal_as_a_worker_is_started_is_not_lost(monkeypatch):
     start = subprocess.Popen
 

@@ -28,18 +28,19 @@ def started(
     """The leader's place among `world_size` workers, and those that are started here, to be ended with the block.
 
     Where a launcher has started all at `place` there are none to be started, else all but the leader, on this machine.
-    They run `module`, ignore signals, which are the leader's to obey, and end with the connection to it.
+    They run `module`, look for modules where the leader does, whatever lies in the current folder, and end with the
+    connection to it. They ignore signals, which are the leader's to obey.
     """
     if place.launcher:
         yield place, []
         return
     place = Place(0, world_size, 0, world_size, 0, LOCALHOST, free_port(), secrets.token_hex(), "suite")
-    command = [sys.executable, "-m", module]
+    command = [sys.executable, "-P", "-m", module]
     processes = []
     try:
         with _blocked_in_children():
             for rank in range(1, world_size):
-                environ = {**os.environ, OWN: place.own(rank)}
+                environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), OWN: place.own(rank)}
                 processes.append(
                     subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environ)
                 )
