@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from suite.audit.process import Failed, Process
-from suite.audit.replaying import Means, data_of, load, read_predictions, saved, started, write_arrays
+from suite.audit.replaying import Means, data_of, load, read_predictions, saved, started, train, write_arrays
 from suite.audit.subject import Run
 from suite.audit.worker import EVALUATION
 from suite.check.equivalence.trials import Builder, Subject, equivalence
@@ -23,7 +23,6 @@ from suite.harness.contestant import read
 from suite.harness.implementation import Device, TrainStats
 from suite.measure import machine
 from suite.record.equivalence import FILE, Comparison
-from suite.record.parsing import number, whole
 from suite.record.states import State
 from suite.record.system import ROOT
 from suite.rules.equivalence import cannot_tell
@@ -40,11 +39,7 @@ class Remote:
 
     def train_until(self, samples: int) -> TrainStats:
         """Raises Failed for an answer without a count."""
-        told = self.process.ask("train", to=samples)
-        counted = whole(told.get("samples"))
-        if counted is None:
-            raise Failed("train: an answer without a count of samples")
-        return TrainStats(counted, number(told.get("loss")))
+        return train(self.process, samples)[0]
 
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """Raises Failed for predictions that cannot be read."""

@@ -131,10 +131,13 @@ class Process:
         return total
 
     def _said(self, do: str) -> str:
-        """How the process ended: the last line that it wrote."""
-        self._process.wait()
+        """How the process ended, or only its answers: the last line that it wrote."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(GRACE_S)
+        code = self._process.returncode
         content = (self.scratch / "stderr.txt").read_bytes()[-4000:].decode(errors="replace").strip()
-        return f"{do}: it ended ({shown(content.splitlines()[-1]) if content else self._process.returncode})"
+        how = "it closed its output" if code is None else "it ended"
+        return f"{do}: {how} ({shown(content.splitlines()[-1]) if content else code})"
 
 
 def _bounds() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,10 +18,11 @@ from suite.audit.subject import Claim, Run
 from suite.audit.worker import EVALUATION, TRAINING
 from suite.errors import BadPrediction, BrokenContract
 from suite.harness import contract
+from suite.harness.implementation import TrainStats
 from suite.harness.seeds import evaluation_seed
 from suite.record import states
 from suite.record.evidence import PREDICTIONS
-from suite.record.parsing import MalformedError, decoded, json_value
+from suite.record.parsing import MalformedError, decoded, json_value, number, whole
 from suite.record.states import BadState, State, state_sha256
 from suite.rules.implementation import contestant_of
 from suite.rules.reading import LIMITS
@@ -120,12 +122,12 @@ def replay(run: Run, claim: Claim, means: Means) -> Replay:
         passes: list[float] = []
         while True:
             load(process, folder, made.before)
-            answer = process.ask("train", to=claim.after)
-            passes.append(float(answer["seconds"]))
+            stats, seconds = train(process, claim.after)
+            passes.append(seconds)
             state = saved(process, folder)
             if len(passes) > 1:
                 made.repeats = made.repeats is not False and state_sha256(state) == state_sha256(made.after)
-            made.after, made.samples, made.loss = state, int(answer["samples"]), answer["loss"]
+            made.after, made.samples, made.loss = state, stats.samples, stats.loss
             enough = sum(passes) > REPEATED_S and (len(passes) > 1 or made.kept is not None)
             if len(passes) == 3 or enough or (passes[0] > REPEATED_S and state_sha256(state) == claim.after_sha256):
                 break
@@ -187,6 +189,19 @@ def _kept(run: Run, samples: int, sha256: str | None) -> State | None:
     if state_sha256(state) != sha256:
         raise NotLogged(f"the state kept after {samples} samples is not the one whose sum the log has")
     return state
+
+
+def train(process: Process, to: int) -> tuple[TrainStats, float]:
+    """What the implementation of a process says of its training, and the seconds that it took, by the auditor's clock.
+
+    Raises Failed, also for an answer without a count.
+    """
+    began = time.monotonic()
+    told = process.ask("train", to=to)
+    seconds, counted = time.monotonic() - began, whole(told.get("samples"))
+    if counted is None:
+        raise Failed("train: an answer without a count of samples")
+    return TrainStats(counted, number(told.get("loss"))), seconds
 
 
 def load(process: Process, folder: Path, state: State) -> None:

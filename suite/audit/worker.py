@@ -7,9 +7,9 @@ training is done. Whatever the implementation prints goes to standard error.
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -64,10 +64,10 @@ class Worker:
         return {}
 
     def train(self, to: int) -> dict[str, Any]:
-        """Train until `to` samples; what that took."""
-        began = time.monotonic()
+        """Train until `to` samples; a loss that is not finite is None, as in a log."""
         stats = self.made.train_until(to)
-        return {"samples": stats.samples, "loss": stats.loss, "seconds": time.monotonic() - began}
+        known = stats.loss is not None and math.isfinite(stats.loss)
+        return {"samples": stats.samples, "loss": stats.loss if known else None}
 
     def save(self, state: str) -> dict[str, Any]:
         """Write the state to a file."""

@@ -7,10 +7,11 @@ import socket
 import numpy as np
 import pytest
 
-from suite.audit import process
+from suite.audit import process, replaying
 from suite.audit.isolation import can_isolate
 from suite.audit.process import Failed, Process
 from suite.errors import UserError
+from suite.harness.implementation import TrainStats
 
 needs_isolation = pytest.mark.skipif(not can_isolate(), reason="this system cannot isolate a process")
 
@@ -135,6 +136,36 @@ def test_what_does_not_train_is_told(worker, train, said):
     with pytest.raises(Failed, match=said) as raised:
         started.ask("train", to=1)
     assert len(str(raised.value)) < 400
+
+
+def test_one_that_lives_on_without_its_output_is_not_waited_for(worker, monkeypatch):
+    monkeypatch.setattr(process, "GRACE_S", 0.5)
+    started = worker("os.closerange(3, 64); time.sleep(600)", hidden=None)
+    with pytest.raises(Failed, match="train: it closed its output"):
+        started.ask("train", to=1)
+
+
+def test_an_answer_of_its_own_is_no_count(worker):
+    train = """
+        for descriptor in range(3, 64):
+            try:
+                os.write(descriptor, b'{"seconds": 0}\\n')
+            except OSError:
+                pass
+        time.sleep(600)
+        """
+    with pytest.raises(Failed, match="train: an answer without a count of samples"):
+        replaying.train(worker(train, hidden=None), 1)
+
+
+def test_the_time_is_by_the_auditor_s_clock(worker):
+    _, seconds = replaying.train(worker("time.sleep(1); time.monotonic = lambda: 0.0", hidden=None), 1)
+    assert seconds > 1
+
+
+def test_a_loss_that_is_not_finite_is_none_as_in_the_log(worker):
+    stats, _ = replaying.train(worker("return TrainStats(samples, float('inf'))", hidden=None), 1)
+    assert stats == TrainStats(1, None)
 
 
 @needs_isolation
