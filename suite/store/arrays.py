@@ -103,11 +103,9 @@ def _alone(cache: Path) -> AbstractContextManager[object]:
     """Keeps other processes from preparing the same arrays meanwhile, if the cache can be written."""
     try:
         cache.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(f"{cache}.lock")
-        lock.acquire()
+        return FileLock(f"{cache}.lock").acquire()  # what this returns lets go of it, where a lock would take it again
     except OSError:
         return nullcontext()
-    return lock
 
 
 def _load(cache: Path) -> Arrays:

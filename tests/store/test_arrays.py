@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from filelock import FileLock
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
@@ -199,6 +200,18 @@ def test_processes_that_start_together_prepare_once() -> None:
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(lambda _: same(prepared(benchmark(), task)), range(4)))
     assert len(task.given) == 1
+
+
+def test_the_lock_is_let_go_of_and_not_left_to_the_garbage_collector(monkeypatch: pytest.MonkeyPatch) -> None:
+    locks: list[FileLock] = []
+
+    def remembered(path: str) -> FileLock:
+        locks.append(FileLock(path))
+        return locks[-1]
+
+    monkeypatch.setattr("suite.store.arrays.FileLock", remembered)
+    prepared(benchmark(), Task())
+    assert [lock.is_locked for lock in locks] == [False]
 
 
 def test_without_a_cache_the_arrays_stay_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
