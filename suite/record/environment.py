@@ -6,7 +6,6 @@ import getpass
 import os
 import platform
 import re
-from pathlib import Path
 from typing import Any
 
 from suite.measure import cgroup
@@ -49,7 +48,7 @@ def _decides(name: str) -> bool:
 
 def _plain(value: str) -> str:
     """A value without passwords, home folder, user and host."""
-    value = _IN_ADDRESS.sub("//", value).replace(str(Path.home()) + os.sep, "~/")
+    value = _IN_ADDRESS.sub("//", value).replace(os.path.expanduser("~") + os.sep, "~/")
     for name in (_user(), platform.node()):
         if name:
             value = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "~", value)

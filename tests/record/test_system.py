@@ -4,6 +4,7 @@ import getpass
 import json
 import os
 import platform
+import pwd
 import sys
 from pathlib import Path
 
@@ -94,6 +95,17 @@ def test_what_a_library_sets_later_is_not_of_the_environment(monkeypatch: pytest
     before = environment()
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/tmp/torchinductor")
     assert environment() == before
+
+
+def test_a_user_without_name_and_home_has_an_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(uid: int) -> None:
+        raise KeyError(uid)
+
+    for name in ("HOME", "LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    monkeypatch.setattr("suite.record.environment.STARTED", {"LD_LIBRARY_PATH": "/scratch/lib"})
+    assert environment()["variables"] == {"LD_LIBRARY_PATH": "/scratch/lib"}
 
 
 def test_the_environment_tells_what_decides_a_run_and_neither_secret_nor_name(monkeypatch: pytest.MonkeyPatch) -> None:
