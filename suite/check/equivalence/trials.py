@@ -77,7 +77,7 @@ def _in(subject: Subject, precision: str, within: Bounds) -> Iterator[Trial]:
     yield form
     if not form.holds:
         return
-    yield _start(precision, initial, theirs.state_dict())
+    yield _start(precision, initial, theirs.state_dict(), subject.own_draws)
     state = train(ours, initial, TRAINED).state
     for name, begin in (("trained", state), ("shaken", shaken(state))):
         yield _predictions(f"predictions of the {name} state", precision, within, ours, theirs, begin, subject.data)
@@ -116,11 +116,15 @@ def _form(precision: str, ours: State, theirs: State) -> Trial:
     return found("arrays of another name or form", precision, len(strays), 0, strays[0] if strays else "", remark)
 
 
-def _start(precision: str, ours: State, theirs: State) -> Trial:
-    """The state that a seed gives."""
-    names = [name for name, array in ours.items() if is_float(array)]
-    apart = {name: float(np.abs(ours[name] - theirs[name]).max()) for name in names}
-    name = max(apart, key=lambda each: apart[each])
+def _start(precision: str, ours: State, theirs: State, own_draws: bool) -> Trial:
+    """The state that a seed gives: numbers up to rounding, counters exactly, and what else is drawn, such as seeds."""
+    apart = {}
+    for name, array in ours.items():
+        if is_float(array):
+            apart[name] = float(np.abs(array - theirs[name]).max())
+        elif not (own_draws and array.ndim):
+            apart[name] = float(not np.array_equal(array, theirs[name]))
+    name = [*apart][int(np.argmax([*apart.values()]))]  # argmax takes what is not a number for the largest
     return found("the initial state", precision, apart[name], 1e-6, name)
 
 

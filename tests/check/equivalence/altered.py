@@ -51,6 +51,15 @@ def evaluated_by_the_batch(made):
     made.model.eval = lambda: None
 
 
+def without_a_number(made):
+    with torch.no_grad():
+        [*made.model.parameters()][-1].view(-1)[0] = torch.nan
+
+
+def begun_later(made):
+    made.step = 5
+
+
 def half_of_the_batch(made):
     training = made.training.forward
     made.training.forward = lambda drawn, size: training(drawn[:, : drawn.shape[1] // 2], size)
@@ -226,6 +235,11 @@ WITH_OWN_DRAWS = {
     "shifts of a pixel more": drawing(translate=lambda most: most + 1),
 }
 DRAWN_ALIKE = drawing()
+BEGUN_OTHERWISE = {  # which no step shows, for all are taken from the reference's states
+    (change.__name__, draws): made(change=change)
+    for change in (without_a_number, begun_later)
+    for draws, made in ((False, faulty), (True, drawing))
+}
 SURVEYED = {  # with draws of its own as well, where another run may find another figure
     "images brighter or darker by 20 %": drawing(augmented(brighter_or_darker)),
     "a patch of 2 x 2 pixels blank": drawing(augmented(with_a_patch_blank)),

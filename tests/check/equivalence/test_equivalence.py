@@ -4,7 +4,16 @@ import pytest
 
 from suite import config
 from suite.check.equivalence import trials
-from tests.check.equivalence.altered import COMPILED, DRAWN_ALIKE, FAULTS, FREEDOMS, IMAGES, ITEMS, WITH_OWN_DRAWS
+from tests.check.equivalence.altered import (
+    BEGUN_OTHERWISE,
+    COMPILED,
+    DRAWN_ALIKE,
+    FAULTS,
+    FREEDOMS,
+    IMAGES,
+    ITEMS,
+    WITH_OWN_DRAWS,
+)
 from tests.check.equivalence.comparing import compared, tensorflow, told
 
 QUICK = (IMAGES,)
@@ -38,6 +47,12 @@ def test_freedom_passes_in_bf16(freedom):
 def test_draws_of_another_distribution_are_found(name):
     report = compared(WITH_OWN_DRAWS[name], IMAGES, own_draws=True)
     assert not report.equivalent, told(report)
+
+
+@pytest.mark.parametrize(("change", "own_draws"), BEGUN_OTHERWISE)
+def test_another_beginning_is_found(change, own_draws):
+    report = compared(BEGUN_OTHERWISE[change, own_draws], IMAGES, own_draws=own_draws)
+    assert [row.trial for row in report.trials if not row.holds] == ["the initial state"], told(report)
 
 
 def test_draws_of_its_own_pass_as_such_alone():
