@@ -5,6 +5,7 @@ from __future__ import annotations
 from suite.config.values import Values
 
 FILE = "equivalence.json"
+CHANCE = "-log10 of the chance"  # that draws of one distribution are so unlike: what some trials tell
 
 
 class Trial(Values):
@@ -17,6 +18,11 @@ class Trial(Values):
     where: str = ""
     """At which array it is farthest."""
     remark: str = ""
+
+    @property
+    def of_draws(self) -> bool:
+        """Whether distributions were compared, and `found` and `bound` tell a chance."""
+        return CHANCE in self.trial
 
     @property
     def holds(self) -> bool:

@@ -52,15 +52,16 @@ def _problems(run: Evidence, told: Contestant, benchmark: str) -> Iterator[tuple
     if not comparisons:
         yield f"a comparison of {benchmark}", ", ".join(each.benchmark for each in made.comparisons) or "none"
     for each in comparisons:
-        yield from _within(each, {ALWAYS, precision})
+        yield from beyond(each, {ALWAYS, precision})
 
 
-def _within(made: Comparison, precisions: set[str]) -> Iterator[tuple[str, str]]:
+def beyond(made: Comparison, precisions: set[str]) -> Iterator[tuple[str, str]]:
+    """What was expected and found where trials were not made in these formats, or are not within fair bounds."""
     tried = {trial.precision for trial in made.trials if trial.found is not None}
     for precision in sorted(each for each in precisions - tried if bounds(each)):
         yield f"trials in {precision}", "none"
-    widest = WIDEST_OF_DRAWS if made.own_draws else WIDEST
     for trial in made.trials:
+        widest = WIDEST_OF_DRAWS if trial.of_draws else WIDEST
         if trial.found is not None and not 0 <= (-1.0 if trial.bound is None else trial.bound) <= widest:
             yield f"{trial.trial}, in {trial.precision}: a bound of at most {widest:g}", f"{trial.bound}"
         elif not trial.holds:

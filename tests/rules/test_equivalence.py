@@ -6,6 +6,7 @@ from suite.rules.verdict import review
 from tests.rules.evidence_maker import held_to_the_reference
 from tests.rules.found import ALWAYS, rules_of
 from tests.rules.mutants.benchmark import open_division
+from tests.rules.mutants.equivalence import bounded
 from tests.rules.mutants.registry import rewrite
 
 
@@ -24,6 +25,14 @@ def test_in_a_package_it_must_be_there(run):
     (own.folder / FILE).unlink()
     assert {each.severity for each in findings(own, "")} == {"fail"}
     assert {each.severity for each in findings(own, None)} == {"note"}
+
+
+def test_draws_of_its_own_widen_the_bound_of_no_step(run):
+    own = rewrite(run, own=True)
+    told = bounded(5.0, found=4.0)
+    drawn = told.comparisons[0].model_copy(update={"own_draws": True})
+    (own.folder / FILE).write_text(told.model_copy(update={"comparisons": (drawn,)}).model_dump_json())
+    assert [each.found for each in findings(own, "")] == ["5.0", "5.0"]
 
 
 def test_a_format_whose_bounds_nobody_measured_leaves_the_question_open(run):

@@ -10,7 +10,7 @@ import numpy as np
 from suite.check.equivalence.states import is_float
 from suite.check.equivalence.trainee import Trainee, found, train
 from suite.check.training import State
-from suite.record.equivalence import Trial
+from suite.record.equivalence import CHANCE, Trial
 
 DRAWS = 32
 LEAST = 1e-300  # chance that is told
@@ -21,7 +21,7 @@ Pair = tuple[Trainee, Trainee]
 
 def of_dropout(precision: str, calm: Trainee, wet: Pair, states: Sequence[State]) -> Trial:
     """What dropout does to the loss: whether both draw from one distribution."""
-    trial = "what dropout adds to the loss: -log10 of the chance that both draw alike"
+    trial = f"what dropout adds to the loss: {CHANCE} that both draw alike"
     added: tuple[list[float], list[float]] = ([], [])
     for state in states:
         without = train(calm, state, 1).loss  # of either: another trial holds them to be alike
@@ -50,11 +50,11 @@ def of_steps(precision: str, pair: Pair, states: Sequence[State]) -> Iterator[Tr
                 length[name].append(float(np.linalg.norm((ended.state[name] - state[name]).astype(np.float64))))
     remark = f"of {DRAWS} steps with draws of its own"
     if not np.isnan(losses).any():
-        trial = "the loss of a step: -log10 of the chance that both draw alike"
+        trial = f"the loss of a step: {CHANCE} that both draw alike"
         yield found(trial, precision, unlikelihood(*losses), UNLIKELY, remark=remark)
     unlike = {name: unlikely_ratio(lengths[0][name], lengths[1][name]) for name in names}
     worst = max(names, key=lambda name: unlike[name])
-    trial = "the length of a step: -log10 of the chance that both go as far"
+    trial = f"the length of a step: {CHANCE} that both go as far"
     yield found(trial, precision, unlike[worst], UNLIKELY + math.log10(len(names)), worst, remark)
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from suite import config
 from suite.check.equivalence import trials
+from suite.rules.equivalence import beyond
 from tests.check.equivalence.altered import (
     BEGUN_OTHERWISE,
     COMPILED,
@@ -33,6 +34,7 @@ def test_fault_is_found(fault):
 def test_freedom_passes(freedom):
     report = compared(FREEDOMS[freedom], FREEDOMS[freedom].task)
     assert report.equivalent, told(report)
+    assert list(beyond(report, {"fp32"})) == []  # nor does a review find fault with it
     assert all(row.found is not None for row in report.trials if "least time" not in row.trial)
 
 
