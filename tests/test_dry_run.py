@@ -1,5 +1,6 @@
 """The plan that `python -m suite.run dry_run=true` prints."""
 
+import re
 import subprocess
 import sys
 
@@ -19,6 +20,37 @@ def test_dry_run_prints_the_plan_and_touches_nothing(here, capsys):
         assert text in shown
     assert "could not run" not in shown
     assert list(here.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "broken"),
+    [
+        ("hyperparameters.global_batch_size=16", []),
+        ("hyperparameters.global_batch_size=64", ["convergence.4"]),
+        ("hyperparameters.global_batch_size=256", ["hyperparameters.2", "convergence.4"]),
+        ("hyperparameters.opt_base_learning_rate=1 target=0.5", ["division.2", "hyperparameters.3"]),
+        ("hyperparameters.dropout=0.3 evaluation.first=1000", ["division.2", "hyperparameters.1"]),
+        ("hyperparameters.dropout=0.3 evaluation.first=1000 division=open", []),
+        ("target=0.5 division=open", ["division.2"]),
+    ],
+)
+def test_the_plan_says_what_could_not_be_submitted(capsys, words, broken):
+    assert main(["task=speech", "scale=small", "framework=torch", "hw=cpu", *words.split(), "dry_run=true"]) == 0
+    said = re.findall(r"It could not be submitted to the (?:closed|open) division: (\S+):", capsys.readouterr().out)
+    assert said == broken
+
+
+@pytest.mark.parametrize(
+    ("told", "said"), [((None, None), "none"), (("0" * 40, True), "changes"), (("0" * 40, False), "")]
+)
+def test_the_plan_of_a_submitter_says_that_the_code_is_of_no_revision(here, capsys, monkeypatch, told, said):
+    monkeypatch.setattr("suite.rules.foreseen.git", lambda: dict(zip(("revision", "dirty"), told, strict=True)))
+    for submitter in ("someone", "unknown"):
+        assert main([*RUN, f"submitter={submitter}", "dry_run=true"]) == 0
+        found = re.findall(
+            "package.9: expected the suite as a git revision has it, found (none|changes)", capsys.readouterr().out
+        )
+        assert found == ([said] if said and submitter == "someone" else [])
 
 
 def test_dry_run_plans_for_a_machine_that_is_elsewhere(here, capsys, monkeypatch):

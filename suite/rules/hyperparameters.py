@@ -61,35 +61,36 @@ def fixed(run: Evidence) -> Iterator[Finding]:
 @RUN.rule("hyperparameters.2")
 def within_range(run: Evidence) -> Iterator[Finding]:
     """A free hyperparameter is a number of its range, whole where the reference's is."""
-    for name, reference, free, line, value in _free(run):
-        if isinstance(free, Range):
-            kind = "a whole number" if isinstance(reference, int) else "a number"
-            fits = value is not None and free.low <= value <= free.high and free.divides(value)
-            if not fits or (isinstance(reference, int) and not isinstance(value, int)):
-                expected = f"{name}: {kind} from {free.low:g} to {free.high:g}"
-                expected += f", a multiple of {free.multiple_of}" if free.multiple_of else ""
-                yield Finding(LOG, line.number, expected, line.value, f"choose {name} within its range")
+    return _misfits(run, Range, "choose {} within its range")
 
 
 @RUN.rule("hyperparameters.3")
 def by_formula(run: Evidence) -> Iterator[Finding]:
     """A hyperparameter that is bound to another one is what its formula gives, within the formula's tolerance."""
-    for name, reference, free, line, value in _free(run):
-        if not isinstance(free, Formula):
-            continue
-        other = number(run.value(free.proportional_to))
-        assert run.benchmark is not None
-        usual = run.benchmark.hyperparameters[free.proportional_to]
-        if other is None or not 0 < other < _ABSURD:
-            continue  # which is what is wrong, by its own rule
-        right = free.of(reference, other, usual)
-        fits = value is not None and math.isclose(value, right, rel_tol=free.tolerance)
-        if not fits or (isinstance(reference, int) and not isinstance(value, int)):
-            formula = f"{reference:g} x ({free.proportional_to} / {usual:g})" + (
-                f" ^ {free.power:g}" if free.power != 1 else ""
-            )
-            expected = f"{name} {right:g} within {free.tolerance:.2%}: {formula}"
-            yield Finding(LOG, line.number, expected, line.value, f"set {name} by its formula")
+    return _misfits(run, Formula, "set {} by its formula")
+
+
+def misfit(benchmark: Benchmark, name: str, value: Any, other: Any) -> str | None:
+    """What is asked of the free hyperparameter `name` where `value` is not that; None where it is.
+
+    `other` is the value of the one that its formula follows; where it has none nobody looks at it.
+    """
+    reference, free, found = benchmark.hyperparameters[name], benchmark.free[name], number(value)
+    if isinstance(free, Range):
+        fits = found is not None and free.low <= found <= free.high and free.divides(found)
+        kind = "a whole number" if isinstance(reference, int) else "a number"
+        expected = f"{name}: {kind} from {free.low:g} to {free.high:g}"
+        expected += f", a multiple of {free.multiple_of}" if free.multiple_of else ""
+    else:
+        usual, given = benchmark.hyperparameters[free.proportional_to], number(other)
+        if given is None or not 0 < given < _ABSURD:
+            return None  # which is what is wrong, by its own rule
+        right = free.of(reference, given, usual)
+        fits = found is not None and math.isclose(found, right, rel_tol=free.tolerance)
+        formula = f"{reference:g} x ({free.proportional_to} / {usual:g})"
+        formula += f" ^ {free.power:g}" if free.power != 1 else ""
+        expected = f"{name} {right:g} within {free.tolerance:.2%}: {formula}"
+    return None if fits and (isinstance(found, int) or not isinstance(reference, int)) else expected
 
 
 def _held(run: Evidence) -> Benchmark | None:
@@ -97,9 +98,11 @@ def _held(run: Evidence) -> Benchmark | None:
     return None if run.in_open else run.benchmark
 
 
-def _free(run: Evidence) -> Iterator[tuple[str, Any, Range | Formula, Any, float | None]]:
-    """Each hyperparameter that is not fixed: name, reference value, what it may be, its line, its value as a number."""
+def _misfits(run: Evidence, kind: type[Range | Formula], mend: str) -> Iterator[Finding]:
+    """The hyperparameters that are free in this way, and are not what is asked of them."""
     benchmark = _held(run)
     for name, free in benchmark.free.items() if benchmark else ():
-        if line := run.line(name):
-            yield name, benchmark.hyperparameters[name], free, line, number(line.value)  # type: ignore[union-attr]
+        if (line := run.line(name)) and isinstance(free, kind):
+            other = run.value(free.proportional_to) if isinstance(free, Formula) else None
+            if expected := misfit(benchmark, name, line.value, other):  # type: ignore[arg-type]
+                yield Finding(LOG, line.number, expected, line.value, mend.format(name))

@@ -26,6 +26,7 @@ from suite.record.scoring import mean_of, olympic_mean
 from suite.record.summary import Summary, format_cost, format_count, format_energy, format_restarts, format_seconds
 from suite.record.tables import show_table
 from suite.record.tracking_server import tracking_uri, without_secrets
+from suite.rules.foreseen import breaches
 from suite.rules.verdict import Review
 from suite.store import files
 
@@ -74,6 +75,8 @@ def plan(
     for name, text in rows.items():
         table.add_row(name, Text(printable(text)))
     to.print(table)
+    for why in breaches(made):
+        to.print(Text(f"It could not be submitted to the {made.division} division: {why}", "yellow"), soft_wrap=True)
 
 
 def _steps(made: Plan) -> str | None:

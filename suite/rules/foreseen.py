@@ -1,0 +1,47 @@
+"""Why the runs of a plan could not be submitted, told before anything is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mlperf_logging.mllog import constants as keys
+
+from suite import config
+from suite.config.models import Formula, Range
+from suite.config.plan import Plan
+from suite.record.parsing import differences
+from suite.record.system import git
+from suite.rules import convergence
+from suite.rules.benchmark import OF_CADENCE
+from suite.rules.claims import UNNAMED
+from suite.rules.hyperparameters import misfit
+
+
+def breaches(plan: Plan) -> Iterator[str]:
+    """A line for each rule that a submission of the plan's runs will break."""
+    if plan.submitter != UNNAMED and (code := git())["dirty"] is not False:
+        found = "changes: git status" if code["revision"] else "none"
+        yield f"package.9: expected the suite as a git revision has it, found {found}"
+    made, in_open = plan.benchmark, plan.division == keys.OPEN
+    usual = config.benchmark(made.task, made.scale)
+    deciding = {"metric", "target", "direction", *(() if in_open else OF_CADENCE)}
+    for path, right, wrong in differences(usual.model_dump(include=deciding), made.model_dump(include=deciding)):
+        yield f"division.2: expected {'.'.join(map(str, path))} {right}, found {wrong}"
+    if in_open:
+        return
+    values = made.hyperparameters
+    for (name, *_), right, wrong in differences(usual.hyperparameters, values):
+        free = usual.free.get(str(name))
+        if free is None:
+            yield f"hyperparameters.1: expected {name} {right}, found {wrong}"
+        elif isinstance(free, Range) and (expected := misfit(usual, str(name), wrong, None)):
+            yield f"hyperparameters.2: expected {expected}, found {wrong}"
+        elif isinstance(free, Formula) and (
+            expected := misfit(usual, str(name), wrong, values.get(free.proportional_to))
+        ):
+            yield f"hyperparameters.3: expected {expected}, found {wrong}"
+    points = [convergence.of_point(point, usual) for point in convergence.counting(usual)]
+    size = values.get(keys.GLOBAL_BATCH_SIZE, 1)
+    if points and convergence.at(points, size) is None:
+        largest = max(point.batch_size for point in points)
+        yield f"convergence.4: expected a reference convergence point at batch size {size} or above, found {largest}"
