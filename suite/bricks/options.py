@@ -156,7 +156,7 @@ def _of_file(text: str, given: Mapping[str, str], values: Mapping[str, Any], her
 def _names(text: str) -> list[str]:
     """Names of models, or a file that has one a line."""
     path = Path(text)
-    if "," in text or not path.is_file():
+    if "," in text or not (path.is_file() or "/" in text or path.suffix == ".txt"):
         names = [each.strip() for each in text.split(",")]
         if not all(names):
             raise UserError(f"models={text} has an empty name; write models=A,B")
@@ -165,4 +165,7 @@ def _names(text: str) -> list[str]:
         lines = read_safely(path, LIST_BYTES).decode().splitlines()
     except (OSError, UnsafeFile, ValueError) as error:
         raise UserError(f"models={text} is no list of models: {reason(error)}") from error
-    return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    names = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    if not names:
+        raise UserError(f"models={text} has no names of models, one a line")
+    return names

@@ -256,6 +256,8 @@ def test_a_brick_whose_shapes_do_not_fit_does_not_run():
         (("make", "models=resnet18"), "where to"),
         (("make", "models=resnet19", "out=x.json"), "did you mean 'resnet18'|did you mean 'resnet1"),
         (("make", "models=resnet18,,alexnet", "out=x.json"), "models=resnet18,,alexnet has an empty name"),
+        (("make", "models=nowhere.txt", "out=x.json"), "models=nowhere.txt is no list of models: No such file"),
+        (("make", "models=/dev/null", "out=x.json"), "models=/dev/null "),
         (("make", "models=resnet18", "task=speech", "out=x.json"), "one of the two"),
         (("make", "models=resnet18", "granularity=11", "out=x.json"), "from 1 to 10"),
         (("make", "models=resnet18", "decoys=3", "out=x.json"), "for private=true"),
