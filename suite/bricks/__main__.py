@@ -23,7 +23,7 @@ from suite.harness.implementation import Device
 from suite.harness.memory import keep_freed_memory
 from suite.measure import noise
 from suite.measure.load import LoadMeter
-from suite.measure.machine import AUTO, detect, system_here
+from suite.measure.machine import AUTO, Machine, detect, system_here
 from suite.probe.record import one_line
 from suite.record.system import versions
 from suite.record.tables import plain_console
@@ -73,8 +73,10 @@ def main(argv: list[str]) -> int:
 
 def make(given: dict[str, str], *, to: Console, as_json: bool) -> int:
     """Write the bricks of models."""
-    wanted = options.making(given, detect())
+    here = detect()
+    wanted = options.making(given, here)
     refuse_unwritable(wanted.out, wanted.key)
+    quiet, meter = noise.before(here), LoadMeter()
     bricks, models, failed = Bricks(wanted.granularity), list[Model](), dict[str, str]()
     conditions = wanted.sources[0].subject.conditions
     framework = frameworks.load(conditions.framework)
@@ -108,10 +110,12 @@ def make(given: dict[str, str], *, to: Console, as_json: bool) -> int:
         precision=conditions.precision,
         granularity=wanted.granularity,
         private=key is not None,
+        noisy=_noisy(here, quiet, meter),
         bricks=made,
         models=() if key else tuple(models),
     )
     showing.made(to, models, len(bricks.made), failed)
+    showing.noisy(to, found.noisy)
     record.write(found, wanted.out)
     to.print(f"kept in {wanted.out}", soft_wrap=True)
     if key and wanted.key:
@@ -152,7 +156,8 @@ def measure(given: dict[str, str], file: str, *, to: Console, as_json: bool) -> 
         cache=measuring.largest_cache(),
         pace=None if system.accelerator else pace.microseconds(),
         seconds=seconds,
-        noisy=[*quiet.reasons, *noise.meanwhile(here, quiet, meter.read()).reasons],
+        noisy=[*(f"when the bricks were made: {why}" for why in made.noisy), *_noisy(here, quiet, meter)],
+        digest=record.digest(made.bricks),
         times=tuple(times),
         models=made.models,
     )
@@ -162,8 +167,7 @@ def measure(given: dict[str, str], file: str, *, to: Console, as_json: bool) -> 
     if lacking:
         more = f", and {len(lacking) - 1} more" if len(lacking) > 1 else ""
         to.print(f"not timed: {printable(lacking[0])}{more}", soft_wrap=True)
-    for why in timings.noisy:
-        to.print(f"NOISY  {why}", soft_wrap=True)
+    showing.noisy(to, timings.noisy)
     to.print(f"kept in {given['out']}", soft_wrap=True)
     return 0
 
@@ -176,6 +180,8 @@ def compose_models(given: dict[str, str], file: str, *, to: Console, as_json: bo
         key = record.read(Key, Path(given["key"]))
         if key.bricks != len(timings.times):
             raise UserError(f"key={given['key']} is of {key.bricks} bricks; {file} has times of {len(timings.times)}")
+        if key.digest and timings.digest and key.digest != timings.digest:
+            raise UserError(f"key={given['key']} is of other bricks than {file} has times of")
         models = key.models
     elif not models:
         raise UserError(f"{file} has no models: their owner composes them, with key=FILE")
@@ -190,6 +196,11 @@ def compose_models(given: dict[str, str], file: str, *, to: Console, as_json: bo
     else:
         showing.composed(to, found, timings)
     return 0
+
+
+def _noisy(here: Machine, quiet: noise.Environment, meter: LoadMeter) -> tuple[str, ...]:
+    """What disturbed the machine, before and since."""
+    return (*quiet.reasons, *noise.meanwhile(here, quiet, meter.read()).reasons)
 
 
 def check_operators(made: Made, known: Callable[[str], bool], file: str) -> None:

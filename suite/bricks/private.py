@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from suite.bricks.record import Brick, Key, Model
+from suite.bricks.record import Brick, Key, Model, digest
 from suite.errors import UserError
 
 LEAST_SIZE = 8  # smaller numbers are windows, strides and groups
@@ -33,7 +33,8 @@ def disguised(
     kept = tuple(
         model.model_copy(update={"bricks": tuple(places[own[each]] for each in model.bricks)}) for model in models
     )
-    return tuple(every[each] for each in order), Key(bricks=len(order), decoys=decoys, models=kept)
+    sorted_bricks = tuple(every[each] for each in order)
+    return sorted_bricks, Key(bricks=len(order), decoys=decoys, digest=digest(sorted_bricks), models=kept)
 
 
 def decoys_of(bricks: Sequence[Brick], count: int, runs: Callable[[Brick], bool]) -> list[tuple[str, Brick]]:

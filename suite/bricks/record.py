@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import prod
 from pathlib import Path
@@ -170,6 +171,8 @@ class Made(Values):
     precision: str = Field(max_length=LONGEST_TEXT)
     granularity: int = Field(ge=1, le=MOST_CALLS)
     private: bool = False
+    noisy: tuple[str, ...] = ()
+    """What disturbed the machine while it was timed what the host does between the calls."""
     bricks: tuple[Brick, ...] = Field(max_length=MOST_BRICKS)
     models: tuple[Model, ...] = Field(default=(), max_length=MOST_MODELS)
 
@@ -225,6 +228,8 @@ class Timings(Values):
     cache: Cache
     pace: float | None = Field(default=None, gt=0, lt=1e9)
     """Microseconds of a unit of Python's work; None where a device works on meanwhile."""
+    digest: str = Field(default="", max_length=LONGEST_TEXT)
+    """Of the bricks; empty in files from before it was kept, as in keys."""
     seconds: float
     """That the measuring took, without the building."""
     noisy: list[str]
@@ -247,12 +252,19 @@ class Key(Values):
     version: Literal[1] = 1
     bricks: int = Field(ge=0, le=MOST_BRICKS)
     decoys: int = Field(ge=0)
+    digest: str = Field(default="", max_length=LONGEST_TEXT)
     models: tuple[Model, ...] = Field(max_length=MOST_MODELS)
 
     @model_validator(mode="after")
     def _has(self) -> Key:
         check_places(self.models, self.bricks)
         return self
+
+
+def digest(bricks: Sequence[Brick]) -> str:
+    """The sha256 of bricks in their order."""
+    text = "\n".join(brick.model_dump_json(exclude_defaults=True) for brick in bricks)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def check_places(models: tuple[Model, ...], bricks: int) -> None:

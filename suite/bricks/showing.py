@@ -30,12 +30,17 @@ def made(to: Console, models: Sequence[Model], bricks: int, failed: dict[str, st
     _left_out(to, sum((Counter(model.left_out) for model in models), Counter()))
 
 
+def noisy(to: Console, whys: Sequence[str]) -> None:
+    """What disturbed the machine."""
+    for why in whys:
+        to.print(Text(f"NOISY  {printable(why)}", "yellow"), soft_wrap=True)
+
+
 def composed(to: Console, found: Sequence[Composed], timings: Timings) -> None:
     """A row for each model, then what stands in none of its sums."""
     of = f"{timings.framework} {timings.mode} {timings.precision} on hw={timings.system}"
     to.print(printable(f"{of}, threads {timings.threads or 'not set'}, {timings.date}"))
-    for why in timings.noisy:
-        to.print(Text(f"NOISY  {printable(why)}", "yellow"))
+    noisy(to, timings.noisy)
     table = Table()
     table.add_column("model")
     for name in ("ms", "95 % interval", "hot", "cold", "between", "from memory", "longest path", "steps", "unique"):

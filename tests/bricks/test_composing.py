@@ -11,6 +11,7 @@ from suite.bricks.composing import compose
 from suite.bricks.record import Cache, Key, Time
 from suite.bricks.recorded import Recorded
 from suite.errors import UserError
+from suite.measure.noise import Environment
 from tests.bricks import made
 
 TIMES = (
@@ -130,3 +131,24 @@ def test_the_owner_alone_composes_private_bricks(tmp_path, capsys):
     record.write(Key(bricks=4, decoys=1, models=(made.model(0),)), key)
     with pytest.raises(UserError, match="of 4 bricks"):
         main(["compose", str(file), f"key={key}"])
+
+
+def test_a_key_to_other_bricks_is_refused(tmp_path):
+    file, key = tmp_path / "timings.json", tmp_path / "key.json"
+    record.write(made.timings(*TIMES).model_copy(update={"digest": "a"}), file)
+    record.write(Key(bricks=3, decoys=1, digest="b", models=(made.model(0, 1, 1),)), key)
+    with pytest.raises(UserError, match="is of other bricks than"):
+        main(["compose", str(file), f"key={key}"])
+
+
+def test_a_machine_that_was_busy_when_the_bricks_were_made_is_told_to_whoever_has_their_times(
+    tmp_path, monkeypatch, capsys
+):
+    bricks, timings = tmp_path / "bricks.json", tmp_path / "timings.json"
+    monkeypatch.setattr("suite.measure.noise.before", lambda machine: Environment(("somebody worked",), {}))
+    assert main(["make", f"models={made.own(tmp_path, made.TORCH)}", "size=16", f"out={bricks}"]) == 0
+    assert "NOISY  somebody worked" in capsys.readouterr().out
+    monkeypatch.undo()
+    assert main(["measure", str(bricks), f"out={timings}", "repeats=1"]) == 0
+    assert main(["compose", str(timings)]) == 0
+    assert capsys.readouterr().out.count("NOISY  when the bricks were made: somebody worked") == 2

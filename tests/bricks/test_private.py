@@ -4,7 +4,7 @@ import pytest
 
 from suite.bricks import private, record
 from suite.bricks.__main__ import main
-from suite.bricks.record import Key, Made
+from suite.bricks.record import Key, Made, Timings
 from suite.errors import UserError
 from tests.bricks import made
 
@@ -62,6 +62,7 @@ def test_the_file_that_is_given_away_has_bricks_alone(tmp_path, capsys):
     timings = tmp_path / "timings.json"
     assert main(["measure", str(out), f"out={timings}", "repeats=1"]) == 0
     assert main(["compose", str(timings), f"key={tmp_path / 'bricks.key.json'}"]) == 0
+    assert record.read(Timings, timings).digest == key.digest
     assert "net" in capsys.readouterr().out
     with pytest.raises(UserError, match="to be given away"):
         main(["make", f"models={own}", "private=true", f"key={out}", f"out={out}"])

@@ -122,7 +122,7 @@ class Taking(TorchFunctionMode):
     def __init__(self, monkeypatch, takes):
         super().__init__()
         self.now, self.takes = 0.0, takes
-        monkeypatch.setattr(torch_recording, "time", SimpleNamespace(perf_counter=lambda: self.now))
+        monkeypatch.setattr(torch_recording, "time", SimpleNamespace(thread_time=lambda: self.now))
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         self.now += self.takes.get(func, 0.0)

@@ -120,15 +120,15 @@ class Inside(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         """Run one function."""
-        began = time.perf_counter()
+        began = time.thread_time()
         result = func(*args, **(kwargs or {}))
         if func in NAMES or func is torch.Tensor.backward:
-            self.seconds.append(time.perf_counter() - began)
+            self.seconds.append(time.thread_time() - began)
         return result
 
 
 def between(workload: Workload, times: int) -> float:
-    """Seconds of a step that lie in no brick: what it takes without those of its calls.
+    """Seconds of CPU time of a step that lie in no brick: what the host takes without its calls.
 
     Each of these is the least of so many times, and so is the whole. Batches may differ, so that a benchmark's is one
     and the same step each time; where its calls differ all the same, it is what all of them take at least.
@@ -136,9 +136,9 @@ def between(workload: Workload, times: int) -> float:
     whole, inside, back = list[float](), list[list[float]](), _before_a_step(workload)
     for _ in range(times):
         back()
-        began = time.perf_counter()
+        began = time.thread_time()
         workload.run(1)
-        whole.append(time.perf_counter() - began)
+        whole.append(time.thread_time() - began)
         back()
         with Inside() as mode:
             workload.run(1)
