@@ -27,7 +27,6 @@ class Claim:
     the log does not say. `predictions` are those of the last evaluation, kept in the evidence; else None.
     """
 
-    number: int
     before: int
     after: int
     before_sha256: str | None
@@ -75,19 +74,18 @@ def run_of(evidence: Evidence, folder: Path, path: str, states: Path | None) -> 
     label = join(path, evidence.label)
     initial = sum_of(evidence.line(STATE))
     claims: list[Claim] = []
-    for at, line in enumerate(evidence.timeline.evaluations):
+    for line in evidence.timeline.evaluations:
         before = claims[-1] if claims else None
         last = line is evidence.lines_of[keys.EVAL_ACCURACY][-1]
-        claims.append(_claim(evidence, at, line, before, initial, last))
+        claims.append(_claim(evidence, line, before, initial, last))
     return Run(label, folder, states / label if states else folder, evidence, benchmark, seed, initial, tuple(claims))
 
 
-def _claim(evidence: Evidence, at: int, line: Line, before: Claim | None, initial: str | None, last: bool) -> Claim:
+def _claim(evidence: Evidence, line: Line, before: Claim | None, initial: str | None, last: bool) -> Claim:
     begin = before.after if before else 0
     tracked, seconds = _training(evidence, line, begin)
     logged = line.metadata.get("metrics")
     return Claim(
-        number=at + 1,
         before=begin,
         after=samples_of(line) or 0,
         before_sha256=before.after_sha256 if before else initial,

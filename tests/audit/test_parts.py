@@ -91,7 +91,7 @@ def test_predictions_that_differ():
 
 
 def claim(number, seconds):
-    return Claim(number, 4000 * (number - 1), 4000 * number, None, "0" * 64, 7, None, None, {}, None, seconds)
+    return Claim(4000 * (number - 1), 4000 * number, None, "0" * 64, 7, None, None, {}, None, seconds)
 
 
 def block(*claims, **made):
