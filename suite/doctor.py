@@ -16,7 +16,7 @@ from rich.table import Table
 from suite import config
 from suite.config.dataset import Dataset
 from suite.config.models import Framework
-from suite.errors import UserError, command, unknown
+from suite.errors import UserError, command, split_options, unknown, whole
 from suite.harness.implementation import frameworks, written
 from suite.harness.workers import place as places
 from suite.harness.workers import starting
@@ -49,14 +49,11 @@ def main(argv: list[str]) -> int:
     if {"-h", "--help"} & set(argv):
         print(HELP, end="")
         return 0
-    options = dict(word.partition("=")[::2] for word in argv)
-    for name in options:
-        if name not in OPTIONS:
-            raise unknown("option", name, OPTIONS)
-    place, workers = places.find(), options.get("workers", "1")
-    if not workers.isdecimal() or not 0 < int(workers) <= MOST_WORKERS:
-        raise UserError(f"workers={workers} is no whole number from 1 to {MOST_WORKERS}")
-    if (place.launcher or int(workers) > 1) and find_spec("torch") is None:
+    options, others = split_options(argv, OPTIONS)
+    if others:
+        raise unknown("option", others[0], OPTIONS)
+    place, workers = places.find(), whole("workers", options.get("workers", "1"), MOST_WORKERS)
+    if (place.launcher or workers > 1) and find_spec("torch") is None:
         raise UserError(
             "workers= sums with PyTorch, which is not installed: pip install -c constraints.txt -e '.[torch]'"
         )
@@ -67,8 +64,8 @@ def main(argv: list[str]) -> int:
     found, counters = machine.detect(), Counters("gpu").joules()
     console = plain_console(1000)  # a line for each row, however long
     _show(console, "This machine", ["part", "found"], [*_parts(found, counters, root), *_network(place)])
-    if place.launcher or int(workers) > 1:
-        with starting.started(place, int(workers), "suite.doctor") as (led, _):
+    if place.launcher or workers > 1:
+        with starting.started(place, workers, "suite.doctor") as (led, _):
             _show(console, f"All-reduce, {led.world_size} workers", SUMS, list(_all_reduces(led)))
         if place.launcher:
             return 0

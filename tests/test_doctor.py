@@ -116,4 +116,4 @@ def test_measures_how_fast_workers_sum(tmp_path):
 def test_a_number_of_workers_that_is_none_is_one_line(tmp_path, workers):
     done = run(tmp_path, "suite.doctor", f"workers={workers}")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"error: workers={workers} is no whole number from 1 to 1024\n"
+    assert done.stderr == f"error: workers={workers} is not a whole number from 1 to 1,024\n"

@@ -17,7 +17,7 @@ from suite.check.showing import as_json, show
 from suite.check.training import Trained, training
 from suite.config.formats import known
 from suite.config.models import Benchmark
-from suite.errors import BrokenContract, UserError, command, unknown
+from suite.errors import BrokenContract, UserError, command, split_options, unknown
 from suite.harness.contestant import OwnImplementation, read
 from suite.harness.folder import has_run
 from suite.harness.implementation import ImplementationModule, frameworks, load_implementation
@@ -77,12 +77,12 @@ def main(argv: list[str]) -> int:
 def _options(words: list[str]) -> Mapping[str, str]:
     """The options by name. Raises UserError for one that is not known, or names what is not there."""
     for word in words:
-        name, equals, value = word.partition("=")
+        name, _, value = word.partition("=")
         if name not in OPTIONS[:-1]:
             raise unknown("option", name, OPTIONS)
-        if not equals or not value:
+        if not value:
             raise UserError(f"{word!r} is not of the form option=value; for example scale=mini")
-    options = dict(word.split("=", 1) for word in words)
+    options, _ = split_options(words, OPTIONS)
     if "task" not in options:
         raise UserError(f"which task? Give task= one of: {', '.join(config.names('task'))} (--help explains).")
     if options["task"] not in config.names("task"):

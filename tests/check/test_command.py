@@ -19,6 +19,7 @@ from suite.errors import UserError
             ["task=speech", "framework=tensorfow"],
             "unknown framework for speech 'tensorfow': did you mean 'tensorflow'?",
         ),
+        (["task=speech", "scale=small", "scale=mini"], "scale= is given twice"),
         (["task=speech", "scale"], "'scale' is not of the form option=value"),
         (["task=speech", "precision=fp32"], "precision= is for an implementation that is held to the reference: add"),
         (["task=speech", "implementation=x", "precision=bf17"], "unknown precision 'bf17': did you mean 'bf16'?"),
