@@ -65,7 +65,7 @@ class Batcher:
             return
         while batch := self._gathered():
             self.batches, self.taken = self.batches + 1, self.taken + len(batch)
-            self._answer(batch)
+            self._answer([each for each in batch if each[1].set_running_or_notify_cancel()])
 
     def _gathered(self) -> list[tuple[Request, Future[Any]]]:
         """The next batch; empty at the end."""
@@ -79,7 +79,7 @@ class Batcher:
 
     def _answer(self, batch: Sequence[tuple[Request, Future[Any]]]) -> None:
         try:
-            answers = self._answers([request for request, _ in batch])
+            answers = self._answers([request for request, _ in batch]) if batch else []
         except Exception as error:
             if len(batch) == 1:
                 batch[0][1].set_exception(error)

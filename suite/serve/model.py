@@ -95,9 +95,9 @@ class Model:
         return [self.examples.requests.numbered(each, 0) for each in predictions[: len(requests)]]
 
     def warm_up(self, batch: int) -> None:
-        """Answer batches of each size up to `batch`, so that none is the first of its kind under load."""
+        """Answer batches of each size that up to `batch` are filled up to: none is the first of its kind under load."""
         count = self.examples.count
-        for size in (1 << power for power in range(batch.bit_length())):
+        for size in (1 << power for power in range((batch - 1).bit_length() + 1)):
             self.answers([self.examples.request(index % count) for index in range(size)])
 
 

@@ -38,6 +38,15 @@ def test_answers_are_those_of_their_requests_and_batches_no_larger_than_allowed(
     assert (batcher.taken, batcher.shed) == (11, 0)
 
 
+def test_a_request_that_was_given_up_is_left_out_and_the_others_are_answered(slow):
+    batcher = Batcher(lambda: slow, batch=1, wait_s=0.0, queue=100)
+    first, given_up, last = map(batcher.submit, "abc")
+    assert given_up.cancel()
+    slow.may.set()
+    assert (first.result(30), last.result(30)) == ("a!", "c!")
+    assert slow.batches == [["a"], ["c"]]
+
+
 def test_what_answers_is_made_and_asked_in_one_thread():
     threads = []
 

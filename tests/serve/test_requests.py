@@ -7,7 +7,7 @@ import pytest
 
 from suite import config
 from suite.errors import UserError
-from suite.serve.model import Examples
+from suite.serve.model import Examples, Model
 from suite.store.arrays import prepared
 from suite.store.modules import load_requests
 from suite.store.task import load_task
@@ -52,6 +52,22 @@ def test_a_request_is_taken_as_it_is_and_others_are_not(task):
     for what, asked in spoilt.items():
         with pytest.raises(UserError):
             pytest.fail(f"{task}: {what} was taken: {found.checked(asked).keys()}")
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3, 32, 48])
+def test_a_model_is_warm_for_every_size_of_batch(batch):
+    found, sizes = examples("image_classification"), []
+
+    def predict(data):
+        sizes.append(len(data["test_images"]))
+        return [0] * sizes[-1]
+
+    model = Model(found, SimpleNamespace(predict=predict))
+    model.warm_up(batch)
+    warm = set(sizes)
+    for size in range(1, batch + 1):
+        model.answers([found.request(0)] * size)
+    assert set(sizes) == warm
 
 
 def test_an_answer_bears_the_number_that_it_is_given():
