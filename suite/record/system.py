@@ -6,6 +6,7 @@ Names of people, hosts and folders stay out of it.
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 import shutil
 import subprocess
@@ -27,6 +28,8 @@ from suite.record.environment import environment
 ROOT = Path(__file__).resolve().parent.parent.parent
 # What a run is made of; other files may lie in the checkout, such as results and submissions.
 CODE = ("suite", "tasks", "reference_impls", "conf", "constraints.txt", "pyproject.toml")
+# What git tells its hooks of the repository that they are of, which may be another one.
+OF_A_REPOSITORY = ("GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
 CPU_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 DIVISIONS = (keys.CLOSED, keys.OPEN)
@@ -143,7 +146,9 @@ def git() -> dict[str, Any]:
 
 def git_output(*words: str, at: Path | None = None) -> bytes:
     """What a git command says of the project, or of another folder. Raises OSError or SubprocessError if it cannot."""
-    return subprocess.run(["git", "-C", str(at or ROOT), *words], capture_output=True, timeout=60, check=True).stdout
+    environ = {name: value for name, value in os.environ.items() if name not in OF_A_REPOSITORY}
+    command = ["git", "-C", str(at or ROOT), *words]
+    return subprocess.run(command, capture_output=True, timeout=60, check=True, env=environ).stdout
 
 
 def git_blobs(revision: str, *paths: str, at: Path | None = None) -> dict[str, str]:

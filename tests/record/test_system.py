@@ -78,6 +78,9 @@ def test_git_tells_revision_and_changes(tmp_path: Path, monkeypatch: pytest.Monk
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("")
     assert system.git()["dirty"] is False
+    with monkeypatch.context() as hook:  # of another repository
+        hook.setenv("GIT_DIR", str(Path(__file__).parents[2] / ".git"))
+        assert system.git() == found
     for path in ("suite/new.py", "tasks/new/__init__.py", "reference_impls/new.py", "conf/new.yaml", "pyproject.toml"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("")
