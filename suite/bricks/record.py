@@ -277,8 +277,9 @@ Record = TypeVar("Record", Made, Timings, Key)
 
 
 def write(made: Made | Timings | Key, path: Path) -> None:
-    """Write a file; what has its default is left out. Raises UserError where it cannot be written."""
-    write_text(path, made.model_dump_json(exclude_defaults=True)[:-1] + f',"format":"{made.format}"}}\n')
+    """Write a file; what has its default is left out, but for format and version. Raises UserError if it cannot be."""
+    kind = f'"format":"{made.format}","version":{made.version}'
+    write_text(path, f"{made.model_dump_json(exclude_defaults=True)[:-1]},{kind}}}\n")
 
 
 def read(record: type[Record], path: Path) -> Record:

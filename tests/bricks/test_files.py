@@ -25,6 +25,8 @@ VALID = {
 def test_what_is_written_is_read(kind, tmp_path):
     record.write(VALID[kind], tmp_path / "file.json")
     assert record.read(kind, tmp_path / "file.json") == VALID[kind]
+    told = json.loads((tmp_path / "file.json").read_text())
+    assert (told["format"], told["version"]) == (VALID[kind].format, VALID[kind].version)
 
 
 def places(value, path=()):
