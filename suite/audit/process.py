@@ -141,6 +141,8 @@ class Process:
 
 
 def _bounds() -> None:
-    """In the new process: files of a bounded size, no core dump."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE, MAX_FILE))
+    """In the new process: files of a bounded size, no core dump. A bound that is lower already can only be kept."""
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    most = MAX_FILE if most == resource.RLIM_INFINITY else min(most, MAX_FILE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import socket
 
 import numpy as np
@@ -166,6 +167,15 @@ def test_the_time_is_by_the_auditor_s_clock(worker):
 def test_a_loss_that_is_not_finite_is_none_as_in_the_log(worker):
     stats, _ = replaying.train(worker("return TrainStats(samples, float('inf'))", hidden=None), 1)
     assert stats == TrainStats(1, None)
+
+
+@pytest.mark.parametrize(("already", "most"), [(1 << 20, 1 << 20), (resource.RLIM_INFINITY, process.MAX_FILE)])
+def test_a_bound_that_is_lower_already_stays(monkeypatch, already, most):
+    found = {}
+    monkeypatch.setattr(resource, "getrlimit", lambda what: (already, already))
+    monkeypatch.setattr(resource, "setrlimit", found.__setitem__)
+    process._bounds()
+    assert found == {resource.RLIMIT_FSIZE: (most, most), resource.RLIMIT_CORE: (0, 0)}
 
 
 @needs_isolation
