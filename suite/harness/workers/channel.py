@@ -19,6 +19,7 @@ import numpy as np
 
 ALIVE_S = 2.0  # a worker that has nothing to say says so
 SILENCE_S = 20.0  # without a word: long enough for a machine that swaps, or was stopped for a moment
+PART = 16 << 20  # bytes that are sent at a time: a second on a slow network, so that a large state is no silence
 CONNECT_S = 45.0  # for the leader to be found, and for all to have found it
 ENDED = "its process has ended"
 OWN_CONNECT_S = 10.0  # for the leader that has started this worker: it listens by then, or has ended
@@ -42,14 +43,15 @@ class Channel:
 
     def send(self, kind: str, state: Mapping[str, np.ndarray] | None = None, **values: Any) -> None:
         """Send a message of that kind, with plain values, and a state's arrays if there are any."""
-        parts = [json.dumps({"kind": kind, **values, "arrays": state is not None}).encode()]
+        content = io.BytesIO()
         if state is not None:
-            content = io.BytesIO()
             np.savez(content, allow_pickle=False, **{f"state/{name}": array for name, array in state.items()})
-            parts.append(content.getvalue())
+        arrays = content.getbuffer()
+        parts: list[bytes | memoryview] = [arrays[at : at + PART] for at in range(0, len(arrays), PART)]
+        message = json.dumps({"kind": kind, **values, "arrays": len(parts)}).encode()
         try:
             with self._sending:
-                for part in parts:
+                for part in [message, *parts]:
                     self._connection.send_bytes(part)
         except (OSError, ValueError) as error:
             self._lose(ENDED if isinstance(error, ConnectionError) else f"the connection to it broke ({error})")
@@ -67,14 +69,18 @@ class Channel:
     def _read(self) -> None:
         try:
             while True:
-                message = json.loads(self._connection.recv_bytes())
-                if message.pop("arrays"):
-                    with np.load(io.BytesIO(self._connection.recv_bytes()), allow_pickle=False) as arrays:
+                message = json.loads(self._received())
+                if parts := [self._received() for _ in range(message.pop("arrays"))]:
+                    with np.load(io.BytesIO(b"".join(parts)), allow_pickle=False) as arrays:
                         message["state"] = {name.removeprefix("state/"): arrays[name] for name in arrays.files}
-                self._heard = time.monotonic()
                 self.at_once.get(message["kind"], self.inbox.put)(message)
         except (EOFError, OSError, ValueError, TypeError):
             self._lose(ENDED)
+
+    def _received(self) -> bytes:
+        content = self._connection.recv_bytes()
+        self._heard = time.monotonic()
+        return content
 
     def _live(self) -> None:
         while not self._closed.wait(ALIVE_S):

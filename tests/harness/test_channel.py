@@ -1,0 +1,35 @@
+"""Messages between a leader and a follower."""
+
+import time
+from multiprocessing import Pipe
+
+import numpy as np
+
+from suite.harness.workers import channel
+from suite.harness.workers.channel import Channel
+
+
+class Slow:
+    """A connection that takes its time for each byte."""
+
+    def __init__(self, connection):
+        self.recv_bytes, self.close, self._send = connection.recv_bytes, connection.close, connection.send_bytes
+
+    def send_bytes(self, part):
+        time.sleep(len(part) / 5000)
+        self._send(part)
+
+
+def test_a_state_that_takes_long_to_come_is_no_silence(monkeypatch):
+    for name, value in {"ALIVE_S": 0.1, "SILENCE_S": 1.5, "PART": 1000}.items():
+        monkeypatch.setattr(channel, name, value)
+    state, lost = {"weight": np.arange(2000.0), "step": np.array(3)}, []
+    ours, theirs = Pipe()
+    sender, receiver = Channel(Slow(ours), lost.append), Channel(theirs, lost.append)
+    sender.send("load_state_dict", state)
+    message = receiver.inbox.get(timeout=30)
+    assert lost == []
+    assert message["kind"] == "load_state_dict"
+    assert all(np.array_equal(message["state"][name], array) for name, array in state.items())
+    sender.close()
+    receiver.close()
