@@ -54,8 +54,9 @@ def test_a_second_signal_ends_it_at_once(tmp_path):
     time.sleep(1)  # two of a kind that wait together are one
     assert process.poll() is None
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=FOREVER_S)
+    _, errors = process.communicate(timeout=FOREVER_S)
     assert process.returncode == 143
+    assert errors.count("ending after this step, with sealed evidence; a second signal ends it at once\n") == 1
     assert not (tmp_path / "cut/manifest.json").exists()
     assert eighth(tmp_path, "run", "resume=cut", "mlflow=false").returncode == 0
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from suite.harness import contract
-from tests.command import eighth
+from tests.command import eighth, run
 from tests.parity_runs import lines, refused, rules_broken
 
 RUN = ("task=parity", "hw=cpu", "mlflow=false", "seed=1", "implementation=ours", "out=out")
@@ -43,6 +43,16 @@ def test_a_file_that_its_code_does_not_find_is_no_trouble_with_the_evidence(func
     (tmp_path / "nope.bin").touch()
     done = eighth(tmp_path, "run", "resume=out", f"implementation={own}", "mlflow=false")
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("function", ["build", "train_until", "predict", "state_dict"])
+def test_what_its_code_raises_ends_with_its_line_and_how_to_go_on(function, tmp_path):
+    own = ours(tmp_path, function, "raise ValueError('no such kernel')")
+    done = run(tmp_path, "tests.eighth_task", "run", *RUN)
+    assert done.returncode == 1
+    raised = "    raise ValueError('no such kernel')\nValueError: no such kernel\n"
+    mend = f"mend that, then go on with resume=out implementation={own}, or with other code begin a new run\n"
+    assert done.stderr.endswith(f"{raised}{mend}")
 
 
 def test_code_that_leaves_the_folder_takes_no_evidence_with_it(tmp_path):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from suite.errors import Stopped
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)  # Ctrl-C, and what a job scheduler sends before it kills
+_SAID = "\nending after this step, with sealed evidence; a second signal ends it at once\n"
 
 
 class Interrupted:
@@ -28,6 +30,8 @@ class Interrupted:
         if self.by is not None or not self.armed:
             raise Stopped(number)
         self.by = number
+        with suppress(OSError):
+            os.write(2, _SAID.encode())  # print may be at work on what it would write to
 
 
 @contextmanager

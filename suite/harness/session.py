@@ -133,6 +133,8 @@ class _Run:
 
     def finish(self) -> int | None:
         """Train, as far as that is not done, measure, and seal; the signal that came meanwhile, if any."""
+        mend = f"mend that, then go on with {self.resume}"
+        other = ", or with other code begin a new run" if self.session.own else ""
         with self.terminal, interruptible() as interrupted, chdir(Path.cwd()):  # which the author's code may leave
             try:
                 stop = run_stop(self.log.lines)
@@ -153,11 +155,13 @@ class _Run:
                 again = f"Mend that, then go on with {self.resume}"
                 raise UserError(f"{error} {'Mend that, and begin a new run' if self.session.own else again}") from error
             except contract.Refused as error:
-                other = ", or with other code begin a new run" if self.session.own else ""
-                raise UserError(f"{error}; mend that, then go on with {self.resume}{other}") from error
+                raise UserError(f"{error}; {mend}{other}") from error
             except OSError as error:
                 folder, problem = self.session.plan.folder(self.index), error.strerror or error
-                raise UserError(f"{folder}: {problem}; mend that, then go on with {self.resume}") from error
+                raise UserError(f"{folder}: {problem}; {mend}") from error
+            except Exception as error:  # the author's code may raise anything
+                error.add_note(f"{mend}{other}")
+                raise
         return interrupted.by
 
     def train(self, interrupted: Interrupted) -> None:
