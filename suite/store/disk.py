@@ -46,7 +46,8 @@ def sync(path: Path) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write a file that the user asked for, and the folders above it. Raises UserError where it cannot be."""
     with _within(path):
-        write_atomically(path, text.encode(errors="replace"))
+        write = Path.write_bytes if _is_special(path) else write_atomically
+        write(path, text.encode(errors="replace"))
 
 
 def refuse_unwritable(*paths: Path | None) -> None:
@@ -55,9 +56,15 @@ def refuse_unwritable(*paths: Path | None) -> None:
         with _within(path):
             if path.is_dir():
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-            part = partial(path)
-            part.touch()
-            part.unlink()
+            if not _is_special(path):
+                part = partial(path)
+                part.touch()
+                part.unlink()
+
+
+def _is_special(path: Path) -> bool:
+    """Whether it is a link, a device or a pipe, such as /dev/null: it is written to, where a file is replaced."""
+    return path.is_symlink() or (path.exists() and not path.is_file())
 
 
 @contextmanager

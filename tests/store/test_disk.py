@@ -1,11 +1,15 @@
 """Where a command writes when its long work is done, is tried before the work begins."""
 
+import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from suite.errors import UserError
+from suite.store.disk import refuse_unwritable, write_text
 
 PROBE = ("level=throughput", "model=squeezenet1_1", "size=32", "batch=2", "precision=fp32")
 FORECAST = ("task=recommendation", "scale=mini", "hw=cpu")
@@ -35,3 +39,19 @@ def test_a_place_that_cannot_be_written_is_a_mistake_before_the_work(command, wo
     with pytest.raises(UserError, match="cannot write file/place"):
         module.main([word.format("file/place") for word in words])
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_link_or_a_pipe_is_written_to_and_stays(tmp_path):
+    pipe, link, file = tmp_path / "pipe", tmp_path / "link", tmp_path / "file"
+    os.mkfifo(pipe)
+    link.symlink_to(file)
+    with ThreadPoolExecutor() as readers:
+        read = readers.submit(pipe.read_text)
+        for path in (pipe, link):
+            refuse_unwritable(path)
+            write_text(path, "told")
+        assert read.result() == "told"
+    assert stat.S_ISFIFO(pipe.lstat().st_mode)
+    assert link.is_symlink()
+    assert file.read_text() == "told"
+    assert sorted(os.listdir(tmp_path)) == ["file", "link", "pipe"]
