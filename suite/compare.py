@@ -15,8 +15,8 @@ from suite.errors import OneLineParser, UserError, command
 from suite.probe import comparing, showing
 from suite.probe import record as probe_record
 from suite.record.tables import plain_console, show_table
-from suite.results.across import of_comparisons
-from suite.results.comparison import CONFIDENCE, LEAST_RUNS, Comparison, compare
+from suite.results.across import Across, of_comparisons
+from suite.results.comparison import CONFIDENCE, LEAST_RUNS, Comparison, Figure, compare
 from suite.results.reading import read, sources
 from suite.review.progress import bar
 
@@ -69,17 +69,24 @@ def main(argv: list[str]) -> int:
             for source, side in zip(named, sides, strict=True)
         )
         raise UserError(f"nothing to compare: {a}; {b}")
+    held = [{entry.benchmark for entry in side} for side in sides]
+    lacking = {"A": sorted(held[0] - held[1]), "B": sorted(held[1] - held[0])}
     if args.json:
-        print(json.dumps([{**asdict(each), "figures": _figures(each)} for each in made], indent=1))
+        told = {
+            "comparisons": [{**asdict(each), "figures": _told(each.figures)} for each in made],
+            "over all": _told(of_comparisons(made)),
+            "only": lacking,
+        }
+        print(json.dumps(told, indent=1))
     else:
         console = plain_console(120)
         for each in made:
             _show(console, each)
         if len(made) > 1:
             _show_across(console, made)
-        for name, side, other in (("A", sides[0], sides[1]), ("B", sides[1], sides[0])):
-            if lacking := sorted({entry.benchmark for entry in side} - {entry.benchmark for entry in other}):
-                console.print(Text(f"only {name} holds {', '.join(lacking)}"), soft_wrap=True)
+        for name, benchmarks in lacking.items():
+            if benchmarks:
+                console.print(Text(f"only {name} holds {', '.join(benchmarks)}"), soft_wrap=True)
     return 0
 
 
@@ -104,8 +111,8 @@ def _compare_probes(places: list[str], as_json: bool) -> int:
     return 0
 
 
-def _figures(made: Comparison) -> list[dict[str, object]]:
-    return [{**asdict(figure), "says": figure.says} for figure in made.figures]
+def _told(figures: Sequence[Figure] | Sequence[Across]) -> list[dict[str, object]]:
+    return [{**asdict(figure), "says": figure.says} for figure in figures]
 
 
 def _show(console: Console, made: Comparison) -> None:

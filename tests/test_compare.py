@@ -132,7 +132,7 @@ def test_prints_a_table(sound_result, tmp_path, capsys):  # noqa: F811
     for text in ("image_classification/mini", "time to quality", "30.0 s", "noise", "5 of 5", "3 of 3", "estimated"):
         assert text in printed
     assert main([str(sound_result), str(tmp_path / "other"), "--json"]) == 0
-    (made,) = json.loads(capsys.readouterr().out)
+    (made,) = json.loads(capsys.readouterr().out)["comparisons"]
     assert made["figures"][0]["says"] == "noise: no difference is shown"
 
 
@@ -148,6 +148,13 @@ def test_several_benchmarks_are_summed_up_and_what_one_side_lacks_is_said(monkey
     assert "geometric mean" in printed
     assert "2 of 2" in printed
     assert "only B holds three/small" in printed
+    assert main(["a", "b", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    time = next(each for each in told["over all"] if each["name"] == "time to quality")
+    assert time["ratio"] == pytest.approx((33.1 / 33 * 33.1 / 123) ** 0.5)
+    assert time["interval"][0] < time["ratio"] < time["interval"][1]
+    assert time["over"] == ["one/small", "two/small"]
+    assert told["only"] == {"A": [], "B": ["three/small"]}
 
 
 def test_compares_mlperf_s_results(tmp_path, capsys):
@@ -204,7 +211,7 @@ def test_what_decided_the_sides_and_differs_is_listed(sound_result, tmp_path, ca
         made.edit_system(lambda values: values["environment"]["variables"].update(OMP_NUM_THREADS="64"))
         made.edit_config(lambda values: values.update(precision="fp32"))
     assert main([str(sound_result), str(other), "--json"]) == 0
-    (compared,) = json.loads(capsys.readouterr().out)
+    (compared,) = json.loads(capsys.readouterr().out)["comparisons"]
     differing = {name: (a, b) for name, a, b in compared["differences"]}
     assert differing.keys() == {"config.precision", "system.environment.variables.OMP_NUM_THREADS"}
     assert differing["config.precision"] == ("bf16", "fp32")
