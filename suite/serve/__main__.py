@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from argparse import Namespace
 from importlib.util import find_spec
 from pathlib import Path
@@ -90,7 +91,7 @@ def _load(wanted: Options, found: Examples, asked: Asked, where: str, args: Name
     noisy = [*quiet.reasons, *noise.meanwhile(here, quiet, meter.read()).reasons]
     told = [f"{found.plan.benchmark.name} {where}", *(f"NOISY  {why}" for why in noisy)]
     if args.json:
-        print(measured.model_dump_json(indent=1))
+        print(json.dumps({**measured.model_dump(), "where": where, "noisy": noisy}, indent=1))
     else:
         showing.show(plain_console(160), measured, told)
     if html:

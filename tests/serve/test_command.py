@@ -13,6 +13,7 @@ import requests
 
 from suite.errors import UserError
 from suite.harness import contract
+from suite.measure.noise import Environment
 from suite.serve.__main__ import main
 from suite.serve.web import MAX_BYTES
 from tests.command import PROJECT, run, start
@@ -50,9 +51,12 @@ def asked(capsys, *words: str) -> dict:
     return json.loads(capsys.readouterr().out)
 
 
-def test_served_answers_have_the_quality_that_the_run_logged(trained, server, capsys):
-    for more in ((), (f"url={server}",)):
+def test_served_answers_have_the_quality_that_the_run_logged(trained, server, capsys, monkeypatch):
+    monkeypatch.setattr("suite.measure.noise.before", lambda machine: Environment(("somebody worked",), {}))
+    for more, where in (((), "in this process"), ((f"url={server}",), f"over {server}")):
         found = asked(capsys, str(trained), *LOAD, *more)
+        assert found["where"].endswith(where)
+        assert found["noisy"][0] == "somebody worked"
         assert found["quality"] == found["trained"] > 0.5
         assert [load["scenario"] for load in found["loads"]] == ["single-stream", "server"]
         for load in found["loads"]:
