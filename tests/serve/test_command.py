@@ -4,6 +4,8 @@ import io
 import json
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from html.parser import HTMLParser
 
@@ -177,3 +179,20 @@ def test_a_task_that_cannot_be_asked_for_one_example_says_so(tmp_path):
     done = run(tmp_path, "suite.serve", "kept")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert "no tasks/recommendation/requests.py" in done.stderr
+
+
+def test_ctrl_c_under_load_ends_the_process_without_an_abort():
+    code = """
+import os, signal, threading
+from concurrent.futures import Future
+from suite.errors import command
+from suite.serve.scenarios import load
+
+def ask(index):
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    return Future()
+
+command(lambda argv: load("single-stream", ask, examples=4, seconds=5.0).queries)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGINT, "")
