@@ -82,7 +82,7 @@ class Throughput:
         system, precision = self.subject.system, self.subject.conditions.precision
         if place := self.subject.conditions.peak:
             attained = self._attained(place)
-            self.notes.append(f"MFU of {attained / 1e12:.4g} TFLOP/s in {precision}, the most that {place} attained")
+            self.notes.append(f"MFU of {attained / 1e12:.4g} TFLOP/s in {precision}, the fastest product of {place}")
             return lambda: attained
         if peak := system.peak_flops(precision):
             self.notes.append(f"MFU of {peak / 1e12:g} TFLOP/s, the peak of {system.name} in {precision}")
