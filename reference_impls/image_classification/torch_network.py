@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from reference_impls.image_classification.shared import CLASSES, EPSILON, Hyperparameters
+from reference_impls.image_classification.torch_convolution import Conv2d
 from reference_impls.torch_workers import BatchNorm2d
 
 
@@ -28,9 +29,9 @@ class Block(nn.Module):
 
     def __init__(self, inputs: int, width: int, momentum: float) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(inputs, width, 3, padding=1, bias=False)
+        self.conv1 = Conv2d(inputs, width)
         self.norm1 = BatchNorm(width, momentum)
-        self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
+        self.conv2 = Conv2d(width, width)
         self.norm2 = BatchNorm(width, momentum)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -153,3 +153,14 @@ def test_batch_norm_has_ones_where_it_has_no_scale():
     norms = [each for each in made.model.modules() if isinstance(each, torch.nn.BatchNorm2d)]
     assert all(each.bias.requires_grad and torch.equal(each.weight, torch.ones_like(each.bias)) for each in norms)
     assert not any(name.endswith("norm1.weight") for name in made.state_dict())
+
+
+@pytest.mark.parametrize(("channels", "side"), [(8, 1), (8, 2), (16, 5)])
+def test_nine_products_are_the_gradient_of_a_convolution(channels, side):
+    torch = pytest.importorskip("torch")
+    from reference_impls.image_classification.torch_convolution import Convolution
+
+    x, weight = torch.randn(3, channels, side, side), torch.randn(2 * channels, channels, 3, 3)
+    given = (x.double().requires_grad_(), weight.double().requires_grad_())
+    assert torch.autograd.gradcheck(Convolution.apply, given)
+    assert torch.equal(Convolution.apply(*given), torch.nn.functional.conv2d(*given, padding=1))
