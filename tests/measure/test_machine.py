@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import platform
 import re
 
@@ -167,7 +168,9 @@ def test_what_is_not_known_is_none() -> None:
 
 
 def test_detect_reads_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
     fakes.install(
         monkeypatch,
         fakes.Device("NVIDIA H200", "GPU-aa11"),
@@ -176,6 +179,7 @@ def test_detect_reads_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
     found = machine.detect()
     assert [each.name for each in found.accelerators] == ["NVIDIA H200", "NVIDIA A100-SXM4-40GB MIG"]
     assert found.accelerators[0] == Accelerator("NVIDIA H200", 80.0, "sm_90", True)
+    assert os.environ["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"  # for a framework to number them alike
     assert (found.driver, found.hidden_accelerators) == ("NVIDIA driver 570.1, CUDA 12.8", 0)
 
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-aa2")

@@ -23,7 +23,10 @@ SLOWDOWNS = {
 
 
 def find() -> Found | None:
-    """Those that CUDA_VISIBLE_DEVICES leaves visible, in CUDA's order; None without any, or without NVML."""
+    """Those that CUDA_VISIBLE_DEVICES leaves visible; None without any, or without NVML.
+
+    In NVML's order, which CUDA is told to take too: by itself it takes the fastest of unlike ones first.
+    """
     try:
         pynvml.nvmlInit()
         handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
@@ -32,6 +35,7 @@ def find() -> Found | None:
         return None
     if not handles:
         return None
+    os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # before CUDA begins: no framework is imported yet
     chosen = chosen_indices(uuids, os.environ.get("CUDA_VISIBLE_DEVICES"))
     cuda = pynvml.nvmlSystemGetCudaDriverVersion_v2()  # the newest that the driver supports
     return Found(
