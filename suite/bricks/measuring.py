@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 
 from suite.bricks.frameworks import Framework, Runner
 from suite.bricks.record import Brick, Cache, Time
-from suite.errors import UserError
 from suite.harness.implementation import Device
+from suite.measure.machine import room_of
 from suite.probe.record import one_line
 from suite.probe.subject import SEED
 
@@ -162,12 +161,12 @@ def groups(
     framework: Framework, bricks: Sequence[Brick], device: Device, mode: str, found: Sequence[Timed]
 ) -> Iterator[dict[int, Runner]]:
     """The bricks by their places, built, as many at a time as there is room for; why others cannot be is noted."""
-    room = int(SHARE * psutil.virtual_memory().available)
+    room = int(SHARE * room_of(device.kind))
     held, running = 0, dict[int, Runner]()
     for at, brick in enumerate(bricks):
         try:
             runner = framework.runner(brick, device, mode, room)
-        except UserError as error:
+        except Exception as error:  # whatever a framework raises, such as for want of memory
             found[at].why = one_line(error)
             continue
         if running and held + 2 * runner.bytes > room:

@@ -67,6 +67,13 @@ def detect() -> Machine:
     )
 
 
+def room_of(device_kind: str) -> float:
+    """Bytes of memory for work on a `gpu` or `cpu`: of a GPU all, which frameworks keep, else what is free."""
+    if device_kind == "gpu":
+        return min(each.memory_gb for each in detect().accelerators) * 2**30
+    return float(psutil.virtual_memory().available)
+
+
 def resolve(system: System, machine: Machine) -> System:
     """The system to run as: `auto` becomes the named system that this machine is, or `auto` with what was detected.
 

@@ -49,6 +49,20 @@ def test_neighbours_are_run_in_turn_once_off_the_clock_and_once_on_it():
     assert all(len(each.hot) == ROUNDS for each in found)
 
 
+def test_a_brick_for_which_the_device_has_no_memory_does_not_stop_the_others(monkeypatch):
+    class Small(Noting):
+        def runner(self, brick, device, mode, room):
+            if brick.tensors[0].elements > 10:
+                raise RuntimeError(f"can't allocate memory; room for {room}")
+            return super().runner(brick, device, mode, room)
+
+    monkeypatch.setattr(measuring, "room_of", lambda kind: {"gpu": 1e6}[kind])
+    bricks = [made.relu(size) for size in (8, 16)]
+    found, _ = measuring.measure(Small(), bricks, Device("gpu", "fp32"), "infer", ROUNDS, lambda _: None)
+    assert [len(each.hot) for each in found] == [ROUNDS, 0]
+    assert found[1].why == "out of memory: can't allocate memory; room for 100000"
+
+
 def test_of_more_memory_no_less_is_missed_by_the_cache():
     found = measuring.largest_cache()
     assert found.size == measuring.cache_bytes()

@@ -50,7 +50,7 @@ def multiplies_as_tf32(framework: str) -> set[bool]:
 def test_fp32_is_multiplied_as_tf32_in_that_precision_alone(framework):
     """On a GPU, where both frameworks convolve fp32 as tf32 if they are not told otherwise."""
     made, name = instruments.load(framework), {"torch": "resnet18", "tensorflow": "mobilenetv2"}[framework]
-    made.matrix_product(8, replace(DEVICE, precision="tf32"))
+    made.kernel(MatrixProduct(8, 8, 8), replace(DEVICE, precision="tf32"))
     assert multiplies_as_tf32(framework) == {True}
     conditions = record.Conditions(framework=framework, model=name, mode="infer", precision="fp32", batch=1, size=32)
     made.model(conditions, DEVICE, 1)
@@ -171,7 +171,7 @@ def test_problems_are_timed_and_told(capsys, framework):
 
 
 def test_what_does_not_fit_is_one_marked_row(capsys, monkeypatch):
-    monkeypatch.setattr("suite.probe.levels.kernels._room", lambda device: 8e6)
+    monkeypatch.setattr("suite.probe.levels.kernels.room_of", lambda kind: 8e6)
     (cell,) = look(capsys, "kernels=convolution+device")
     why = {row.name: row.values["why"] for row in cell.rows if "why" in row.values}
     assert 0 < len(why) < len(cell.rows)

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 import numpy as np
-import psutil
 
 from suite.errors import UserError
 from suite.harness.implementation import Device
-from suite.measure.machine import detect
+from suite.measure.machine import detect, room_of
 from suite.probe import measuring
 from suite.probe.kernels import deepbench, tags
 from suite.probe.kernels.problems import AllReduce, Listed, MatrixProduct, Problem
@@ -75,7 +74,7 @@ class Kernels:
         self.roof, self.notes = Roof(subject), list[str]()
         listed = tags.chosen(self._listed(), str(subject.conditions.kernels))
         self.seconds = subject.seconds / len(listed)
-        room = _room(subject.device)
+        room = room_of(subject.device.kind)
         self.looks = [
             Look(each, replace(subject.device, precision=each.precision or subject.device.precision)) for each in listed
         ]
@@ -218,13 +217,6 @@ def _sums(looks: Sequence[Look]) -> list[float]:
         sum(1e3 * seconds * (look.listed.calls or 0) for look, seconds in zip(looks, times, strict=True))
         for times in zip(*(look.times for look in looks), strict=True)
     ]
-
-
-def _room(device: Device) -> float:
-    """Bytes: of a GPU its whole memory, which frameworks keep, else what is free."""
-    if device.kind == "gpu":
-        return min(each.memory_gb for each in detect().accelerators) * 2**30
-    return float(psutil.virtual_memory().available)
 
 
 measurement = Kernels
