@@ -19,7 +19,7 @@ from suite.harness.imported import framework_of, imports
 from suite.measure import machine
 from suite.measure.machine import CPU, Machine
 from suite.probe.record import MODES, Conditions
-from suite.probe.subject import Subject
+from suite.probe.subject import Subject, check_model_precision
 from suite.store import code
 from suite.store.disk import UnsafeFile, read_safely, reason
 
@@ -94,6 +94,7 @@ def _sources(given: Mapping[str, str], found: Machine) -> list[Source]:
             return [step]
         return [step, replace(step, subject=step.subject.changed(mode="infer", batch=None))]
     values = {"batch": 1, "precision": formats.known(given.get("precision", "fp32")), **values}
+    check_model_precision(values["precision"])
     text = given["models"]
     if text.endswith(".py"):
         return [_of_file(text, given, values, here)]

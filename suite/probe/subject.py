@@ -68,10 +68,7 @@ class Subject:
         """The workload, warmed up as its `build` does. Raises UserError for conditions that it cannot have."""
         conditions = self.conditions
         if conditions.model:
-            if conditions.precision not in MODEL_PRECISIONS:
-                raise UserError(
-                    f"precision={conditions.precision}: model= is looked at in {', '.join(MODEL_PRECISIONS)}"
-                )
+            check_model_precision(conditions.precision)
             if conditions.data == "real":
                 raise UserError("data=real: a model= has synthetic pictures alone")
             return self.instruments.model(conditions, self.device, SEED)
@@ -168,6 +165,12 @@ class Subject:
             f"size={self.conditions.size}: {benchmark.name} has the size of its data, and no "
             f"tasks/{benchmark.task}/sizes.py sets another; size= is for model= and for tasks of sequences"
         )
+
+
+def check_model_precision(precision: str) -> None:
+    """Raise UserError for one in which no library's model is looked at."""
+    if precision not in MODEL_PRECISIONS:
+        raise UserError(f"precision={precision}: model= is looked at in {', '.join(MODEL_PRECISIONS)}")
 
 
 def _changed(benchmark: Benchmark, hyperparameters: Mapping[str, Any], **others: Any) -> Benchmark:

@@ -37,6 +37,17 @@ def test_bricks_do_what_the_layers_do():
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
+def test_a_brick_multiplies_in_its_own_precision():
+    """On a GPU, where TensorFlow multiplies fp32 as tf32 if it is not told otherwise."""
+    import tensorflow as tf
+
+    from suite.bricks.frameworks.tensorflow_running import Runner
+
+    for precision in ("tf32", "fp32"):
+        Runner(_addition(4), Device("cpu", precision))
+        assert tf.config.experimental.tensor_float_32_execution_enabled() == (precision == "tf32")
+
+
 @pytest.mark.parametrize(("size", "times"), [(4, 16), (1 << 14, 1)])
 def test_a_small_brick_is_run_several_times_in_a_graph_and_large_weights_are_read_once(size, times):
     from suite.bricks.frameworks.tensorflow import runner

@@ -238,6 +238,14 @@ def test_chains_are_longer_where_there_are_any(tmp_path):
     assert sum(len(chained.bricks[at].calls) for at in chained.models[0].bricks) == len(single.models[0].bricks)
 
 
+def test_a_brick_multiplies_in_its_own_precision():
+    """On a GPU, where PyTorch convolves fp32 as tf32 if it is not told otherwise."""
+    for precision in ("tf32", "fp32"):
+        Runner(made.relu(), Device("cpu", precision), "infer")
+        allowed = {torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32}
+        assert allowed == {precision == "tf32"}
+
+
 def test_a_brick_whose_shapes_do_not_fit_does_not_run():
     wrong = made.relu().model_copy(
         update={"calls": (made.relu().calls[0].model_copy(update={"keywords": {"strange": 1}}),)}
@@ -261,6 +269,10 @@ def test_a_brick_whose_shapes_do_not_fit_does_not_run():
         (("make", "models=resnet18", "task=speech", "out=x.json"), "one of the two"),
         (("make", "models=resnet18", "granularity=11", "out=x.json"), "from 1 to 10"),
         (("make", "models=resnet18", "decoys=3", "out=x.json"), "for private=true"),
+        (
+            ("make", "models=own.py", "precision=tf32", "out=x.json"),
+            "precision=tf32: model= is looked at in fp32, bf16",
+        ),
         (("make", "models=resnet18", "mode=training", "out=x.json"), "did you mean 'train'"),
         (("measure", "nowhere.json", "out=x.json"), "nowhere.json is no suite.bricks"),
         (("compose",), "takes 1 FILE"),

@@ -18,7 +18,7 @@ from suite.bricks.frameworks.tensorflow_table import FUNCTIONS, inputs_of, names
 from suite.bricks.record import Brick, Call, Tensor
 from suite.errors import UserError, unknown
 from suite.harness.implementation import Device
-from suite.probe.instruments.tensorflow_counting import device_name
+from suite.probe.instruments.tensorflow_counting import device_name, number_type
 from suite.probe.record import one_line
 
 NOISE = 1 << 16  # numbers that are drawn; a larger tensor holds them again and again
@@ -32,6 +32,7 @@ class Runner:
 
     def __init__(self, brick: Brick, device: Device, repeats: int = 1) -> None:
         self.brick, self.device = brick, device_name(device)
+        number_type(device)
         self.calls = [_compiled(call, len(brick.tensors)) for call in brick.calls]
         self.bytes = sum(each.elements * tf.as_dtype(each.dtype).size for each in brick.tensors)
         with tf.device(self.device):

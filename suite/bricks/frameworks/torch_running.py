@@ -21,7 +21,7 @@ from suite.bricks.frameworks.torch_table import FUNCTIONS
 from suite.bricks.record import Brick, Call, Tensor
 from suite.errors import UserError, unknown
 from suite.harness.implementation import Device
-from suite.probe.instruments.torch_counting import DTYPES, torch_device, wait
+from suite.probe.instruments.torch_counting import number_type, torch_device, wait
 from suite.probe.record import one_line
 
 NOISE = 1 << 16  # numbers that are drawn; a larger tensor holds them again and again
@@ -38,7 +38,7 @@ class Runner:
 
     def __init__(self, brick: Brick, device: Device, mode: str) -> None:
         self.brick, self.mode, self.device = brick, mode, torch_device(device)
-        self.dtype = DTYPES[device.precision]
+        self.dtype = number_type(device)
         self.calls = [_compiled(call, len(brick.tensors), self.device) for call in brick.calls]
         kinds = {(each.dtype, each.below) for each in brick.tensors}
         self.noise = {kind: noise(*kind, self.device) for kind in sorted(kinds)}
