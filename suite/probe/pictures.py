@@ -140,7 +140,7 @@ def stacks(probe: Probe) -> tuple[list[str], str, list[Stack]]:
     """The parts' names and unit, and each cell as a bar of them; empty where cells have other parts, or too many."""
     cells = [cell for cell in probe.cells if cell.rows]
     names = list(dict.fromkeys(row.name for cell in cells for row in cell.rows))
-    unit = "MB" if all("MB" in cell.columns for cell in cells) else "share"
+    unit = "MB" if probe.level == "memory" else "share"
     if len(cells) < 2 or len(names) > MOST_PARTS or any(unit not in cell.columns for cell in cells):
         return [], "", []
     sizes = [[max(0.0, plain(row.values.get(unit)) or 0.0) for row in cell.rows] for cell in cells]

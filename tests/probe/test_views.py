@@ -138,10 +138,13 @@ def test_parts_stand_beside_each_other_by_their_size():
     parts = [Row(name=name, values={"MB": size}) for name, size in (("weights", 1.0), ("saved", 3.0))]
     one = cell(1).model_copy(update={"rows": parts, "columns": {"MB": ""}})
     other = cell(1, mode="infer").model_copy(update={"rows": parts[:1], "columns": {"MB": ""}})
-    names, unit, (first, second) = pictures.stacks(probe(one, other))
+    names, unit, (first, second) = pictures.stacks(probe(one, other, level="memory"))
     assert (names, unit) == (["weights", "saved"], "MB")
     assert [piece.width for piece in first.pieces] == [160, 480]
     assert [piece.width for piece in second.pieces] == [160]
+    _, unit, (whole, _) = pictures.stacks(probe(layers(), layers(mode="infer"), level="layers"))
+    assert unit == "%"  # of the time, not the bytes that layers move, which are as many of both
+    assert [piece.width for piece in whole.pieces] == [448, 192]
 
 
 @given(st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=40))
