@@ -12,6 +12,7 @@ import numpy as np
 
 from suite.harness.implementation import Device
 from suite.probe.instruments import Instruments
+from suite.probe.kernels.problems import MatrixProduct
 from suite.probe.record import Figure
 from suite.probe.workload import Workload
 
@@ -21,6 +22,7 @@ MOST_WARM_UP_STEPS = 50
 LEAST_WARM_UP_STEPS = 3
 MOST_STEPS = 1000  # of a repeat
 MATRIX = 2048  # rows of the product that stands for a peak that is not known
+LEAST_LOOK = 0.02  # seconds of work at each look
 COPIED = 256 << 20  # bytes, more than caches hold
 
 
@@ -141,26 +143,31 @@ def drift(values: Sequence[float]) -> float | None:
 
 
 class Rate:
-    """Work that is done over and over beside what is held to it, so that the machine disturbs both alike."""
+    """Work that is done over and over beside what is held to it, so that the machine disturbs both alike.
 
-    def __init__(self, call: Callable[[], None], work: float) -> None:
-        """`work` is how much a `call` does."""
-        self.call, self.work = call, work
-        call()
+    So many times in a row that to wait for the device takes little of it.
+    """
+
+    def __init__(self, run: Callable[[int], None], work: float) -> None:
+        """`run` does it so many times, the last of which alone is waited for; `work` is how much each is."""
+        self.run, self.work = run, work
+        run(1)
+        self.times = steps_for(LEAST_LOOK, [timed(lambda: run(1))])
 
     def now(self, seconds: float = 0) -> float:
-        """Work a second, of as many calls as take some `seconds`, one at least."""
-        start, calls, spent = time.perf_counter(), 0, 0.0
-        while not calls or spent < seconds:
-            self.call()
-            calls, spent = calls + 1, time.perf_counter() - start
-        return self.work * calls / spent
+        """Work a second, of as many times as take some `seconds`, and LEAST_LOOK at least."""
+        start, times, spent = time.perf_counter(), 0, 0.0
+        while not times or spent < seconds:
+            self.run(self.times)
+            times, spent = times + self.times, time.perf_counter() - start
+        return self.work * times / spent
 
 
 @cache
 def product(instruments: Instruments, device: Device) -> Rate:
-    """FLOP/s of a product of MATRIX x MATRIX matrices in the device's precision."""
-    return Rate(instruments.matrix_product(MATRIX, device), 2 * MATRIX**3)
+    """FLOP/s of a product of MATRIX x MATRIX matrices in the device's precision. Raises UserError as `kernel` does."""
+    problem = MatrixProduct(MATRIX, MATRIX, MATRIX)
+    return Rate(instruments.kernel(problem, device).run, problem.flops)
 
 
 @cache

@@ -1,6 +1,7 @@
 """What times say."""
 
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -70,3 +71,18 @@ def test_steps_fill_the_time():
     assert measuring.steps_for(1.0, [0.1, 0.1, 0.3]) == 10
     assert measuring.steps_for(1.0, [5.0]) == 1
     assert measuring.steps_for(1.0, [1e-9]) == measuring.MOST_STEPS
+
+
+def test_a_rate_waits_once_for_as_many_as_make_the_wait_little(monkeypatch):
+    """On a GPU to launch a product and wait for it takes as long as the product."""
+    launch, each, now, runs = 0.004, 0.0005, [0.0], []
+
+    def run(times):
+        runs.append(times)
+        now[0] += launch + times * each
+
+    monkeypatch.setattr(measuring, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    rate = measuring.Rate(run, work=2)
+    assert rate.now() == pytest.approx(2 * runs[-1] / (launch + runs[-1] * each))
+    assert runs == [1, 1, 4]
+    assert rate.now(1.0) == pytest.approx(2 * 4 / (launch + 4 * each))

@@ -45,15 +45,8 @@ class Instruments(Hashable, Protocol):
         """
         ...
 
-    def matrix_product(self, size: int, device: Device) -> Callable[[], None]:
-        """A product of two square matrices of this size in the device's precision, done when it returns.
-
-        Raises UserError for a precision that the framework multiplies in by recipes alone, such as those of 8 bits.
-        """
-        ...
-
-    def copy(self, size: int, device: Device) -> Callable[[], None]:
-        """A copy of so many bytes from place to place in the device's memory, or what moves as many."""
+    def copy(self, size: int, device: Device) -> Callable[[int], None]:
+        """Copies so many bytes from place to place in the device's memory, or moves as many, so many times."""
         ...
 
     def called(self, call: Callable[[], object], device: Device) -> Counter[tuple[Problem, str]]:

@@ -1,6 +1,6 @@
 """TensorFlow's instruments; see `Instruments`."""
 
-from suite.probe.instruments.tensorflow_counting import apart, copy, flops, matrix_product
+from suite.probe.instruments.tensorflow_counting import apart, copy, flops
 from suite.probe.instruments.tensorflow_judging import judged
 from suite.probe.instruments.tensorflow_kernels import algorithm, kernel
 from suite.probe.instruments.tensorflow_memory import memory
@@ -20,7 +20,6 @@ __all__ = [
     "flops",
     "judged",
     "kernel",
-    "matrix_product",
     "memory",
     "model",
     "resized",

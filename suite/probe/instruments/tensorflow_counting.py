@@ -1,4 +1,4 @@
-"""What TensorFlow does and how fast the device is: operations as they are executed, a matrix product, a copy."""
+"""What TensorFlow does and how fast the device is: operations as they are executed, a copy."""
 
 from __future__ import annotations
 
@@ -240,20 +240,7 @@ MULTIPLIES = re.compile(
 )  # in the kinds that do, whether they have a count or not
 
 
-def matrix_product(size: int, device: Device) -> Callable[[], None]:
-    """See `Instruments.matrix_product`."""
-    dtype = number_type(device)
-    with tf.device(device_name(device)):
-        left, right = (tf.cast(tf.random.normal((size, size)), dtype) for _ in range(2))
-
-    def product() -> None:
-        with tf.device(device_name(device)):
-            tf.matmul(left, right)[0, 0].numpy()
-
-    return product
-
-
-def copy(size: int, device: Device) -> Callable[[], None]:
+def copy(size: int, device: Device) -> Callable[[int], None]:
     """See `Instruments.copy`: of two thirds, added in place, which moves three arrays where a copy moves two.
 
     TensorFlow assigns by reference and copies into fresh memory, whose pages the system has to clear first.
@@ -261,9 +248,10 @@ def copy(size: int, device: Device) -> Callable[[], None]:
     with tf.device(device_name(device)):
         source, target = tf.ones(size // 6), tf.Variable(tf.zeros(size // 6))
 
-    def copied() -> None:
+    def copied(times: int) -> None:
         with tf.device(device_name(device)):
-            target.assign_add(source)
+            for _ in range(times):
+                target.assign_add(source)
             target[0].numpy()
 
     return copied

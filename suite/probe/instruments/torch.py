@@ -1,6 +1,6 @@
 """PyTorch's instruments; see `Instruments`."""
 
-from suite.probe.instruments.torch_counting import apart, copy, flops, matrix_product
+from suite.probe.instruments.torch_counting import apart, copy, flops
 from suite.probe.instruments.torch_judging import judged
 from suite.probe.instruments.torch_kernels import algorithm, kernel
 from suite.probe.instruments.torch_memory import memory
@@ -20,7 +20,6 @@ __all__ = [
     "flops",
     "judged",
     "kernel",
-    "matrix_product",
     "memory",
     "model",
     "resized",

@@ -1,10 +1,10 @@
-"""What PyTorch counts and how fast the device is: operations by FlopCounterMode, a matrix product, a copy."""
+"""What PyTorch counts and how fast the device is: operations by FlopCounterMode, a copy."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from math import prod
 from typing import Any
 
@@ -49,14 +49,10 @@ def number_type(device: Device) -> torch.dtype:
     return DTYPES[device.precision]
 
 
-@contextmanager
-def apart() -> Iterator[None]:
+def apart() -> AbstractContextManager[Any]:
     """See `Instruments.apart`: torch.compile does nothing."""
-    torch.compiler.set_stance("force_eager")
-    try:
-        yield
-    finally:
-        torch.compiler.set_stance("default")
+    stance: AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
+    return stance
 
 
 @contextmanager
@@ -190,25 +186,14 @@ MULTIPLIES = re.compile(
 )
 
 
-def matrix_product(size: int, device: Device) -> Callable[[], None]:
-    """See `Instruments.matrix_product`."""
-    dtype, where = number_type(device), torch_device(device)
-    left, right = (torch.randn(size, size).to(where, dtype) for _ in range(2))
-
-    def product() -> None:
-        torch.mm(left, right)
-        wait(where)
-
-    return product
-
-
-def copy(size: int, device: Device) -> Callable[[], None]:
+def copy(size: int, device: Device) -> Callable[[int], None]:
     """See `Instruments.copy`."""
     source = torch.ones(size // 4, device=torch_device(device))
     target = torch.empty_like(source)
 
-    def copied() -> None:
-        target.copy_(source)
+    def copied(times: int) -> None:
+        for _ in range(times):
+            target.copy_(source)
         wait(source.device)
 
     return copied
