@@ -12,7 +12,7 @@ from suite.errors import UserError
 from suite.measure import noise
 from suite.measure.load import LoadMeter
 from suite.measure.machine import Machine
-from suite.probe import levels
+from suite.probe import instruments, levels
 from suite.probe.levels import Measurement
 from suite.probe.record import Cell, Probe, one_line
 from suite.probe.subject import SEED, Subject
@@ -28,6 +28,7 @@ def sweep(level: str, subjects: Sequence[Subject], repeats: int, found: Machine,
     quiet, meter = noise.before(found), LoadMeter()
     measurement = levels.load(level).measurement
     running: dict[int, Measurement] = {}
+    arithmetic: dict[int, Callable[[], None]] = {}  # as each cell's build left it, for others are built after it
     cells: dict[int, Cell] = {}
 
     def attempt(index: int, call: Callable[[int], None]) -> None:
@@ -41,8 +42,12 @@ def sweep(level: str, subjects: Sequence[Subject], repeats: int, found: Machine,
 
     def begin(index: int) -> None:
         running[index] = measurement(subjects[index])
+        if (framework := subjects[index].conditions.framework) in instruments.having():
+            arithmetic[index] = instruments.load(framework).arithmetic()
 
     def again(index: int) -> None:
+        if index in arithmetic:
+            arithmetic[index]()
         running[index].repeat()
 
     def end(index: int) -> None:

@@ -1,6 +1,7 @@
 """What the levels find, held to what is known of the workload."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,9 +11,13 @@ import tasks
 from suite import config
 from suite.config import folder as conf
 from suite.errors import UserError
-from suite.probe import perf, record
+from suite.measure.machine import detect
+from suite.probe import levels, perf, record
 from suite.probe.__main__ import main
+from suite.probe.instruments.torch_counting import number_type
 from suite.probe.instruments.torch_watch import Places
+from suite.probe.subject import Subject
+from suite.probe.sweeping import sweep
 from tests.eighth_task import HERE, install
 
 FRAMEWORKS = ["torch", pytest.param("tensorflow", marks=pytest.mark.slow)]  # which takes seconds to trace
@@ -32,6 +37,31 @@ def look(capsys, level: str, *words: str) -> record.Cell:
 
 def column(cell: record.Cell, name: str) -> dict[str, float]:
     return {row.name: row.values[name] for row in cell.rows}
+
+
+def test_each_cell_of_a_sweep_is_measured_with_the_arithmetic_of_its_own_build(monkeypatch):
+    """On a GPU a build in tf32 lets all products of the process be taken in it, one in fp32 none."""
+    measured = set()
+
+    class Measurement:
+        def __init__(self, subject):
+            self.conditions = subject.conditions
+            number_type(subject.device)  # as a build does
+
+        def repeat(self):
+            allowed = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+            measured.add((self.conditions.precision, *allowed))
+
+        def found(self):
+            return record.Cell(conditions=self.conditions)
+
+    monkeypatch.setattr(levels, "load", lambda name: SimpleNamespace(measurement=Measurement))
+    subjects = [
+        Subject(record.Conditions(framework="torch", mode="train", precision=each), config.system("cpu"), 1.0)
+        for each in ("tf32", "fp32")
+    ]
+    sweep("throughput", subjects, 2, detect(), lambda said: None)
+    assert measured == {("fp32", False, False), ("tf32", True, True)}
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)

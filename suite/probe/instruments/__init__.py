@@ -45,6 +45,10 @@ class Instruments(Hashable, Protocol):
         """
         ...
 
+    def arithmetic(self) -> Callable[[], None]:
+        """What sets how this process takes products, tf32 on a GPU, back to as it is now: a build sets it for all."""
+        ...
+
     def copy(self, size: int, device: Device) -> Callable[[int], None]:
         """Copies so many bytes from place to place in the device's memory, or moves as many, so many times."""
         ...

@@ -1,6 +1,6 @@
 """TensorFlow's instruments; see `Instruments`."""
 
-from suite.probe.instruments.tensorflow_counting import apart, copy, flops
+from suite.probe.instruments.tensorflow_counting import apart, arithmetic, copy, flops
 from suite.probe.instruments.tensorflow_judging import judged
 from suite.probe.instruments.tensorflow_kernels import algorithm, kernel
 from suite.probe.instruments.tensorflow_memory import memory
@@ -14,6 +14,7 @@ from suite.probe.instruments.tensorflow_watch import watch
 __all__ = [
     "algorithm",
     "apart",
+    "arithmetic",
     "called",
     "copy",
     "decoded",

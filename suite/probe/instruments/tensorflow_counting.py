@@ -46,6 +46,12 @@ def number_type(device: Device) -> tf.DType:
     return DTYPES[device.precision]
 
 
+def arithmetic() -> Callable[[], None]:
+    """See `Instruments.arithmetic`."""
+    now = tf.config.experimental.tensor_float_32_execution_enabled()
+    return partial(tf.config.experimental.enable_tensor_float_32_execution, now)
+
+
 @contextmanager
 def apart() -> Iterator[None]:
     """See `Instruments.apart`: no XLA, no rewriting of graphs, and a function within a function is part of that.

@@ -49,6 +49,21 @@ def number_type(device: Device) -> torch.dtype:
     return DTYPES[device.precision]
 
 
+def arithmetic() -> Callable[[], None]:
+    """See `Instruments.arithmetic`; nothing for code that sets it by PyTorch's newer names, which these exclude."""
+    held: list[Any] = [torch.backends.cuda.matmul, torch.backends.cudnn]
+    try:
+        before = [each.allow_tf32 for each in held]
+    except RuntimeError:
+        return lambda: None
+
+    def back() -> None:
+        for each, allowed in zip(held, before, strict=True):
+            each.allow_tf32 = allowed
+
+    return back
+
+
 def apart() -> AbstractContextManager[Any]:
     """See `Instruments.apart`: torch.compile does nothing."""
     stance: AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
