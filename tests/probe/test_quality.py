@@ -9,8 +9,7 @@ import tasks
 from suite import config
 from suite.config import folder as conf
 from suite.errors import UserError
-from suite.harness import contract
-from suite.probe import altering, measuring, record, rounding, training
+from suite.probe import altering, record, rounding, training
 from suite.probe.__main__ import main
 from suite.probe.subject import Subject
 from suite.probe.synthetic import synthetic
@@ -46,23 +45,16 @@ def test_each_precision_has_its_speed_error_and_quality(capsys):
         assert found[name].figures["samples"].value == 500
 
 
-def test_each_precision_is_timed_after_a_build_in_it(capsys, monkeypatch):
-    """On a GPU a build in tf32 lets all products of the process be taken in it, one in fp32 none."""
-    built, timed = [], []
-    build, block = contract.build, measuring.block
+def test_a_shadow_that_does_not_fit_leaves_speed_and_quality(capsys, monkeypatch):
+    def shadowed(build, device):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
 
-    def building(*given):
-        built.append(given[-1].precision)
-        return build(*given)
-
-    def timing(workload, steps):
-        timed.append((workload.made.inner.worker.precision, built[-1]))
-        return block(workload, steps)
-
-    monkeypatch.setattr(contract, "build", building)
-    monkeypatch.setattr(measuring, "block", timing)
-    probe(capsys, "level=precision", *TASK, "samples=500", "precision=fp32,bf16")
-    assert sorted(timed) == [("bf16", "bf16"), ("fp32", "fp32")]
+    monkeypatch.setattr("suite.probe.instruments.torch.shadowed", shadowed)
+    (cell,) = probe(capsys, "level=precision", *TASK, "samples=500", "precision=fp32")
+    assert cell.error is None
+    assert cell.notes == ["not held to float64: out of memory: DefaultCPUAllocator: can't allocate memory"]
+    assert cell.figures["error, step 1"].value is None
+    assert cell.figures["samples/s"].value > 0
 
 
 def test_weights_in_few_bits_lie_on_a_grid_of_their_row_and_nothing_else_changes():

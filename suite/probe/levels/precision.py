@@ -13,7 +13,7 @@ from dataclasses import replace
 from suite.config.models import Benchmark
 from suite.errors import UserError
 from suite.probe import levels, measuring, rounding, training
-from suite.probe.record import Cell, Figure, Row
+from suite.probe.record import Cell, Figure, Row, one_line
 from suite.probe.shadow import STEPS
 from suite.probe.subject import SEED, Subject
 from suite.probe.training import Trained
@@ -39,7 +39,7 @@ class TrainedIn:
         self.trained: list[Trained] = []
 
     def repeat(self) -> None:
-        """See `levels.Measurement`. Trains first: the build sets what holds for the process, such as tf32 on a GPU."""
+        """See `levels.Measurement`."""
         self.trained.append(training.train(self.subject, SEED + len(self.trained)))
         self.rates.append(self.steps * self.workload.samples / measuring.block(self.workload, self.steps))
 
@@ -55,11 +55,11 @@ class TrainedIn:
         return Cell(conditions=self.subject.conditions, figures=figures, columns=COLUMNS, rows=rows, notes=notes)
 
     def _errors(self) -> Mapping[int, float | None]:
-        """By how much the first steps' change is off, L2, relative; not known in a framework without instruments."""
+        """By how much the first steps' change is off, L2, relative; not known, and a note, without a shadow."""
         try:
             found = self.subject.instruments.shadowed(self.subject.build, self.subject.device)
-        except UserError as error:
-            self.notes.append(f"not held to float64: {error}")
+        except Exception as error:  # whatever a framework raises, such as for want of memory: float64 takes more
+            self.notes.append(f"not held to float64: {one_line(error)}")
             return dict.fromkeys(STEPS)
         if found.refused:
             self.notes.append(f"float64 but for {', '.join(found.refused)}")
