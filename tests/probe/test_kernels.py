@@ -204,6 +204,17 @@ def test_shapes_are_those_of_the_call():
     assert found == {(each, "fp32"): 1 for each in (CONVOLUTION, gradient, MatrixProduct(3, 4, 5, (False, True)))}
 
 
+@pytest.mark.slow  # imports TensorFlow
+def test_channels_may_come_before_height():
+    tf = importlib.import_module("tensorflow")
+    images, filters = tf.ones((2, 3, 8, 9)), tf.ones((3, 2, 3, 5))
+    padding = [[0, 0], [0, 0], [1, 1], [2, 0]]
+    found = instruments.load("tensorflow").called(
+        lambda: tf.nn.conv2d(images, filters, (1, 1, 2, 1), padding, "NCHW"), DEVICE
+    )
+    assert [*found] == [(Convolution(2, 3, (8, 9), 5, (3, 2), (2, 1), ((1, 1), (2, 0))), "fp32")]
+
+
 def test_shapes_of_inference_are_seen_too():
     images, filters, left, right = (torch.ones(each) for each in ((2, 4, 9, 8), (6, 4, 3, 2), (3, 5), (4, 5)))
 

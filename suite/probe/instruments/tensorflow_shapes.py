@@ -70,21 +70,23 @@ PRODUCTS = {"MatMul": _product, "BatchMatMulV2": _product, "Einsum": _einsum}
 
 
 def _convolution(kind: str, shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Convolution:
-    """Of images [batch, height, width, channels] with filters [height, width, in, out]."""
+    """Of images [batch, height, width, channels], or [batch, channels, height, width], with filters [..., in, out]."""
     direction, images, filters = CONVOLUTIONS[kind]
-    (batch, *size, channels), (*window, inner, outer) = shapes[images], shapes[filters]
-    stride, dilation = (_pair(attributes.get(name) or (1, 1, 1, 1)) for name in ("strides", "dilations"))
+    high, deep = (2, 1) if attributes.get("data_format") == "NCHW" else (1, 3)  # which axes are height and channels
+    both = slice(high, high + 2)
+    (*window, inner, outer), size, channels = shapes[filters], shapes[images][both], shapes[images][deep]
+    stride, dilation = (_two((attributes.get(name) or (1, 1, 1, 1))[both]) for name in ("strides", "dilations"))
     padding = attributes["padding"]
     if padding == "EXPLICIT":
-        around = attributes["explicit_paddings"]
-        pads = (_two(around[2:4]), _two(around[4:6]))
+        around = attributes["explicit_paddings"][2 * high :]
+        pads = (_two(around[:2]), _two(around[2:4]))
     else:
         axes = zip(size, window, stride, dilation, strict=True)
         high, wide = (_same(*each) if padding == "SAME" else (0, 0) for each in axes)
         pads = (high, wide)
     depthwise = kind.startswith("Depthwise")
     return Convolution(
-        batch=batch,
+        batch=shapes[images][0],
         channels=channels,
         size=_two(size),
         filters=inner * outer if depthwise else outer,
@@ -101,11 +103,6 @@ def _same(size: int, window: int, stride: int, dilation: int) -> Pair:
     """What padding="SAME" puts before and after an axis (tf.nn, "Notes on padding")."""
     whole = max((-(-size // stride) - 1) * stride + dilation * (window - 1) + 1 - size, 0)
     return whole // 2, whole - whole // 2
-
-
-def _pair(values: Any) -> Pair:
-    """Height's and width's of one for each axis."""
-    return _two([*values][1:3])
 
 
 def _two(values: Sequence[int]) -> Pair:
