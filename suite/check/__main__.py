@@ -19,10 +19,10 @@ from suite.config.formats import known
 from suite.config.models import Benchmark
 from suite.errors import BrokenContract, UserError, command, split_options, unknown
 from suite.harness.contestant import OwnImplementation, read
-from suite.harness.folder import has_run
 from suite.harness.implementation import ImplementationModule, frameworks, load_implementation
 from suite.measure import machine
 from suite.record.equivalence import Comparison
+from suite.run.resuming import from_evidence
 from suite.store import files
 from suite.store.task import Arrays, Task
 
@@ -38,7 +38,8 @@ Without scale= every scale whose data is here is tried, without framework= every
 and that is installed; with implementation= your own alone, at PATH, a folder or a file. Your own is then held to the
 reference, from one state to the next, in fp32 and in precision= (left out: what a run on this machine's CPUs takes, if
 your own trains in it), which is skipped where conf/equivalence.yaml has no bounds for it;
-out= writes what was found, as equivalence.json, beside the evidence of each run in FOLDER.
+out= writes what was found, as equivalence.json, beside the evidence of each run in FOLDER, and holds your own in the
+scale and the numeric format of these runs.
 --json prints a list with one object for each promise.
 docs/adding-a-task.md explains the contracts, docs/equivalence.md how an implementation is held to the reference.
 
@@ -55,6 +56,10 @@ def main(argv: list[str]) -> int:
     options = _options([word for word in argv if word != "--json"])
     task, data_dir = options["task"], options.get("data_dir")
     own = read(Path(options["implementation"]), options.get("framework")) if "implementation" in options else None
+    if "out" in options:
+        given = {name: word for name, word in options.items() if name in ("task", "scale", "framework", "precision")}
+        runs = from_evidence(Path(options["out"]), given, own, "out=")
+        options |= {"scale": runs.benchmark.scale, "precision": runs.precision}
     rows: list[Row] = []
     compared: list[Comparison] = []
     precision, asked = options.get("precision"), "scale" in options
@@ -74,7 +79,7 @@ def main(argv: list[str]) -> int:
     return int(any(row.status == "fail" for row in rows))
 
 
-def _options(words: list[str]) -> Mapping[str, str]:
+def _options(words: list[str]) -> dict[str, str]:
     """The options by name. Raises UserError for one that is not known, or names what is not there."""
     for word in words:
         name, _, value = word.partition("=")
@@ -94,8 +99,6 @@ def _options(words: list[str]) -> Mapping[str, str]:
     for name in ("precision", "out"):
         if reference and name in options:
             raise UserError(f"{name}= is for an implementation that is held to the reference: add implementation=PATH")
-    if "out" in options and not has_run(Path(options["out"])):
-        raise UserError(f"out={options['out']} holds no run: give the out= folder of a run of the implementation")
     if "precision" in options:
         known(options["precision"])
     if reference and "framework" in options and options["framework"] not in frameworks(options["task"]):

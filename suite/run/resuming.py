@@ -50,7 +50,7 @@ def from_evidence(out: Path, given: Mapping[str, Any], own: OwnImplementation | 
     values, named = lacking | stored(out, option), f"{option}{out}"
     contestant = _contestant(out, named, values.get("implementation"), own)
     known = {
-        **{name: values[name] for name in ("task", "scale", "framework", "runs", "submitter", "division")},
+        **{name: values[name] for name in ("task", "scale", "framework", "precision", "runs", "submitter", "division")},
         "checkpoints": values["checkpoints"],
         "category": next(category for category, status in STATUSES.items() if status == values["status"]),
         "subset": values["benchmark"].get("dataset", {}).get("subset"),

@@ -1,11 +1,16 @@
 """`python -m suite.check task=TASK implementation=PATH`: what its user sees, and the file that a submission brings."""
 
 import json
+from dataclasses import replace
 
 import pytest
+import yaml
 
+from suite import config
 from suite.check.__main__ import main
+from suite.config.plan import Plan
 from suite.errors import UserError
+from suite.harness.contestant import read
 from suite.measure import machine
 from suite.record.equivalence import FILE, Equivalence
 
@@ -24,13 +29,18 @@ def build(hyperparameters, data, seed, device):
 
 @pytest.fixture
 def written(parity, tmp_path):
-    def write(factor):
+    def write(factor, precision="fp32", more=""):
         (tmp_path / "ours").mkdir()
-        (tmp_path / "ours" / "__init__.py").write_text(BUILD.format(factor=factor))
-        for run in ("run_1", "run_2"):
-            (tmp_path / "runs" / run).mkdir(parents=True)
-            (tmp_path / "runs" / run / "config.yaml").touch()
-        return ["task=parity", f"implementation={tmp_path / 'ours'}", f"out={tmp_path / 'runs'}", "precision=fp32"]
+        (tmp_path / "ours" / "__init__.py").write_text(BUILD.format(factor=factor) + more)
+        told, place = read(tmp_path / "ours", None).told, tmp_path / "runs"
+        benchmark, framework = config.benchmark("parity", "mini"), config.framework("numpy")
+        declared = ("someone", "closed", "research", None)
+        plan = Plan(benchmark, config.system("cpu"), framework, precision, (1, 2), None, "0" * 32, *declared, place)
+        for index in (1, 2):
+            plan.folder(index).mkdir(parents=True)
+            content = yaml.safe_dump(replace(plan, contestant=told).resolved(index))
+            (plan.folder(index) / "config.yaml").write_text(content)
+        return ["task=parity", f"implementation={tmp_path / 'ours'}", f"out={place}"]
 
     return write
 
@@ -49,36 +59,51 @@ def test_the_reference_by_another_name_is_its_equal(written, tmp_path, capsys):
 def test_a_folder_without_a_run_is_refused_before_anything_is_tried(written, tmp_path, capsys):
     words = written(1.0)
     with pytest.raises(UserError, match=r"out=.*fresh holds no run: give the out= folder of a run"):
-        main([*words[:2], f"out={tmp_path / 'fresh'}", "precision=fp32"])
+        main([*words[:2], f"out={tmp_path / 'fresh'}"])
     assert not (tmp_path / "fresh").exists()
     assert not capsys.readouterr().out
 
 
+def test_the_numeric_format_is_that_of_the_runs_whatever_this_machine_takes(written, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(machine, "precision_of", lambda *_: "fp32")
+    assert main(written(1.0, "bf16")) == 0, capsys.readouterr().out
+    (made,) = Equivalence.model_validate_json((tmp_path / "runs" / "run_1" / FILE).read_text()).comparisons
+    assert {trial.precision for trial in made.trials} == {"fp32", "bf16"}
+
+
+def test_what_the_runs_are_not_of_is_refused_before_anything_is_tried(written, tmp_path, capsys):
+    words = written(1.0, "bf16")
+    with pytest.raises(UserError, match=r"^precision=fp16 contradicts out=.*, which is a run of precision=bf16$"):
+        main([*words, "precision=fp16"])
+    with (tmp_path / "ours/__init__.py").open("a") as file:
+        file.write("# another\n")
+    with pytest.raises(UserError, match=r"^out=.* began with another __init__.py than implementation=.*ours has"):
+        main(words)
+    assert not list(tmp_path.glob(f"runs/*/{FILE}"))
+    assert not capsys.readouterr().out
+
+
 def test_nothing_is_tried_in_a_format_whose_bounds_nobody_measured(written, tmp_path, capsys):
-    assert main([*written(1.0)[:-1], "precision=mxfp8", "--json"]) == 0
+    assert main([*written(1.0, "mxfp8"), "--json"]) == 0
     (row,) = [row for row in json.loads(capsys.readouterr().out) if row["promise"].startswith("mxfp8")]
     assert (row["status"], row["found"]) == ("skipped", "bounds not measured for mxfp8")
     made = Equivalence.model_validate_json((tmp_path / "runs" / "run_1" / FILE).read_text())
     assert [trial.found for trial in made.comparisons[0].trials if trial.precision == "mxfp8"] == [None]
 
 
-def test_one_is_tried_in_no_format_that_it_does_not_train_in(written, tmp_path, monkeypatch):
+def test_one_is_tried_in_no_format_that_it_does_not_train_in(written, monkeypatch, capsys):
     monkeypatch.setattr(machine, "precision_of", lambda *_: "bf16")
-    words = written(1.0)[:-1]
-    with (tmp_path / "ours/__init__.py").open("a") as file:
-        file.write('PRECISIONS = ("fp32",)\n')
+    words = written(1.0, more='PRECISIONS = ("fp32",)\n')[:2]
     with pytest.raises(UserError, match=r"^precision=bf16: ours trains in fp32$"):
         main([*words, "precision=bf16"])
-    assert main(words) == 0
-    (made,) = Equivalence.model_validate_json((tmp_path / "runs" / "run_1" / FILE).read_text()).comparisons
-    assert {trial.precision for trial in made.trials} == {"fp32"}
+    assert main([*words, "--json"]) == 0
+    promises = [row["promise"] for row in json.loads(capsys.readouterr().out)]
+    assert any(promise.startswith("fp32:") for promise in promises)
+    assert not any(promise.startswith("bf16:") for promise in promises)
 
 
 def test_one_that_says_that_its_draws_are_its_own_is_held_to_distributions(written, tmp_path, capsys):
-    words = written(1.0)
-    with (tmp_path / "ours/__init__.py").open("a") as file:
-        file.write("OWN_DRAWS = True\n")
-    assert main(words) == 0, capsys.readouterr().out
+    assert main(written(1.0, more="OWN_DRAWS = True\n")) == 0, capsys.readouterr().out
     (made,) = Equivalence.model_validate_json((tmp_path / "runs" / "run_1" / FILE).read_text()).comparisons
     assert made.own_draws
     assert any(trial.trial.startswith("the length of a step") for trial in made.trials)
