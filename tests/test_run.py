@@ -83,7 +83,7 @@ def test_the_closed_division_frees_the_batch_size_within_its_range(tmp_path):
     assert (logged["global_batch_size"], logged["opt_base_learning_rate"]) == (80, 0.1)
     assert eighth(tmp_path, "review", "larger").returncode == 0
     too_large = (*RUN, "seed=1", "hyperparameters.global_batch_size=120")
-    assert "verdict   fail" in eighth(tmp_path, "run", *too_large, "out=closed").stdout
+    assert "verdict   fail: hyperparameters.2 (" in eighth(tmp_path, "run", *too_large, "out=closed").stdout
     done = eighth(tmp_path, "review", "closed", "--json")
     assert done.returncode == 1
     (finding,) = [each for each in json.loads(done.stdout)["findings"] if each["severity"] == "fail"]

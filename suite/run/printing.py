@@ -165,10 +165,12 @@ def go_on(to: Console, made: Plan, own: OwnImplementation | None) -> None:
 
 
 def verdict(to: Console, reviewed: Review) -> None:
-    """Print what a review of the evidence says, and what it was not held to."""
+    """Print what a review of the evidence says, by which rules, and what it was not held to."""
     severities = Counter(finding.severity for finding in reviewed.findings)
     listed = ", ".join(f"{severity}: {count}" for severity, count in severities.items())
-    to.print(f"verdict   {reviewed.verdict}" + (f" ({listed})" if listed else ""), soft_wrap=True)
+    rules = ", ".join(dict.fromkeys(each.rule for each in reviewed.findings if each.severity == reviewed.verdict))
+    said = reviewed.verdict + (f": {rules}" if rules else "") + (f" ({listed})" if listed else "")
+    to.print(f"verdict   {said}", soft_wrap=True)
     for result in reviewed.results:
         if result.convergence and result.convergence.unheld:
             to.print(f"samples   {result.convergence.unheld}", soft_wrap=True)
