@@ -74,6 +74,10 @@ def true_to_its_runs(package: Sealed) -> Iterator[Finding]:
         yield Finding(path, None, f"a result that {SEAL} names", "another one", _AS_WRITTEN)
     for path in sorted(said - results.keys()):
         yield Finding(SEAL, None, f"the evidence of {path}", "none", _AS_WRITTEN)
+    systems = {f"systems/{path.split('/')[1]}.json" for path in results}
+    for path in sorted(seal.files):
+        if path.startswith("systems/") and path not in systems:
+            yield Finding(path, None, "the description of a result's system", "another one", _AS_WRITTEN)
     for claimed in seal.results:
         if runs := results.get(claimed["path"]):
             yield from _result(claimed, runs)

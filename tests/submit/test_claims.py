@@ -113,6 +113,7 @@ FORGERIES = {
         "another processor": lambda folder: described(folder, host_processor_model_name="a faster one"),
         "another status": lambda folder: described(folder, status="Available cloud"),
         "a field that is no text": lambda folder: described(folder, cooling=1),
+        "a machine of no run": written("systems/h100x8_torch.json"),
     },
     "package.6": {
         "a log of another spelling": lambda folder: (
