@@ -7,8 +7,10 @@ from pathlib import Path
 
 from suite.errors import UserError
 from suite.rules.seals import SEAL, SIGNATURE, Seal
+from suite.store.disk import UnsafeFile, read_safely, reason
 
 NAMESPACE = "time-to-accuracy-submission"
+_MOST_BYTES = 1 << 20  # of a signature
 _TIMEOUT_S = 120  # a person may have to type a passphrase
 
 
@@ -39,8 +41,12 @@ def verify(folder: Path, signers: Path) -> str:
     """
     if not signers.is_file():
         raise UserError(f"signers={signers}: no such file; a line of it is: ORG ssh-ed25519 AAAA...")
-    if not (folder / SIGNATURE).exists():
-        raise UserError(f"{folder} is not signed: it holds no {SIGNATURE}")
+    try:
+        read_safely(folder / SIGNATURE, _MOST_BYTES)
+    except FileNotFoundError:
+        raise UserError(f"{folder} is not signed: it holds no {SIGNATURE}") from None
+    except (UnsafeFile, OSError) as error:  # ssh-keygen would follow a link, and wait for a pipe
+        raise UserError(f"{folder / SIGNATURE}: {reason(error)}: no signature") from error
     org = Seal.read(folder).org
     done = _keygen(
         "verify",

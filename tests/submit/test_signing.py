@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -124,3 +125,14 @@ def test_unsigned_submission_has_no_signature_to_verify(submit, told, key, tmp_p
         main([f"verify={submit.folder}", f"signers={signers(tmp_path, key)}"])
     assert submit(f"description={told}", f"sign={key}") == 0  # a signature is added
     assert main([f"verify={submit.folder}", f"signers={signers(tmp_path, key)}"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [(os.mkfifo, "is not a plain file"), (lambda path: path.symlink_to("/dev/zero"), "is a symbolic link")],
+)
+def test_what_is_no_plain_file_is_no_signature(make, said, submit, told, key, tmp_path):
+    submit(f"description={told}")
+    make(submit.folder / SIGNATURE)
+    with pytest.raises(UserError, match=f"{SIGNATURE}: {said}: no signature"):
+        main([f"verify={submit.folder}", f"signers={signers(tmp_path, key)}"])
