@@ -40,7 +40,7 @@ class Kind:
     """A kind of series. Values agree if they differ by at most `tolerance` of the larger one, or by `slack`.
 
     Two series are copies only if at least `least` different values agree. A `seeded` kind depends on the seed: two runs
-    that own up to one seed, say in two frameworks, may share it.
+    that own up to one seed, say in two frameworks, may share it; of two submitters this is told.
     """
 
     name: str
@@ -96,18 +96,24 @@ KINDS = (
 def no_copies(runs: Sequence[Evidence]) -> Iterator[Finding]:
     """No two logs of a submission are near-copies of each other."""
     series = [[kind.of(run) for kind in KINDS] for run in runs]
-    seeds = [run.value(keys.SEED) for run in runs]
+    seeds, orgs = ([run.value(key) for run in runs] for key in (keys.SEED, keys.SUBMISSION_ORG))
     for late in range(len(runs)):
         for early in range(late):
+            one_seed = seeds[early] == seeds[late]
             alike = [
-                kind.name
+                kind
                 for kind, a, b in zip(KINDS, series[early], series[late], strict=True)
-                if not (kind.seeded and seeds[early] == seeds[late]) and _copies(kind, a, b)
+                if not (kind.seeded and one_seed and orgs[early] == orgs[late]) and _copies(kind, a, b)
             ]
-            if seeds[early] != seeds[late] and _same_predictions(runs[early], runs[late]):
-                alike.append("predictions")
-            if alike:
-                found = f"the {', '.join(alike)} of {path_of(runs[early], LOG)}"
+            names = [kind.name for kind in alike]
+            if not one_seed and _same_predictions(runs[early], runs[late]):
+                names.append("predictions")
+            if names:
+                found = f"the {', '.join(names)} of {path_of(runs[early], LOG)}"
+                if one_seed and all(kind.seeded for kind in alike):
+                    mend = "audit both: one seed gives one training, and nothing here tells whose it was"
+                    yield Finding(path_of(runs[late], LOG), None, "a log of a run of its own", found, mend, "note")
+                    continue
                 mend = "submit runs that were each made, with a seed of its own"
                 yield Finding(path_of(runs[late], LOG), None, "a log of a run of its own", found, mend)
                 break

@@ -47,6 +47,18 @@ def test_one_seed_in_two_frameworks_may_give_one_curve(tmp_path):
     assert copies(tmp_path) == []
 
 
+def test_one_seed_of_two_submitters_that_gives_one_curve_is_told(tmp_path):
+    """As where a stranger's runs are handed in at half their times: a review cannot tell who trained."""
+    write_run(tmp_path / "one" / "run_1", seed=7)
+    second = Evidence(Path(shutil.copytree(tmp_path / "one", tmp_path / "two")) / "run_1")
+    second.squeeze(2)
+    assert copies(tmp_path) == []
+    second.edit("submission_org", lambda record: record.update(value="rival"))
+    (finding,) = [f for f in review(tmp_path).findings if f.rule == "runs.8"]
+    assert (finding.file, finding.severity) == ("two/run_1/log.txt", "note")
+    assert finding.found == "the losses of one/run_1/log.txt"
+
+
 def test_two_seeds_do_not_predict_alike(tmp_path, monkeypatch):
     first, second = (write_run(tmp_path / f"run_{index}", index, runs=2) for index in (1, 2))
     monkeypatch.setattr("suite.config.benchmark", lambda task, scale: BENCHMARK.model_copy(update={"scale": "small"}))
