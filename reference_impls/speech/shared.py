@@ -241,10 +241,13 @@ def texts(
     return said
 
 
-def made_up_batches(hyper: Hyperparameters) -> Iterator[Batch]:
-    """A batch of each length that is compiled before the clock starts, of the first recording over and over."""
+def made_up_batches(hyper: Hyperparameters, multiple: int = COMPILED) -> Iterator[Batch]:
+    """Batches to warm up on, of the first recording over and over: one of each length that is compiled.
+
+    Where none is, because any `multiple` will do, one: the others would only take time.
+    """
     size = hyper.global_batch_size
-    for time in range(COMPILED, LONGEST + 1, COMPILED):
+    for time in range(COMPILED, LONGEST + 1, COMPILED) if multiple == COMPILED else (COMPILED,):
         yield Batch(
             recordings=np.zeros(size, np.int64),
             speed=np.ones(size, np.float32),

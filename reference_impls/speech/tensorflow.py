@@ -69,10 +69,11 @@ class TensorFlowSpeech:
             self.scaler = GradScaler(device.precision == "fp16")
         whole, vector = tf.TensorSpec((None,), tf.int64), tf.TensorSpec((None,), tf.int32)
         ranges, seed_spec = tf.TensorSpec((None, None, 2), tf.int32), tf.TensorSpec((2,), tf.int32)
-        # On a GPU XLA compiles what stands before and after CTC's loss, which it does not know.
         drawn = [whole, tf.TensorSpec((None,)), vector, whole, ranges, ranges, vector, seed_spec]
-        self.training_logits = tf.function(self._training_logits, drawn, jit_compile=on_gpu, autograph=False)
-        self.update = tf.function(self._update, jit_compile=on_gpu, autograph=False)
+        self.training_logits, self.update = self._training_logits, self._update
+        if on_gpu:  # XLA compiles what stands before and after CTC's loss, which it does not know
+            self.training_logits = tf.function(self._training_logits, drawn, jit_compile=True, autograph=False)
+            self.update = tf.function(self._update, jit_compile=True, autograph=False)
         self.logits = tf.function(
             self._logits, [tf.TensorSpec((None, None, shape[1])), vector], jit_compile=on_gpu, autograph=False
         )
@@ -198,7 +199,7 @@ def build(
     mels = data["train_features"].shape[1]
     initial = shared.initial_parameters(made.hyper, mels, len(made.units) + 1, seed)
     made.load_state_dict({**initial, "step": np.array(0)})
-    for batch in shared.made_up_batches(made.hyper):
+    for batch in shared.made_up_batches(made.hyper, made.multiple):
         made.train_step(batch)
         with tf.device(made.device):
             test = tf.zeros((EVAL_BATCH, batch.time, mels))

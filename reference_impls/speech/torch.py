@@ -173,7 +173,7 @@ def build(hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], se
     made = TorchSpeech(Hyperparameters.of(hyperparameters), data, seed, device)
     initial = shared.initial_parameters(made.hyper, data["train_features"].shape[1], len(made.units) + 1, seed)
     made.load_state_dict({**initial, "step": np.array(0)})
-    for batch in shared.made_up_batches(made.hyper):
+    for batch in shared.made_up_batches(made.hyper, made.multiple):
         test = torch.zeros(EVAL_BATCH, batch.time, data["train_features"].shape[1], device=made.device)
         frames = torch.full((EVAL_BATCH,), batch.time // SUBSAMPLING, dtype=torch.int32, device=made.device)
         for _ in warm_ups(made.device):

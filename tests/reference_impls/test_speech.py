@@ -4,6 +4,7 @@ import itertools
 from collections import Counter
 from dataclasses import replace
 from importlib import import_module
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -84,6 +85,19 @@ def said(implementation, framework, labels, lengths) -> None:
     """Let the transcripts of the first recordings be `labels` [N, L]."""
     implementation.lengths = lengths
     implementation.labels = import_module(framework).as_tensor(labels) if framework == "torch" else labels
+
+
+@each_framework
+def test_warm_up_is_of_the_lengths_that_are_compiled(framework):
+    """A processor compiles none, and there a step of each would take longer than the steps that a check is made of."""
+    module = import_module(f"reference_impls.speech.{framework}")
+    implementation = {"torch": "TorchSpeech", "tensorflow": "TensorFlowSpeech"}[framework]
+    step = getattr(module, implementation).train_step
+    with mock.patch.object(getattr(module, implementation), "train_step", autospec=True, side_effect=step) as taken:
+        build(CASE, framework, global_batch_size=2)
+    assert [call.args[1].time for call in taken.call_args_list] == [shared.COMPILED]
+    on_a_gpu = [batch.time for batch in made_up_batches(recipe(), shared.COMPILED)]
+    assert on_a_gpu == list(range(shared.COMPILED, shared.LONGEST + 1, shared.COMPILED))
 
 
 @each_framework
