@@ -72,13 +72,14 @@ PRODUCTS = {"MatMul": _product, "BatchMatMulV2": _product, "Einsum": _einsum}
 def _convolution(kind: str, shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Convolution:
     """Of images [batch, height, width, channels], or [batch, channels, height, width], with filters [..., in, out]."""
     direction, images, filters = CONVOLUTIONS[kind]
-    high, deep = (2, 1) if attributes.get("data_format") == "NCHW" else (1, 3)  # which axes are height and channels
-    both = slice(high, high + 2)
+    first, deep = (2, 1) if attributes.get("data_format") == "NCHW" else (1, 3)  # which axes are height and channels
+    both = slice(first, first + 2)
     (*window, inner, outer), size, channels = shapes[filters], shapes[images][both], shapes[images][deep]
-    stride, dilation = (_two((attributes.get(name) or (1, 1, 1, 1))[both]) for name in ("strides", "dilations"))
+    steps: list[Sequence[int]] = [attributes.get(name) or (1, 1, 1, 1) for name in ("strides", "dilations")]
+    stride, dilation = (_two(each[both]) for each in steps)
     padding = attributes["padding"]
     if padding == "EXPLICIT":
-        around = attributes["explicit_paddings"][2 * high :]
+        around = attributes["explicit_paddings"][2 * first :]
         pads = (_two(around[:2]), _two(around[2:4]))
     else:
         axes = zip(size, window, stride, dilation, strict=True)
