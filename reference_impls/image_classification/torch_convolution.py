@@ -1,7 +1,7 @@
-"""A 3x3 convolution whose gradient by weight does not keep CPUs with AMX waiting.
+"""A 3x3 convolution whose gradient by weight is quick on CPUs with AMX too.
 
-There oneDNN 3.10.2 (in PyTorch 2.11) takes twice to ten times as long for that of 256 channels in bf16 as nine products
-of matrices do, one for each place of the kernel: a third of a step on pictures of 20 pixels, a tenth at 32.
+oneDNN 3.10.2 (in PyTorch 2.11) takes up to ten times as long there, for 256 channels in bf16, as nine products of
+matrices, one for each place of the kernel. docs/implementations.md has what that makes of a step.
 """
 
 from __future__ import annotations
