@@ -172,7 +172,9 @@ class Places:
             if of in self.noted:
                 return self.noted[of].layer
             of = of.rpartition("/")[0]
-        return ""
+        # named after the scope alone that its operation lies in, as that of a fused batch norm is
+        scope = name.rpartition(GRADIENT)[2].rpartition("/")[0] + "/"
+        return min((each.layer for at, each in self.noted.items() if at.startswith(scope)), key=len, default="")
 
 
 def identity(variable: Any) -> int:
