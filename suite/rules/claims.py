@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ SPELLED = {
 }
 MAX_DESCRIPTION = 1 << 20
 
+_SYSTEM = re.compile(r"systems/([^/]+)\.json")
 _AS_WRITTEN = "submit the package as suite submit wrote it"
 
 
@@ -74,9 +76,9 @@ def true_to_its_runs(package: Sealed) -> Iterator[Finding]:
         yield Finding(path, None, f"a result that {SEAL} names", "another one", _AS_WRITTEN)
     for path in sorted(said - results.keys()):
         yield Finding(SEAL, None, f"the evidence of {path}", "none", _AS_WRITTEN)
-    systems = {f"systems/{path.split('/')[1]}.json" for path in results}
     for path in sorted(seal.files):
-        if path.startswith("systems/") and path not in systems:
+        described = _SYSTEM.fullmatch(path)
+        if described and not any(each.startswith(f"results/{described[1]}/") for each in results):
             yield Finding(path, None, "the description of a result's system", "another one", _AS_WRITTEN)
     for claimed in seal.results:
         if runs := results.get(claimed["path"]):
