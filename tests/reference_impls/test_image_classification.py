@@ -164,3 +164,21 @@ def test_nine_products_are_the_gradient_of_a_convolution(channels, side):
     given = (x.double().requires_grad_(), weight.double().requires_grad_())
     assert torch.autograd.gradcheck(Convolution.apply, given)
     assert torch.equal(Convolution.apply(*given), torch.nn.functional.conv2d(*given, padding=1))
+
+
+def test_a_wide_convolution_in_bf16_has_the_same_gradient_either_way():
+    torch = pytest.importorskip("torch")
+    from reference_impls.image_classification.torch_convolution import AMX, CHANNELS, Conv2d
+
+    convolution, x = Conv2d(CHANNELS, 16), torch.randn(4, CHANNELS, 3, 3).bfloat16()
+    assert (convolution.by_products, Conv2d(CHANNELS // 2, 16).by_products) == (AMX, False)
+    gradients, makers = [], []
+    for convolution.by_products in (True, False):
+        convolution.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16):
+            made = convolution(x)
+        made.square().sum().backward()
+        gradients.append(convolution.weight.grad)
+        makers.append(made.grad_fn.name())
+    assert makers[0] != makers[1]
+    assert (gradients[0] - gradients[1]).norm() < 0.01 * gradients[1].norm()
