@@ -78,9 +78,10 @@ def without_tasks(tmp_path, monkeypatch):
 
 
 def pytest_collection_modifyitems(items):
-    # Files of long tests first, for no process to begin one when the others are done.
+    # Files of long tests first, for no process to begin one when the others are done; and in a file those of one case
+    # together, for what it builds to be built once: pytest would have them by their places in each test's own list.
     slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
-    items.sort(key=lambda item: -slow[item.path])
+    items.sort(key=lambda item: (-slow[item.path], item.path, case_of(item)))
     gpu = bool(detect().accelerators)
     for item in items:
         if item.get_closest_marker("gpu") and not gpu:  # nothing can stand in for one: these run where a GPU is
@@ -88,6 +89,11 @@ def pytest_collection_modifyitems(items):
         marker = item.get_closest_marker("data")
         if marker and not is_here(*marker.args):  # CI has all but MovieLens 100K, which may not be passed on
             item.add_marker(pytest.mark.skip(reason=f"SUITE_DATA does not hold the data of {marker.args[0]}"))
+
+
+def case_of(item) -> str:
+    """The name of the case whose `builds` a test takes; empty of others."""
+    return item.callspec.params["builds"].id if "builds" in getattr(item, "fixturenames", ()) else ""
 
 
 @cache

@@ -27,7 +27,7 @@ def test_doctor_tells_what_is_there(tmp_path):
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        (["task=image_classification"], 0),
+        pytest.param(["task=image_classification"], 0, marks=pytest.mark.soak),
         (["task=reinforcement_learning", *SHORT], 3),
     ],
 )

@@ -99,7 +99,10 @@ def undisturbed(tmp_path_factory):
     return [line["metadata"]["state_sha256"] for line in logged(folder, "eval_accuracy")]
 
 
-@pytest.mark.parametrize(("began", "goes_on"), [(2, 1), pytest.param(1, 2, marks=pytest.mark.soak), (2, 3)])
+@pytest.mark.parametrize(
+    ("began", "goes_on"),
+    [(2, 3), pytest.param(2, 1, marks=pytest.mark.soak), pytest.param(1, 2, marks=pytest.mark.soak)],
+)
 def test_a_run_that_lost_a_worker_goes_on_with_another_number_as_if_it_had_not(folder, undisturbed, began, goes_on):
     assert trained(folder, began, fault=f"{began - 1}:dies").returncode in (1, 9)
     again = trained(folder, goes_on, "resume=made", "mlflow=false")

@@ -53,8 +53,19 @@ def goes_on(folder):
     assert "verdict   pass" in done.stdout
 
 
-@pytest.mark.parametrize("start", STARTS)
-@pytest.mark.parametrize(("rank", "says"), [(0, f"rank 0 on {HERE}, which leads"), (1, f"rank 1 on {HERE}: its proc")])
+LEADER, OTHER = (0, f"rank 0 on {HERE}, which leads"), (1, f"rank 1 on {HERE}: its proc")
+SUITE, TORCHRUN = STARTS
+
+
+@pytest.mark.parametrize(
+    ("start", "rank", "says"),
+    [
+        (TORCHRUN, *LEADER),
+        (SUITE, *OTHER),
+        pytest.param(TORCHRUN, *OTHER, marks=pytest.mark.soak),
+        pytest.param(SUITE, *LEADER, marks=pytest.mark.soak),
+    ],
+)
 def test_a_killed_worker_ends_all(made, start, rank, says):
     STARTS[start](made, *PLAN, *SLOWLY, "out=out")
     made.wait_for("eval_stop")

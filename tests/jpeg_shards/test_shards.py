@@ -106,7 +106,7 @@ def test_a_pilot_takes_shards_of_full_and_all_test_pictures() -> None:
     assert part.train_samples is None
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.data("image_classification/small")
 def test_the_pilots_shards_are_made_once_and_a_killed_making_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

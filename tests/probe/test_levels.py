@@ -151,7 +151,7 @@ def test_what_is_not_read_or_written_is_not_moved(capsys, framework, megabytes):
     assert {name: moved.get(name) for name in megabytes} == pytest.approx(megabytes)
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("framework", ["torch", pytest.param("tensorflow", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("level", ["layers", pytest.param("operators", marks=pytest.mark.soak)])
 def test_inference_of_a_model_is_looked_at_too(capsys, framework, level):
     words = (MODELS[framework], f"framework={framework}", "size=32", "batch=2", "mode=infer")

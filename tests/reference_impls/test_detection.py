@@ -172,7 +172,7 @@ def test_step_and_evaluation_are_one_graph_each_in_torch(scale):
         assert torch.compile(made._detect, **whole)(cells).shape == made._detect(cells).shape
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_step_and_evaluation_compile_in_tensorflow():
     """Of `mini`: those of `small` are the same operations in other numbers and sizes."""
     tf = pytest.importorskip("tensorflow")

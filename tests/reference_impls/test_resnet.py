@@ -227,7 +227,7 @@ def test_a_torch_step_is_traced_whole():
     assert np.abs(found[1][1]).max() > 1e-3
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_tensorflow_step_can_be_compiled():
     tf = pytest.importorskip("tensorflow")
     made = build(CASE, "tensorflow")

@@ -6,8 +6,9 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from tests.rules.derived import derived
 from tests.rules.editor import Evidence
 from tests.rules.evidence_maker import isolate, write_run
 from tests.rules.mutants import MUTANTS, RESULT_MUTANTS
+
+Mutant = tuple[str, str, str, Callable[[Path], object]]  # rule, what is changed, of a run or a result, the change
 
 
 @dataclass
@@ -31,35 +34,41 @@ class Survey:
         return "\n".join([said, *self.misses])
 
 
-def survey(folder: Path) -> Survey:
-    """Make and review every mutant, hand-written or derived, in `folder`."""
-    run = write_run(folder / "sound" / "run")
+def written() -> Iterator[Mutant]:
+    """The mutants written by hand, of a run and of a result."""
+    for rule, mutations in MUTANTS.items():
+        for mutate in mutations:
+            yield rule, mutate.__name__, "run", lambda at, mutate=mutate: mutate(Evidence(at))
+    for rule, mutations in RESULT_MUTANTS.items():
+        for mutate in mutations:
+            yield rule, mutate.__name__, "result", mutate
+
+
+def changed() -> Iterator[Mutant]:
+    """The mutants of a run in which one thing of what the rules are written over is another."""
+    for rule, name, change in derived():
+        yield rule, name, "run", lambda at, change=change: change(Evidence(at))
+
+
+def survey(folder: Path, mutants: Iterable[Mutant]) -> Survey:
+    """Make and review each of `mutants` in `folder`."""
+    write_run(folder / "sound" / "run")
     for index in range(1, 6):
         write_run(folder / "sound" / "result" / f"run_{index}", index, runs=5)
     made = Survey(Counter(), [])
-    for rule, mutations in MUTANTS.items():
-        for mutate in mutations:
-            _try(made, rule, mutate.__name__, run.folder, folder / "mutant", lambda at, m=mutate: m(Evidence(at)))
-    for rule, mutations in RESULT_MUTANTS.items():
-        for mutate in mutations:
-            _try(made, rule, mutate.__name__, folder / "sound" / "result", folder / "mutant", mutate)
-    for rule, name, change in derived():
-        _try(made, rule, name, run.folder, folder / "mutant", lambda at, change=change: change(Evidence(at)))
+    for rule, name, of, mutate in mutants:
+        shutil.copytree(folder / "sound" / of, folder / "mutant" / "evidence")
+        mutate(folder / "mutant" / "evidence")
+        made.mutants[rule] += 1
+        if rule not in {finding.rule for finding in review(folder / "mutant" / "evidence").findings}:
+            made.misses.append(f"{rule}: {name}")
+        shutil.rmtree(folder / "mutant")
     return made
-
-
-def _try(made: Survey, rule: str, name: str, sound: Path, folder: Path, mutate: Callable[[Path], object]) -> None:
-    shutil.copytree(sound, folder / "evidence")
-    mutate(folder / "evidence")
-    made.mutants[rule] += 1
-    if rule not in {finding.rule for finding in review(folder / "evidence").findings}:
-        made.misses.append(f"{rule}: {name}")
-    shutil.rmtree(folder)
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch, pytest.MonkeyPatch.context() as patch:
         isolate(patch, Path(scratch))
-        result = survey(Path(scratch))
+        result = survey(Path(scratch), chain(written(), changed()))
     print(result)
     sys.exit(bool(result.misses))
