@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
@@ -63,7 +61,8 @@ def main(argv: list[str]) -> int:
     if asked.states is not None and not asked.states.is_dir():
         raise UserError(f"states={asked.states}: no such folder")
     console = Console(highlight=False, markup=False, stderr=args.json)
-    with _opened(path) as root:
+    with archive.opened(path) as opened:
+        root = opened.resolve()
         with bar(args.json) as progress:
             reviewed = report(root, subject=path.resolve().name, data_dir=args.data_dir, progress=progress)
         if reviewed.verdict != "pass":
@@ -88,17 +87,6 @@ def main(argv: list[str]) -> int:
 def _audited(root: Path, plan: Plan, asked: Asked, console: Console) -> Audited:
     with console.status("training again") as status:
         return audit(root, plan, asked, lambda text: status.update(Text(text)))
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[Path]:
-    if archive.is_archive(path):
-        with archive.unpacked(path) as folder:
-            yield folder
-    elif path.is_dir():
-        yield path.resolve()
-    else:
-        raise UserError(f"cannot audit {path}: no such folder or archive")
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:

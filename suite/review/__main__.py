@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rich.console import Console
@@ -64,7 +62,7 @@ def main(argv: list[str]) -> int:
 def _review(args: argparse.Namespace) -> Report:
     """The report, written to the files that `args` name."""
     path = Path(args.words[0])
-    with _opened(path) as root, bar(args.json) as progress:
+    with archive.opened(path) as root, bar(args.json) as progress:
         made = report(
             root,
             args.ruleset,
@@ -103,21 +101,6 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     if len(args.words) != 1:
         raise UserError(f"{len(args.words)} folders given: name one. See suite review --help.")
     return args
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[Path]:
-    """What to review: `path`, or the folder that it was unpacked to. Raises UserError if it cannot be looked at."""
-    try:
-        with suppress(FileNotFoundError):  # the ruleset says what it reviews
-            path.stat()
-    except OSError as error:
-        raise UserError(f"cannot review {path}: {error.strerror}") from error
-    if archive.is_archive(path):
-        with archive.unpacked(path) as folder:
-            yield folder
-    else:
-        yield path
 
 
 if __name__ == "__main__":

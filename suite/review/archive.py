@@ -11,7 +11,7 @@ import tarfile
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -34,6 +34,24 @@ MAX_XZ_MEMORY = 256 << 20
 def is_archive(path: Path) -> bool:
     """Whether `path` is a file that bears the name of an archive."""
     return path.name.lower().endswith((".zip", *_TAR)) and path.is_file()
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Path]:
+    """`path`, or the folder that it was unpacked to. Raises UserError if it cannot be looked at.
+
+    One that is not there is given back: whoever reviews says what is reviewed.
+    """
+    try:
+        with suppress(FileNotFoundError):
+            path.stat()
+    except OSError as error:
+        raise UserError(f"cannot review {path}: {error.strerror}") from error
+    if is_archive(path):
+        with unpacked(path) as folder:
+            yield folder
+    else:
+        yield path
 
 
 @contextmanager

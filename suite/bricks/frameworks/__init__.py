@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from typing import Any, Protocol, cast
 
-from suite import config
 from suite.bricks.record import Brick
 from suite.bricks.recorded import Recorded
-from suite.errors import UserError
-from suite.harness import quiet
+from suite.harness import by_framework
 from suite.harness.implementation import Device
 from suite.probe.subject import Subject
 
@@ -65,17 +61,6 @@ class Framework(Protocol):
         ...
 
 
-def having() -> list[str]:
-    """The frameworks that bricks are made in, installed or not."""
-    return [each for each in config.names("framework") if find_spec(f"{__name__}.{each}")]
-
-
 def load(framework: str) -> Framework:
     """The bricks of a framework. Raises UserError for one that has none, or is not installed."""
-    if framework not in having():
-        raise UserError(f"framework {framework} has no bricks here; {' and '.join(having())} have")
-    module = config.framework(framework).module
-    if find_spec(module) is None:
-        raise UserError(f"{module} is not installed: pip install -c constraints.txt -e '.[{framework}]'")
-    quiet.without_accelerator()
-    return cast(Framework, importlib.import_module(f"{__name__}.{framework}"))
+    return cast(Framework, by_framework.load(__name__, framework, "bricks"))

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 from collections import Counter
 from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol, cast
 
 import numpy as np
 
-from suite import config
-from suite.errors import UserError
-from suite.harness import quiet
+from suite.harness import by_framework
 from suite.harness.implementation import Device
 from suite.probe.judging import Judged
 from suite.probe.kernels.problems import Problem
@@ -99,16 +95,9 @@ class Instruments(Hashable, Protocol):
 
 def having() -> list[str]:
     """The frameworks that have instruments, installed or not."""
-    return [each for each in config.names("framework") if find_spec(f"{__name__}.{each}")]
+    return by_framework.having(__name__)
 
 
 def load(framework: str) -> Instruments:
     """The instruments of a framework. Raises UserError for one that has none, or is not installed."""
-    name = f"{__name__}.{framework}"
-    if framework not in having():
-        raise UserError(f"framework {framework} has no instruments here; {' and '.join(having())} have")
-    module = config.framework(framework).module
-    if find_spec(module) is None:
-        raise UserError(f"{module} is not installed: pip install -c constraints.txt -e '.[{framework}]'")
-    quiet.without_accelerator()
-    return cast(Instruments, importlib.import_module(name))
+    return cast(Instruments, by_framework.load(__name__, framework, "instruments"))
