@@ -41,13 +41,12 @@ $(BIN)/python:
 	    { echo "error: $(PYTHON) is older than Python 3.11.4: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 
-# uv takes a fraction of pip's time; it reads nothing of pip's settings, so where it finds no packages pip is asked.
+# uv takes a fraction of pip's time; pip does it where uv cannot be had, or finds no packages: it reads no pip settings.
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 UV = $(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode -c constraints.txt
 
 $(VENV)/demo: EXTRAS = torch,image-classification
 $(VENV)/dev: EXTRAS = dev
 $(VENV)/demo $(VENV)/dev: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) uv
-	$(UV) -e '.[$(EXTRAS)]' || $(PIP) -e '.[$(EXTRAS)]'
+	$(PIP) uv && $(UV) -e '.[$(EXTRAS)]' || $(PIP) -e '.[$(EXTRAS)]'
 	@touch $@

@@ -5,7 +5,7 @@ import pytest
 from suite.record.system import ROOT
 from tests.audit.conftest import SEED, audited, trained
 
-pytestmark = pytest.mark.slow  # each trains
+pytestmark = pytest.mark.soak  # trains; test_package.py tells most of the same
 OURS = """
 import torch
 
