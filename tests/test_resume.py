@@ -95,6 +95,19 @@ def test_goes_on_wherever_the_kill_struck(ended, tmp_path, last):
     assert ("1 aborted start" in review.stdout) == ("1 aborted start" in done.stdout) == aborted
 
 
+def test_samples_that_were_damaged_after_the_end_are_one_line(ended, tmp_path):
+    shutil.copytree(ended, tmp_path / "cut")
+    cut_off(tmp_path / "cut", "run_stop")
+    whole = (tmp_path / "cut/power.csv").read_text()
+    (tmp_path / "cut/power.csv").write_text(whole + "damaged\n")
+    done = eighth(tmp_path, "run", *RUN, "seed=1", "resume=cut")
+    line = whole.count("\n") + 1
+    told = f"cut/power.csv: line {line}: is not a row of samples; mend that, then go on with resume=cut"
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, f"error: {told}")
+    (tmp_path / "cut/power.csv").write_text(whole)
+    assert eighth(tmp_path, "run", *RUN, "seed=1", "resume=cut").returncode == 0
+
+
 @pytest.mark.slow
 def test_goes_on_after_many_kills(tmp_path):
     for blocks in range(1, 5):

@@ -33,7 +33,7 @@ from suite.harness.workers.leading import Followers
 from suite.harness.workers.led import Led
 from suite.measure import noise
 from suite.measure.cost import price_per_hour
-from suite.measure.energy import read_samples
+from suite.measure.energy import SamplesError, read_samples
 from suite.measure.machine import Machine, power_ceiling
 from suite.measure.noise import Environment
 from suite.measure.sampler import Sampler
@@ -156,6 +156,8 @@ class _Run:
                 raise UserError(f"{error} {'Mend that, and begin a new run' if self.session.own else again}") from error
             except contract.Refused as error:
                 raise UserError(f"{error}; {mend}{other}") from error
+            except SamplesError as error:
+                raise UserError(f"{self.session.plan.folder(self.index) / evidence.POWER}: {error}; {mend}") from error
             except OSError as error:
                 folder, problem = self.session.plan.folder(self.index), error.strerror or error
                 raise UserError(f"{folder}: {problem}; {mend}") from error
