@@ -20,7 +20,8 @@ from pathlib import Path
 
 _NAMESPACES = ("--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 
-# $1 is the number of folders and sockets to hide, which follow it; then comes the command.
+# $1 is the number of folders and sockets to hide, which follow it; then comes the command. A socket that has gone by
+# then needs no hiding.
 _SCRIPT = r"""
 set -e
 here=$PWD
@@ -33,7 +34,7 @@ done </proc/self/mountinfo
 hidden=$1
 shift
 while [ "$hidden" -gt 0 ]; do
-    if [ -d "$1" ]; then mount -t tmpfs -o ro none "$1"; elif [ -e "$1" ]; then mount --bind /dev/null "$1"; fi
+    if [ -d "$1" ]; then mount -t tmpfs -o ro none "$1"; else mount --bind /dev/null "$1"; fi || [ ! -e "$1" ]
     shift
     hidden=$((hidden - 1))
 done
@@ -57,8 +58,8 @@ def _sockets() -> list[Path]:
 
 
 @cache
-def can_isolate() -> bool:
-    """Whether this system isolates a process of its user: tried, with one that would write elsewhere."""
+def why_not() -> str | None:
+    """Why this system does not isolate a process of its user, None where it does: tried, with one that would escape."""
     with tempfile.TemporaryDirectory(prefix="suite-audit-", dir="/tmp") as name:  # a socket's path is short
         here, outside = Path(name, "here"), Path(name, "outside")
         here.mkdir()
@@ -68,6 +69,7 @@ def can_isolate() -> bool:
                 listening.bind(f"{outside}.socket")
                 words = [*isolated(), "sh", "-c", attempt, str(outside)]
                 done = subprocess.run(words, cwd=here, capture_output=True, timeout=60)
-        except (OSError, subprocess.TimeoutExpired):
-            return False
-        return done.returncode == 0
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return str(error)
+    said = done.stderr.decode(errors="replace").strip().splitlines()
+    return None if done.returncode == 0 else said[-1] if said else "the process was not kept to its folder"

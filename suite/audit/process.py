@@ -18,7 +18,7 @@ from typing import Any
 
 import psutil
 
-from suite.audit.isolation import can_isolate, isolated
+from suite.audit.isolation import isolated, why_not
 from suite.errors import UserError, shown
 from suite.record.environment import STARTED, environment
 from suite.record.parsing import MalformedError, json_object
@@ -43,9 +43,9 @@ class Process:
     """
 
     def __init__(self, code: Path, scratch: Path, limit_s: float, hidden: Sequence[Path] | None) -> None:
-        if hidden is not None and not can_isolate():
+        if hidden is not None and (problem := why_not()):
             raise UserError(
-                "this system cannot isolate a process (unshare and setpriv of util-linux, with user namespaces); on a "
+                f"this system cannot isolate a process by unshare and setpriv of util-linux: {shown(problem)}; on a "
                 "machine that is isolated as a whole, without network and without anything to lose, say isolated=true"
             )
         self.scratch, self.limit_s = scratch, limit_s

@@ -3,18 +3,20 @@
 import json
 import os
 import resource
+import shutil
 import socket
+import subprocess
 
 import numpy as np
 import pytest
 
 from suite.audit import process, replaying
-from suite.audit.isolation import can_isolate
+from suite.audit.isolation import isolated, why_not
 from suite.audit.process import Failed, Process
 from suite.errors import UserError
 from suite.harness.implementation import TrainStats
 
-needs_isolation = pytest.mark.skipif(not can_isolate(), reason="this system cannot isolate a process")
+needs_isolation = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 BUILD = {
     "task": "image_classification",
@@ -187,9 +189,22 @@ def test_memory_is_bounded(worker, monkeypatch):
 
 
 def test_where_nothing_isolates_the_auditor_must_say_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(process, "can_isolate", lambda: False)
-    with pytest.raises(UserError, match="isolated=true"):
+    monkeypatch.setattr(process, "why_not", lambda: "unshare: failed")
+    with pytest.raises(UserError, match=r"util-linux: unshare: failed; .* isolated=true"):
         Process(tmp_path, tmp_path, 1.0, ())
+
+
+@needs_isolation
+def test_a_socket_that_goes_meanwhile_needs_no_hiding(tmp_path, monkeypatch):
+    (tmp_path / "bin").mkdir()
+    gone = f'case "$*" in *{tmp_path}/socket) rm {tmp_path}/socket ;; esac'
+    (tmp_path / "bin/mount").write_text(f'#!/bin/sh\n{gone}\nexec {shutil.which("mount")} "$@"\n')
+    (tmp_path / "bin/mount").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin", prepend=os.pathsep)
+    with socket.socket(socket.AF_UNIX) as service:
+        service.bind(str(tmp_path / "socket"))
+        done = subprocess.run([*isolated(), "echo", "here"], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "here\n"), done.stderr
 
 
 def test_no_process_is_left(worker):
