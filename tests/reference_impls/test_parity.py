@@ -44,19 +44,43 @@ LONG = (
 ALIKE = ("recommendation-mini", "reinforcement_learning-mini", "translation-mini")
 
 
-def each(cases, long=()):
-    """Those trained for long are small; the others may have a benchmark's own network, which takes its time."""
-    quick = [case for case in cases if case.resumed and case.id not in long]
-    params = [
-        pytest.param(case, id=case.id, marks=soak if case.id in ALIKE else () if case in quick else slow)
-        for case in cases
-    ]
+# What TensorFlow compiles for ten seconds and more, here twice; tests of their dropout tell most of the same.
+COMPILED = ("image_classification-resnet", "translation-tiny", "translation-transformer")
+
+
+def mark(case, long=()):
+    if case.id in ALIKE:
+        return soak
+    return () if case.resumed and case.id not in long else slow
+
+
+def each(cases):
+    params = [pytest.param(case, id=case.id, marks=mark(case)) for case in cases]
     return pytest.mark.parametrize("builds", params, indirect=True, scope="module")
 
 
+def each_trained(cases, soaked=COMPILED):
+    """Those trained for long are small; the others may have a benchmark's own network, which takes its time.
+
+    Those of the names `soaked` soak in TensorFlow.
+    """
+    params = [
+        pytest.param(
+            case,
+            framework,
+            id=f"{framework}-{case.id}",
+            marks=soak if framework == "tensorflow" and case.id in soaked else mark(case, LONG),
+        )
+        for framework in FRAMEWORKS
+        for case in cases
+        if case.resumed
+    ]
+    return pytest.mark.parametrize(("builds", "framework"), params, indirect=["builds"], scope="module")
+
+
 every_case = each(CASES)
-trained = each([case for case in CASES if case.resumed], LONG)
-trained_on_data = each([case for case in CASES if case.resumed and case.benchmark.dataset.train_samples], LONG)
+trained = each_trained(CASES)
+trained_on_data = each_trained([case for case in CASES if case.benchmark.dataset.train_samples])
 low_precision = each([case for case in CASES if case.learned])
 
 
@@ -116,7 +140,6 @@ def test_torch_weights_give_the_same_outputs_for_the_same_work(builds):
 
 
 @trained
-@each_framework
 def test_goes_on_from_a_state_as_if_never_stopped(builds, framework):
     cut, end = builds.case.resumed
     ours, (again, _) = builds.trajectory(framework), builds.again(framework)
@@ -130,7 +153,6 @@ def test_goes_on_from_a_state_as_if_never_stopped(builds, framework):
 
 
 @trained
-@each_framework
 def test_one_seed_gives_one_trajectory(builds, framework):
     cut, _ = builds.case.resumed
     ours, (again, _) = builds.trajectory(framework), builds.again(framework)
@@ -139,8 +161,7 @@ def test_one_seed_gives_one_trajectory(builds, framework):
     assert_same(ours.cut, again.state_dict())
 
 
-@trained
-@pytest.mark.parametrize("framework", ["torch", pytest.param("tensorflow", marks=soak)])  # which is traced once more
+@each_trained(CASES, soaked=[case.id for case in CASES])  # for which TensorFlow is traced once more
 def test_another_seed_gives_another_trajectory(builds, framework):
     cut, _ = builds.case.resumed
     ours, other = builds.trajectory(framework), builds.fresh(framework, seed=4)
@@ -153,7 +174,6 @@ def test_another_seed_gives_another_trajectory(builds, framework):
 
 
 @trained_on_data
-@each_framework
 def test_building_reads_nothing_of_the_training_data(builds, framework):
     """Nor computes anything of it: test_one_seed_gives_one_trajectory trains what was built on blank data."""
     _, reads = builds.again(framework)

@@ -139,7 +139,7 @@ def test_torch_compiles_the_loss_and_a_step_of_the_search_whole(tiny):
     made.muon.zero_grad()
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_tensorflow_compiles_the_step_by_xla(tiny):
     """As a GPU takes it: the loss of the compiled step is that of the step as it is."""
     import tensorflow as tf
