@@ -72,4 +72,4 @@ def why_not() -> str | None:
         except (OSError, subprocess.TimeoutExpired) as error:
             return str(error)
     said = done.stderr.decode(errors="replace").strip().splitlines()
-    return None if done.returncode == 0 else said[-1] if said else "the process was not kept to its folder"
+    return None if done.returncode == 0 else said[0] if said else "the process was not kept to its folder"

@@ -194,6 +194,14 @@ def test_where_nothing_isolates_the_auditor_must_say_so(tmp_path, monkeypatch):
         Process(tmp_path, tmp_path, 1.0, ())
 
 
+def test_why_nothing_isolates_is_what_the_system_says_first(tmp_path, monkeypatch):
+    said = "echo unshare: not permitted >&2\necho dmesg may tell more >&2"
+    (tmp_path / "unshare").write_text(f"#!/bin/sh\n{said}\nexit 1\n")
+    (tmp_path / "unshare").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert why_not.__wrapped__() == "unshare: not permitted"
+
+
 @needs_isolation
 def test_a_socket_that_goes_meanwhile_needs_no_hiding(tmp_path, monkeypatch):
     (tmp_path / "bin").mkdir()
