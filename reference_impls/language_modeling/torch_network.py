@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from reference_impls.language_modeling.shared import BLOCK, EPSILON, TINY, Hyperparameters
+from reference_impls.torch_cross_entropy import cross_entropy
 
 Carry = dict[str, torch.Tensor]  # see `shared.initial_carry`
 Rare = Sequence[torch.Tensor]  # see `shared.rare_words`; empty where no word is rare
@@ -95,8 +96,8 @@ class Tail(nn.Module):
         return rows
 
     def logits(self, x: torch.Tensor) -> torch.Tensor:
-        """float32 [N, size] of x [N, W]."""
-        return F.linear(x @ self.project.weight, self.embedding.weight, self.bias).float()
+        """[N, size] of x [N, W]."""
+        return F.linear(x @ self.project.weight, self.embedding.weight, self.bias)
 
 
 class Vocabulary(nn.Module):
@@ -128,22 +129,23 @@ class Vocabulary(nn.Module):
         classes = words.clamp(max=self.frequent - 1)
         for i, (first, _) in enumerate(self.bounds):
             classes = torch.where(words >= first, self.frequent + i, classes)
-        known = -F.cross_entropy(self._head_logits(x), classes, reduction="none")
+        known = -cross_entropy(self._head_logits(x), classes)
         within = [torch.zeros_like(known)]
         for tail, words_within, places in self._each(words, rare):
-            within.append(-F.cross_entropy(tail.logits(x.index_select(0, places)), words_within, reduction="none"))
+            within.append(-cross_entropy(tail.logits(x.index_select(0, places)), words_within))
         return known if len(within) == 1 else known + torch.cat(within).index_select(0, rare[0])
 
     def distribution(self, x: torch.Tensor) -> torch.Tensor:
         """The log-probabilities float32 [N, V] of all words after x [N, W]."""
-        head = F.log_softmax(self._head_logits(x), -1)
+        head = self._head_logits(x).float().log_softmax(-1)
         parts = [head[:, : self.frequent]]
         for i, tail in enumerate(self.tails):
-            parts.append(head[:, self.frequent + i, None] + F.log_softmax(cast(Tail, tail).logits(x), -1))
+            within = cast(Tail, tail).logits(x).float().log_softmax(-1)
+            parts.append(head[:, self.frequent + i, None] + within)
         return torch.cat(parts, -1)
 
     def _head_logits(self, x: torch.Tensor) -> torch.Tensor:
-        return F.linear(x, self.head.weight, self.bias).float()
+        return F.linear(x, self.head.weight, self.bias)
 
     def _each(self, words: torch.Tensor, rare: Rare) -> list[tuple[Tail, torch.Tensor, torch.Tensor]]:
         """Each tail, the words at its places, counted from its first, and these places; see `rare_words`."""

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 
 from reference_impls import torch_shared
 from reference_impls.recipe import dropout_seed
 from reference_impls.shares import require, share
+from reference_impls.torch_cross_entropy import cross_entropy
 from reference_impls.torch_muon import Muon
 from reference_impls.torch_shared import (
     all_at_once,
@@ -117,11 +117,8 @@ class TorchTranslator(Translator):
         with autocast(self.device, self.dtype):
             logits = self.parallel(source, target[:, :-1])
         following = target[:, 1:].flatten().long()
-        summed = F.cross_entropy(
-            logits.flatten(0, 1).float(), following, ignore_index=PAD, label_smoothing=self.hyper.label_smoothing,
-            reduction="sum",
-        )  # fmt: skip
-        return summed / self.workers.mean((following != PAD).sum())
+        losses = cross_entropy(logits.flatten(0, 1), following, self.hyper.label_smoothing, ignore_index=PAD)
+        return losses.sum() / self.workers.mean((following != PAD).sum())
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, the optimizers' moments and the step."""

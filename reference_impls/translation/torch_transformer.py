@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.nn import functional as F
 
 from reference_impls.ahead import Ahead
 from reference_impls.recipe import dropout_seed
 from reference_impls.shares import part, require
+from reference_impls.torch_cross_entropy import cross_entropy
 from reference_impls.torch_shared import (
     all_at_once,
     autocast,
@@ -97,11 +97,8 @@ class TorchTransformer(Translator):
         """Cross entropy with label smoothing, summed over the subwords of targets [n, 1 + L], of sources [n, L]."""
         with autocast(self.device, self.dtype):
             logits = self.parallel(source, target[:, :-1])
-        smooth = self.hyper.label_smoothing
         following = target[:, 1:].flatten().long()
-        return F.cross_entropy(
-            logits.flatten(0, 1).float(), following, ignore_index=PAD, label_smoothing=smooth, reduction="sum"
-        )
+        return cross_entropy(logits.flatten(0, 1), following, self.hyper.label_smoothing, ignore_index=PAD).sum()
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Parameters, moments, and the step."""

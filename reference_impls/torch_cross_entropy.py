@@ -1,0 +1,62 @@
+"""Cross entropy in PyTorch; on a CPU with its gradient, a part of the logits after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+PART = 2**19  # logits at a time, whose values in float32 stay in a core's cache
+
+
+def cross_entropy(
+    logits: torch.Tensor, targets: torch.Tensor, label_smoothing: float = 0.0, ignore_index: int = -100
+) -> torch.Tensor:
+    """`F.cross_entropy`, float32 [N], of logits [N, V] in any precision and targets int64 [N].
+
+    PyTorch's writes up to seven arrays of the logits' size in float32 on the way there and back. On a CPU this takes
+    0.3 of its time for 2,304 x 4,000 in bf16 with label smoothing, 0.54 to 0.87 for others (one core, Intel Xeon).
+    """
+    if logits.device.type == "cpu" and not torch.compiler.is_compiling():  # a compiler joins these arrays by itself
+        return losses_of(logits, targets, label_smoothing, ignore_index)
+    return F.cross_entropy(
+        logits.float(), targets, label_smoothing=label_smoothing, ignore_index=ignore_index, reduction="none"
+    )
+
+
+class CrossEntropy(torch.autograd.Function):
+    """See `cross_entropy`: what it keeps for the way back is the gradient of each loss, in the logits' precision."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, logits: torch.Tensor, targets: torch.Tensor, label_smoothing: float, ignore_index: int
+    ) -> torch.Tensor:
+        """The losses [N]."""
+        known, places = targets != ignore_index, targets.clamp(min=0)[:, None]
+        losses, gradients = torch.empty(len(targets)), torch.empty_like(logits)
+        rows = max(1, PART // logits.shape[1])
+        parts = (each.split(rows) for each in (logits, places, losses, gradients))  # type: ignore[no-untyped-call]
+        for its_logits, its_places, loss, gradient in zip(*parts, strict=True):
+            x = its_logits.float()
+            p = torch.softmax(x, 1, out=gradient if gradient.dtype == x.dtype else None)
+            right = p.gather(1, its_places)[:, 0].clamp_(min=torch.finfo(p.dtype).tiny).log_()
+            if label_smoothing:
+                logsumexp = x.gather(1, its_places)[:, 0] - right
+                right.lerp_(x.mean(1) - logsumexp, label_smoothing)
+                p.sub_(label_smoothing / p.shape[1])
+            torch.neg(right, out=loss)
+            p.scatter_add_(1, its_places, p.new_full(its_places.shape, label_smoothing - 1))
+            gradient.copy_(p)
+        ctx.save_for_backward(gradients, known)
+        return losses.mul_(known)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
+        """Of the logits."""
+        gradients, known = ctx.saved_tensors
+        return gradients * (gradient * known).to(gradients.dtype)[:, None], None, None, None
+
+
+losses_of: Callable[[torch.Tensor, torch.Tensor, float, int], torch.Tensor] = CrossEntropy.apply

@@ -1,0 +1,44 @@
+import pytest
+import torch
+import torch.nn.functional as F
+
+from reference_impls import torch_cross_entropy
+from reference_impls.torch_cross_entropy import cross_entropy
+
+
+def both(logits, targets, **options):
+    """Losses and gradients in turn: ours, and PyTorch's in float64."""
+    found = []
+    for function, given in ((cross_entropy, logits), (F.cross_entropy, logits.double())):
+        x = given.clone().requires_grad_()
+        more = {"reduction": "none"} if function is F.cross_entropy else {}
+        losses = function(x, targets, **options, **more)
+        (losses * torch.linspace(-1, 2, len(losses))).sum().backward()
+        found.append((losses, x.grad))
+    return found
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("ignored", [-1, 0])
+def test_it_is_pytorchs(monkeypatch, dtype, smoothing, ignored):
+    monkeypatch.setattr(torch_cross_entropy, "PART", 70)  # seven rows at a time, and one left
+    torch.manual_seed(0)
+    targets = torch.where(torch.rand(50) < 0.3, ignored, torch.randint(0, 9, (50,)))
+    logits = (4 * torch.randn(50, 9)).to(dtype)
+    ours, theirs = both(logits, targets, label_smoothing=smoothing, ignore_index=ignored)
+    assert [each.dtype for each in ours] == [torch.float32, dtype]
+    assert not any(each[targets == ignored].any() for each in ours)
+    torch.testing.assert_close(ours[0].double(), theirs[0], rtol=1e-5, atol=1e-5)
+    rounding = torch.finfo(dtype).eps
+    torch.testing.assert_close(ours[1].double(), theirs[1], rtol=4 * rounding, atol=rounding)
+
+
+def test_of_no_rows_and_of_words_that_cannot_be():
+    empty = torch.empty(0, 9, requires_grad=True)
+    cross_entropy(empty, torch.empty(0, dtype=torch.int64)).sum().backward()
+    assert empty.grad.shape == (0, 9)
+    logits = torch.tensor([[-1e9, 0.0, 1.0]])
+    ours, theirs = both(logits, torch.tensor([1]))
+    torch.testing.assert_close(ours[0].double(), theirs[0])
+    torch.testing.assert_close(ours[1].double(), theirs[1])
