@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from reference_impls.image_classification.shared import CLASSES, EPSILON, Hyperparameters
-from reference_impls.tensorflow_shared import Conv2D
+from reference_impls.tensorflow_shared import Conv2D, gelu
 from reference_impls.tensorflow_workers import Workers, batch_norm
 
 
@@ -61,8 +61,8 @@ class Block(keras.layers.Layer):
     def call(self, x: tf.Tensor, training: bool) -> tf.Tensor:
         """[B, S, S, inputs] to [B, S // 2, S // 2, width]."""
         x = tf.nn.max_pool2d(self.conv1(x), 2, 2, "VALID")
-        x = tf.nn.gelu(self.norm1(x, training=training))
-        return tf.nn.gelu(self.norm2(self.conv2(x), training=training))
+        x = gelu(self.norm1(x, training=training))
+        return gelu(self.norm2(self.conv2(x), training=training))
 
 
 class Network(keras.Model):
@@ -79,7 +79,7 @@ class Network(keras.Model):
 
     def call(self, images: tf.Tensor, training: bool) -> tf.Tensor:
         """Logits float32 [B, classes] of images [B, S, S, C]."""
-        x = tf.nn.gelu(self.whiten(images))
+        x = gelu(self.whiten(images))
         for block in self.blocks:
             x = block(x, training=training)
         x = tf.squeeze(tf.nn.max_pool2d(x, x.shape[1:3], 1, "VALID"), (1, 2))

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from reference_impls.language_modeling.shared import BLOCK, EPSILON, TINY, Hyperparameters
-from reference_impls.tensorflow_shared import Dense, with_bias
+from reference_impls.tensorflow_shared import Dense, narrow, with_bias
 
 Carry = Mapping[str, Any]  # see `shared.initial_carry`
 Rare = Sequence[tf.Tensor]  # see `shared.rare_words`; empty where no word is rare
@@ -185,7 +185,7 @@ class Layer(keras.layers.Layer):
     def call(self, x: tf.Tensor, carry: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """float32 [T, B, W] of x [T, B, W], and the last input and state [2, B, W], after `carry`, those before."""
         inputs = normalise(x)
-        before = tf.concat([carry[:1], inputs[:-1]], 0)
+        before = tf.concat([carry[:1], narrow(inputs, 0, 0, x.shape[0] - 1)], 0)
         both = tf.reshape(tf.concat([before, inputs], -1), (-1, 2 * self.width))
         gates = multiply(both, tf.reshape(self.gates, (3 * self.width, -1)), self.low)
         new, forget, out = tf.split(tf.reshape(gates, (*x.shape[:2], -1)), 3, -1)
@@ -212,10 +212,11 @@ class Pointer(keras.layers.Layer):
 
         def around(sequence: tf.Tensor, before: tf.Tensor) -> tf.Tensor:
             blocks = tf.reshape(tf.concat([before, sequence], 0), (-1, window, *sequence.shape[1:]))
-            return tf.experimental.numpy.swapaxes(tf.concat([blocks[:-1], blocks[1:]], 1), 1, 2)
+            pairs = [narrow(blocks, 0, first, blocks.shape[0] - 1) for first in (0, 1)]
+            return tf.experimental.numpy.swapaxes(tf.concat(pairs, 1), 1, 2)
 
         keys, places = around(x, carry["outputs"]), around(words, carry["words"])[:, :, None]
-        here = keys[:, :, window:]
+        _, here = tf.split(keys, 2, 2)
         scores = tf.matmul(self.query(here), tf.cast(keys, self.low), transpose_b=True)
         scores = tf.cast(scores, tf.float32) / x.shape[-1]
         place, now = tf.range(2 * window), tf.range(window)[:, None]
@@ -226,7 +227,8 @@ class Pointer(keras.layers.Layer):
         chosen, places = (
             tf.reshape(tf.experimental.numpy.swapaxes(a, 1, 2), (*words.shape, a.shape[-1])) for a in (chosen, places)
         )
-        return places, chosen[..., :-1], chosen[..., -1]
+        chosen, left = tf.split(chosen, (2 * window, 1), -1)
+        return places, chosen, tf.squeeze(left, -1)
 
 
 class LanguageModel(keras.Model):

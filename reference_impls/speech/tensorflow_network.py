@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from reference_impls.speech import shared
 from reference_impls.speech.shared import SPREAD, SUBSAMPLING, Hyperparameters
-from reference_impls.tensorflow_shared import Conv2D, Dense
+from reference_impls.tensorflow_shared import Conv2D, Dense, gelu, narrow
 
 EPSILON = 1e-5  # of layer norm, PyTorch's
 
@@ -87,8 +87,8 @@ class ResidualBlock(keras.layers.Layer):
         """`x` [B, T, width], of which `within` [B, T, 1] is 1 inside of the recordings and 0 behind."""
         dilation, (batch, time, _) = self.dilation, tf.unstack(tf.shape(x))
         y = tf.pad(self.norm(x) * within, ((0, 0), (dilation, dilation), (0, 0)))
-        y = tf.concat([y[:, i * dilation : i * dilation + time] for i in range(3)], 2)
-        y = tf.nn.gelu(self.inner(tf.reshape(y, (-1, 3 * self.width))))
+        y = tf.concat([narrow(y, 1, i * dilation, time) for i in range(3)], 2)
+        y = gelu(self.inner(tf.reshape(y, (-1, 3 * self.width))))
         if seed is not None:  # dropout of a channel in a whole recording
             seed = tf.random.experimental.stateless_fold_in(seed, self.site)
             kept = tf.random.stateless_uniform((batch, 1, 2 * self.width), seed) >= self.dropout
