@@ -52,6 +52,15 @@ def test_lists_every_command_with_what_it_is_for(capsys):
             assert text in said
 
 
+def test_no_command_begins_with_what_only_some_of_its_uses_need():
+    """Frameworks, and what is for accelerators, witnesses and downloads, would take more time than all the others."""
+    later = ["torch", "tensorflow", "jax", "scipy", "mlflow", "pandas", "zeus.device", "requests", "cryptography"]
+    modules = [module for module, _ in commands().values()]
+    program = f"import sys, {', '.join(modules)}\nprint([name for name in {later} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], env=ENVIRONMENT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+
+
 @pytest.mark.parametrize("name", ["review", "audit"])
 def test_a_command_that_takes_one_folder_says_so(name, script, tmp_path):
     said = script(tmp_path, name, "--help").stdout

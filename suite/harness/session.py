@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import chdir
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import yaml
@@ -43,10 +43,12 @@ from suite.record.parsing import differences
 from suite.record.summary import Summary, summarise
 from suite.record.terminal import Terminal
 from suite.record.tracking import Follower
-from suite.record.witness import Witness
 from suite.store.arrays import sums
 from suite.store.disk import sync
 from suite.store.task import Task, for_run, score
+
+if TYPE_CHECKING:
+    from suite.record.witness import Witness
 
 _MLFLOW_WAIT_S = 20.0  # before the clock starts, and after it has stopped
 
@@ -103,7 +105,7 @@ class _Run:
     tracker: Follower | None
     sampler: Sampler = field(init=False)
     terminal: Terminal = field(init=False)
-    witness: Witness | None = field(init=False)
+    witness: Witness | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         plan, machine = self.session.plan, self.session.machine
@@ -127,8 +129,10 @@ class _Run:
         for line in self.log.lines:
             self.terminal.recall(line)
         self.log.listeners.append(self.terminal.line)
-        self.witness = Witness(plan.witness, self.folder) if plan.witness else None
-        if self.witness:
+        if plan.witness:
+            from suite.record import witness  # where it is used: it takes 0.2 s to import
+
+            self.witness = witness.Witness(plan.witness, self.folder)
             self.log.listeners.append(self.witness.line)
 
     def finish(self) -> int | None:

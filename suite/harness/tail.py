@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlperf_logging.mllog import constants as keys
 
@@ -14,7 +14,9 @@ from suite.measure.cost import cost, price_per_hour
 from suite.measure.energy import energy, read_samples
 from suite.measure.machine import Machine, power_ceiling
 from suite.record.mllog import Line, Log, run_stop, since_restart
-from suite.record.witness import Witness
+
+if TYPE_CHECKING:
+    from suite.record.witness import Witness
 
 
 def write_log(

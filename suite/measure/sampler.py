@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from zeus.device import get_cpus
-from zeus.device.cpu.rapl import RAPLCPU, RAPLFile, ZeusdRAPLCPU
 from zeus.exception import ZeusBaseError
 
 from suite.errors import UserError
@@ -30,6 +29,9 @@ from suite.measure.energy import (
 )
 from suite.measure.load import Load, LoadMeter
 
+if TYPE_CHECKING:
+    from zeus.device.cpu.rapl import RAPLCPU, RAPLFile
+
 INTERVAL_S = 1.0
 
 
@@ -37,6 +39,8 @@ class Counters:
     """The energy counters of what a run on `device` uses: CPUs and their memory, and on a `gpu` the accelerators."""
 
     def __init__(self, device: str) -> None:
+        from zeus.device import get_cpus  # where it is used: it takes a quarter of a second to import
+
         found = accelerators.find() if device == "gpu" else None
         self._accelerators = found.devices if found else []
         self.library = found.library if found else None
@@ -204,12 +208,18 @@ class Sampler:
 
 def _is_package(cpu: RAPLCPU) -> bool:
     """Whether this is a CPU package; a zone named psys is the whole platform, packages included."""
-    return isinstance(cpu, ZeusdRAPLCPU) or cpu.rapl_file.name.startswith("package")
+    return _by_daemon(cpu) or cpu.rapl_file.name.startswith("package")
+
+
+def _by_daemon(cpu: RAPLCPU) -> bool:
+    from zeus.device.cpu.rapl import ZeusdRAPLCPU  # as above
+
+    return isinstance(cpu, ZeusdRAPLCPU)
 
 
 def _package_joules(cpu: RAPLCPU) -> tuple[float, float | None]:
     """Joules of a package and of its memory, if that is counted."""
-    if isinstance(cpu, ZeusdRAPLCPU):
+    if _by_daemon(cpu):
         read = cpu.get_total_energy_consumption()
         return read.cpu_mj / 1000, None if read.dram_mj is None else read.dram_mj / 1000
     return _zone_joules(cpu.rapl_file), _zone_joules(cpu.dram) if cpu.dram else None

@@ -1,11 +1,13 @@
-"""Names of submitters, two of which are one if they look alike, and of implementations."""
+"""Names of submitters, two of which are one if they look alike, of implementations, and of witnesses."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from urllib.parse import urlsplit
 
 MAX_LENGTH = 100
+MAX_URL = 200  # characters
 REFERENCE = "reference"  # what stands for the name where the suite's own implementation trained
 # Letters and marks that show nothing, though their category says otherwise (Unicode: Default_Ignorable_Code_Point).
 _INVISIBLE = re.compile(
@@ -48,3 +50,13 @@ def folder(name: str) -> str:
 def is_implementation(name: str) -> bool:
     """Whether a name can be that of an implementation that is not the reference."""
     return re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}", name) is not None and name.lower() != REFERENCE
+
+
+def host_of(url: str) -> str | None:
+    """The host of a witness's address; None if it is no such address, or bears a password."""
+    try:
+        parts = urlsplit(url)
+        sound = parts.scheme in ("http", "https") and "@" not in parts.netloc and parts.port != 0
+    except ValueError:
+        return None
+    return parts.hostname if sound and url.isprintable() and len(url) <= MAX_URL else None

@@ -8,27 +8,16 @@ from __future__ import annotations
 import time
 from pathlib import Path
 from threading import Lock, Thread
-from urllib.parse import urlsplit
 
 import requests
 from rfc3161_client import HashAlgorithm, PKIStatus, TimestampRequestBuilder, decode_timestamp_response
 
 from suite.record.evidence import MAX_STAMP_BYTES, STAMPS
 from suite.record.mllog import Line
+from suite.record.names import host_of
 from suite.store.disk import write_atomically
 
 LATE_S = 1.0  # after the line: stamps are in whole seconds, so that two of them then tell a time to 2 s
-MAX_URL = 200  # characters
-
-
-def host_of(url: str) -> str | None:
-    """The host of a witness's address; None if it is no such address, or bears a password."""
-    try:
-        parts = urlsplit(url)
-        sound = parts.scheme in ("http", "https") and "@" not in parts.netloc and parts.port != 0
-    except ValueError:
-        return None
-    return parts.hostname if sound and url.isprintable() and len(url) <= MAX_URL else None
 
 
 class Witness:

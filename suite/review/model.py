@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
-
-from cryptography.x509 import Certificate
+from typing import TYPE_CHECKING, Any
 
 from suite import mlperf
 from suite.errors import UserError, shown
@@ -21,6 +19,9 @@ from suite.rules.submission import join, survey
 from suite.rules.verdict import ResultReview
 from suite.rules.waivers import WAIVERS, Waiver, WaiverFile, idle, waived
 from suite.rules.witness import roots_of
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
 
 SUITE = "suite"  # the ruleset of rules.md
 ORDER = ("fail", "error", "note")  # in which findings are told

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cryptography import x509
 from mlperf_logging.mllog import constants as keys
 
 from suite import config
@@ -38,6 +37,9 @@ from suite.rules.finding import MAX_FINDINGS, Checks, Finding
 from suite.rules.timeline import Timeline, timeline
 from suite.store.code import CODE, sums_below
 from suite.store.disk import LINK, UnsafeFile, entries, read_safely, reason
+
+if TYPE_CHECKING:
+    from cryptography import x509
 
 # The largest file of each name that is read: bytes, lines.
 LIMITS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
-from cryptography.x509 import Certificate
 from mlperf_logging.mllog import constants as keys
 
 from suite.config.contestant import Contestant
@@ -48,6 +48,9 @@ from suite.rules.reading import PACKAGE, RESULT, RUN, Evidence
 from suite.rules.seals import Seal
 from suite.rules.submission import FOLDERS, Result, check_size, join, survey
 from suite.store.disk import UnsafeFile
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
 
 # Imported, each registers its checks.
 CHAPTERS = (

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cryptography import x509
 from mlperf_logging.mllog import constants as keys
-from rfc3161_client import PKIStatus, VerifierBuilder, decode_timestamp_response
 
 from suite.config.logkeys import WITNESS
 from suite.errors import UserError
 from suite.record.evidence import CONFIG, LOG, STAMPS
 from suite.record.mllog import Line, line_hash, since_restart
+from suite.record.names import host_of
 from suite.record.parsing import same
-from suite.record.witness import host_of
 from suite.rules.finding import Finding, verdict_of
 from suite.rules.reading import RUN, Evidence
 from suite.store.disk import UnsafeFile, read_safely, reason
+
+if TYPE_CHECKING:
+    from cryptography import x509
 
 TOLERANCE_S = 2.0  # between the log's time and that of the stamps: these are in whole seconds, and come within one
 DRIFT = 1e-4  # of a clock that nobody sets, in seconds a second
@@ -31,6 +33,8 @@ _AS_WRITTEN = "submit the folder as the suite wrote it"
 
 def roots_of(path: Path) -> tuple[x509.Certificate, ...]:
     """The certificates in a PEM file: of the authorities that a reviewer trusts. Raises UserError if there are none."""
+    from cryptography import x509  # where it is used: this and the client take 0.1 s to import
+
     try:
         return tuple(x509.load_pem_x509_certificates(read_safely(path, _MAX_ROOTS_BYTES)))
     except (OSError, UnsafeFile) as error:
@@ -49,6 +53,8 @@ class Stamp:
     @classmethod
     def read(cls, content: bytes) -> Stamp:
         """The stamp of a response in DER. Raises ValueError for anything else."""
+        from rfc3161_client import PKIStatus, decode_timestamp_response  # as above
+
         try:
             response = decode_timestamp_response(content)
             granted, info = response.status == PKIStatus.GRANTED, response.tst_info
@@ -62,6 +68,8 @@ class Stamp:
 
 def vouched_for(content: bytes, roots: tuple[x509.Certificate, ...]) -> bool:
     """Whether a response in DER was signed by a time-stamping authority that one of the certificates vouches for."""
+    from rfc3161_client import VerifierBuilder, decode_timestamp_response  # as above
+
     try:
         response = decode_timestamp_response(content)
         verifier = VerifierBuilder(roots=list(roots)).build()

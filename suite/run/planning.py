@@ -17,7 +17,6 @@ from suite.measure import machine
 from suite.measure.machine import Machine
 from suite.record import names
 from suite.record.system import DIVISIONS, STATUSES
-from suite.record.witness import MAX_URL, host_of
 from suite.rules.claims import UNNAMED
 from suite.run.options import Options
 from suite.run.overriding import overridden
@@ -42,10 +41,10 @@ def from_options(options: Options, found: Machine, own: OwnImplementation | None
         raise unknown("category", str(options.category), STATUSES)
     if problem := names.problem(str(options.submitter)):
         raise UserError(f"submitter={options.submitter} {problem}: write it in plain letters")
-    if options.witness is not None and host_of(options.witness) is None:
+    if options.witness is not None and names.host_of(options.witness) is None:
         raise UserError(
             f"witness={shown(options.witness)} is not an address http://HOST/... or https://HOST/... "
-            f"without a password, of at most {MAX_URL} characters"
+            f"without a password, of at most {names.MAX_URL} characters"
         )
     system = machine.resolve(config.system(options.hw, options.system), found)
     benchmark = overridden(config.benchmark(options.task, options.scale or system.default_scale), options.benchmark)

@@ -35,7 +35,7 @@ def _bare(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     fakes.install(monkeypatch)
-    monkeypatch.setattr(sampler, "get_cpus", none)
+    monkeypatch.setattr("zeus.device.get_cpus", none)
     monkeypatch.setattr(sampler, "INTERVAL_S", 0.005)
 
 
@@ -60,7 +60,7 @@ def rapl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         SimpleNamespace(rapl_file=made["package-0"], dram=made["dram"]),
         SimpleNamespace(rapl_file=made["psys"], dram=None),
     ]
-    monkeypatch.setattr(sampler, "get_cpus", lambda: SimpleNamespace(cpus=cpus))
+    monkeypatch.setattr("zeus.device.get_cpus", lambda: SimpleNamespace(cpus=cpus))
     return tmp_path
 
 

@@ -7,12 +7,14 @@ import re
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from zeus.device.gpu import amd as zeus
 from zeus.exception import ZeusBaseError
 
 from suite.measure.accelerators.devices import Accelerator, Found, chosen_indices
+
+if TYPE_CHECKING:
+    from zeus.device.gpu.amd import AMDGPU, AMDGPUs
 
 KFD = Path("/dev/kfd")  # through which ROCm computes
 WHOLE = ("SPX", "N/A")  # partitions of one that is not split
@@ -33,7 +35,7 @@ def find() -> Found | None:
     """
     if not KFD.exists() or not answers():
         return None
-    smi = zeus.amdsmi
+    smi = _smi()
     try:
         handles = smi.amdsmi_get_processor_handles()
         numbered = [(smi.amdsmi_get_gpu_enumeration_info(handle), handle) for handle in handles]
@@ -61,7 +63,7 @@ def find() -> Found | None:
 
 def answers() -> bool:
     """Whether AMD SMI does; it may be missing, or of another version than ROCm."""
-    return bool(zeus.amdsmi_is_available())
+    return bool(_zeus().amdsmi_is_available())
 
 
 @dataclass
@@ -73,8 +75,8 @@ class Device:
 
     def describe(self) -> Accelerator:
         """See `devices.Device`."""
-        told = zeus.amdsmi.amdsmi_get_gpu_asic_info(self.handle)
-        memory = zeus.amdsmi.amdsmi_get_gpu_memory_total(self.handle, zeus.amdsmi.AmdSmiMemoryType.VRAM)
+        told = _smi().amdsmi_get_gpu_asic_info(self.handle)
+        memory = _smi().amdsmi_get_gpu_memory_total(self.handle, _smi().AmdSmiMemoryType.VRAM)
         split, architecture = self._partition(), told["target_graphics_version"]
         return Accelerator(
             name=told["market_name"] + (f" {split}" if split else ""),
@@ -93,23 +95,23 @@ class Device:
     def utilisation(self) -> float | None:
         """See `devices.Device`."""
         try:
-            busy = zeus.amdsmi.amdsmi_get_gpu_activity(self.handle)["gfx_activity"]
-        except zeus.amdsmi.AmdSmiException:
+            busy = _smi().amdsmi_get_gpu_activity(self.handle)["gfx_activity"]
+        except _smi().AmdSmiException:
             return None
         return busy / 100 if isinstance(busy, int) else None
 
     def processes(self) -> set[int]:
         """See `devices.Device`."""
         try:
-            return {each["pid"] for each in zeus.amdsmi.amdsmi_get_gpu_process_list(self.handle)}
-        except zeus.amdsmi.AmdSmiException:
+            return {each["pid"] for each in _smi().amdsmi_get_gpu_process_list(self.handle)}
+        except _smi().AmdSmiException:
             return set()
 
     def slowdowns(self) -> set[str]:
         """See `devices.Device`; the MI300 and newer ones tell it."""
         try:
-            told = zeus.amdsmi.amdsmi_get_violation_status(self.handle)
-        except zeus.amdsmi.AmdSmiException:
+            told = _smi().amdsmi_get_violation_status(self.handle)
+        except _smi().AmdSmiException:
             return set()
         return {cause for name, cause in VIOLATIONS.items() if told[name] is True}
 
@@ -118,23 +120,34 @@ class Device:
         return None
 
     @cached_property
-    def _counter(self) -> zeus.AMDGPU | None:
+    def _counter(self) -> AMDGPU | None:
         manager = None if self._partition() else _manager()
         return next((each for each in manager.gpus if each.gpu_index == self.index), None) if manager else None
 
     def _partition(self) -> str | None:
         """How it is split, as CPX; None where it is whole."""
         try:
-            found: str = zeus.amdsmi.amdsmi_get_gpu_compute_partition(self.handle)
-        except zeus.amdsmi.AmdSmiException:  # not a kind that can be split
+            found: str = _smi().amdsmi_get_gpu_compute_partition(self.handle)
+        except _smi().AmdSmiException:  # not a kind that can be split
             return None
         return None if found in WHOLE else found
 
 
 @cache
-def _manager() -> zeus.AMDGPUs | None:
+def _manager() -> AMDGPUs | None:
     """Zeus's, which takes half a second to see whose energy fits its power, and ends AMD SMI when it is dropped."""
     try:
-        return zeus.AMDGPUs()
+        made: AMDGPUs = _zeus().AMDGPUs()
+        return made
     except (ZeusBaseError, ValueError, KeyError):
         return None
+
+
+def _smi() -> Any:
+    return _zeus().amdsmi
+
+
+def _zeus() -> Any:
+    from zeus.device.gpu import amd  # where it is used: it takes a quarter of a second to import
+
+    return amd

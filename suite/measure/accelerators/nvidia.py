@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pynvml
-from zeus.device.gpu.nvidia import NVIDIAGPU
 from zeus.exception import ZeusBaseError
 
 from suite.measure.accelerators.devices import Accelerator, Found, chosen_indices
+
+if TYPE_CHECKING:
+    from zeus.device.gpu.nvidia import NVIDIAGPU
 
 BF16_COMPUTE_CAPABILITY = (8, 0)  # Ampere
 SLOWDOWNS = {
@@ -107,4 +109,6 @@ class Device:
 
     @cached_property
     def _counter(self) -> NVIDIAGPU:
+        from zeus.device.gpu.nvidia import NVIDIAGPU  # as in amd.py
+
         return NVIDIAGPU(self.index)
