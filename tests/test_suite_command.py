@@ -8,6 +8,7 @@ import tomllib
 import pytest
 
 from suite.__main__ import commands, main
+from suite.config import names
 from suite.errors import UserError, command
 from tests.command import ENVIRONMENT, PROJECT
 
@@ -52,11 +53,17 @@ def test_lists_every_command_with_what_it_is_for(capsys):
             assert text in said
 
 
-def test_no_command_begins_with_what_only_some_of_its_uses_need():
+def test_no_command_or_task_begins_with_what_only_some_of_its_uses_need():
     """Frameworks, and what is for accelerators, witnesses and downloads, would take more time than all the others."""
-    later = ["torch", "tensorflow", "jax", "scipy", "mlflow", "pandas", "zeus.device", "requests", "cryptography"]
+    later = ["torch", "tensorflow", "scipy.signal", "scipy.stats", "mlflow", "zeus.device", "requests", "cryptography"]
     modules = [module for module, _ in commands().values()]
-    program = f"import sys, {', '.join(modules)}\nprint([name for name in {later} if name in sys.modules])"
+    program = f"""if True:
+        import sys, {", ".join(modules)}
+        from suite.store.task import load_task
+        for task in {names("task")}:
+            load_task(task)
+        print([name for name in {later} if name in sys.modules])
+        """
     done = subprocess.run([sys.executable, "-c", program], env=ENVIRONMENT, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.signal.windows import hann
 
 MELS = 64
 WINDOW_S, HOP_S = 0.025, 0.010
@@ -37,6 +36,8 @@ def mel_energies(signal: np.ndarray, rate: int) -> np.ndarray:
     Those of torchaudio's MelSpectrogram: frames centred on their time, the signal mirrored at its ends; the power
     spectrum under a periodic Hann window; triangles that stand evenly on HTK's mel scale and are not normalised.
     """
+    from scipy.signal.windows import hann  # where it is used: it takes a second to import
+
     window, hop = round(WINDOW_S * rate), round(HOP_S * rate)
     size = 1 << (window - 1).bit_length()
     before = (size - window) // 2
