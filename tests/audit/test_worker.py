@@ -20,7 +20,7 @@ needs_isolation = pytest.mark.skipif(why_not() is not None, reason=str(why_not()
 
 BUILD = {
     "task": "image_classification",
-    "framework": "torch",
+    "framework": "numpy",
     "scale": "mini",
     "hyperparameters": {},
     "seed": 1,
@@ -61,7 +61,7 @@ def worker(tmp_path):
         (code / "reference_impls/image_classification").mkdir(parents=True)
         for folder in ("reference_impls", "reference_impls/image_classification"):
             (code / folder / "__init__.py").touch()
-        (code / "reference_impls/image_classification/torch.py").write_text(MODULE.format(train=train))
+        (code / "reference_impls/image_classification/numpy.py").write_text(MODULE.format(train=train))
         scratch = tmp_path / "scratch"
         (scratch / "training").mkdir(parents=True)
         np.save(scratch / "training/train_images.npy", np.zeros(3))
