@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.command import ENVIRONMENT, run, start
+from tests.command import ENVIRONMENT, eighth, run, start
 from tests.waiting import FOREVER_S, until
 
 ALIKE = Path(__file__).parent / "implementations/alike"
@@ -131,7 +131,7 @@ def test_workers_that_a_system_cannot_have_are_one_line(folder):
         (("hw=v100x8", "hw.workers=2"), "hw=v100x8 has one worker for each accelerator"),
         (("hw.nodes=2",), "torchrun --nnodes=2 --nproc-per-node=1"),
     ):
-        done = run(folder, "suite.run", "implementation=alike", *DIGITS, *words)
+        done = eighth(folder, "run", "implementation=alike", *DIGITS, *words)
         assert (done.returncode, done.stdout) == (2, ""), words
         assert told in done.stderr
         assert done.stderr.count("\n") == 1

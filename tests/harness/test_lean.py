@@ -13,8 +13,9 @@ import sys
 from suite import config
 from suite.harness.implementation import load_implementation
 framework = config.framework("tensorflow")
-load_implementation("recommendation", framework)
-print([name for name in framework.without if name in sys.modules])
+for task in config.names("task"):
+    load_implementation(task, framework)
+print([name for name in ["torch", *framework.without] if name in sys.modules])
 import pandas, sklearn
 import keras
 print(pandas.__name__, sklearn.__name__, keras.tree.flatten([1]))
@@ -22,7 +23,7 @@ print(pandas.__name__, sklearn.__name__, keras.tree.flatten([1]))
 
 
 @pytest.mark.slow
-def test_tensorflow_takes_nothing_along(tmp_path):
+def test_implementations_in_tensorflow_take_nothing_along(tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)
     done = run(tmp_path, "program")
     assert (done.returncode, done.stdout) == (0, "[]\npandas sklearn [1]\n"), done.stderr

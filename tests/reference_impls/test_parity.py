@@ -287,11 +287,9 @@ def test_a_framework_that_sees_no_gpu_trains_on_nothing_else(framework):
 
 
 @slow
-@each_framework
-def test_no_implementation_imports_another_framework(framework, tmp_path):
-    modules = [f"reference_impls.{task}.{framework}" for task in config.names("task")]
-    others = [other for other in FRAMEWORKS if other != framework]
-    program = f"import sys, {', '.join(modules)}\nprint([name for name in {others} if name in sys.modules])\n"
-    (tmp_path / "program.py").write_text(program)
+def test_no_implementation_in_torch_imports_tensorflow(tmp_path):
+    """tests/harness/test_lean.py has the other way."""
+    modules = [f"reference_impls.{task}.torch" for task in config.names("task")]
+    (tmp_path / "program.py").write_text(f"import sys, {', '.join(modules)}\nprint('tensorflow' in sys.modules)\n")
     done = run(tmp_path, "program")
-    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "False\n"), done.stderr
