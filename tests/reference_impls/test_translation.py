@@ -7,7 +7,8 @@ import pytest
 
 from reference_impls.translation.shared import BUCKETS, Batches, Hyperparameters, lengths, padded
 from suite import config
-from suite.harness.contract import evaluation_data
+from suite.harness.contract import evaluation_data, training_data
+from suite.harness.implementation import Device
 from tasks.translation.subwords import END, PAD
 from tests.reference_impls.cases import BY_ID, FRAMEWORKS, build
 from tests.reference_impls.material import few_phrases, some_sentences
@@ -113,6 +114,30 @@ def test_attention_is_that_of_the_library():
     mask = torch.where(torch.randn(2, 1, 1, 7, generator=random) > 0, 0.0, MASKED)
     expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, mask)
     torch.testing.assert_close(attend(q, k, v, mask), expected)
+
+
+@pytest.mark.parametrize("name", ["translation-tiny", "translation-transformer"])
+def test_attention_of_a_gpu_has_masks_that_every_kernel_takes_and_is_not_cudnns(name, monkeypatch):
+    """A mask of one axis ends cuDNN's and Intel's with an IndexError, as it does the CPU's here."""
+    import torch
+
+    from reference_impls.translation import torch as reference
+    from tests.bench.device import Counted, on_meta
+
+    case, whole, by_cudnn = BY_ID[name], torch.nn.functional.scaled_dot_product_attention, []
+
+    def attention(q, k, v, mask, dropout):
+        whole(*(torch.zeros(each.shape) for each in (q, k, v, mask)))
+        by_cudnn.append(torch.backends.cuda.cudnn_sdp_enabled())
+        return whole(q, k, v, mask, dropout)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", attention)
+    data = case.data()
+    with on_meta("reference_impls.translation", Counted()):
+        hyper = {**case.benchmark.hyperparameters, **case.changes}
+        reference.build(hyper, training_data(data), 1, Device("gpu", "fp32"))
+    assert by_cudnn
+    assert not any(by_cudnn)
 
 
 @pytest.mark.slow
