@@ -6,6 +6,7 @@ import math
 import os
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import psutil
@@ -20,7 +21,6 @@ from suite.measure.processor import processor
 AUTO, CPU = "auto", "cpu"
 ALIKE = ("cpu_model", "sockets", "logical_cpus", "accelerators", "driver")  # on all nodes of a run
 BF16_CPU_FLAGS = {"avx512_bf16", "amx_bf16"}
-_AFFINITY = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,26 @@ class Machine:
     driver: str | None = None  # with the versions of it, and of the accelerators' platform
 
 
+def bound(environ: Mapping[str, str] = os.environ) -> set[int]:
+    """The indices of the logical CPUs that this process may run on, and the workers that srun binds beside it.
+
+    SLURM tells each what all of its step on the node are bound to (srun's "OUTPUT ENVIRONMENT VARIABLES").
+    """
+    if not hasattr(os, "sched_getaffinity"):
+        return set(range(os.cpu_count() or 1))
+    own = os.sched_getaffinity(0)
+    if environ.get("SLURM_CPU_BIND_TYPE") != "mask_cpu:":
+        return own
+    masks = [int(mask.partition("*")[0], 16) for mask in environ["SLURM_CPU_BIND_LIST"].split(",")]
+    tasks = [{index for index in range(mask.bit_length()) if mask >> index & 1} for mask in masks]
+    return own.union(*tasks) if own in tasks else own  # else it was bound anew since, as by taskset
+
+
+_AFFINITY = bound()
+
+
 def usable_indices() -> list[int]:
-    """The indices of the logical CPUs that this process might run on as it began; a worker keeps to its share."""
+    """The indices of the logical CPUs that the run's workers here may use, as this process began."""
     return sorted(_AFFINITY)
 
 

@@ -18,3 +18,20 @@ def test_cpus_are_the_workers_share_also_where_it_is_bound_to_them(addresses, cp
     monkeypatch.setattr(machine.cgroup, "cpu_quota", lambda: None)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(bound), raising=False)
     assert Device("gpu", "fp32", addresses=addresses).cpus == cpus
+
+
+@pytest.mark.parametrize(
+    ("own", "masks", "cpus"),
+    [
+        ({0, 1}, "0x3,0xc", 4),  # two CPUs for each of two tasks
+        ({2, 3}, "0x3,0xc*3", 4),
+        ({1}, "0x3,0xc", 1),  # bound anew by taskset
+        ({0, 1}, "0x3", 2),
+    ],
+)
+def test_cpus_are_those_of_all_tasks_that_srun_binds_on_the_node(own, masks, cpus, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: own, raising=False)
+    found = machine.bound({"SLURM_CPU_BIND_TYPE": "mask_cpu:", "SLURM_CPU_BIND_LIST": masks})
+    assert len(found) == cpus
+    assert own <= found
+    assert machine.bound({"SLURM_CPU_BIND_TYPE": "none", "SLURM_CPU_BIND_LIST": ""}) == own
