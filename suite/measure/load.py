@@ -23,18 +23,27 @@ class Load(NamedTuple):
     others: float | None
 
 
+def ours(workers: Sequence[int]) -> dict[int, psutil.Process]:
+    """This process and `workers`, the run's others here, by whomever they were started, each with its children."""
+    found: dict[int, psutil.Process] = {}
+    for each in (os.getpid(), *workers):
+        with suppress(psutil.Error):
+            process = psutil.Process(each)
+            found |= {one.pid: one for one in (process, *process.children(recursive=True))}
+    return found
+
+
 class LoadMeter:
     """Measures the load between one `read()` and the next.
 
-    Ours are this process and `workers`, each with its children; whatever else runs on the same CPUs are others. Those
-    that were started since are looked for where others took more than `MAX_OTHERS`: to go through all processes takes
-    too long to do it each time.
+    Whatever else than `ours` runs on the same CPUs are others. What was started since is looked for where others took
+    more than `MAX_OTHERS`: to go through all processes takes too long to do it each time.
     """
 
     def __init__(self, workers: Sequence[int] = ()) -> None:
         self._indices = usable_indices()
         self._share = usable_cpus() / len(self._indices)
-        self._workers = (os.getpid(), *workers)
+        self._workers = workers
         self._ours: dict[int, psutil.Process] = {}
         self._look()
         self._last = self._times()
@@ -52,10 +61,7 @@ class LoadMeter:
 
     def _look(self) -> None:
         """Find the processes that are ours by now; what has ended since stays among them."""
-        for each in self._workers:
-            with suppress(psutil.Error):
-                process = psutil.Process(each)
-                self._ours |= {found.pid: found for found in (process, *process.children(recursive=True))}
+        self._ours |= ours(self._workers)
 
     def _load(self, times: tuple[float, float, float, float]) -> Load:
         total, busy, steal, ours = (now - before for now, before in zip(times, self._last, strict=True))

@@ -14,7 +14,7 @@ import psutil
 from suite.measure import accelerators, cgroup
 from suite.measure.accelerators.devices import Device
 from suite.measure.energy import MAX_INTERVAL_MS, Sample
-from suite.measure.load import MAX_OTHERS, Load, LoadMeter
+from suite.measure.load import MAX_OTHERS, Load, LoadMeter, ours
 from suite.measure.machine import Machine
 
 WINDOW_S = 0.5  # before the run; short because it delays the start, long enough for the kernel's 10 ms ticks
@@ -44,7 +44,9 @@ def before(machine: Machine, workers: Sequence[int] = ()) -> Environment:
     time.sleep(WINDOW_S)
     load, since = meter.read(), _since(throttled, throttled_ms(machine))
     devices = _devices(machine)
-    strangers = [_strangers(each.processes()) for each in devices]
+    known = ours(workers).keys()
+    # those of another container cannot be told from ours
+    strangers = [sum(psutil.pid_exists(pid) for pid in each.processes() - known) for each in devices]
     reasons = [
         *_load_reasons(load.others, load.steal),
         *_throttle_reasons(since, WINDOW_S),
@@ -154,10 +156,3 @@ def _mean(samples: Sequence[Sample], name: str) -> float | None:
         if value is not None and elapsed <= MAX_INTERVAL_MS:
             weighted, total = weighted + value * elapsed, total + elapsed
     return weighted / total if total else None
-
-
-def _strangers(processes: set[int]) -> int:
-    """How many of them are not ours. Those of another container cannot be told from ours."""
-    process = psutil.Process()
-    ours = {process.pid, *(child.pid for child in process.children(recursive=True))}
-    return sum(psutil.pid_exists(pid) for pid in processes - ours)

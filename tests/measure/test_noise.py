@@ -57,6 +57,13 @@ def test_other_processes_on_an_accelerator_are_noise_and_ours_are_not(monkeypatc
     assert found.figures["other_accelerator_processes"] == 1
 
 
+def test_workers_that_torchrun_or_srun_started_beside_this_one_are_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    fakes.install(monkeypatch, *(fakes.Device("NVIDIA L4", name, pids=(os.getppid(),)) for name in ("GPU-a", "GPU-b")))
+    found = noise.before(fakes.machine("NVIDIA L4", "NVIDIA L4"), [os.getppid()])
+    assert found.reasons == ()
+    assert found.figures["other_accelerator_processes"] == 0
+
+
 def test_a_driver_that_is_too_old_to_name_processes_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     fakes.install(monkeypatch, fakes.Device("NVIDIA L4", "GPU-a"))
 
