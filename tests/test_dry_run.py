@@ -70,6 +70,14 @@ def test_dry_run_plans_for_a_machine_that_is_elsewhere(here, capsys, monkeypatch
     assert "bf16 where its accelerators have it, else fp16" in capsys.readouterr().out
 
 
+def test_the_plan_of_several_nodes_says_what_is_of_each(here, capsys, monkeypatch):
+    monkeypatch.setattr("suite.run.__main__.detect", fakes.machine)
+    assert main(["task=parity", "framework=numpy", "hw=v100", "hw.nodes=4", "scale=mini", "dry_run=true"]) == 0
+    shown = capsys.readouterr().out
+    for text in ("v100: 4 nodes of 1 x NVIDIA", "3.06 USD per hour and node:", "at most 300 W of each node"):
+        assert text in shown
+
+
 def test_dry_run_names_what_is_not_installed(here, capsys):
     assert main(["task=parity", "framework=ghost", "hw=cpu", "dry_run=true"]) == 0
     shown = capsys.readouterr().out

@@ -63,7 +63,7 @@ def plan(
         "data": _data(benchmark, files.root(data_dir)),
         **({"implementation": _implementation(made.contestant)} if made.contestant else {}),
         "framework": f"{made.framework.title}, {_precision(made, found)} on {system.device_kind}",
-        "system": f"{system.name}: {system.title}",
+        "system": f"{system.name}: {f'{system.nodes} nodes of ' if system.nodes > 1 else ''}{system.title}",
         "price": _price(made),
         "power": _power(made, found),
         **({"changed": changed} if (changed := _changed(benchmark)) else {}),
@@ -191,7 +191,7 @@ def _precision(made: Plan, found: Machine) -> str:
 
 def _price(made: Plan) -> str:
     system = made.system
-    price, unit = system.price_per_hour, "hour"
+    price, unit = system.price_per_hour, "hour and node" if system.nodes > 1 else "hour"
     if price is None:
         price, unit = system.price_per_cpu_hour, "logical CPU and hour"
     if price is None:
@@ -205,4 +205,6 @@ def _price(made: Plan) -> str:
 
 def _power(made: Plan, found: Machine) -> str:
     watts = power_ceiling(made.system, found)
-    return "ceiling not known; give it with hw.power_ceiling_w=" if watts is None else f"at most {watts:g} W"
+    if watts is None:
+        return "ceiling not known; give it with hw.power_ceiling_w="
+    return f"at most {watts:g} W" + (" of each node" if made.system.nodes > 1 else "")
