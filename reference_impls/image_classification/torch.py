@@ -98,14 +98,16 @@ def whitening(images: torch.Tensor) -> torch.Tensor:
 
     The products of bytes that are summed over an image are exact in float32, so all frameworks get the same sums. The
     sign of a filter is that of its product with 1, sqrt 2, sqrt 3, ...
+
+    On the host from there on: a GPU would load its library for it on the clock, and some have no float64.
     """
     count, channels, side, _ = images.shape
     corners = [images[:, :, y : side - 1 + y, x : side - 1 + x] for y in (0, 1) for x in (0, 1)]
     patches = torch.stack(corners, 2).flatten(1, 2).flatten(2)
-    products = (patches @ patches.mT).sum(0, dtype=torch.float64)
+    products = (patches @ patches.mT).cpu().sum(0, dtype=torch.float64)
     values, vectors = torch.linalg.eigh(products / (count * patches.shape[2]))
     filters = (vectors / (values + WHITEN_EPSILON).sqrt()).T
-    side_of = torch.arange(1, 4 * channels + 1, dtype=torch.float64, device=images.device).sqrt()
+    side_of = torch.arange(1, 4 * channels + 1, dtype=torch.float64).sqrt()
     filters = filters * (filters @ side_of).sign()[:, None]
     return torch.cat([filters, -filters]).float().view(-1, channels, 2, 2)
 

@@ -93,6 +93,19 @@ def test_whitened_patches_are_uncorrelated(framework):
     assert np.array_equal(weights[12:], -weights[:12])
 
 
+def test_a_gpu_loads_no_library_on_the_clock_to_whiten(monkeypatch):
+    import torch
+
+    from reference_impls.image_classification.torch import whitening
+    from tests.bench.device import Counted, Meta
+
+    solve, places = torch.linalg.eigh, []
+    monkeypatch.setattr(torch.linalg, "eigh", lambda matrix: places.append(matrix.device.type) or solve(matrix))
+    with Meta(Counted()):
+        whitening(torch.empty(50, 3, 32, 32, device="meta"))
+    assert places == ["cpu"]
+
+
 @each_framework
 def test_uncertain_images_are_also_seen_mirrored_and_shifted(framework):
     images = real("image_classification")["test_images"]
