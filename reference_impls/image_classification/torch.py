@@ -235,8 +235,9 @@ class TorchImageClassifier:
         """Logits float32 [N, classes] of images [N, C, S, S]."""
         count = len(images)
         self.model.eval()
-        if self.device.type != "cpu":  # all batches of one shape
+        if self.device.type != "cpu":  # all batches of one shape and one layout
             images = F.pad(images, (0, 0, 0, 0, 0, 0, 0, -len(images) % EVAL_BATCH))
+            images = images.contiguous(memory_format=torch.channels_last)
         parts = [self.batch_logits(part).clone() for part in torch.split(images, EVAL_BATCH)]
         self.model.train()
         return torch.cat(parts)[:count]
