@@ -6,12 +6,13 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 
 from suite.errors import UserError
 from suite.record.evidence import POWER, PREDICTIONS
 from suite.rules import seals
-from suite.rules.finding import Checks, Finding
+from suite.rules.finding import MAX_FINDINGS, Checks, Finding
 from suite.rules.reading import LIMITS, WAIVERS
 from suite.store.disk import entries, odd
 
@@ -53,6 +54,11 @@ class Submission:
     unsafe: dict[str, str] = field(default_factory=dict)
     others: list[str] = field(default_factory=list)
 
+    @property
+    def most(self) -> int:
+        """How many findings of a rule are told of each package, so that no package hides what is found in another."""
+        return max(1, MAX_FINDINGS // max(1, len(self.sealed)))
+
     def package_of(self, path: str) -> str | None:
         """The folder whose submission.json lies nearest above `path`, None if none does."""
         above = (folder for folder in self.sealed if folder == path or is_below(path, folder))
@@ -82,7 +88,7 @@ def nothing_else(submission: Submission) -> Iterator[Finding]:
 def as_sealed(submission: Submission) -> Iterator[Finding]:
     """What a submission.json lies above is what it seals."""
     for folder in submission.sealed:
-        for finding in seals.findings(submission.root / folder):
+        for finding in islice(seals.findings(submission.root / folder), submission.most):
             yield replace(finding, file=join(folder, finding.file))
         if any(is_below(folder, other) for other in submission.sealed):
             yield Finding(join(folder, seals.SEAL), None, "one seal, over all of a package", "one within it", _LAYOUT)
@@ -95,7 +101,7 @@ def as_sealed(submission: Submission) -> Iterator[Finding]:
 def laid_out(submission: Submission) -> Iterator[Finding]:
     """Nothing stands in a sealed package that is not of its layout."""
     for folder in submission.sealed:
-        for finding in seals.strays(submission.root / folder):
+        for finding in islice(seals.strays(submission.root / folder), submission.most):
             yield replace(finding, file=join(folder, finding.file))
 
 

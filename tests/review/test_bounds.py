@@ -4,7 +4,7 @@ import pytest
 
 from suite.record import evidence
 from suite.record.parsing import MalformedError, check_count, json_object
-from suite.rules import contents, finding, reading, submission
+from suite.rules import contents, finding, reading, seals, submission
 from suite.rules.verdict import review
 from tests.rules.mutants.registry import sum_of
 
@@ -63,6 +63,26 @@ def test_many_runs_have_as_many_findings_as_one(tmp_path):
     malformed = [each for each in made.findings if each.rule == "log.1"]
     assert len(malformed) == 1000
     assert len({each.file for each in malformed}) == 100
+
+
+def test_no_number_of_notes_hides_a_breach():
+    checks = finding.Checks()
+    severities = [*["note"] * 5000, *["fail"] * 5000]
+    checks.rule("x.1")(lambda _: [finding.Finding("log.txt", None, "", "", "", each) for each in severities])
+    found = [each.severity for each in checks.findings(None)]
+    assert found == [*["note"] * finding.MAX_FINDINGS, *["fail"] * finding.MAX_FINDINGS]
+
+
+def test_no_package_hides_what_is_found_in_another(tmp_path):
+    for name, files in (("first", 3000), ("second", 1)):
+        made = tmp_path / name
+        (made / "results" / "cpu_torch" / "speech-small" / "run_1").mkdir(parents=True)
+        (made / "results" / "cpu_torch" / "speech-small" / "run_1" / evidence.LOG).touch()
+        (made / seals.SEAL).write_text("{}")
+        for file in range(files):
+            (made / f"{file}.txt").touch()
+    found = [each.file for each in review(tmp_path).findings if each.rule == "package.8"]
+    assert found.count("second/0.txt") == 1
 
 
 def test_a_finding_stays_in_what_it_is_of():

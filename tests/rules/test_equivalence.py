@@ -27,6 +27,18 @@ def test_in_a_package_it_must_be_there(run):
     assert {each.severity for each in findings(own, None)} == {"note"}
 
 
+def test_no_run_hides_what_another_lacks(run):
+    own = rewrite(run, own=True)
+    first, second = (Evidence.read(own.folder, label) for label in ("run_1", "run_2"))
+    first.package = second.package = ""
+    told = held_to_the_reference("bf16", found=0.05)
+    trials = told.comparisons[0].trials * 1000
+    many = told.comparisons[0].model_copy(update={"trials": trials})
+    first.equivalence, second.equivalence = told.model_copy(update={"comparisons": (many,)}), None
+    found = [each.file for each in PACKAGE.findings([first, second]) if each.rule == "equivalence.1"]
+    assert found.count(f"run_2/{FILE}") == 1
+
+
 def test_draws_of_its_own_widen_the_bound_of_no_step(run):
     own = rewrite(run, own=True)
     told = bounded(5.0, found=4.0)

@@ -157,6 +157,10 @@ FORGERIES = {
         "no implementation named": lambda folder: claimed(folder, implementation=None),
         "code that is said to be missing": lambda folder: claimed(folder, code_missing="lost"),
         "code of no result": written("benchmarks/speech-small/implementations/1/run.py"),
+        "an altered implementation behind a thousand notes": lambda folder: (
+            resealed(folder, missing=["nothing"] * 1000),
+            edited("reference_impls/image_classification/torch.py")(folder),
+        ),
     },
 }
 # Which break others as well.
