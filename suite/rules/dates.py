@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -58,26 +59,36 @@ def one_after_another(runs: Sequence[Evidence]) -> Iterator[Finding]:
 @PACKAGE.rule("timing.9")
 def one_at_a_time(runs: Sequence[Evidence]) -> Iterator[Finding]:
     """No two results had one machine at one time. The runs of one result have another rule."""
-    placed = [(run, boots, ends) for run in runs if (boots := _boots(run)) and (ends := _ends(run))]
-    placed.sort(key=lambda each: each[2][0].time_ms)
-    for at, (run, boots, (first, _)) in enumerate(placed):
-        for before, others, (_, ended) in placed[:at]:
-            apart = first.time_ms >= ended.time_ms - OVERLAP_MS
-            if apart or not boots & others or result_of(run) == result_of(before):
-                continue
-            expected = f"a machine that {path_of(before, LOG)} has left, at {_date(ended.time_ms)}"
-            mend = "run one after the other on a machine"
-            together = run.package is not None and run.package == before.package
-            severity: Severity = "fail" if together else "note"
-            yield Finding(path_of(run, LOG), first.number, expected, _date(first.time_ms), mend, severity)
-            break
+    stays = defaultdict(list)
+    for run in runs:
+        if ends := _ends(run):
+            for boot, offset in _boots(run).items():
+                stays[boot].append((run, *ends, offset))
+    for told in stays.values():
+        by_boot = all(offset is not None for *_, offset in told)  # which nobody sets, as they may a clock between runs
+        placed = [(run, first, ended, offset if by_boot and offset else 0) for run, first, ended, offset in told]
+        placed.sort(key=lambda each: each[1].time_ms - each[3])
+        for at, (run, first, _, offset) in enumerate(placed):
+            for before, _, ended, other in placed[:at]:
+                left_ms = ended.time_ms - other + offset  # by the clock of the later run
+                if first.time_ms >= left_ms - OVERLAP_MS or result_of(run) == result_of(before):
+                    continue
+                expected = f"a machine that {path_of(before, LOG)} has left, at {_date(left_ms)}"
+                mend = "run one after the other on a machine"
+                together = run.package is not None and run.package == before.package
+                severity: Severity = "fail" if together else "note"
+                yield Finding(path_of(run, LOG), first.number, expected, _date(first.time_ms), mend, severity)
+                break
 
 
-def _boots(run: Evidence) -> set[str]:
-    """The boots of machines that a run was made in, as far as its log names them."""
+def _boots(run: Evidence) -> dict[str, int | None]:
+    """The boots of machines that a run was made in, as far as its log names them.
+
+    Each with the milliseconds by which the log's time is ahead of that since the boot, None where it does not say.
+    """
     lines = [*run.lines_of.get(CONFIG, []), *run.lines_of.get(RESTART, [])]
-    clocks = [line.metadata.get("clock") for line in lines]
-    return {boot for clock in clocks if isinstance(clock, dict) and isinstance(boot := clock.get("boot"), str)}
+    clocks = [clock for line in lines if isinstance(clock := line.metadata.get("clock"), dict)]
+    return {boot: whole(clock.get("offset_ms")) for clock in clocks if isinstance(boot := clock.get("boot"), str)}
 
 
 def _ends(run: Evidence, first_stop: bool = False) -> tuple[Line, Line] | None:

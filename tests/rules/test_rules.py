@@ -30,7 +30,7 @@ from tests.rules.mutants.benchmark import hyperparameters, open_division
 from tests.rules.mutants.outcome import priced
 from tests.rules.mutants.runs import side_by_side
 from tests.rules.mutants.systems import trained_in
-from tests.rules.subject import BENCHMARK, CPU_ONLY, WITH_H200
+from tests.rules.subject import BEGUN_MS, BENCHMARK, CPU_ONLY, WITH_H200
 
 RULES_MD = Path(__file__).resolve().parent.parent.parent / "rules.md"
 
@@ -189,6 +189,22 @@ def test_simultaneous_runs_break_a_rule_in_a_package(sound_result, tmp_path):
         found = [each for each in PACKAGE.findings(runs) if each.rule == "timing.9"]
         assert {each.severity for each in found} == {severity}
         assert {each.file.rpartition("/")[0] for each in found} == {f"theirs/run_{index}" for index in range(1, 6)}
+
+
+@pytest.mark.parametrize(("later", "found"), [(0, set()), (3_600_000, {"theirs"})])
+def test_a_clock_that_was_set_between_two_results_is_not_what_tells_their_times(later, found, sound_result, tmp_path):
+    """Set back by an hour after the first was made; or forward by an hour while it was made, to hide the second."""
+    folder = Path(shutil.copytree(sound_result, tmp_path / "result"))
+    side_by_side(folder)
+    for path in folder.glob("*/run_*"):
+        since_boot = {"boot": "one boot", "offset_ms": BEGUN_MS - 10_000_000}
+        since_boot["offset_ms"] += (2 * later - 3_600_000) * (path.parent.name == "theirs")
+        Evidence(path).edit(logkeys.CONFIG, lambda record, told=since_boot: record["metadata"].update(clock=told))
+        if path.parent.name == "theirs":
+            moved = lambda records: [each.update(time_ms=each["time_ms"] + later) for each in records]  # noqa: E731
+            Evidence(path).edit_log(moved)
+    made = review(folder)
+    assert {each.file.partition("/")[0] for each in made.findings if each.rule == "timing.9"} == found
 
 
 def test_submissions_of_two_submitters_lie_side_by_side(run, tmp_path):
