@@ -39,7 +39,7 @@ class Remote:
 
     def train_until(self, samples: int) -> TrainStats:
         """Raises Failed for an answer without a count."""
-        return train(self.process, samples)[0]
+        return train(self.process, samples)
 
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """Raises Failed for predictions that cannot be read."""

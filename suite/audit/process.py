@@ -39,7 +39,8 @@ class Process:
     """A worker in the folder `scratch`, whose implementation is that in `code`. `limit_s` bounds each answer.
 
     `hidden` are the folders that it shall not see; None where the machine as a whole is isolated, which only its user
-    knows. Raises UserError where a process cannot be isolated.
+    knows. `asked_s` is how long all its answers took, by the auditor's clock. Raises UserError where a process cannot
+    be isolated.
     """
 
     def __init__(self, code: Path, scratch: Path, limit_s: float, hidden: Sequence[Path] | None) -> None:
@@ -48,7 +49,7 @@ class Process:
                 f"this system cannot isolate a process by unshare and setpriv of util-linux: {shown(problem)}; on a "
                 "machine that is isolated as a whole, without network and without anything to lose, say isolated=true"
             )
-        self.scratch, self.limit_s = scratch, limit_s
+        self.scratch, self.limit_s, self.asked_s = scratch, limit_s, 0.0
         start = f"import sys; sys.path[:0] = {[str(code), str(ROOT)]!r}; from suite.audit.worker import main; main()"
         known = {name: STARTED[name] for name in environment()["variables"]}
         self._errors = (scratch / "stderr.txt").open("wb")
@@ -87,6 +88,7 @@ class Process:
     def ask(self, do: str, **values: Any) -> dict[str, Any]:
         """The answer to a job of `suite.audit.worker`. Raises Failed."""
         assert self._process.stdin
+        began = time.monotonic()
         try:
             self._process.stdin.write(json.dumps({"do": do, **values}).encode() + b"\n")
             self._process.stdin.flush()
@@ -96,6 +98,7 @@ class Process:
             answer = json_object(self._line(do))
         except MalformedError as error:
             raise Failed(f"{do}: an answer that is {error}") from error
+        self.asked_s += time.monotonic() - began
         if "error" in answer:
             raise Failed(f"{do}: {shown(answer['error'])}")
         return answer

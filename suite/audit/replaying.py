@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -93,7 +92,7 @@ class Replay:
 
     @property
     def claimed_seconds(self) -> float | None:
-        """What the run says that training from `begin` to the block's end took; None where it does not say so."""
+        """What the run says that it took from `begin` to the evaluation at the block's end; None where it does not."""
         parts = [each.seconds for each in self.run.claims if self.begin < each.after <= self.claim.after]
         return None if None in parts else sum(each for each in parts if each is not None)
 
@@ -121,9 +120,11 @@ def replay(run: Run, claim: Claim, means: Means) -> Replay:
         made.before = before if before is not None else made.initial
         passes: list[float] = []
         while True:
+            began = process.asked_s
             load(process, folder, made.before)
-            stats, seconds = train(process, claim.after)
-            passes.append(seconds)
+            stats = train(process, claim.after)
+            process.ask("state")  # until which it may have put off its training
+            passes.append(process.asked_s - began)
             state = saved(process, folder)
             if len(passes) > 1:
                 made.repeats = made.repeats is not False and state_sha256(state) == state_sha256(made.after)
@@ -131,10 +132,11 @@ def replay(run: Run, claim: Claim, means: Means) -> Replay:
             enough = sum(passes) > REPEATED_S and (len(passes) > 1 or made.kept is not None)
             if len(passes) == 3 or enough or (passes[0] > REPEATED_S and state_sha256(state) == claim.after_sha256):
                 break
-        made.seconds = min(passes)
         data = data_of(run, means)
         write_arrays(folder / EVALUATION, contract.evaluation_data(data))
+        began = process.asked_s
         made.predicted = _predicted(process, folder, run, means.task, data)
+        made.seconds = min(passes) + process.asked_s - began
         if made.kept is not None:
             load(process, folder, made.kept)
             made.kept_predicted = _predicted(process, folder, run, means.task, data)
@@ -191,17 +193,12 @@ def _kept(run: Run, samples: int, sha256: str | None) -> State | None:
     return state
 
 
-def train(process: Process, to: int) -> tuple[TrainStats, float]:
-    """What the implementation of a process says of its training, and the seconds that it took, by the auditor's clock.
-
-    Raises Failed, also for an answer without a count.
-    """
-    began = time.monotonic()
+def train(process: Process, to: int) -> TrainStats:
+    """What the implementation of a process says of its training. Raises Failed, also for an answer without a count."""
     told = process.ask("train", to=to)
-    seconds, counted = time.monotonic() - began, whole(told.get("samples"))
-    if counted is None:
+    if (counted := whole(told.get("samples"))) is None:
         raise Failed("train: an answer without a count of samples")
-    return TrainStats(counted, number(told.get("loss"))), seconds
+    return TrainStats(counted, number(told.get("loss")))
 
 
 def load(process: Process, folder: Path, state: State) -> None:

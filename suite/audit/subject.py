@@ -23,8 +23,9 @@ from suite.rules.submission import join
 class Claim:
     """A block as its run tells it: the training from `before` samples, the evaluation before, to `after`.
 
-    `line` is that of the evaluation in the log; `loss` that of the last step, `seconds` the training's time; None where
-    the log does not say. `predictions` are those of the last evaluation, kept in the evidence; else None.
+    `line` is that of the evaluation in the log; `loss` that of the last step, `seconds` the time of training and
+    evaluation; None where the log does not say. `predictions` are those of the last evaluation, kept in the evidence;
+    else None.
     """
 
     before: int
@@ -100,18 +101,16 @@ def _claim(evidence: Evidence, line: Line, before: Claim | None, initial: str | 
 
 
 def _training(evidence: Evidence, evaluation: Line, begin: int) -> tuple[Line | None, float | None]:
-    """The last tracked line before an evaluation, and the seconds from the block's start to its end.
+    """The last tracked line before an evaluation, and the seconds from the block's start to what was evaluated.
 
     None for the time of a block that did not begin at `begin` samples but at a checkpoint, after a restart.
     """
-    tracked, start, end = None, None, None
+    tracked, start = None, None
     for line in evidence.lines[: evaluation.number - 1]:
         if line.key == keys.BLOCK_START:
             start, tracked = line, None
         elif line.key == TRACKED:
             tracked = line
-        elif line.key == keys.EVAL_START:
-            end = line
-    if start is None or end is None or start.number > end.number or samples_of(start) != begin:
+    if start is None or samples_of(start) != begin:
         return tracked, None
-    return tracked, (end.time_ms - start.time_ms) / 1000
+    return tracked, (evaluation.time_ms - start.time_ms) / 1000

