@@ -37,7 +37,8 @@ and metric of that state, the loss, the time. The initial state of every run is 
                      without them training begins at the seed, and only the same bits will do
   framework=NAME     train in another framework than the run did
   precision=NAME     train in another precision than the run did
-  equivalence=true   hold an implementation that is not the reference to it again, as suite.check does
+  equivalence=true   hold an implementation that is not the reference to it again, as suite.check does; also what a
+                     package calls the reference, where neither its revision nor its files are those that are here
   data_dir=FOLDER    where datasets lie; default: $SUITE_DATA, else the user's cache folder
 
 Exit code: 0 trained again as claimed, 1 not, or the review fails, 2 it could not be told, or a mistake in the command.

@@ -64,6 +64,11 @@ class Part:
     code: Code
 
     @property
+    def strange(self) -> bool:
+        """Whether what trained is to be held to the reference: an implementation of one's own, or another reference."""
+        return bool(self.code.others) or contestant_of(self.runs[0].evidence) is not None
+
+    @property
     def blocks(self) -> int:
         """The blocks that there are."""
         return sum(len(run.claims) for run in self.runs)
@@ -134,7 +139,7 @@ def audit(root: Path, plan: Plan, asked: Asked, tell: Callable[[str], object]) -
                 kind = kind if machine.accelerators else "cpu"
                 means = Means(folder, task, data, kind, memory_gb, asked.framework, asked.precision, hidden)
                 _run(made, run, [claim for of, claim in part.drawn if of is run], means, machine, software, tell)
-                if asked.equivalence and run is part.runs[0] and contestant_of(run.evidence):
+                if asked.equivalence and run is part.runs[0] and part.strange:
                     tell(f"{run.label}: holding its implementation to the reference")
                     _hold(made, run, means)
     return made

@@ -9,12 +9,14 @@ from pathlib import Path, PurePosixPath
 from suite import config
 from suite.audit.subject import Run
 from suite.config.contestant import Contestant
-from suite.errors import UserError
+from suite.errors import UserError, shown
 from suite.record.parsing import MalformedError
 from suite.record.system import ROOT
-from suite.rules.code import SHARED, at_revision, belongs
+from suite.rules.code import SHARED, at_revision, belongs, blobs, unlike_here
 from suite.rules.implementation import contestant_of
+from suite.rules.revision import revision_of
 from suite.rules.seals import Seal
+from suite.store import code as code_store
 from suite.store.code import CODE
 from suite.store.disk import UnsafeFile, entries, read_safely
 
@@ -25,11 +27,15 @@ SUFFIXES = (".py", ".txt", ".json", ".yaml")
 
 @dataclass(frozen=True)
 class Code:
-    """Files by their path in the project, where they come from, and what the auditor should know of that."""
+    """Files by their path in the project, where they come from, and what the auditor should know of that.
+
+    `others` are those of a reference that is not the suite's, at a revision that the auditor has or in their copy.
+    """
 
     source: str
     files: dict[str, bytes]
     remark: str = ""
+    others: tuple[str, ...] = ()
 
     def frameworks(self, task: str) -> list[str]:
         """Those in which the files train the reference of `task`."""
@@ -60,12 +66,23 @@ def code(run: Run, root: Path, result: str, package: str | None) -> Code:
     if package is not None:
         found = _packed(root / package, PurePosixPath(result).relative_to(package).as_posix(), task)
         if found:
-            return found
+            return _compared(found, run)
     made, contestant = _of_the_suite(run, task), contestant_of(run.evidence)
     if contestant is None:
         return made
     source = f"{contestant.name}, kept with the evidence, and {made.source}"
     return replace(made, source=source, files={**made.files, **_kept(run, contestant)})
+
+
+def _compared(packed: Code, run: Run) -> Code:
+    """A package's code, which says where it is not the suite's; the review has held it to a revision that is known."""
+    revision = revision_of(run.evidence)
+    if revision and blobs(revision, run.benchmark):
+        return packed
+    theirs = {name: content for name, content in packed.files.items() if not name.startswith(f"{CODE}/")}
+    others = unlike_here(code_store.sums(theirs))
+    remark = shown(f"not as in this copy of the suite: {', '.join(others)}") if others else ""
+    return replace(packed, remark=remark, others=tuple(others))
 
 
 def _kept(run: Run, contestant: Contestant) -> dict[str, bytes]:

@@ -27,6 +27,7 @@ from suite.record.states import State
 from suite.record.system import ROOT
 from suite.rules.equivalence import cannot_tell
 from suite.rules.finding import Checks, Finding
+from suite.rules.implementation import contestant_of
 from suite.store.code import CODE
 
 
@@ -60,7 +61,8 @@ def held(run: Run, means: Means) -> Comparison:
     """The trials of the implementation that trained a run, in fp32 and in the run's format. Raises Failed."""
     framework, _, precision, _ = run.configuration
     try:
-        own_draws = read(means.code / CODE, framework).declared.own_draws
+        own = contestant_of(run.evidence) is not None
+        own_draws = own and read(means.code / CODE, framework).declared.own_draws
     except UserError as error:
         raise Failed(f"its code: {error}") from error
     with ExitStack() as stack:

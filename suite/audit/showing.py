@@ -19,7 +19,6 @@ from suite.record.summary import format_count
 from suite.review.kinds import place
 from suite.review.model import ORDER
 from suite.review.terminal import STYLES
-from suite.rules.implementation import contestant_of
 
 
 def plan(console: Console, made: Plan, asked: Asked) -> None:
@@ -60,7 +59,7 @@ def show(console: Console, made: Audited, asked: Asked) -> None:
         console.print(_block(each), soft_wrap=True)
     for run, comparison in made.held:
         console.print(_held(run, comparison), soft_wrap=True)
-    if asked.equivalence and not any(contestant_of(run.evidence) for part in made.plan for run in part.runs):
+    if asked.equivalence and not any(part.strange for part in made.plan):
         console.print("the reference trained: there is no implementation to hold to it", soft_wrap=True)
     console.print(
         Text(f"{made.verdict.upper()}: {said(made)}; draw={asked.entropy}", STYLES[made.verdict]), soft_wrap=True

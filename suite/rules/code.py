@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -10,7 +11,7 @@ from typing import Any
 
 from suite.config.contestant import Contestant
 from suite.config.models import Benchmark
-from suite.record.system import blob_name, git_blobs, git_output
+from suite.record.system import ROOT, blob_name, git_blobs, git_output
 from suite.rules.claims import SEALED, Sealed, folder_of
 from suite.rules.finding import Finding
 from suite.rules.implementation import contestant_of
@@ -110,7 +111,10 @@ def _code(package: Sealed, claimed: Mapping[str, Any], run: Evidence) -> Iterato
         yield Finding(f"{place}/{CODE}/{name}", None, expected, sums.get(name, "no such file"), _AS_WRITTEN)
     packed = [name for name in packed if not name.startswith(f"{CODE}/")]
     known = blobs(revision, run.benchmark)
-    yield from _held(package.folder / place, place, packed, known) if known else _unknown(place, packed, run.benchmark)
+    if known:
+        yield from _held(package.folder / place, place, packed, known)
+    else:
+        yield from _unknown(place, {name: package.seal.files[f"{place}/{name}"] for name in packed}, run.benchmark)
 
 
 def _held(folder: Path, place: str, packed: Sequence[str], known: Mapping[str, str]) -> Iterator[Finding]:
@@ -124,13 +128,27 @@ def _held(folder: Path, place: str, packed: Sequence[str], known: Mapping[str, s
             yield Finding(f"{place}/{name}", None, f"git object {known[name]}", "other bytes", _AS_WRITTEN)
 
 
-def _unknown(place: str, packed: Sequence[str], benchmark: Benchmark) -> Iterator[Finding]:
-    """What can be said of code of which the reviewer's repository does not have the revision."""
+def _unknown(place: str, packed: Mapping[str, str], benchmark: Benchmark) -> Iterator[Finding]:
+    """What can be said of code, by its sums, of which the reviewer's repository does not have the revision."""
     for path in paths(benchmark)[:3]:
         if not any(name == path or name.startswith(f"{path.rstrip('/')}/") for name in packed):
             yield Finding(f"{place}/{path}", None, "the code that was run", "no such file", _AS_WRITTEN)
-    mend = "git fetch that revision, then review again; or read the code"
-    yield Finding(place, None, "a revision of the reviewer's repository", "another: not held to it", mend, "note")
+    mend = "git fetch that revision, then review again; or read the code, and audit it with equivalence=true"
+    others = unlike_here(packed)
+    found = f"another: not held to it; {len(others)} of {len(packed)} files unlike the reviewer's: {', '.join(others)}"
+    yield Finding(place, None, "a revision of the reviewer's repository", found.removesuffix(": "), mend, "note")
+
+
+def unlike_here(sums: Mapping[str, str]) -> list[str]:
+    """Of files, by their sums, those that this copy of the suite does not have like that."""
+    return [name for name, sha256 in sorted(sums.items()) if sha256 != _sha256_here(name)]
+
+
+def _sha256_here(name: str) -> str | None:
+    try:
+        return hashlib.sha256(read_safely(ROOT / name, MAX_FILE_BYTES)).hexdigest()
+    except (UnsafeFile, OSError):
+        return None
 
 
 def _is_blob(path: Path, name: str) -> bool:
