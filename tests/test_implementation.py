@@ -204,6 +204,10 @@ REFUSED = {
     "a link": (lambda ours: (ours / "data.txt").symlink_to("/etc/hostname"), "data.txt is a symbolic link: put the"),
     "a linked folder": (lambda ours: (ours / "more").symlink_to("/etc"), "more is a symbolic link"),
     "weights": (having("weights.npy", b"\x93NUMPY\x00\xff"), "weights.npy is not text (UTF-8): code is at most 200"),
+    "code in a comment": (
+        having("model.py", b"\r# coding: raw_unicode_escape\n# nothing \\u000aimport os\n"),
+        "model.py names the encoding raw_unicode_escape, in which Python reads otherwise than in UTF-8",
+    ),
     "a large file": (having("table.txt", b"1 " * (1 << 20)), "table.txt is 2097152 bytes, more than 1048576: code is"),
     "many files": (
         lambda ours: [(ours / f"part_{at}.py").touch() for at in range(300)],
@@ -230,6 +234,12 @@ def test_a_mistake_is_one_line(case, ours, tmp_path):
     path = next(path.name for path in tmp_path.iterdir())
     assert said in refused(tmp_path, *RUN, f"implementation={path}", "out=evidence")
     assert not (tmp_path / "evidence").exists()
+
+
+@pytest.mark.parametrize("first", [b"\xef\xbb\xbf", b"# coding: latin-1\n", "# coding: utf-8 \u00fc\r\n".encode()])
+def test_code_of_which_python_and_people_read_the_same_is_taken(first, ours):
+    (ours / "__init__.py").write_bytes(first + NUMPY.read_bytes())
+    assert code.read(ours)["__init__.py"].startswith(first)
 
 
 def test_code_from_elsewhere_is_refused(ours, tmp_path, monkeypatch):

@@ -18,7 +18,7 @@ from suite.rules.implementation import contestant_of
 from suite.rules.reading import Evidence
 from suite.rules.revision import revision_of
 from suite.rules.seals import MAX_FILE_BYTES, SEAL
-from suite.store.code import CODE, differing
+from suite.store.code import CODE, differing, misread_below
 from suite.store.disk import UnsafeFile, read_safely
 
 SHARED = "reference_impls/"
@@ -109,6 +109,8 @@ def _code(package: Sealed, claimed: Mapping[str, Any], run: Evidence) -> Iterato
     for name in differing(files, sums):
         expected = f"sha256 {files[name]}" if name in files else "only files that trained"
         yield Finding(f"{place}/{CODE}/{name}", None, expected, sums.get(name, "no such file"), _AS_WRITTEN)
+    for name, problem in misread_below(package.folder / place / CODE, sorted(own)).items():
+        yield Finding(f"{place}/{CODE}/{name}", None, "text that Python reads as a person does", problem, _AS_WRITTEN)
     packed = [name for name in packed if not name.startswith(f"{CODE}/")]
     known = blobs(revision, run.benchmark)
     if known:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import re
+import tokenize
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -52,11 +54,8 @@ def read(path: Path) -> dict[str, bytes]:
             raise UserError(f"{folder / name} {error}: {LIMITS}") from error
         except OSError as error:
             raise UserError(f"{folder / name} cannot be read: {error.strerror}") from error
-        if not _is_text(found[name]):
-            raise UserError(
-                f"{folder / name} is not text (UTF-8): {LIMITS}; weights are trained, and what is compiled is "
-                "installed as a package or built by build()"
-            )
+        if problem := misread(name, found[name]):
+            raise UserError(f"{folder / name} {problem}")
     if sum(map(len, found.values())) > MAX_BYTES:
         raise UserError(f"{path} holds more than {MAX_BYTES >> 20} MiB: {LIMITS}")
     return dict(sorted(found.items()))
@@ -82,7 +81,36 @@ def sums_below(folder: Path, names: Iterable[str]) -> dict[str, str]:
         found[name] = _sum(folder / name)
         if len(found) > MAX_FILES:
             break
-    return found
+    return found | misread_below(folder, found)
+
+
+def misread_below(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """Of these files below `folder` those that are `misread`, and why; what cannot be read has other checks."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = misread(name, read_safely(folder / name, MAX_FILE_BYTES))
+        except (UnsafeFile, OSError):
+            continue
+    return {name: problem for name, problem in found.items() if problem}
+
+
+def misread(name: str, content: bytes) -> str:
+    """Why a person does not read in a file what trains; empty where it is text in UTF-8, to Python as well.
+
+    Python takes another encoding from a comment in the first two lines, and in some of them a comment holds code.
+    """
+    try:
+        text = content.decode().removeprefix("\ufeff")
+        if name.endswith(".py"):
+            lines = io.BytesIO(content.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
+            encoding, _ = tokenize.detect_encoding(lines.readline)
+            if content.decode(encoding).removeprefix("\ufeff") != text:
+                return f"names the encoding {encoding}, in which Python reads otherwise than in UTF-8"
+    except (ValueError, LookupError, SyntaxError):
+        text = "\0"
+    mend = "weights are trained, and what is compiled is installed as a package or built by build()"
+    return f"is not text (UTF-8): {LIMITS}; {mend}" if "\0" in text else ""
 
 
 def differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
@@ -128,10 +156,3 @@ def _names(path: Path) -> Iterator[tuple[str, str]]:
                         yield name, odd(entry)
         except OSError as error:
             raise UserError(f"{folder / at} cannot be read: {error.strerror}") from error
-
-
-def _is_text(content: bytes) -> bool:
-    try:
-        return "\0" not in content.decode()
-    except UnicodeDecodeError:
-        return False

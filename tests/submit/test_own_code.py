@@ -79,6 +79,16 @@ def test_other_bytes_are_found_also_when_sealed_again(packed):
     assert broken(packed.folder) == {"package.9"}
 
 
+def test_code_that_python_reads_otherwise_than_a_person_is_found(packed, own):
+    hidden = b"# coding: utf-7\n# nothing +AAo-import os\n"
+    for code in (packed.code, own / "run_1" / CODE):
+        (code / "model.py").write_bytes(hidden)
+    resealed(packed.folder)
+    for folder, rule in ((packed.folder, "package.9"), (own, "implementation.2")):
+        found = [each.found for each in report(folder).findings if each.rule == rule]
+        assert any(each.startswith("names the encoding utf-7") for each in found)
+
+
 @pytest.mark.parametrize("change", ["less", "more"])
 def test_files_less_and_more_are_found(packed, change):
     if change == "less":
