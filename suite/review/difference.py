@@ -25,7 +25,7 @@ MAX_RESULTS = 20  # on the page
 MAX_READ = 5000  # lines of a file
 MAX_LINES = 2000  # of a file's difference
 MAX_PAGE = 20_000  # lines of all differences
-MAX_WIDTH = 300  # characters
+MAX_WIDTH = 300  # characters; a longer line is drawn as several
 KINDS = {"+": "added", "-": "removed", "@": "place"}
 
 
@@ -118,15 +118,21 @@ def _file(path: Path, name: str, sha256: str, against: str | None) -> File:
     theirs = _lines(content)
     changed = list(_changes(ours[:MAX_READ], theirs[:MAX_READ]))
     kinds = [kind for kind, _ in changed]
-    left_out = max(0, len(changed) - MAX_LINES) + max(0, len(theirs) - MAX_READ)
+    drawn = [(kind, piece) for kind, line in changed for piece in _pieces(line)]
+    left_out = max(0, len(drawn) - MAX_LINES) + max(0, len(theirs) - MAX_READ)
     added, removed = kinds.count("added"), kinds.count("removed")
-    return File(name, against, added, removed, tuple(changed[:MAX_LINES]), left_out)
+    return File(name, against, added, removed, tuple(drawn[:MAX_LINES]), left_out)
 
 
 def _changes(ours: list[str], theirs: list[str]) -> Iterator[tuple[str, str]]:
     for line in islice(difflib.unified_diff(ours, theirs, lineterm=""), 2, None):  # without the names of the files
-        text = line[:MAX_WIDTH] + ("..." if len(line) > MAX_WIDTH else "")
-        yield KINDS.get(line[:1], "same"), printable(text)
+        yield KINDS.get(line[:1], "same"), line
+
+
+def _pieces(line: str) -> Iterator[str]:
+    """A line as it is drawn, whole: what stands far to the right trained as well."""
+    for at in range(0, len(line), MAX_WIDTH):
+        yield printable(line[at : at + MAX_WIDTH])
 
 
 def _lines(content: bytes) -> list[str]:

@@ -66,8 +66,16 @@ def test_a_difference_is_bounded(run, tmp_path):
     (file,) = made.files
     assert len(file.lines) == difference.MAX_LINES
     assert file.left_out > 20_000
-    assert max(len(line) for _, line in file.lines) <= difference.MAX_WIDTH + 3
+    assert max(len(line) for _, line in file.lines) <= difference.MAX_WIDTH
     sound(page_of(run.folder, tmp_path))
+
+
+def test_what_stands_far_to_the_right_is_shown(run, tmp_path):
+    trained_by(run, __init__=f"import torch\nx = 1{' ' * 1000}; y = 2\n")
+    (made,) = difference.differences(report(run.folder), run.folder)
+    (file,) = made.files
+    assert "; y = 2" in "".join(line for kind, line in file.lines if kind == "added")
+    assert file.added == 2
 
 
 def test_all_differences_of_a_page_are_bounded(run, tmp_path, monkeypatch):
