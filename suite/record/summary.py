@@ -20,8 +20,8 @@ class Summary:
     """A run's claims. What was not measured, or not reached, is None.
 
     `seconds` runs from run_start to run_stop; `cost` is in `currency`; `energy_source` is `estimated` for an estimate;
-    `coverage` is the part of the time, 0 to 1, that `joules` are of; `restarts` counts those on the clock, `aborted`
-    the attempts that ended before it ran.
+    `coverage` is the part of the time, 0 to 1, that `joules` are of, `unmetered` what they leave out; `restarts` counts
+    those on the clock, `aborted` the attempts that ended before it ran.
     """
 
     status: str | None = None
@@ -34,14 +34,16 @@ class Summary:
     joules: float | None = None
     energy_source: str | None = None
     coverage: float | None = None
+    unmetered: str = ""
     noise: tuple[str, ...] = ()
     restarts: int = 0
     aborted: int = 0
 
     @property
     def partial(self) -> bool:
-        """Whether the energy is that of a part of the run."""
-        return self.joules is not None and self.coverage is not None and self.coverage < MIN_COVERAGE
+        """Whether the energy is that of a part of the run, in time or of what took part."""
+        of_time = self.coverage is not None and self.coverage < MIN_COVERAGE
+        return self.joules is not None and (of_time or bool(self.unmetered))
 
     @property
     def converged(self) -> bool:

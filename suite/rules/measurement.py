@@ -57,6 +57,19 @@ def energy_covers(run: Evidence) -> Iterator[Finding]:
     elif line and coverage is not None and coverage < MIN_COVERAGE:
         expected = f"an energy of at least {MIN_COVERAGE:.0%} of the run"
         yield Finding(LOG, line.number, expected, f"of {coverage:.0%}", "none: read the energy as that part's", "note")
+    if line and (lacks := unmetered(run)):
+        found = f"{line.metadata.get('source')} alone"
+        yield Finding(LOG, line.number, f"an energy of the {lacks}", found, "none: read it as without them", "note")
+
+
+def unmetered(run: Evidence) -> str:
+    """What took part in a run and is not in its metered energy; empty where nothing is known to be."""
+    line = run.last(ENERGY)
+    if line is None or line.value is None or run.configured("system", "accelerator") is None:
+        return ""
+    source, covers = line.metadata.get("source"), line.metadata.get("covers")
+    counted = "accelerator" in covers if isinstance(covers, list) else source != RAPL
+    return "" if counted or not isinstance(source, str) or ESTIMATED in source.split("+") else "accelerators"
 
 
 @RUN.rule("measurement.6")

@@ -240,13 +240,15 @@ def _reviewed(evidence: Evidence, result: Result, most: int) -> RunReview:
     """With so many findings of each rule, for there may be thousands of runs."""
     folder = join(result.path, evidence.label)
     findings = RUN.findings(evidence, folder, most)
-    seed = evidence.value(keys.SEED)
+    seed, summary = evidence.value(keys.SEED), summarise(evidence.lines)
+    if lacks := measurement.unmetered(evidence):
+        summary = replace(summary, energy_source=f"{summary.energy_source} without {lacks}", unmetered=lacks)
     return RunReview(
         path=shown_path(join(folder, LOG)),
         verdict=verdict_of(findings),
         converged=quality.converged(evidence),
         findings=findings,
-        summary=replace(summarise(evidence.lines), noise=measurement.noise(evidence)),
+        summary=replace(summary, noise=measurement.noise(evidence)),
         seed=seed if isinstance(seed, int) else None,
         history=of_lines(evidence.lines),
     )

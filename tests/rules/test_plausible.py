@@ -74,6 +74,14 @@ def test_an_accelerator_draws_what_its_ceiling_allows(tmp_path, watts):
     assert notes(run) == set()
 
 
+def test_an_energy_without_the_accelerators_says_so(tmp_path):
+    run = write_run(tmp_path / "run", hw="h200", machine=WITH_H200)
+    run.power(cpu_j=200.0)
+    assert notes(run) == {"measurement.2"}
+    (made,) = review(run.folder).runs
+    assert (made.summary.energy_source, made.summary.partial) == ("rapl without accelerators", True)
+
+
 @pytest.mark.parametrize(
     ("library", "source"),
     [("amdsmi", "amdsmi"), ("estimated", "nvml"), ("rapl", "nvml"), (["x"], "nvml"), (None, "nvml")],
