@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -244,6 +245,17 @@ def test_a_server_that_refuses_is_one_line_without_the_password(
     assert (out, err.count("\n")) == ("", 1)
     assert f"python -m suite.sync {folder}" in err
     assert "secret" not in err
+
+
+def test_a_database_that_cannot_be_opened_is_told_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}")  # a folder
+    monkeypatch.setattr(time, "sleep", waits.append)
+    assert sync.main([str(ExampleRun(tmp_path / "out").complete().folder)]) == 1
+    assert "unable to open database file" in capsys.readouterr().err
+    assert sum(waits) < 1
 
 
 @pytest.mark.slow

@@ -59,7 +59,12 @@ def connect() -> MlflowClient:
     for name in ("mlflow", "alembic", "urllib3"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     from mlflow import MlflowClient  # slow to import
+    from mlflow.store.db.db_types import DATABASE_ENGINES
 
+    if tracking_uri().startswith(tuple(DATABASE_ENGINES)):
+        from mlflow.store.db import utils
+
+        utils.MAX_RETRY_COUNT = 3  # of MLflow's ten, which keep silent for 101 s about a database that cannot be opened
     return MlflowClient(tracking_uri())
 
 
