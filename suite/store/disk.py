@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from suite.errors import UserError
@@ -26,12 +26,17 @@ def reason(error: Exception) -> str:
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write `content` so that a reader, or a restart after a kill or a power cut, sees the old file or the new one,
-    never a part.
+    never a part. Where it cannot be written nothing is left, least of all on a disk that is full.
     """
     part = partial(path)
-    part.write_bytes(content)
-    sync(part)
-    part.replace(path)
+    try:
+        part.write_bytes(content)
+        sync(part)
+        part.replace(path)
+    except OSError:
+        with suppress(OSError):
+            part.unlink()
+        raise
 
 
 def sync(path: Path) -> None:

@@ -1,5 +1,6 @@
 """Where a command writes when its long work is done, is tried before the work begins."""
 
+import errno
 import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
@@ -55,3 +56,14 @@ def test_a_link_or_a_pipe_is_written_to_and_stays(tmp_path):
     assert link.is_symlink()
     assert file.read_text() == "told"
     assert sorted(os.listdir(tmp_path)) == ["file", "link", "pipe"]
+
+
+def test_what_cannot_be_written_leaves_the_old_file_and_no_part_of_the_new_one(tmp_path, monkeypatch):
+    def full(_: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (tmp_path / "page.html").write_text("old")
+    monkeypatch.setattr("suite.store.disk.sync", full)
+    with pytest.raises(UserError, match="No space left on device"):
+        write_text(tmp_path / "page.html", "new")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
