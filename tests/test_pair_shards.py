@@ -182,3 +182,5 @@ def test_a_dry_run_tells_what_is_brought_and_what_is_made_of_it(tmp_path, capsys
     said = " ".join(capsys.readouterr().out.split())
     assert f"1.78 GB of 1.78 GB are to be brought to {tmp_path}" in said
     assert "0.81 GB are to be made of them there" in said
+    assert main(["task=translation", "scale=small", "hw=cpu", f"data_dir={tmp_path}", "dry_run=true"]) == 0
+    assert "1.2 MB of 1.2 MB are to be brought" in " ".join(capsys.readouterr().out.split())

@@ -98,18 +98,22 @@ def _data(benchmark: Benchmark, root: Path) -> str:
     free = files.free_bytes(root)
     if dataset.in_forms:
         return (
-            f"{dataset.name} ({dataset.licence}){part}; {missing / 1e9:,.2f} GB are to be {dataset.in_forms}, in "
+            f"{dataset.name} ({dataset.licence}){part}; {_size(missing)} are to be {dataset.in_forms}, in "
             f"{root}, which has {free / 1e9:,.1f} GB free"
         )
     brought, made = missing, ""
     if dataset.made is not None:
         dataset = dataset.source_files
         brought = files.missing_bytes(dataset, root)
-        made = f"; {missing / 1e9:,.2f} GB are to be made of them there"
+        made = f"; {_size(missing)} are to be made of them there"
     return (
-        f"{dataset.name} ({dataset.licence}){part}; {brought / 1e9:,.2f} GB of {dataset.bytes / 1e9:,.2f} GB are to be "
+        f"{dataset.name} ({dataset.licence}){part}; {_size(brought)} of {_size(dataset.bytes)} are to be "
         f"brought to {root}, which has {free / 1e9:,.1f} GB free{made}"
     )
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e9:,.2f} GB" if count >= 1e8 else f"{count / 1e6:,.1f} MB"
 
 
 def _changed(benchmark: Benchmark) -> str:
