@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 import re
 import shlex
+import sys
 import textwrap
 from collections.abc import Mapping
+from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from suite.config import folder
 from suite.errors import UserError, command, shown, split_options, unknown
 from suite.harness import contestant, loading
 from suite.harness.implementation import frameworks
-from suite.record.system import ROOT
+from suite.record.system import CODE, ROOT
 from suite.store.arrays import array_sha256
 from suite.store.disk import write_text
 from suite.store.task import load_task
@@ -68,7 +70,7 @@ def _implementation(path: Path, task: str, framework: str) -> None:
         raise UserError(f"implementation={path} is to be a folder: leave .py away")
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise UserError(f"implementation={path} is there already: nothing is overwritten, name a new folder")
-    if _is_imported(name, path.resolve()):
+    if _is_imported(name):
         raise UserError(
             f"implementation={path} would hide the module {name} from all that is started in {path.resolve().parent}: "
             "take a name that Python imports nothing by"
@@ -88,13 +90,12 @@ def _implementation(path: Path, task: str, framework: str) -> None:
     print(f"run       python -m suite.run {named}")
 
 
-def _is_imported(name: str, path: Path) -> bool:
-    """Whether Python finds a module `name`, other than the folder `path` itself."""
-    if not name.isidentifier():
-        return False
-    loading.forget()  # code that has run may have borne the name, and is no module of Python's
-    spec = find_spec(name)
-    return spec is not None and str(path) not in (spec.submodule_search_locations or ())
+def _is_imported(name: str) -> bool:
+    """Whether `name` is a module of Python, of a package or of the suite; what lies in the working folder is none."""
+    elsewhere = [each for each in sys.path if Path(each).resolve() not in (ROOT, Path.cwd())]
+    return name.isidentifier() and (
+        name in (*sys.stdlib_module_names, *CODE) or PathFinder.find_spec(name, elsewhere) is not None
+    )
 
 
 def _renamed(name: str, framework: str) -> str:

@@ -32,6 +32,13 @@ def test_code_that_was_loaded_before_hides_no_name(tmp_path):
     assert main([f"implementation={tmp_path / 'ours'}", "task=speech"]) == 0
 
 
+def test_a_folder_of_ones_own_in_the_working_folder_hides_no_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend("")  # as python -m has it
+    for place in ("ours", "another/ours"):
+        assert main([f"implementation={place}", "task=speech"]) == 0
+
+
 CHECKED = (
     ("image_classification", "torch"),
     pytest.param("language_modeling", "tensorflow", marks=pytest.mark.soak),
