@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 Read = TypeVar("Read")
 
 
-class Ahead(Generic[Read]):
+class Ahead(Iterator[Read]):
     """What `steps` give, one after the other, each read in a thread while the one before it is in use."""
 
     def __init__(self, steps: Iterator[Read]) -> None:

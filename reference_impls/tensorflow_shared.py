@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from reference_impls import recipe
 from reference_impls.precision import written_in
+from reference_impls.trainer import Fed, Hyper, Trainer
 from suite.harness.implementation import Device, unseen
 
 POLICIES = {"fp32": "float32", "tf32": "float32", "bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
@@ -182,3 +183,20 @@ def load_state_dict(
             variable.assign(tf.zeros_like(variable) if value is None else from_torch(path, value))
     scaler.load_state_dict(state)
     return int(state["step"])
+
+
+class TensorFlowTrainer(Trainer[Hyper, Fed]):
+    """A `Trainer` whose state is that of model, optimizers and scaler."""
+
+    model: keras.Model
+    optimizers: Sequence[Optimizer]
+    scaler: Any
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """See `state_dict`."""
+        return state_dict(self.model, self.optimizers, self.scaler, self.step)
+
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
+        """See `load_state_dict`."""
+        self.step = load_state_dict(self.model, self.optimizers, self.scaler, state)
+        self.fed = None

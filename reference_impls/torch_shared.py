@@ -1,4 +1,4 @@
-"""What the implementations in PyTorch share: device, precision, compilation, dropout, and the names of a state."""
+"""What the implementations in PyTorch share: device, precision, compilation, dropout, and their states."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 from torch.amp.grad_scaler import GradScaler
 
 from reference_impls.precision import written_in
+from reference_impls.trainer import Fed, Hyper, Trainer
 from suite.errors import UserError
 from suite.harness.implementation import Device, unseen
 
@@ -244,6 +245,23 @@ def load_state_dict(
         values = {name: state.get(name, first).item() for name, first in SCALER.items()}
         scaler.load_state_dict(scaler.state_dict() | values)
     return int(state["step"])
+
+
+class TorchTrainer(Trainer[Hyper, Fed]):
+    """A `Trainer` whose state is that of model, optimizers and scaler."""
+
+    model: torch.nn.Module
+    optimizers: Sequence[torch.optim.Optimizer]
+    scaler: GradScaler
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """See `state_dict`."""
+        return state_dict(self.model, self.optimizers, self.scaler, self.step)
+
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
+        """See `load_state_dict`."""
+        self.step = load_state_dict(self.model, self.optimizers, self.scaler, state)
+        self.fed = None
 
 
 def _weights(model: torch.nn.Module) -> dict[str, torch.Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -31,16 +32,16 @@ from reference_impls.detection.tensorflow_network import Detector
 from reference_impls.kept import Kept
 from reference_impls.shares import part, require, share
 from reference_impls.tensorflow_optimizers import AdamW, GradScaler
-from reference_impls.tensorflow_shared import device_name
+from reference_impls.tensorflow_shared import TensorFlowTrainer, device_name
 from reference_impls.tensorflow_workers import Workers
-from suite.harness.implementation import Device, TrainStats
+from suite.harness.implementation import Device
 
 ACCELERATORS = 1024
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 Arrays = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # images, boxes, classes
 
 
-class TensorFlowDetector:
+class TensorFlowDetector(TensorFlowTrainer[Hyperparameters, tuple[Arrays, Draw]]):
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
@@ -68,20 +69,16 @@ class TensorFlowDetector:
         self.graph_step = tf.function(self._graph_step, jit_compile=jit and alone, autograph=False)
         self.detect = tf.function(self._detect, jit_compile=jit, autograph=False)
         self.arrays: Arrays | None = None
-        self.draws: Iterator[Draw] | None = None
+        self.optimizers = (self.optimizer,)
         self.evaluation = Kept(self.batches)
         self.load_state_dict({**initial_parameters(hyper, self.channels, seed), "step": np.array(0)})
 
-    def train_until(self, samples: int) -> TrainStats:
-        """Take whole steps until `samples` samples have been seen."""
+    def feed(self) -> Iterator[tuple[Arrays, Draw]]:
+        """The training arrays, which come to the device once, and what a step draws of them."""
         if self.arrays is None:
             self.arrays = self.resident(*(self.data[f"train_{name}"] for name in ("images", "boxes", "classes")))
-        if self.draws is None:
-            self.draws = draws(len(self.arrays[0]), self.channels, self.hyper, self.seed, self.step)
-        while True:
-            loss = self.train_step(self.arrays, next(self.draws))
-            if self.step * self.hyper.global_batch_size >= samples:
-                return TrainStats(self.step * self.hyper.global_batch_size, float(loss))
+        images = len(self.data["train_images"])
+        return zip(repeat(self.arrays), draws(images, self.channels, self.hyper, self.seed, self.step), strict=False)
 
     def resident(self, images: np.ndarray, boxes: np.ndarray, classes: np.ndarray) -> Arrays:
         """The training arrays on the device, images as planes [N, C, H, W]."""
@@ -89,14 +86,13 @@ class TensorFlowDetector:
             pixels = tf.transpose(tf.constant(images), (0, 3, 1, 2))
             return pixels, tf.constant(boxes), tf.constant(classes.astype(np.int64))
 
-    def train_step(self, arrays: Arrays, draw: Draw) -> tf.Tensor:
+    def train_step(self, fed: tuple[Arrays, Draw]) -> tf.Tensor:
         """One step; the loss per object."""
+        arrays, draw = fed
         rate = self.hyper.learning_rate(self.step * self.hyper.global_batch_size)
         with tf.device(self.device):
             drawn = (tf.constant(share(array, self.worker)) for array in vars(draw).values())
-            loss = self.graph_step(*arrays, *drawn, tf.constant(rate))
-        self.step += 1
-        return loss
+            return self.graph_step(*arrays, *drawn, tf.constant(rate))
 
     def _graph_step(
         self,
@@ -150,27 +146,17 @@ class TensorFlowDetector:
         heat, sides = self.model(cells, training=False)
         return tf.sigmoid(heat), sides
 
-    def state_dict(self) -> dict[str, np.ndarray]:
-        """Parameters, statistics, moments and the step."""
-        return tensorflow_shared.state_dict(self.model, [self.optimizer], self.scaler, self.step)
-
-    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take over a state of either framework; without moments they start at zero."""
-        self.step = tensorflow_shared.load_state_dict(self.model, [self.optimizer], self.scaler, state)
-        self.draws = None
+    def warm_up(self) -> None:
+        """Trace and compile steps and evaluations, on blank images without objects."""
+        names = ("train_images", "train_boxes", "train_classes")
+        images, boxes, classes = (np.zeros(self.data[name].shape, self.data[name].dtype) for name in names)
+        first = next(draws(len(images), self.channels, self.hyper, self.seed, 0))
+        self.train_step((self.resident(images, boxes, classes - 1), first))
+        self.detect(self.batches({"test_images": images[: self.worker.world_size]})[0])
 
 
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TensorFlowDetector:
     """The implementation, traced and warmed up on blank images without objects; its state is that of the seed."""
-    hyper = Hyperparameters.of(hyperparameters)
-    made = TensorFlowDetector(hyper, data, seed, device)
-    initial = made.state_dict()
-    names = ("train_images", "train_boxes", "train_classes")
-    images, boxes, classes = (np.zeros(data[name].shape, data[name].dtype) for name in names)
-    first = next(draws(len(images), made.channels, hyper, seed, 0))
-    made.train_step(made.resident(images, boxes, classes - 1), first)
-    made.detect(made.batches({"test_images": images[: device.world_size]})[0])
-    made.load_state_dict(initial)
-    return made
+    return TensorFlowDetector(Hyperparameters.of(hyperparameters), data, seed, device).warmed_up()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from reference_impls.detection.torch_network import Detector
 from reference_impls.kept import Kept
 from reference_impls.shares import part, require, share
 from reference_impls.torch_shared import (
+    TorchTrainer,
     all_at_once,
     autocast,
     compiled,
@@ -33,7 +35,7 @@ from reference_impls.torch_shared import (
     warm_ups,
 )
 from reference_impls.torch_workers import Workers
-from suite.harness.implementation import Device, TrainStats
+from suite.harness.implementation import Device
 from suite.harness.memory import keep_freed_memory
 
 ACCELERATORS = 1024
@@ -41,7 +43,7 @@ PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 Arrays = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # images, boxes, classes
 
 
-class TorchDetector:
+class TorchDetector(TorchTrainer[Hyperparameters, tuple[Arrays, Draw]]):
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
@@ -62,25 +64,21 @@ class TorchDetector:
             eps=ADAM_EPSILON,
             **all_at_once(self.device),
         )
-        torch_shared.prepare([self.optimizer])
+        self.optimizers = (self.optimizer,)
+        torch_shared.prepare(self.optimizers)
         self.scaler = grad_scaler(self.device, self.dtype)
         self.loss = compiled(self._loss, self.device)
         self.detect = compiled(self._detect, self.device)
         self.arrays: Arrays | None = None
-        self.draws: Iterator[Draw] | None = None
         self.evaluation = Kept(self.batches)
         self.load_state_dict({**initial_parameters(hyper, self.channels, seed), "step": np.array(0)})
 
-    def train_until(self, samples: int) -> TrainStats:
-        """Take whole steps until `samples` samples have been seen."""
+    def feed(self) -> Iterator[tuple[Arrays, Draw]]:
+        """The training arrays, which come to the device once, and what a step draws of them."""
         if self.arrays is None:
             self.arrays = self.resident(*(self.data[f"train_{name}"] for name in ("images", "boxes", "classes")))
-        if self.draws is None:
-            self.draws = draws(len(self.arrays[0]), self.channels, self.hyper, self.seed, self.step)
-        while True:
-            loss = self.train_step(self.arrays, next(self.draws))
-            if self.step * self.hyper.global_batch_size >= samples:
-                return TrainStats(self.step * self.hyper.global_batch_size, loss.item())
+        images = len(self.data["train_images"])
+        return zip(repeat(self.arrays), draws(images, self.channels, self.hyper, self.seed, self.step), strict=False)
 
     def resident(self, images: np.ndarray, boxes: np.ndarray, classes: np.ndarray) -> Arrays:
         """The training arrays on the device, images as planes [N, C, H, W]."""
@@ -89,8 +87,9 @@ class TorchDetector:
         )
         return pixels.permute(0, 3, 1, 2).contiguous(), its_boxes, its_classes.long()
 
-    def train_step(self, arrays: Arrays, draw: Draw) -> torch.Tensor:
+    def train_step(self, fed: tuple[Arrays, Draw]) -> torch.Tensor:
         """One step; the loss per object."""
+        arrays, draw = fed
         torch_shared.set_learning_rate(
             self.optimizer, self.hyper.learning_rate(self.step * self.hyper.global_batch_size)
         )
@@ -102,7 +101,6 @@ class TorchDetector:
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
         self.scaler.step(self.optimizer)
         self.scaler.update()
-        self.step += 1
         return loss.detach()
 
     def _loss(
@@ -151,14 +149,17 @@ class TorchDetector:
             heat, sides = self.model(cells)
         return heat.sigmoid(), sides
 
-    def state_dict(self) -> dict[str, np.ndarray]:
-        """Parameters, statistics, moments and the step."""
-        return torch_shared.state_dict(self.model, [self.optimizer], self.scaler, self.step)
-
-    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take over a state of either framework; without moments they start at zero."""
-        self.step = torch_shared.load_state_dict(self.model, [self.optimizer], self.scaler, state)
-        self.draws = None
+    def warm_up(self) -> None:
+        """Compile steps and evaluations, on blank images without objects."""
+        size = self.hyper.global_batch_size
+        images, boxes = (
+            np.zeros((size, *self.data[name].shape[1:]), self.data[name].dtype)
+            for name in ("train_images", "train_boxes")
+        )
+        blank = self.resident(images, boxes, np.full(boxes.shape[:2], -1))
+        for _ in warm_ups(self.device):
+            self.train_step((blank, next(draws(size, self.channels, self.hyper, self.seed, 0))))
+            self.found(self.batches({"test_images": images[: self.worker.world_size]}))
 
 
 def build(
@@ -166,16 +167,4 @@ def build(
 ) -> TorchDetector:
     """The implementation, warmed up on blank images without objects; its state is that of the seed."""
     keep_freed_memory()
-    hyper = Hyperparameters.of(hyperparameters)
-    made = TorchDetector(hyper, data, seed, device)
-    initial = made.state_dict()
-    size = hyper.global_batch_size
-    images, boxes = (
-        np.zeros((size, *data[name].shape[1:]), data[name].dtype) for name in ("train_images", "train_boxes")
-    )
-    blank = made.resident(images, boxes, np.full(boxes.shape[:2], -1))
-    for _ in warm_ups(made.device):
-        made.train_step(blank, next(draws(size, made.channels, hyper, seed, 0)))
-        made.found(made.batches({"test_images": images[: device.world_size]}))
-    made.load_state_dict(initial)
-    return made
+    return TorchDetector(Hyperparameters.of(hyperparameters), data, seed, device).warmed_up()

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 import tensorflow as tf
@@ -28,7 +29,7 @@ from reference_impls.image_classification.tensorflow_resnet import build as buil
 from reference_impls.kept import Kept
 from reference_impls.shares import part, require, share
 from reference_impls.tensorflow_optimizers import SGD, GradScaler, Muon
-from reference_impls.tensorflow_shared import device_name, dtype, load_state_dict, policy, state_dict
+from reference_impls.tensorflow_shared import TensorFlowTrainer, device_name, dtype, policy
 from reference_impls.tensorflow_workers import Workers
 from suite.harness.implementation import Device, TrainStats
 
@@ -79,14 +80,13 @@ def whitening(images: tf.Tensor) -> tf.Tensor:
     return tf.cast(tf.transpose(both, (2, 3, 1, 0)), tf.float32)
 
 
-class TensorFlowImageClassifier:
+class TensorFlowImageClassifier(TensorFlowTrainer[Hyperparameters, Draw]):
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         require(device, hyper.global_batch_size, "images")
         self.hyper, self.data, self.worker = hyper, data, device
         self.workers = Workers(device)
-        self.steps: Iterator[Draw] | None = None
         self.device, self.dtype = device_name(device), dtype(device)
         shape = data["train_images"].shape
         self.draws = Draws(len(data["train_images"]), hyper, seed)
@@ -125,23 +125,21 @@ class TensorFlowImageClassifier:
         self.load_state_dict({**parameters, "step": np.array(0)})
 
     def train_until(self, samples: int) -> TrainStats:
-        """Take whole steps until `samples` samples have been seen."""
+        """See `Trainer`; a step's loss is a sum."""
+        stats = super().train_until(samples)
+        return replace(stats, loss=cast(float, stats.loss) / self.hyper.global_batch_size)
+
+    def feed(self) -> Iterator[Draw]:
+        """The draws, of images that come to the device once; the first of them make the whitening layer."""
         with tf.device(self.device):
-            if self.data:  # on the clock, and once
+            if self.data:
                 self.training_images = tf.constant(self.data["train_images"])
                 self.training_labels = tf.constant(self.data["train_labels"])
                 self.data = {}
-            if self.steps is None:
-                if self.step == 0:
-                    first = normalised(self.training_images[:WHITEN_IMAGES], self.hyper)
-                    self.model.whiten.kernel.assign(whitening(first))
-                self.steps = self.draws.iterate(self.step)
-        size = self.hyper.global_batch_size
-        while True:
-            loss = self.train_step(next(self.steps))
-            self.step += 1
-            if self.step * size >= samples:
-                return TrainStats(self.step * size, float(loss) / size)
+            if self.step == 0:
+                first = normalised(self.training_images[:WHITEN_IMAGES], self.hyper)
+                self.model.whiten.kernel.assign(whitening(first))
+        return self.draws.iterate(self.step)
 
     def train_step(self, draw: Draw) -> tf.Tensor:
         """One step; the loss summed over the batch, of several workers in their mean."""
@@ -226,14 +224,11 @@ class TensorFlowImageClassifier:
         with tf.device(self.device):
             return tf.cast(normalised(tf.constant(pixels), self.hyper), self.dtype)
 
-    def state_dict(self) -> dict[str, np.ndarray]:
-        """Parameters, statistics, momenta and the step."""
-        return state_dict(self.model, self.optimizers, self.scaler, self.step)
-
-    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take over a state of either framework; without momenta they start at zero."""
-        self.step = load_state_dict(self.model, self.optimizers, self.scaler, state)
-        self.steps = None
+    def warm_up(self) -> None:
+        """Trace and compile steps and evaluations of every size, on blank images."""
+        for size, epoch in self.hyper.kinds_of_step():
+            self.train_step(Draw(np.zeros((4, self.hyper.global_batch_size), np.int32), size, epoch))
+        self.logits(self.images(np.zeros((EVAL_BATCH, *self.training_images.shape[1:]), np.uint8)))
 
 
 def build(
@@ -245,11 +240,4 @@ def build(
     """
     if "model" in hyperparameters:
         return build_resnet(hyperparameters, data, seed, device)
-    hyper = Hyperparameters.of(hyperparameters)
-    made = TensorFlowImageClassifier(hyper, data, seed, device)
-    shape = data["train_images"].shape[1:]
-    for size, epoch in hyper.kinds_of_step():
-        made.train_step(Draw(np.zeros((4, hyper.global_batch_size), np.int32), size, epoch))
-    made.logits(made.images(np.zeros((EVAL_BATCH, *shape), np.uint8)))
-    made.load_state_dict({**initial_parameters(hyper, shape[-1], CLASSES, seed), "step": np.array(0)})
-    return made
+    return TensorFlowImageClassifier(Hyperparameters.of(hyperparameters), data, seed, device).warmed_up()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import keras
@@ -13,9 +14,9 @@ from reference_impls.image_classification.pictures import DEVIATION, MEAN, Train
 from reference_impls.image_classification.resnet import EPSILON, STEM, Hyperparameters, initial_parameters, stages
 from reference_impls.shares import part, require
 from reference_impls.tensorflow_optimizers import LARS, GradScaler
-from reference_impls.tensorflow_shared import Dense, device_name, load_state_dict, policy, state_dict
+from reference_impls.tensorflow_shared import Dense, TensorFlowTrainer, device_name, policy
 from reference_impls.tensorflow_workers import Workers
-from suite.harness.implementation import Device, TrainStats
+from suite.harness.implementation import Device
 
 
 class BatchNorm(keras.layers.Layer):
@@ -116,7 +117,10 @@ class ResNet(keras.Model):
         return tf.cast(self.fc(tf.reduce_mean(x, (1, 2))), tf.float32)
 
 
-class TensorFlowResNet:
+Group = tuple[np.ndarray, np.ndarray]  # images, labels
+
+
+class TensorFlowResNet(TensorFlowTrainer[Hyperparameters, Iterator[Group]]):
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
@@ -134,7 +138,7 @@ class TensorFlowResNet:
             self.lars = LARS(self.trained, hyper.opt_momentum, hyper.opt_weight_decay, hyper.lars_trust)
             self.summed = [tf.Variable(tf.zeros(v.shape), trainable=False) for v in self.trained]
             self.scaler = GradScaler(device.precision == "fp16")
-        self.batches: Iterator[tuple[np.ndarray, np.ndarray]] | None = None
+        self.optimizers = (self.lars,)
         gpu = device.kind == "gpu"
         images, labels = tf.TensorSpec(shape, tf.uint8), tf.TensorSpec(shape[:1], tf.int64)
         self.begin = tf.function(self._begin, autograph=False)
@@ -143,23 +147,16 @@ class TensorFlowResNet:
         self.classify = tf.function(self._classify, (images,), jit_compile=gpu, autograph=False)
         self.load_state_dict({**initial_parameters(hyper, len(data["classes"]), seed), "step": np.array(0)})
 
-    def train_until(self, samples: int) -> TrainStats:
-        """Take whole steps until `samples` images have been seen."""
-        if self.batches is None:
-            self.batches = Training(self.data, self.hyper, self.seed, self.worker).iterate(self.step)
-        size = self.hyper.global_batch_size
-        while True:
-            loss = self.train_step(self.batches)
-            if self.step * size >= samples:
-                return TrainStats(self.step * size, float(loss))
+    def feed(self) -> Iterator[Iterator[Group]]:
+        """For each step the groups that the worker has yet to see, decoded ahead."""
+        return repeat(Training(self.data, self.hyper, self.seed, self.worker).iterate(self.step))
 
-    def train_step(self, batches: Iterator[tuple[np.ndarray, np.ndarray]]) -> tf.Tensor:
-        """One step on the worker's groups; the mean loss over its images."""
+    def train_step(self, groups: Iterator[Group]) -> tf.Tensor:
+        """One step on the worker's next groups; the mean loss over its images."""
         with tf.device(self.device):
             self.begin()
-            total = tf.add_n([self.add(*map(tf.constant, next(batches))) for _ in range(self.groups)])
+            total = tf.add_n([self.add(*map(tf.constant, next(groups))) for _ in range(self.groups)])
             self.end(tf.constant(self.hyper.rate(self.step), tf.float32))
-        self.step += 1
         return total
 
     @property
@@ -208,15 +205,6 @@ class TensorFlowResNet:
         """Logits float32 [B, classes] of images uint8 [B, S, S, 3]."""
         return self.model(images, training=False)
 
-    def state_dict(self) -> dict[str, np.ndarray]:
-        """Parameters, statistics, momenta and the step."""
-        return state_dict(self.model, [self.lars], self.scaler, self.step)
-
-    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take over a state of either framework; without momenta they start at zero."""
-        self.step = load_state_dict(self.model, [self.lars], self.scaler, state)
-        self.batches = None
-
     def warm_up(self) -> None:
         """Trace and compile steps and evaluations, on blank images."""
         side = self.hyper.image_size
@@ -230,8 +218,4 @@ def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TensorFlowResNet:
     """The implementation, traced and warmed up on blank images; its state is that of the seed."""
-    made = TensorFlowResNet(Hyperparameters.of(hyperparameters), data, seed, device)
-    initial = made.state_dict()
-    made.warm_up()
-    made.load_state_dict(initial)
-    return made
+    return TensorFlowResNet(Hyperparameters.of(hyperparameters), data, seed, device).warmed_up()

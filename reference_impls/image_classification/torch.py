@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -31,16 +32,15 @@ from reference_impls.kept import Kept
 from reference_impls.shares import part, require, share
 from reference_impls.torch_muon import Muon
 from reference_impls.torch_shared import (
+    TorchTrainer,
     all_at_once,
     autocast,
     compiled,
     dtype,
     grad_scaler,
-    load_state_dict,
     on_device,
     prepare,
     set_learning_rate,
-    state_dict,
     torch_device,
     warm_ups,
 )
@@ -112,20 +112,19 @@ def whitening(images: torch.Tensor) -> torch.Tensor:
     return torch.cat([filters, -filters]).float().view(-1, channels, 2, 2)
 
 
-class TorchImageClassifier:
+class TorchImageClassifier(TorchTrainer[Hyperparameters, Draw]):
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         require(device, hyper.global_batch_size, "images")
         self.hyper, self.data, self.worker = hyper, data, device
-        self.steps: Iterator[Draw] | None = None
         self.device, self.dtype = torch_device(device), dtype(device)
         shape = data["train_images"].shape
         self.draws = Draws(len(data["train_images"]), hyper, seed)
         self.training = TrainingImages(shape, hyper).to(self.device)
         self.test_images = Kept(lambda data: self.images(share(data["test_images"], device)))
         self.workers = Workers(device)
-        self.model = Network(shape[-1], hyper).to(self.device)
+        self.model: Network = Network(shape[-1], hyper).to(self.device)
         self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         named = dict(self.model.named_parameters())
         self.whiten_bias = named["whiten.bias"]
@@ -161,22 +160,20 @@ class TorchImageClassifier:
         self.load_state_dict({**parameters, "step": np.array(0)})
 
     def train_until(self, samples: int) -> TrainStats:
-        """Take whole steps until `samples` samples have been seen."""
-        if self.data:  # on the clock, and once
+        """See `Trainer`; a step's loss is a sum."""
+        stats = super().train_until(samples)
+        return replace(stats, loss=cast(float, stats.loss) / self.hyper.global_batch_size)
+
+    def feed(self) -> Iterator[Draw]:
+        """The draws, of images that come to the device once; the first of them make the whitening layer."""
+        if self.data:
             self.training.images.copy_(torch.from_numpy(np.array(self.data["train_images"])))
             self.training.labels.copy_(torch.from_numpy(np.array(self.data["train_labels"])))
             self.data = {}
-        if self.steps is None:
-            if self.step == 0:
-                first = normalised(self.training.images[:WHITEN_IMAGES], self.hyper)
-                self.model.whiten.weight.copy_(whitening(first))
-            self.steps = self.draws.iterate(self.step)
-        size = self.hyper.global_batch_size
-        while True:
-            loss = self.train_step(next(self.steps))
-            self.step += 1
-            if self.step * size >= samples:
-                return TrainStats(self.step * size, float(loss) / size)
+        if self.step == 0:
+            first = normalised(self.training.images[:WHITEN_IMAGES], self.hyper)
+            self.model.whiten.weight.copy_(whitening(first))
+        return self.draws.iterate(self.step)
 
     def train_step(self, draw: Draw) -> torch.Tensor:
         """One step; the loss summed over the batch, of several workers in their mean."""
@@ -251,14 +248,14 @@ class TorchImageClassifier:
         """Bytes [N, S, S, C] as images [N, C, S, S] on the device."""
         return normalised(on_device(np.array(pixels), self.device), self.hyper).to(self.dtype)
 
-    def state_dict(self) -> dict[str, np.ndarray]:
-        """Parameters, statistics, momenta and the step."""
-        return state_dict(self.model, self.optimizers, self.scaler, self.step)
-
-    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take over a state of either framework; without momenta they start at zero."""
-        self.step = load_state_dict(self.model, self.optimizers, self.scaler, state)
-        self.steps = None
+    def warm_up(self) -> None:
+        """Compile steps and evaluations of every size, on blank images."""
+        side = self.training.images.shape[1:]
+        drawn = np.zeros((4, self.hyper.global_batch_size), np.int32)
+        for _ in warm_ups(self.device):
+            for size, epoch in self.hyper.kinds_of_step():
+                self.train_step(Draw(drawn, size, epoch))
+            self.logits(self.images(np.zeros((EVAL_BATCH, *side), np.uint8)))
 
 
 def build(
@@ -271,13 +268,4 @@ def build(
     if "model" in hyperparameters:
         return build_resnet(hyperparameters, data, seed, device)
     keep_freed_memory()
-    hyper = Hyperparameters.of(hyperparameters)
-    made = TorchImageClassifier(hyper, data, seed, device)
-    shape = data["train_images"].shape[1:]
-    drawn = np.zeros((4, hyper.global_batch_size), np.int32)
-    for _ in warm_ups(made.device):
-        for size, epoch in hyper.kinds_of_step():
-            made.train_step(Draw(drawn, size, epoch))
-        made.logits(made.images(np.zeros((EVAL_BATCH, *shape), np.uint8)))
-    made.load_state_dict({**initial_parameters(hyper, shape[-1], CLASSES, seed), "step": np.array(0)})
-    return made
+    return TorchImageClassifier(Hyperparameters.of(hyperparameters), data, seed, device).warmed_up()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -17,21 +18,20 @@ from reference_impls.image_classification.resnet import EPSILON, MODELS, Hyperpa
 from reference_impls.shares import part, require
 from reference_impls.torch_lars import LARS
 from reference_impls.torch_shared import (
+    TorchTrainer,
     autocast,
     compiled,
     dtype,
     grad_scaler,
     keep_gradients,
-    load_state_dict,
     on_device,
     prepare,
     set_learning_rate,
-    state_dict,
     torch_device,
     warm_ups,
 )
 from reference_impls.torch_workers import Workers, unsent
-from suite.harness.implementation import Device, TrainStats
+from suite.harness.implementation import Device
 from suite.harness.memory import keep_freed_memory
 
 
@@ -55,7 +55,10 @@ class BatchNorm2d(nn.BatchNorm2d):
         return y
 
 
-class TorchResNet:
+Group = tuple[np.ndarray, np.ndarray]  # images, labels
+
+
+class TorchResNet(TorchTrainer[Hyperparameters, Iterator[Group]]):
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
@@ -75,37 +78,31 @@ class TorchResNet:
             width_per_group=width,
             norm_layer=partial(BatchNorm2d, share=share),
         ).to(self.device)
-        self.model.to(memory_format=torch.channels_last)
+        self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.statistics = [value for name, value in self.model.named_buffers() if ".running_" in name]
         self.parallel = self.workers.parallel(self.model)
         self.lars = LARS(self.model.parameters(), 0.0, hyper.opt_momentum, hyper.opt_weight_decay, hyper.lars_trust)
         self.scaler = grad_scaler(self.device, self.dtype)
-        prepare([self.lars])
+        self.optimizers = (self.lars,)
+        prepare(self.optimizers)
         keep_gradients(self.model)
         self.mean, self.deviation = (torch.tensor(each, device=self.device) for each in (MEAN, DEVIATION))
-        self.batches: Iterator[tuple[np.ndarray, np.ndarray]] | None = None
         self.loss = compiled(self._loss, self.device)
         self.classify = compiled(self._classify, self.device)
         self.load_state_dict({**initial_parameters(hyper, len(data["classes"]), seed), "step": np.array(0)})
 
-    def train_until(self, samples: int) -> TrainStats:
-        """Take whole steps until `samples` images have been seen."""
-        if self.batches is None:
-            self.batches = Training(self.data, self.hyper, self.seed, self.worker).iterate(self.step)
-        size = self.hyper.global_batch_size
-        while True:
-            loss = self.train_step(self.batches)
-            if self.step * size >= samples:
-                return TrainStats(self.step * size, float(loss))
+    def feed(self) -> Iterator[Iterator[Group]]:
+        """For each step the groups that the worker has yet to see, decoded ahead."""
+        return repeat(Training(self.data, self.hyper, self.seed, self.worker).iterate(self.step))
 
-    def train_step(self, batches: Iterator[tuple[np.ndarray, np.ndarray]]) -> torch.Tensor:
-        """One step on the worker's groups; the mean loss over its images."""
+    def train_step(self, groups: Iterator[Group]) -> torch.Tensor:
+        """One step on the worker's next groups; the mean loss over its images."""
         self.lars.zero_grad(set_to_none=False)
         self.model.train()
         torch._foreach_mul_(self.statistics, self.hyper.norm_momentum)
         total = torch.zeros((), device=self.device)
         for i in range(self.groups):
-            images, labels = (on_device(each, self.device) for each in next(batches))
+            images, labels = (on_device(each, self.device) for each in next(groups))
             with nullcontext() if i == self.groups - 1 else unsent(self.parallel):
                 loss = self.loss(images, labels)
                 self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
@@ -114,7 +111,6 @@ class TorchResNet:
         set_learning_rate(self.lars, self.hyper.rate(self.step))
         self.scaler.step(self.lars)
         self.scaler.update()
-        self.step += 1
         return total
 
     def average_statistics(self) -> None:
@@ -155,15 +151,6 @@ class TorchResNet:
             logits: torch.Tensor = self.model(self.normalised(images)).float()
         return logits
 
-    def state_dict(self) -> dict[str, np.ndarray]:
-        """Parameters, statistics, momenta and the step."""
-        return state_dict(self.model, [self.lars], self.scaler, self.step)
-
-    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take over a state of either framework; without momenta they start at zero."""
-        self.step = load_state_dict(self.model, [self.lars], self.scaler, state)
-        self.batches = None
-
     def warm_up(self) -> None:
         """Compile steps and evaluations, on blank images."""
         side = self.hyper.image_size
@@ -179,8 +166,4 @@ class TorchResNet:
 def build(hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device) -> TorchResNet:
     """The implementation, warmed up on blank images; its state is that of the seed."""
     keep_freed_memory()
-    made = TorchResNet(Hyperparameters.of(hyperparameters), data, seed, device)
-    initial = made.state_dict()
-    made.warm_up()
-    made.load_state_dict(initial)
-    return made
+    return TorchResNet(Hyperparameters.of(hyperparameters), data, seed, device).warmed_up()

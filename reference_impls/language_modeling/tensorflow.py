@@ -33,22 +33,21 @@ from reference_impls.language_modeling.tensorflow_network import Carry, Language
 from reference_impls.shares import require, share
 from reference_impls.tensorflow_optimizers import AdamW, GradScaler, Muon
 from reference_impls.tensorflow_shared import (
+    TensorFlowTrainer,
     device_name,
     dropout_seed,
     dtype,
-    load_state_dict,
     policy,
-    state_dict,
     torch_name,
 )
 from reference_impls.tensorflow_workers import Workers
-from suite.harness.implementation import Device, TrainStats
+from suite.harness.implementation import Device
 
 ACCELERATORS = 1024
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 
 
-class TensorFlowLanguageModel:
+class TensorFlowLanguageModel(TensorFlowTrainer[Hyperparameters, Batch]):
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
@@ -79,7 +78,7 @@ class TensorFlowLanguageModel:
             self.adam = AdamW(0.0, weight_decay=0.0, epsilon=hyper.opt_adam_epsilon, **betas)
             self.adam.build(self.others)
             self.scaler = GradScaler(device.precision == "fp16")
-        self.batches: Iterator[Batch] | None = None
+        self.optimizers = (self.muon, self.adam)
         self.segments = Kept(self.made_segments)
         rare = tuple(tf.TensorSpec([None], tf.int32) for _ in self.no_rare())
         step = (tf.TensorSpec((), tf.int64), rare, rare, tf.TensorSpec((2,), tf.int32), tf.TensorSpec((), tf.float32))
@@ -91,23 +90,17 @@ class TensorFlowLanguageModel:
         self.distribution = tf.function(self._distribution, (), jit_compile=gpu, autograph=False)
         self.load_state_dict({**initial_parameters(hyper, vocabulary, seed), "step": np.array(0)})
 
-    def train_until(self, samples: int) -> TrainStats:
-        """Take whole steps until `samples` words have been seen."""
-        if self.batches is None:
-            self.text.assign(self.data["train_tokens"].astype(np.int64))
-            self.batches = Batches(self.data["train_tokens"], self.hyper, self.seed).iterate(self.step)
-        size = self.hyper.global_batch_size
-        while True:
-            loss = self.train_step(next(self.batches))
-            if self.step * size >= samples:
-                return TrainStats(self.step * size, float(loss))
+    def feed(self) -> Iterator[Batch]:
+        """The batches, of the text that comes to the device."""
+        tokens = self.data["train_tokens"]
+        self.text.assign(tokens.astype(np.int64))
+        return Batches(tokens, self.hyper, self.seed).iterate(self.step)
 
     def train_step(self, batch: Batch) -> tf.Tensor:
         """One step; the mean loss over the batch, in nats per word."""
         if batch.fresh:
             self.begin_anew(self.carry)
         factor, seed = self.hyper.learning_rate(self.step), dropout_seed(self.seed, self.step, self.worker.rank)
-        self.step += 1
         with tf.device(self.device):
             rare = tuple(self.rare(share(array, self.worker, 1)) for array in (batch.words, batch.targets))
             begin = tf.constant(batch.begin, tf.int64)
@@ -216,16 +209,15 @@ class TensorFlowLanguageModel:
         carry = {
             f"carry/{name}": self.workers.gathered(value.numpy(), STREAMS[name]) for name, value in self.carry.items()
         }
-        return state_dict(self.model, (self.muon, self.adam), self.scaler, self.step) | carry
+        return super().state_dict() | carry
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework; without moments and carry they start at zero."""
-        self.step = load_state_dict(self.model, (self.muon, self.adam), self.scaler, state)
+        super().load_state_dict(state)
         self.begin_anew(self.carry)
         for name, value in self.carry.items():
             if f"carry/{name}" in state:
                 value.assign(share(state[f"carry/{name}"], self.worker, STREAMS[name]))
-        self.batches = None
 
     def warm_up(self) -> None:
         """Trace and compile steps and evaluations of every shape, on made-up texts."""
@@ -241,8 +233,4 @@ def build(
     """The implementation, traced and warmed up on made-up texts; its state is that of the seed. See `torch.build`."""
     if "model" in hyperparameters:
         return build_gpt(hyperparameters, data, seed, device)
-    made = TensorFlowLanguageModel(Hyperparameters.of(hyperparameters), data, seed, device)
-    initial = made.state_dict()
-    made.warm_up()
-    made.load_state_dict(initial)
-    return made
+    return TensorFlowLanguageModel(Hyperparameters.of(hyperparameters), data, seed, device).warmed_up()

@@ -28,15 +28,14 @@ from reference_impls.language_modeling.gpt import (
 from reference_impls.shares import part, require
 from reference_impls.tensorflow_optimizers import AdamW, GradScaler, Muon
 from reference_impls.tensorflow_shared import (
+    TensorFlowTrainer,
     device_name,
     dtype,
-    load_state_dict,
     policy,
-    state_dict,
     torch_name,
 )
 from reference_impls.tensorflow_workers import Workers
-from suite.harness.implementation import Device, TrainStats
+from suite.harness.implementation import Device
 
 
 def normalised(x: tf.Tensor) -> tf.Tensor:
@@ -95,7 +94,7 @@ class GPT(keras.Model):
         return tf.cast(self.head(tf.cast(normalised(x), self.type)), tf.float32)
 
 
-class TensorFlowGPT:
+class TensorFlowGPT(TensorFlowTrainer[Hyperparameters, np.ndarray]):
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
@@ -120,7 +119,7 @@ class TensorFlowGPT:
             for name, adam in self.adams.items():
                 adam.build([self.rows[name]])
             self.scaler = GradScaler(device.precision == "fp16")
-        self.batches: Ahead[np.ndarray] | None = None
+        self.optimizers = (self.muon, *self.adams.values())
         self.test = Kept(self.made_test)
         gpu = device.kind == "gpu"
         compiled = gpu and self.workers.size == 1  # XLA cannot send to other workers
@@ -132,25 +131,13 @@ class TensorFlowGPT:
         self.evaluate = tf.function(self._evaluate, (words, words), jit_compile=gpu, autograph=False)
         self.load_state_dict({**initial_parameters(hyper, seed), "step": np.array(0)})
 
-    @property
-    def optimizers(self) -> tuple[Any, ...]:
-        """Muon for the matrices of the blocks, an Adam each for embedding and output."""
-        return self.muon, *self.adams.values()
-
-    def train_until(self, samples: int) -> TrainStats:
-        """Take whole steps until `samples` tokens have been seen."""
-        if self.batches is None:
-            self.batches = Ahead(Sequences(self.data, self.hyper, self.seed, self.worker).iterate(self.step))
-        size = self.hyper.global_batch_size
-        while True:
-            loss = self.train_step(next(self.batches))
-            if self.step * size >= samples:
-                return TrainStats(self.step * size, float(loss))
+    def feed(self) -> Ahead[np.ndarray]:
+        """The worker's sequences of each step, read ahead."""
+        return Ahead(Sequences(self.data, self.hyper, self.seed, self.worker).iterate(self.step))
 
     def train_step(self, sequences: np.ndarray) -> tf.Tensor:
         """One step on the worker's `sequences` int32 [share, T + 1]; the mean loss, in nats per token."""
         factor = self.hyper.learning_rate(self.step)
-        self.step += 1
         with tf.device(self.device):
             parts = tf.constant(sequences.reshape(-1, self.at_once, sequences.shape[1]))
             return self.graph_step(parts, tf.constant(factor, tf.float32))
@@ -217,15 +204,6 @@ class TensorFlowGPT:
             places = tf.constant(made.audited % self.hyper.sequence_length)
             return made, parts, (tf.constant(made.audited_words), places)
 
-    def state_dict(self) -> dict[str, np.ndarray]:
-        """Parameters, moments, and the step."""
-        return state_dict(self.model, self.optimizers, self.scaler, self.step)
-
-    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take over a state of either framework; without moments they start at zero."""
-        self.step = load_state_dict(self.model, self.optimizers, self.scaler, state)
-        self.batches = None
-
     def warm_up(self) -> None:
         """Trace and compile steps and evaluations, on made-up sequences."""
         made = made_up(self.hyper, self.share)
@@ -239,8 +217,4 @@ def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TensorFlowGPT:
     """The implementation, traced and warmed up on random tokens; its state is that of the seed."""
-    made = TensorFlowGPT(Hyperparameters.of(hyperparameters), data, seed, device)
-    initial = made.state_dict()
-    made.warm_up()
-    made.load_state_dict(initial)
-    return made
+    return TensorFlowGPT(Hyperparameters.of(hyperparameters), data, seed, device).warmed_up()

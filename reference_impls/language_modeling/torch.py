@@ -37,28 +37,27 @@ from reference_impls.recipe import dropout_seed
 from reference_impls.shares import require, share
 from reference_impls.torch_muon import Muon
 from reference_impls.torch_shared import (
+    TorchTrainer,
     all_at_once,
     autocast,
     compiled,
     dtype,
     grad_scaler,
-    load_state_dict,
     on_device,
     prepare,
     set_learning_rate,
-    state_dict,
     torch_device,
     warm_ups,
 )
 from reference_impls.torch_workers import Workers
-from suite.harness.implementation import Device, TrainStats
+from suite.harness.implementation import Device
 from suite.harness.memory import keep_freed_memory
 
 ACCELERATORS = 1024
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 
 
-class TorchLanguageModel:
+class TorchLanguageModel(TorchTrainer[Hyperparameters, Batch]):
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
@@ -72,7 +71,7 @@ class TorchLanguageModel:
         sizes = (streams * hyper.segment_length, EVAL_SEGMENT)
         self.rooms = {n: [] if self.device.type == "cpu" else rooms(hyper, vocabulary, n) for n in sizes}
         self.workers = Workers(device)
-        self.model = LanguageModel(hyper, vocabulary).to(self.device)
+        self.model: LanguageModel = LanguageModel(hyper, vocabulary).to(self.device)
         self.parallel = self.workers.parallel(self.model)
         named = dict(self.model.named_parameters())
         matrices, others = ([p for name, p in named.items() if is_matrix(name) == matrix] for matrix in (True, False))
@@ -80,39 +79,24 @@ class TorchLanguageModel:
         betas = (hyper.opt_adam_beta_1, hyper.opt_adam_beta_2)
         at_once = all_at_once(self.device)
         self.adam = torch.optim.Adam(others, lr=0.0, betas=betas, eps=hyper.opt_adam_epsilon, **at_once)
+        self.optimizers = (self.muon, self.adam)
         self.scaler = grad_scaler(self.device, self.dtype)
         prepare(self.optimizers)
         self.carry = self.tensors(initial_carry(hyper, streams))
         self.test_carry = self.tensors(initial_carry(hyper, 1) | nothing_audited(hyper, len(data["audit_positions"])))
         self.text = torch.zeros(length, dtype=torch.int32, device=self.device)  # filled by the first step
         self.places = torch.from_numpy(share(places(length, hyper), device, 1)).to(self.device)
-        self.batches: Iterator[Batch] | None = None
         self.segments = Kept(self.made_segments)
         self.loss = compiled(self._loss, self.device)
         self.evaluate = compiled(self._evaluate, self.device)
         self.distribution = compiled(self._distribution, self.device)
         self.load_state_dict({**initial_parameters(hyper, vocabulary, seed), "step": np.array(0)})
 
-    @property
-    def optimizers(self) -> tuple[torch.optim.Optimizer, ...]:
-        """Muon for the matrices of layers and pointer, Adam for the other parameters."""
-        return self.muon, self.adam
-
-    def train_until(self, samples: int) -> TrainStats:
-        """Take whole steps until `samples` words have been seen."""
-        if self.batches is None:
-            self.read(self.data["train_tokens"])
-        assert self.batches
-        size = self.hyper.global_batch_size
-        while True:
-            loss = self.train_step(next(self.batches))
-            if self.step * size >= samples:
-                return TrainStats(self.step * size, float(loss))
-
-    def read(self, tokens: np.ndarray) -> None:
-        """Bring the training text to the device."""
+    def feed(self) -> Iterator[Batch]:
+        """The batches, of the text that comes to the device."""
+        tokens = self.data["train_tokens"]
         self.text.copy_(torch.from_numpy(tokens.astype(np.int32)))
-        self.batches = Batches(tokens, self.hyper, self.seed).iterate(self.step)
+        return Batches(tokens, self.hyper, self.seed).iterate(self.step)
 
     def train_step(self, batch: Batch) -> torch.Tensor:
         """One step; the mean loss over the batch, in nats per word."""
@@ -134,7 +118,6 @@ class TorchLanguageModel:
             self.scaler.step(optimizer)
         self.scaler.update()
         self.take_over(self.carry, carry)  # not before the gradients, which need the old one
-        self.step += 1
         return loss.detach()
 
     def _loss(
@@ -233,16 +216,15 @@ class TorchLanguageModel:
             f"carry/{name}": self.workers.gathered(value, STREAMS[name]).cpu().numpy().copy()
             for name, value in self.carry.items()
         }
-        return state_dict(self.model, self.optimizers, self.scaler, self.step) | carry
+        return super().state_dict() | carry
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework; without moments and carry they start at zero."""
-        self.step = load_state_dict(self.model, self.optimizers, self.scaler, state)
+        super().load_state_dict(state)
         self.begin_anew(self.carry)
         for name, value in self.carry.items():
             if f"carry/{name}" in state:
                 value.copy_(torch.from_numpy(share(np.asarray(state[f"carry/{name}"]), self.worker, STREAMS[name])))
-        self.batches = None
 
     def warm_up(self) -> None:
         """Compile steps and evaluations of every shape, on made-up texts."""
@@ -262,9 +244,4 @@ def build(
     if "model" in hyperparameters:
         return build_gpt(hyperparameters, data, seed, device)
     keep_freed_memory()
-    hyper = Hyperparameters.of(hyperparameters)
-    made = TorchLanguageModel(hyper, data, seed, device)
-    initial = made.state_dict()
-    made.warm_up()
-    made.load_state_dict(initial)
-    return made
+    return TorchLanguageModel(Hyperparameters.of(hyperparameters), data, seed, device).warmed_up()

@@ -30,22 +30,21 @@ from reference_impls.language_modeling.gpt import (
 from reference_impls.shares import part, require
 from reference_impls.torch_muon import Muon
 from reference_impls.torch_shared import (
+    TorchTrainer,
     all_at_once,
     autocast,
     compiled,
     dtype,
     grad_scaler,
     keep_gradients,
-    load_state_dict,
     on_device,
     prepare,
     set_learning_rate,
-    state_dict,
     torch_device,
     warm_ups,
 )
 from reference_impls.torch_workers import Workers, unsent
-from suite.harness.implementation import Device, TrainStats
+from suite.harness.implementation import Device
 from suite.harness.memory import keep_freed_memory
 
 
@@ -104,7 +103,7 @@ class GPT(nn.Module):
         return logits
 
 
-class TorchGPT:
+class TorchGPT(TorchTrainer[Hyperparameters, np.ndarray]):
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
@@ -112,7 +111,7 @@ class TorchGPT:
         self.hyper, self.data, self.seed, self.worker = hyper, data, seed, device
         self.device, self.dtype = torch_device(device), dtype(device)
         self.workers = Workers(device)
-        self.model = GPT(hyper).to(self.device)
+        self.model: GPT = GPT(hyper).to(self.device)
         self.parallel = self.workers.parallel(self.model)
         self.share = len(range(hyper.sequences)[part(hyper.sequences, device)])
         self.at_once = at_once(self.share, hyper, device)
@@ -125,25 +124,18 @@ class TorchGPT:
             eps=hyper.opt_adam_epsilon,
             **all_at_once(self.device),
         )
-        self.optimizers: tuple[torch.optim.Optimizer, ...] = (self.muon, self.adam)
+        self.optimizers = (self.muon, self.adam)
         self.scaler = grad_scaler(self.device, self.dtype)
         prepare(self.optimizers)
         keep_gradients(self.model)
-        self.batches: Ahead[np.ndarray] | None = None
         self.test = Kept(self.made_test)
         self.loss = compiled(self._loss, self.device)
         self.evaluate = compiled(self._evaluate, self.device)
         self.load_state_dict({**initial_parameters(hyper, seed), "step": np.array(0)})
 
-    def train_until(self, samples: int) -> TrainStats:
-        """Take whole steps until `samples` tokens have been seen."""
-        if self.batches is None:
-            self.batches = Ahead(Sequences(self.data, self.hyper, self.seed, self.worker).iterate(self.step))
-        size = self.hyper.global_batch_size
-        while True:
-            loss = self.train_step(next(self.batches))
-            if self.step * size >= samples:
-                return TrainStats(self.step * size, float(loss))
+    def feed(self) -> Ahead[np.ndarray]:
+        """The worker's sequences of each step, read ahead."""
+        return Ahead(Sequences(self.data, self.hyper, self.seed, self.worker).iterate(self.step))
 
     def train_step(self, sequences: np.ndarray) -> torch.Tensor:
         """One step on the worker's `sequences` int32 [share, T + 1]; the mean loss, in nats per token."""
@@ -165,7 +157,6 @@ class TorchGPT:
         for optimizer in self.optimizers:
             self.scaler.step(optimizer)
         self.scaler.update()
-        self.step += 1
         return total
 
     def _loss(self, tokens: torch.Tensor) -> torch.Tensor:
@@ -206,15 +197,6 @@ class TorchGPT:
         places = made.audited % self.hyper.sequence_length
         return made, parts, (on_device(made.audited_words, self.device), on_device(places, self.device))
 
-    def state_dict(self) -> dict[str, np.ndarray]:
-        """Parameters, moments, and the step."""
-        return state_dict(self.model, self.optimizers, self.scaler, self.step)
-
-    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take over a state of either framework; without moments they start at zero."""
-        self.step = load_state_dict(self.model, self.optimizers, self.scaler, state)
-        self.batches = None
-
     def warm_up(self) -> None:
         """Compile steps and evaluations, on made-up sequences."""
         made = made_up(self.hyper, self.share)
@@ -229,8 +211,4 @@ class TorchGPT:
 def build(hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device) -> TorchGPT:
     """The implementation, warmed up on random tokens; its state is that of the seed."""
     keep_freed_memory()
-    made = TorchGPT(Hyperparameters.of(hyperparameters), data, seed, device)
-    initial = made.state_dict()
-    made.warm_up()
-    made.load_state_dict(initial)
-    return made
+    return TorchGPT(Hyperparameters.of(hyperparameters), data, seed, device).warmed_up()

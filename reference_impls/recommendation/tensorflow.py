@@ -9,7 +9,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from reference_impls import tensorflow_shared
 from reference_impls.kept import Kept
 from reference_impls.recommendation.shared import (
     EVALUATION_BATCH,
@@ -22,13 +21,14 @@ from reference_impls.recommendation.shared import (
 )
 from reference_impls.shares import part, require, share
 from reference_impls.tensorflow_optimizers import AdamW, GradScaler
-from reference_impls.tensorflow_shared import Dense, device_name, dropout_seed, policy
+from reference_impls.tensorflow_shared import Dense, TensorFlowTrainer, device_name, dropout_seed, policy
 from reference_impls.tensorflow_workers import Workers
-from suite.harness.implementation import Device, TrainStats
+from suite.harness.implementation import Device
 
 ACCELERATORS = 1024
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 Asked = tuple[tf.Tensor, int, tf.Tensor]  # windows, length, candidates; see `Question`
+Fed = tuple[np.ndarray, int, float]  # windows, length, learning rate
 
 
 def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor | None, site: int) -> tf.Tensor:
@@ -135,7 +135,7 @@ def taken_from(items: tf.Tensor, windows: tf.Tensor, count: int) -> tf.Tensor:
     return tf.tensor_scatter_nd_update(never, tf.stack([rows, item], 2), places - begin + 1)[:, :-1]
 
 
-class TensorFlowRecommender:
+class TensorFlowRecommender(TensorFlowTrainer[Hyperparameters, Fed]):
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
@@ -146,7 +146,6 @@ class TensorFlowRecommender:
         self.count = len(data["item_ids"])
         self.items = self.on_device(np.zeros(len(data["train_items"]), np.int64))
         self.histories: Histories | None = None
-        self.batches: Iterator[tuple[np.ndarray, int]] | None = None
         self.questions = Kept(self.made_questions)
         with tf.device(self.device):
             self.model = SASRec(hyper, self.count, policy(device).name)
@@ -162,15 +161,12 @@ class TensorFlowRecommender:
             self.optimizer.exclude_from_weight_decay([v for v in self.model.trainable_variables if len(v.shape) == 1])
             self.optimizer.build(self.model.trainable_variables)
             self.scaler = GradScaler(device.precision == "fp16")
+        self.optimizers = (self.optimizer,)
         alone = self.workers.size == 1  # XLA cannot send
         self.graph_step = tf.function(self._graph_step, jit_compile=alone, autograph=False)
         self.gradients = tf.function(self._gradients, jit_compile=True, autograph=False)
         self.graph_logits = tf.function(self._graph_logits, jit_compile=True, autograph=False)
-        self.reset()
-
-    def reset(self) -> None:
-        """Go to the state of the seed."""
-        self.load_state_dict({**initial_parameters(self.hyper, self.count, self.seed), "step": np.array(0)})
+        self.load_state_dict({**initial_parameters(hyper, self.count, seed), "step": np.array(0)})
 
     def known(self) -> Histories:
         """The training data, read and copied to the device at the first call."""
@@ -179,21 +175,16 @@ class TensorFlowRecommender:
             self.items = self.on_device(np.array(self.data["train_items"]).astype(np.int64))
         return self.histories
 
-    def train_until(self, samples: int) -> TrainStats:
-        """Take whole steps until `samples` samples have been seen."""
-        if self.batches is None:
-            self.batches = self.known().batches(self.step)
-        size = self.hyper.global_batch_size
-        while True:
-            rate = self.hyper.learning_rate(self.step, self.known().steps_per_epoch)
-            loss = self.train_step(*next(self.batches), rate)
-            if self.step * size >= samples:
-                return TrainStats(self.step * size, float(loss))
+    def feed(self) -> Iterator[Fed]:
+        """The windows of each step, their length, and the learning rate."""
+        known = self.known()
+        for step, (windows, length) in enumerate(known.batches(self.step), self.step):
+            yield windows, length, self.hyper.learning_rate(step, known.steps_per_epoch)
 
-    def train_step(self, windows: np.ndarray, length: int, rate: float) -> tf.Tensor:
+    def train_step(self, fed: Fed) -> tf.Tensor:
         """One step; its mean loss."""
+        windows, length, rate = fed
         seed = dropout_seed(self.seed, self.step, self.worker.rank)
-        self.step += 1
         with tf.device(self.device):
             return self.graph_step(self.items, share(windows, self.worker), length, np.float32(rate), seed)
 
@@ -262,29 +253,20 @@ class TensorFlowRecommender:
             (self.on_device(each.windows), each.length, self.on_device(each.candidates)) for each in questions
         ]
 
-    def state_dict(self) -> dict[str, np.ndarray]:
-        """Parameters, AdamW's moments and the step."""
-        return tensorflow_shared.state_dict(self.model, [self.optimizer], self.scaler, self.step)
-
-    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take over a state of either framework, in place; without moments they start at zero."""
-        self.step = tensorflow_shared.load_state_dict(self.model, [self.optimizer], self.scaler, state)
-        self.batches = None
-
     def on_device(self, values: np.ndarray) -> tf.Tensor:
         """The values as a tensor."""
         with tf.device(self.device):
             return tf.constant(values)
+
+    def warm_up(self) -> None:
+        """Trace and compile steps and evaluations of every length, on made-up windows."""
+        for length in self.hyper.lengths:
+            self.train_step((made_up_windows(self.hyper.global_batch_size), length, 0.0))
+            self.logits(self.on_device(made_up_windows(EVALUATION_BATCH)), length)
 
 
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TensorFlowRecommender:
     """The implementation, compiled for windows of each length; its state is that of the seed."""
-    hyper = Hyperparameters.of(hyperparameters)
-    made = TensorFlowRecommender(hyper, data, seed, device)
-    for length in hyper.lengths:
-        made.train_step(made_up_windows(hyper.global_batch_size), length, 0.0)
-        made.logits(made.on_device(made_up_windows(EVALUATION_BATCH)), length)
-    made.reset()
-    return made
+    return TensorFlowRecommender(Hyperparameters.of(hyperparameters), data, seed, device).warmed_up()

@@ -26,6 +26,7 @@ from reference_impls.shares import part, require, share
 from reference_impls.torch_cross_entropy import cross_entropy
 from reference_impls.torch_shared import (
     Dropout,
+    TorchTrainer,
     all_at_once,
     autocast,
     compiled,
@@ -41,6 +42,7 @@ from suite.harness.memory import keep_freed_memory
 ACCELERATORS = 1024
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 Asked = tuple[torch.Tensor, int, torch.Tensor]  # windows, length, candidates; see `Question`
+Fed = tuple[np.ndarray, int, float]  # windows, length, learning rate
 
 
 class Block(nn.Module):
@@ -122,7 +124,7 @@ def taken_from(items: torch.Tensor, windows: torch.Tensor, count: int) -> torch.
     return never.scatter(1, item, places - begin + 1)[:, :-1]
 
 
-class TorchRecommender:
+class TorchRecommender(TorchTrainer[Hyperparameters, Fed]):
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
@@ -132,7 +134,6 @@ class TorchRecommender:
         self.count = len(data["item_ids"])
         self.items = torch.zeros(len(data["train_items"]), dtype=torch.int64, device=self.device)
         self.histories: Histories | None = None
-        self.batches: Iterator[tuple[np.ndarray, int]] | None = None
         self.questions = Kept(self.made_questions)
         self.workers = Workers(device)
         self.model = SASRec(hyper, self.count).to(self.device)
@@ -148,14 +149,11 @@ class TorchRecommender:
             weight_decay=hyper.opt_adamw_weight_decay,
             **all_at_once(self.device),
         )
-        torch_shared.prepare([self.optimizer])
+        self.optimizers = (self.optimizer,)
+        torch_shared.prepare(self.optimizers)
         self.scaler = torch_shared.grad_scaler(self.device, self.dtype)
         self.loss, self.logits = compiled(self._loss, self.device), compiled(self._logits, self.device)
-        self.reset()
-
-    def reset(self) -> None:
-        """Go to the state of the seed."""
-        self.load_state_dict({**initial_parameters(self.hyper, self.count, self.seed), "step": np.array(0)})
+        self.load_state_dict({**initial_parameters(hyper, self.count, seed), "step": np.array(0)})
 
     def known(self) -> Histories:
         """The training data, read and copied to the device at the first call."""
@@ -165,19 +163,19 @@ class TorchRecommender:
         return self.histories
 
     def train_until(self, samples: int) -> TrainStats:
-        """Take whole steps until `samples` samples have been seen."""
-        if self.batches is None:
-            self.batches = self.known().batches(self.step)
-        size = self.hyper.global_batch_size
+        """See `Trainer`."""
         self.model.train()
-        while True:
-            rate = self.hyper.learning_rate(self.step, self.known().steps_per_epoch)
-            loss = self.train_step(*next(self.batches), rate)
-            if self.step * size >= samples:
-                return TrainStats(self.step * size, float(loss))
+        return super().train_until(samples)
 
-    def train_step(self, windows: np.ndarray, length: int, rate: float) -> torch.Tensor:
+    def feed(self) -> Iterator[Fed]:
+        """The windows of each step, their length, and the learning rate."""
+        known = self.known()
+        for step, (windows, length) in enumerate(known.batches(self.step), self.step):
+            yield windows, length, self.hyper.learning_rate(step, known.steps_per_epoch)
+
+    def train_step(self, fed: Fed) -> torch.Tensor:
         """One step; its mean loss."""
+        windows, length, rate = fed
         torch.manual_seed(dropout_seed(self.seed, self.step, self.worker.rank))
         torch_shared.set_learning_rate(self.optimizer, rate)
         self.optimizer.zero_grad()
@@ -185,7 +183,6 @@ class TorchRecommender:
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
         self.scaler.step(self.optimizer)
         self.scaler.update()
-        self.step += 1
         return loss.detach()
 
     def _loss(self, items: torch.Tensor, windows: torch.Tensor, length: int) -> torch.Tensor:
@@ -228,14 +225,14 @@ class TorchRecommender:
             for each in questions
         ]
 
-    def state_dict(self) -> dict[str, np.ndarray]:
-        """Parameters, AdamW's moments and the step."""
-        return torch_shared.state_dict(self.model, [self.optimizer], self.scaler, self.step)
-
-    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take over a state of either framework, in place; without moments they start at zero."""
-        self.step = torch_shared.load_state_dict(self.model, [self.optimizer], self.scaler, state)
-        self.batches = None
+    def warm_up(self) -> None:
+        """Compile steps and evaluations of every length, on made-up windows."""
+        for length in self.hyper.lengths:
+            for _ in warm_ups(self.device):
+                self.model.train()
+                self.train_step((made_up_windows(self.hyper.global_batch_size), length, 0.0))
+                self.model.eval()
+                self.logits(self.items, on_device(made_up_windows(EVALUATION_BATCH), self.device), length)
 
 
 def build(
@@ -243,13 +240,4 @@ def build(
 ) -> TorchRecommender:
     """The implementation, warmed up on made-up windows of each length; its state is that of the seed."""
     keep_freed_memory()
-    hyper = Hyperparameters.of(hyperparameters)
-    made = TorchRecommender(hyper, data, seed, device)
-    for length in hyper.lengths:
-        for _ in warm_ups(made.device):
-            made.model.train()
-            made.train_step(made_up_windows(hyper.global_batch_size), length, 0.0)
-            made.model.eval()
-            made.logits(made.items, on_device(made_up_windows(EVALUATION_BATCH), made.device), length)
-    made.reset()
-    return made
+    return TorchRecommender(Hyperparameters.of(hyperparameters), data, seed, device).warmed_up()

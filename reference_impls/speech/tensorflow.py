@@ -14,9 +14,9 @@ from reference_impls.speech import shared
 from reference_impls.speech.shared import EVAL_BATCH, SUBSAMPLING, Batch, Batches, Hyperparameters
 from reference_impls.speech.tensorflow_network import Recordings, SpeechNetwork, masked, output_frames
 from reference_impls.tensorflow_optimizers import AdamW, GradScaler
-from reference_impls.tensorflow_shared import device_name, dropout_seed, load_state_dict, policy, state_dict
+from reference_impls.tensorflow_shared import TensorFlowTrainer, device_name, dropout_seed, policy
 from reference_impls.tensorflow_workers import Workers
-from suite.harness.implementation import Device, TrainStats
+from suite.harness.implementation import Device
 
 ACCELERATORS = 1024
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
@@ -40,7 +40,7 @@ def sparse(labels: np.ndarray, lengths: np.ndarray, frames: np.ndarray) -> tuple
     return indices, labels[tuple(indices.T)], fits
 
 
-class TensorFlowSpeech:
+class TensorFlowSpeech(TensorFlowTrainer[Hyperparameters, Batch]):
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
@@ -81,26 +81,22 @@ class TensorFlowSpeech:
         self.graph_step = tf.function(
             self._graph_step, [drawn, indices, vector, fits, tf.TensorSpec(())], autograph=False
         )
-        self.batches: Iterator[Batch] | None = None
+        self.optimizers = (self.optimizer,)
         self.filled = False
         self.evaluation = Kept(self.evaluation_batches)
+        initial = shared.initial_parameters(hyper, shape[1], len(self.units) + 1, seed)
+        self.load_state_dict({**initial, "step": np.array(0)})
 
-    def train_until(self, samples: int) -> TrainStats:
-        """Take whole steps until `samples` samples have been seen."""
+    def feed(self) -> Iterator[Batch]:
+        """The batches, of recordings that come to the device once."""
         if not self.filled:
             with tf.device(self.device):
                 self.recordings.fill(np.array(self.data["train_features"]), np.array(self.data["train_frames"]))
             self.lengths = np.array(self.data["train_lengths"], np.int32)
             self.labels = shared.rows(self.data["train_labels"], self.lengths)
             self.filled = True
-        if self.batches is None:
-            frames, mels = np.array(self.data["train_frames"]), self.recordings.features.shape[1]
-            self.batches = Batches(frames, mels, self.hyper, self.seed, self.multiple).iterate(self.step)
-        while True:
-            loss = self.train_step(next(self.batches))
-            self.step += 1
-            if self.step * self.hyper.global_batch_size >= samples:
-                return TrainStats(self.step * self.hyper.global_batch_size, float(loss))
+        frames, mels = np.array(self.data["train_frames"]), self.recordings.features.shape[1]
+        return Batches(frames, mels, self.hyper, self.seed, self.multiple).iterate(self.step)
 
     def train_step(self, batch: Batch) -> tf.Tensor:
         """One step; the loss, CTC's negative log-likelihood of a transcript, mean over the batch."""
@@ -181,28 +177,17 @@ class TensorFlowSpeech:
                 batches.append((chosen, features, output_frames(frames)))
         return batches
 
-    def state_dict(self) -> dict[str, np.ndarray]:
-        """Parameters, moments and the step."""
-        return state_dict(self.model, [self.optimizer], self.scaler, self.step)
-
-    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take over a state of either framework."""
-        self.step = load_state_dict(self.model, [self.optimizer], self.scaler, state)
-        self.batches = None
+    def warm_up(self) -> None:
+        """Trace and compile steps and evaluations of every length, on made-up recordings."""
+        for batch in shared.made_up_batches(self.hyper, self.multiple):
+            self.train_step(batch)
+            with tf.device(self.device):
+                test = tf.zeros((EVAL_BATCH, batch.time, self.recordings.features.shape[1]))
+                self.logits(test, tf.fill((EVAL_BATCH,), batch.time // SUBSAMPLING))
 
 
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TensorFlowSpeech:
     """The implementation, traced, compiled and warmed up on made-up recordings; its state is that of the seed."""
-    made = TensorFlowSpeech(Hyperparameters.of(hyperparameters), data, seed, device)
-    mels = data["train_features"].shape[1]
-    initial = shared.initial_parameters(made.hyper, mels, len(made.units) + 1, seed)
-    made.load_state_dict({**initial, "step": np.array(0)})
-    for batch in shared.made_up_batches(made.hyper, made.multiple):
-        made.train_step(batch)
-        with tf.device(made.device):
-            test = tf.zeros((EVAL_BATCH, batch.time, mels))
-            made.logits(test, tf.fill((EVAL_BATCH,), batch.time // SUBSAMPLING))
-    made.load_state_dict({**initial, "step": np.array(0)})
-    return made
+    return TensorFlowSpeech(Hyperparameters.of(hyperparameters), data, seed, device).warmed_up()

@@ -16,29 +16,28 @@ from reference_impls.speech import shared
 from reference_impls.speech.shared import EVAL_BATCH, SUBSAMPLING, Batch, Batches, Hyperparameters
 from reference_impls.speech.torch_network import Recordings, SpeechNetwork, masked, output_frames
 from reference_impls.torch_shared import (
+    TorchTrainer,
     all_at_once,
     autocast,
     clip_gradients,
     compiled,
     dtype,
     grad_scaler,
-    load_state_dict,
     on_device,
     prepare,
     set_learning_rate,
-    state_dict,
     torch_device,
     warm_ups,
 )
 from reference_impls.torch_workers import Workers
-from suite.harness.implementation import Device, TrainStats
+from suite.harness.implementation import Device
 from suite.harness.memory import keep_freed_memory
 
 ACCELERATORS = 1024
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 
 
-class TorchSpeech:
+class TorchSpeech(TorchTrainer[Hyperparameters, Batch]):
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
@@ -63,29 +62,25 @@ class TorchSpeech:
             weight_decay=hyper.opt_weight_decay,
             **all_at_once(self.device),
         )
-        prepare([self.optimizer])
+        self.optimizers = (self.optimizer,)
+        prepare(self.optimizers)
         self.scaler = grad_scaler(self.device, self.dtype)
         self.training_logits = compiled(self._training_logits, self.device)
         self.logits = compiled(self._logits, self.device)
-        self.batches: Iterator[Batch] | None = None
         self.filled = False
         self.evaluation = Kept(self.evaluation_batches)
+        initial = shared.initial_parameters(hyper, shape[1], len(self.units) + 1, seed)
+        self.load_state_dict({**initial, "step": np.array(0)})
 
-    def train_until(self, samples: int) -> TrainStats:
-        """Take whole steps until `samples` samples have been seen."""
+    def feed(self) -> Iterator[Batch]:
+        """The batches, of recordings that come to the device once."""
         if not self.filled:
             self.recordings.fill(self.data["train_features"], self.data["train_frames"])
             self.lengths = np.array(self.data["train_lengths"], np.int32)
             self.labels = on_device(shared.rows(self.data["train_labels"], self.lengths), self.device)
             self.filled = True
-        if self.batches is None:
-            frames, mels = np.array(self.data["train_frames"]), self.recordings.features.shape[1]
-            self.batches = Batches(frames, mels, self.hyper, self.seed, self.multiple).iterate(self.step)
-        while True:
-            loss = self.train_step(next(self.batches))
-            self.step += 1
-            if self.step * self.hyper.global_batch_size >= samples:
-                return TrainStats(self.step * self.hyper.global_batch_size, float(loss))
+        frames, mels = np.array(self.data["train_frames"]), self.recordings.features.shape[1]
+        return Batches(frames, mels, self.hyper, self.seed, self.multiple).iterate(self.step)
 
     def train_step(self, batch: Batch) -> torch.Tensor:
         """One step; the loss, CTC's negative log-likelihood of a transcript, mean over the batch."""
@@ -157,29 +152,20 @@ class TorchSpeech:
             batches.append((chosen, features, output_frames(frames)))
         return batches
 
-    def state_dict(self) -> dict[str, np.ndarray]:
-        """Parameters, moments and the step."""
-        return state_dict(self.model, [self.optimizer], self.scaler, self.step)
-
-    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take over a state of either framework."""
-        self.step = load_state_dict(self.model, [self.optimizer], self.scaler, state)
-        self.batches = None
+    def warm_up(self) -> None:
+        """Compile steps and evaluations of every length, on made-up recordings."""
+        mels = self.recordings.features.shape[1]
+        for batch in shared.made_up_batches(self.hyper, self.multiple):
+            test = torch.zeros(EVAL_BATCH, batch.time, mels, device=self.device)
+            frames = torch.full((EVAL_BATCH,), batch.time // SUBSAMPLING, dtype=torch.int32, device=self.device)
+            for _ in warm_ups(self.device):
+                self.train_step(batch)
+                self.model.eval()
+                with torch.no_grad():
+                    self.logits(test, frames)
 
 
 def build(hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device) -> TorchSpeech:
     """The implementation, compiled and warmed up on made-up recordings; its state is that of the seed."""
     keep_freed_memory()
-    made = TorchSpeech(Hyperparameters.of(hyperparameters), data, seed, device)
-    initial = shared.initial_parameters(made.hyper, data["train_features"].shape[1], len(made.units) + 1, seed)
-    made.load_state_dict({**initial, "step": np.array(0)})
-    for batch in shared.made_up_batches(made.hyper, made.multiple):
-        test = torch.zeros(EVAL_BATCH, batch.time, data["train_features"].shape[1], device=made.device)
-        frames = torch.full((EVAL_BATCH,), batch.time // SUBSAMPLING, dtype=torch.int32, device=made.device)
-        for _ in warm_ups(made.device):
-            made.train_step(batch)
-            made.model.eval()
-            with torch.no_grad():
-                made.logits(test, frames)
-    made.load_state_dict({**initial, "step": np.array(0)})
-    return made
+    return TorchSpeech(Hyperparameters.of(hyperparameters), data, seed, device).warmed_up()

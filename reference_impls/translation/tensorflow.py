@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from reference_impls import tensorflow_shared
 from reference_impls.shares import require, share
 from reference_impls.tensorflow_optimizers import AdamW, GradScaler, Muon
 from reference_impls.tensorflow_shared import dropout_seed, torch_name
@@ -28,7 +27,7 @@ from reference_impls.translation.shared import (
 from reference_impls.translation.tensorflow_transformer import TensorFlowTransformer
 from reference_impls.translation.tensorflow_transformer import build as build_transformer
 from reference_impls.translation.tensorflow_translating import Translator
-from suite.harness.implementation import Device, TrainStats
+from suite.harness.implementation import Device
 from suite.harness.memory import keep_freed_memory
 from tasks.translation.subwords import BEGIN, PAD
 
@@ -36,7 +35,7 @@ ACCELERATORS = 1024
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 
 
-class TensorFlowTranslator(Translator):
+class TensorFlowTranslator(Translator[Hyperparameters, tuple[Batch, float]]):
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
@@ -57,9 +56,7 @@ class TensorFlowTranslator(Translator):
             self.adam.build(self.others)
             self.scaler = GradScaler(device.precision == "fp16")
         self.optimizers = (self.muon, self.adam)
-        self.batches: Iterator[Batch] | None = None
         self.source, self.target = tf.zeros((0, 0), tf.int32), tf.zeros((0, 0), tf.int32)
-        self.steps_per_epoch = 0
         compiled = device.kind == "gpu" and self.workers.size == 1  # XLA cannot send to other workers
         pairs, scalar = tf.TensorSpec((None, None), tf.int32), tf.TensorSpec((), tf.int32)
         drawn = tf.TensorSpec((None,), tf.int64), scalar, scalar, tf.TensorSpec((2,), tf.int32), tf.TensorSpec(())
@@ -70,29 +67,22 @@ class TensorFlowTranslator(Translator):
         )
         self.load_state_dict({**initial_parameters(hyper, vocabulary(data), seed), "step": np.array(0)})
 
-    def train_until(self, samples: int) -> TrainStats:
-        """Take whole steps until `samples` sentence pairs have been seen."""
-        if self.batches is None:
-            source, target = (padded(self.data[name]) for name in ("train_source", "train_target"))
-            if not self.steps_per_epoch:
-                self.keep(source, target)
-            data = Batches(source, target, self.hyper, self.seed, self.kind)
-            self.steps_per_epoch = data.steps_per_epoch
-            self.batches = data.iterate(self.step)
-        size = self.hyper.global_batch_size
-        while True:
-            loss = self.train_step(next(self.batches), self.hyper.learning_rate(self.step, self.steps_per_epoch))
-            self.step += 1
-            if self.step * size >= samples:
-                return TrainStats(self.step * size, float(loss))
+    def feed(self) -> Iterator[tuple[Batch, float]]:
+        """The batch of each step, of sentences that come to the device, and the share of the learning rates."""
+        source, target = (padded(self.data[name]) for name in ("train_source", "train_target"))
+        self.keep(source, target)
+        batches = Batches(source, target, self.hyper, self.seed, self.kind)
+        for step, batch in enumerate(batches.iterate(self.step), self.step):
+            yield batch, self.hyper.learning_rate(step, batches.steps_per_epoch)
 
     def keep(self, source: np.ndarray, target: np.ndarray) -> None:
         """Bring the training sentences [N, L] to the device; the targets with BEGIN before them."""
         self.source = self.on_device(source)
         self.target = self.on_device(np.pad(target, ((0, 0), (1, 0)), constant_values=BEGIN))
 
-    def train_step(self, batch: Batch, factor: float) -> tf.Tensor:
-        """One step at `factor` times the learning rates; the loss, a mean over the target's subwords."""
+    def train_step(self, fed: tuple[Batch, float]) -> tf.Tensor:
+        """One step; the loss, a mean over the target's subwords."""
+        batch, factor = fed
         seed, lengths = dropout_seed(self.seed, self.step, self.worker.rank), (batch.source_length, batch.target_length)
         rows = share(batch.rows, self.worker)
         with tf.device(self.device):
@@ -135,14 +125,15 @@ class TensorFlowTranslator(Translator):
         real = tf.cast(labels != PAD, tf.float32)
         return tf.reduce_sum(losses * real) / self.workers.mean(tf.reduce_sum(real))
 
-    def state_dict(self) -> dict[str, np.ndarray]:
-        """Parameters, the optimizers' moments and the step."""
-        return tensorflow_shared.state_dict(self.model, self.optimizers, self.scaler, self.step)
-
-    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take over a state of either framework; without moments they start at zero."""
-        self.step = tensorflow_shared.load_state_dict(self.model, self.optimizers, self.scaler, state)
-        self.batches = None
+    def warm_up(self) -> None:
+        """Trace and compile steps and searches of every length, on made-up sentences."""
+        size = self.hyper.global_batch_size
+        made_up = np.full((size, BUCKETS[-1]), 5, np.int32)
+        self.keep(made_up, made_up)
+        lengths = BUCKETS if self.kind == "gpu" else BUCKETS[1:2]
+        for length in lengths:
+            self.train_step((Batch(np.arange(size), length, length), 0.0))
+        self.warm_up_search(lengths)
 
 
 def build(
@@ -155,13 +146,4 @@ def build(
     if "model" in hyperparameters:
         return build_transformer(hyperparameters, data, seed, device)
     keep_freed_memory()
-    hyper = Hyperparameters.of(hyperparameters)
-    made = TensorFlowTranslator(hyper, data, seed, device)
-    made_up = np.full((hyper.global_batch_size, BUCKETS[-1]), 5, np.int32)
-    made.keep(made_up, made_up)
-    lengths = BUCKETS if device.kind == "gpu" else BUCKETS[1:2]
-    for length in lengths:
-        made.train_step(Batch(np.arange(hyper.global_batch_size), length, length), 0.0)
-    made.warm_up_search(lengths)
-    made.load_state_dict({**initial_parameters(hyper, vocabulary(data), seed), "step": np.array(0)})
-    return made
+    return TensorFlowTranslator(Hyperparameters.of(hyperparameters), data, seed, device).warmed_up()

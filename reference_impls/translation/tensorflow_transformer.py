@@ -11,7 +11,7 @@ import tensorflow as tf
 from reference_impls.ahead import Ahead
 from reference_impls.shares import part, require
 from reference_impls.tensorflow_optimizers import AdamW, GradScaler
-from reference_impls.tensorflow_shared import dropout_seed, load_state_dict, state_dict
+from reference_impls.tensorflow_shared import dropout_seed
 from reference_impls.translation.shared import vocabulary
 from reference_impls.translation.tensorflow_translating import Translator
 from reference_impls.translation.transformer import (
@@ -22,12 +22,12 @@ from reference_impls.translation.transformer import (
     initial_parameters,
     made_up,
 )
-from suite.harness.implementation import Device, TrainStats
+from suite.harness.implementation import Device
 from suite.harness.memory import keep_freed_memory
 from tasks.translation.subwords import PAD
 
 
-class TensorFlowTransformer(Translator):
+class TensorFlowTransformer(Translator[Hyperparameters, list[Part]]):
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
@@ -47,7 +47,7 @@ class TensorFlowTransformer(Translator):
             self.adam.build(self.trained)
             self.summed = [tf.Variable(tf.zeros(v.shape), trainable=False) for v in self.trained]
             self.scaler = GradScaler(device.precision == "fp16")
-        self.batches: Ahead[list[Part]] | None = None
+        self.optimizers = (self.adam,)
         gpu = device.kind == "gpu"
         pairs, scalar = tf.TensorSpec((None, None), tf.int32), tf.TensorSpec((), tf.float32)
         signature = (pairs, pairs, scalar, tf.TensorSpec((2,), tf.int32), tf.TensorSpec((), tf.int32))
@@ -57,15 +57,9 @@ class TensorFlowTransformer(Translator):
         self.end_step = tf.function(self._end_step, (scalar,), autograph=False)
         self.load_state_dict({**initial_parameters(hyper, vocabulary(data), seed), "step": np.array(0)})
 
-    def train_until(self, samples: int) -> TrainStats:
-        """Take whole steps until `samples` places for subwords have been seen."""
-        if self.batches is None:
-            self.batches = Ahead(Pairs(self.data, self.hyper, self.seed, self.worker).iterate(self.step))
-        size = self.hyper.global_batch_size
-        while True:
-            loss = self.train_step(next(self.batches))
-            if self.step * size >= samples:
-                return TrainStats(self.step * size, float(loss))
+    def feed(self) -> Ahead[list[Part]]:
+        """The worker's parts of each step, read ahead."""
+        return Ahead(Pairs(self.data, self.hyper, self.seed, self.worker).iterate(self.step))
 
     def train_step(self, parts: Sequence[Part]) -> tf.Tensor:
         """One step on the worker's parts; the mean loss over the subwords of its targets."""
@@ -74,7 +68,6 @@ class TensorFlowTransformer(Translator):
             self.begin_step()
             total = tf.add_n([self.add(*self.tensors(each), seed, tf.constant(each.number)) for each in parts])
             self.end_step(tf.constant(self.hyper.rate(self.step), tf.float32))
-        self.step += 1
         return total
 
     def tensors(self, of: Part) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
@@ -114,15 +107,6 @@ class TensorFlowTransformer(Translator):
 
         self.scaler.step(self.workers.averaged(self.summed), apply)
 
-    def state_dict(self) -> dict[str, np.ndarray]:
-        """Parameters, moments, and the step."""
-        return state_dict(self.model, [self.adam], self.scaler, self.step)
-
-    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take over a state of either framework; without moments they start at zero."""
-        self.step = load_state_dict(self.model, [self.adam], self.scaler, state)
-        self.batches = None
-
     def warm_up(self) -> None:
         """Trace and compile steps and searches of every length, on made-up sentences."""
         for parts in made_up(self.hyper, self.share, self.kind):
@@ -135,8 +119,4 @@ def build(
 ) -> TensorFlowTransformer:
     """The implementation, traced and warmed up on made-up sentences; its state is that of the seed."""
     keep_freed_memory()
-    made = TensorFlowTransformer(Hyperparameters.of(hyperparameters), data, seed, device)
-    initial = made.state_dict()
-    made.warm_up()
-    made.load_state_dict(initial)
-    return made
+    return TensorFlowTransformer(Hyperparameters.of(hyperparameters), data, seed, device).warmed_up()

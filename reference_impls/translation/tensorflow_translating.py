@@ -10,8 +10,9 @@ import tensorflow as tf
 
 from reference_impls.kept import Kept
 from reference_impls.shares import share
-from reference_impls.tensorflow_shared import device_name, dtype, policy
+from reference_impls.tensorflow_shared import TensorFlowTrainer, device_name, dtype, policy
 from reference_impls.tensorflow_workers import Workers
+from reference_impls.trainer import Fed, Hyper
 from reference_impls.translation import tensorflow_search
 from reference_impls.translation.search import longest, questions, together, translate
 from reference_impls.translation.shared import CHECKED, Network, padded, vocabulary
@@ -20,7 +21,7 @@ from reference_impls.translation.tensorflow_search import Beams
 from suite.harness.implementation import Device
 
 
-class Translator:
+class Translator(TensorFlowTrainer[Hyper, Fed]):
     """The network on its device, and what it does with the sentences of the test."""
 
     def __init__(self, hyper: Network, data: Mapping[str, np.ndarray], device: Device) -> None:
@@ -28,7 +29,7 @@ class Translator:
         self.workers = Workers(device)
         self.device, self.dtype = device_name(device), dtype(device)
         with tf.device(self.device):
-            self.model = Transformer(hyper, vocabulary(data), policy(device))
+            self.model: Transformer = Transformer(hyper, vocabulary(data), policy(device))
             self.model.build((None, None))
         self.together = together(hyper, device)
         self.questions = Kept(self.made_questions)
@@ -83,7 +84,7 @@ class Translator:
 class Search:
     """See `search.Search`."""
 
-    def __init__(self, made: Translator, memory: Memory, beams: Beams) -> None:
+    def __init__(self, made: Translator[Any, Any], memory: Memory, beams: Beams) -> None:
         self.made, self.memory, self.beams = made, memory, beams
 
     def advance(self) -> None:

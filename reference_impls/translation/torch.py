@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from reference_impls import torch_shared
 from reference_impls.recipe import dropout_seed
 from reference_impls.shares import require, share
 from reference_impls.torch_cross_entropy import cross_entropy
@@ -39,7 +38,7 @@ from reference_impls.translation.shared import (
 from reference_impls.translation.torch_transformer import TorchTransformer
 from reference_impls.translation.torch_transformer import build as build_transformer
 from reference_impls.translation.torch_translating import Translator
-from suite.harness.implementation import Device, TrainStats
+from suite.harness.implementation import Device
 from suite.harness.memory import keep_freed_memory
 from tasks.translation.subwords import BEGIN, PAD
 
@@ -47,7 +46,7 @@ ACCELERATORS = 1024
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 
 
-class TorchTranslator(Translator):
+class TorchTranslator(Translator[Hyperparameters, tuple[Batch, float]]):
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
@@ -69,34 +68,25 @@ class TorchTranslator(Translator):
         self.scaler = grad_scaler(self.device, self.dtype)
         prepare(self.optimizers)
         self.loss = compiled(self._loss, self.device)
-        self.batches: Iterator[Batch] | None = None
         self.source, self.target = torch.empty(0), torch.empty(0)
-        self.steps_per_epoch = 0
         self.load_state_dict({**initial_parameters(hyper, vocabulary(data), seed), "step": np.array(0)})
 
-    def train_until(self, samples: int) -> TrainStats:
-        """Take whole steps until `samples` sentence pairs have been seen."""
-        if self.batches is None:
-            source, target = (padded(self.data[name]) for name in ("train_source", "train_target"))
-            if not self.steps_per_epoch:
-                self.keep(source, target)
-            data = Batches(source, target, self.hyper, self.seed, self.kind)
-            self.steps_per_epoch = data.steps_per_epoch
-            self.batches = data.iterate(self.step)
-        size = self.hyper.global_batch_size
-        while True:
-            loss = self.train_step(next(self.batches), self.hyper.learning_rate(self.step, self.steps_per_epoch))
-            self.step += 1
-            if self.step * size >= samples:
-                return TrainStats(self.step * size, loss.item())
+    def feed(self) -> Iterator[tuple[Batch, float]]:
+        """The batch of each step, of sentences that come to the device, and the share of the learning rates."""
+        source, target = (padded(self.data[name]) for name in ("train_source", "train_target"))
+        self.keep(source, target)
+        batches = Batches(source, target, self.hyper, self.seed, self.kind)
+        for step, batch in enumerate(batches.iterate(self.step), self.step):
+            yield batch, self.hyper.learning_rate(step, batches.steps_per_epoch)
 
     def keep(self, source: np.ndarray, target: np.ndarray) -> None:
         """Bring the training sentences [N, L] to the device; the targets with BEGIN before them."""
         self.source = on_device(source, self.device)
         self.target = on_device(np.pad(target, ((0, 0), (1, 0)), constant_values=BEGIN), self.device)
 
-    def train_step(self, batch: Batch, factor: float) -> torch.Tensor:
-        """One step at `factor` times the learning rates; the loss, a mean over the target's subwords."""
+    def train_step(self, fed: tuple[Batch, float]) -> torch.Tensor:
+        """One step; the loss, a mean over the target's subwords."""
+        batch, factor = fed
         torch.manual_seed(dropout_seed(self.seed, self.step, self.worker.rank))
         rows = on_device(share(batch.rows, self.worker), self.device)
         source = self.source[:, : batch.source_length].index_select(0, rows)
@@ -120,14 +110,16 @@ class TorchTranslator(Translator):
         losses = cross_entropy(logits.flatten(0, 1), following, self.hyper.label_smoothing, ignore_index=PAD)
         return losses.sum() / self.workers.mean((following != PAD).sum())
 
-    def state_dict(self) -> dict[str, np.ndarray]:
-        """Parameters, the optimizers' moments and the step."""
-        return torch_shared.state_dict(self.model, self.optimizers, self.scaler, self.step)
-
-    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take over a state of either framework; without moments they start at zero."""
-        self.step = torch_shared.load_state_dict(self.model, self.optimizers, self.scaler, state)
-        self.batches = None
+    def warm_up(self) -> None:
+        """Compile steps and searches of every length, on made-up sentences."""
+        size = self.hyper.global_batch_size
+        made_up = np.full((size, BUCKETS[-1]), 5, np.int32)
+        self.keep(made_up, made_up)
+        lengths = BUCKETS if self.kind == "gpu" else BUCKETS[1:2]
+        for length in lengths:
+            for _ in warm_ups(self.device):
+                self.train_step((Batch(np.arange(size), length, length), 0.0))
+        self.warm_up_search(lengths)
 
 
 def build(
@@ -140,14 +132,4 @@ def build(
     if "model" in hyperparameters:
         return build_transformer(hyperparameters, data, seed, device)
     keep_freed_memory()
-    hyper = Hyperparameters.of(hyperparameters)
-    made = TorchTranslator(hyper, data, seed, device)
-    made_up = np.full((hyper.global_batch_size, BUCKETS[-1]), 5, np.int32)
-    made.keep(made_up, made_up)
-    lengths = BUCKETS if device.kind == "gpu" else BUCKETS[1:2]
-    for length in lengths:
-        for _ in warm_ups(made.device):
-            made.train_step(Batch(np.arange(hyper.global_batch_size), length, length), 0.0)
-    made.warm_up_search(lengths)
-    made.load_state_dict({**initial_parameters(hyper, vocabulary(data), seed), "step": np.array(0)})
-    return made
+    return TorchTranslator(Hyperparameters.of(hyperparameters), data, seed, device).warmed_up()

@@ -19,11 +19,9 @@ from reference_impls.torch_shared import (
     compiled,
     grad_scaler,
     keep_gradients,
-    load_state_dict,
     on_device,
     prepare,
     set_learning_rate,
-    state_dict,
     warm_ups,
 )
 from reference_impls.torch_workers import unsent
@@ -37,12 +35,12 @@ from reference_impls.translation.transformer import (
     initial_parameters,
     made_up,
 )
-from suite.harness.implementation import Device, TrainStats
+from suite.harness.implementation import Device
 from suite.harness.memory import keep_freed_memory
 from tasks.translation.subwords import PAD
 
 
-class TorchTransformer(Translator):
+class TorchTransformer(Translator[Hyperparameters, list[Part]]):
     """The implementation; see `suite.harness.implementation.Implementation`."""
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
@@ -58,22 +56,16 @@ class TorchTransformer(Translator):
             eps=hyper.opt_adam_epsilon,
             **all_at_once(self.device),
         )
+        self.optimizers = (self.adam,)
         self.scaler = grad_scaler(self.device, self.dtype)
-        prepare([self.adam])
+        prepare(self.optimizers)
         keep_gradients(self.model)
-        self.batches: Ahead[list[Part]] | None = None
         self.loss = compiled(self._loss, self.device)
         self.load_state_dict({**initial_parameters(hyper, vocabulary(data), seed), "step": np.array(0)})
 
-    def train_until(self, samples: int) -> TrainStats:
-        """Take whole steps until `samples` places for subwords have been seen."""
-        if self.batches is None:
-            self.batches = Ahead(Pairs(self.data, self.hyper, self.seed, self.worker).iterate(self.step))
-        size = self.hyper.global_batch_size
-        while True:
-            loss = self.train_step(next(self.batches))
-            if self.step * size >= samples:
-                return TrainStats(self.step * size, float(loss))
+    def feed(self) -> Ahead[list[Part]]:
+        """The worker's parts of each step, read ahead."""
+        return Ahead(Pairs(self.data, self.hyper, self.seed, self.worker).iterate(self.step))
 
     def train_step(self, parts: Sequence[Part]) -> torch.Tensor:
         """One step on the worker's parts; the mean loss over the subwords of its targets."""
@@ -90,7 +82,6 @@ class TorchTransformer(Translator):
         set_learning_rate(self.adam, self.hyper.rate(self.step))
         self.scaler.step(self.adam)
         self.scaler.update()
-        self.step += 1
         return total
 
     def _loss(self, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -99,15 +90,6 @@ class TorchTransformer(Translator):
             logits = self.parallel(source, target[:, :-1])
         following = target[:, 1:].flatten().long()
         return cross_entropy(logits.flatten(0, 1), following, self.hyper.label_smoothing, ignore_index=PAD).sum()
-
-    def state_dict(self) -> dict[str, np.ndarray]:
-        """Parameters, moments, and the step."""
-        return state_dict(self.model, [self.adam], self.scaler, self.step)
-
-    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take over a state of either framework; without moments they start at zero."""
-        self.step = load_state_dict(self.model, [self.adam], self.scaler, state)
-        self.batches = None
 
     def warm_up(self) -> None:
         """Compile steps and searches of every length, on made-up sentences."""
@@ -122,8 +104,4 @@ def build(
 ) -> TorchTransformer:
     """The implementation, warmed up on made-up sentences; its state is that of the seed."""
     keep_freed_memory()
-    made = TorchTransformer(Hyperparameters.of(hyperparameters), data, seed, device)
-    initial = made.state_dict()
-    made.warm_up()
-    made.load_state_dict(initial)
-    return made
+    return TorchTransformer(Hyperparameters.of(hyperparameters), data, seed, device).warmed_up()

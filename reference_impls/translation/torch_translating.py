@@ -10,8 +10,9 @@ import torch
 
 from reference_impls.kept import Kept
 from reference_impls.shares import share
-from reference_impls.torch_shared import autocast, compiled, dtype, on_device, torch_device
+from reference_impls.torch_shared import TorchTrainer, autocast, compiled, dtype, on_device, torch_device
 from reference_impls.torch_workers import Workers
+from reference_impls.trainer import Fed, Hyper
 from reference_impls.translation.search import longest, questions, together, translate
 from reference_impls.translation.shared import CHECKED, Network, padded, vocabulary
 from reference_impls.translation.torch_network import Memory, Transformer
@@ -19,14 +20,14 @@ from reference_impls.translation.torch_search import Beams, step
 from suite.harness.implementation import Device
 
 
-class Translator:
+class Translator(TorchTrainer[Hyper, Fed]):
     """The network on its device, and what it does with the sentences of the test."""
 
     def __init__(self, hyper: Network, data: Mapping[str, np.ndarray], device: Device) -> None:
         self.network, self.data, self.kind, self.worker = hyper, data, device.kind, device
         self.device, self.dtype = torch_device(device), dtype(device)
         self.workers = Workers(device)
-        self.model = Transformer(hyper, vocabulary(data), self.dtype).to(self.device)
+        self.model: Transformer = Transformer(hyper, vocabulary(data), self.dtype).to(self.device)
         self.search_step = compiled(self._search_step, self.device)
         self.together = together(hyper, device)
         self.beams: dict[int, Beams] = {}  # for each length of source, on a GPU
@@ -96,7 +97,7 @@ class Translator:
 class Search:
     """See `search.Search`."""
 
-    def __init__(self, made: Translator, beams: Beams) -> None:
+    def __init__(self, made: Translator[Any, Any], beams: Beams) -> None:
         self.made, self.beams, self.length = made, beams, 0
 
     def advance(self) -> None:
