@@ -1,11 +1,6 @@
 """Pairs of sentences: archives as WMT's are made into shards of subwords, and read from them."""
 
-import os
-import signal
-import subprocess
-import sys
 import tarfile
-import time
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,14 +12,14 @@ import sentencepiece
 from suite import config
 from suite.errors import UserError
 from suite.run.__main__ import main
-from suite.store import files
 from suite.store import shards as made_files
 from suite.store.task import load_task
 from tasks.translation import shards, texts
 from tasks.translation.sizes import sized
 from tasks.translation.subwords import END
-from tests.command import ENVIRONMENT, run
+from tests.command import run
 from tests.imagenet import add
+from tests.killed_making import killed_and_made
 from tests.wmt import in_the_place_of_wmt, make_all
 
 TASK = load_task("translation")
@@ -154,20 +149,8 @@ def test_making_a_shard_takes_little_memory(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.data("translation/small")
 def test_the_pilots_shards_are_made_once_and_a_killed_making_goes_on(tmp_path: Path) -> None:
-    """The declared sums hold them to the same bytes each time; a changed one is told."""
-    (tmp_path / "multi30k").symlink_to(Path(os.environ["SUITE_DATA"]) / "multi30k")
-    command = [sys.executable, "-m", "suite.data", "fetch", "translation/pilot", f"data_dir={tmp_path}"]
-    killed = subprocess.Popen(command, env=ENVIRONMENT, start_new_session=True)
-    made = tmp_path / "multi30k-bpe"
-    while killed.poll() is None and len(list(made.glob("*.bin"))) < 2:
-        time.sleep(0.01)
-    os.killpg(killed.pid, signal.SIGKILL)
-    killed.wait()
-    kept = {path.name: path.stat().st_mtime_ns for path in made.glob("*.bin")}
-    assert 2 <= len(kept) < 7
-    subprocess.run(command, env=ENVIRONMENT, check=True)
-    assert files.faults(PILOT.dataset, tmp_path, "sha256") == []
-    assert {name: (made / name).stat().st_mtime_ns for name in kept} == kept
+    """And a changed one is told."""
+    made = killed_and_made(PILOT, tmp_path, "multi30k", 2)
     (tmp_path / "multi30k").unlink()  # of what is made nothing is made again
     assert made_files.ensure(PILOT, tmp_path) == tmp_path
     with (made / "train_0003.bin").open("r+b") as file:

@@ -1,11 +1,6 @@
 """Images of a thousand classes: archives as ImageNet's are made into shards, and read from them."""
 
 import io
-import os
-import signal
-import subprocess
-import sys
-import time
 import tracemalloc
 from pathlib import Path
 
@@ -15,14 +10,13 @@ from PIL import Image
 
 from suite import config
 from suite.errors import UserError
-from suite.store import files
 from suite.store import shards as made_files
 from suite.store.arrays import prepared
 from tasks.image_classification import archives, index, shards
 from tasks.image_classification.jpegs import Jpegs
 from tasks.image_classification.requests import request
-from tests.command import ENVIRONMENT
 from tests.jpeg_shards.small import CLASSES, SMALL, TASK, TEST, TRAIN, make
+from tests.killed_making import killed_and_made
 
 PILOT = config.benchmark("image_classification", "pilot")
 FULL = config.benchmark("image_classification", "full")
@@ -111,20 +105,7 @@ def test_a_pilot_takes_shards_of_full_and_all_test_pictures() -> None:
 def test_the_pilots_shards_are_made_once_and_a_killed_making_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The declared sums hold them to the same bytes each time."""
-    (tmp_path / "cifar-10-batches-py").symlink_to(Path(os.environ["SUITE_DATA"]) / "cifar-10-batches-py")
-    command = [sys.executable, "-m", "suite.data", "fetch", "image_classification/pilot", f"data_dir={tmp_path}"]
-    killed = subprocess.Popen(command, env=ENVIRONMENT, start_new_session=True)
-    made = tmp_path / "cifar-10-jpeg"
-    while killed.poll() is None and len(list(made.glob("*.bin"))) < 3:
-        time.sleep(0.01)
-    os.killpg(killed.pid, signal.SIGKILL)
-    killed.wait()
-    kept = {path.name: path.stat().st_mtime_ns for path in made.glob("*.bin")}
-    assert 3 <= len(kept) < 10
-    subprocess.run(command, env=ENVIRONMENT, check=True)
-    assert files.faults(PILOT.dataset, tmp_path, "sha256") == []
-    assert {name: (made / name).stat().st_mtime_ns for name in kept} == kept
+    killed_and_made(PILOT, tmp_path, "cifar-10-batches-py", 3)
     assert made_files.ensure(PILOT, tmp_path) == tmp_path
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     data = prepared(PILOT.of_subset(0.5), TASK, str(tmp_path))

@@ -2,10 +2,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +13,7 @@ from suite.config.models import Benchmark
 from suite.errors import UserError
 from suite.store import arrays, files, shards, sums
 from suite.store.download import DownloadError, download
-from tests.command import ENVIRONMENT
+from tests.killed_making import killed_and_made
 from tests.store.conftest import Server
 
 PILOT = config.benchmark("language_modeling", "pilot")
@@ -136,32 +132,12 @@ def test_a_sum_that_the_server_names_holds_the_file(server: Server, tmp_path: Pa
     assert (tmp_path / "set.tar").read_bytes() == server.content
 
 
-@pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder with WikiText-2's files, and nothing made of them."""
-    root = tmp_path_factory.mktemp("data")
-    (root / "wikitext-2").symlink_to(Path(os.environ["SUITE_DATA"]) / "wikitext-2")
-    return root
-
-
 @pytest.mark.slow
 @pytest.mark.data("language_modeling/small")
-def test_shards_are_made_once_and_a_killed_making_goes_on(text: Path, tmp_path: Path) -> None:
-    """The declared sums hold them to the same bytes each time."""
-    command = [sys.executable, "-m", "suite.data", "fetch", "language_modeling/pilot", f"data_dir={text}"]
-    killed = subprocess.Popen(command, env=ENVIRONMENT, start_new_session=True)
-    made = text / "wikitext-2-bpe"
-    while killed.poll() is None and len(list(made.glob("*.bin"))) < 2:
-        time.sleep(0.01)
-    os.killpg(killed.pid, signal.SIGKILL)
-    killed.wait()
-    kept = {path.name: path.stat().st_mtime_ns for path in made.glob("*") if path.suffix != ".part"}
-    assert 3 <= len(kept) < 8
-    subprocess.run(command, env=ENVIRONMENT, check=True)
-    assert files.faults(PILOT.dataset, text, "sha256") == []
-    assert {name: (made / name).stat().st_mtime_ns for name in kept} == kept
-    (text / "wikitext-2").unlink()  # of what is made nothing is made again
-    assert shards.ensure(PILOT, text) == text
+def test_shards_are_made_once_and_a_killed_making_goes_on(tmp_path: Path) -> None:
+    killed_and_made(PILOT, tmp_path, "wikitext-2", 2)
+    (tmp_path / "wikitext-2").unlink()  # of what is made nothing is made again
+    assert shards.ensure(PILOT, tmp_path) == tmp_path
 
 
 def test_what_is_made_must_be_what_is_declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
