@@ -19,6 +19,18 @@ def assert_same(ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]
         assert np.array_equal(array, theirs[name]), name
 
 
+def goes_on(made, cut: int, end: int) -> tuple[Mapping[str, np.ndarray], float]:
+    """Assert that it goes on from the state at `cut` samples as if never stopped; that state, and the loss at `end`."""
+    made.train_until(cut)
+    state = made.state_dict()
+    loss = made.train_until(end).loss
+    whole = made.state_dict()
+    made.load_state_dict(state)
+    assert made.train_until(end).loss == loss
+    assert_same(whole, made.state_dict())
+    return state, loss
+
+
 class Watched(np.ndarray):
     """An array that notes that it was read."""
 

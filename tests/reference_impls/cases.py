@@ -92,6 +92,11 @@ def build(
     return module.build(values, training_data(case.data() if data is None else data), seed, Device("cpu", precision))
 
 
+def worker(rank: int = 0, size: int = 1) -> Device:
+    """One of the workers of a step, which are asked nothing."""
+    return Device("cpu", "fp32", rank, rank, ("127.0.0.1:1",) * size if size > 1 else ())
+
+
 # Of more than one length, and cut ones
 SHORT_HISTORIES = {"lengths": [8, 20], "global_batch_size": 4, "epochs": 4, "dropout": 0.0}
 SHORT_EPISODES = {"global_batch_size": 512, "minibatch_size": 128, "num_envs": 4, "update_epochs": 2}

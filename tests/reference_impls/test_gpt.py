@@ -11,16 +11,12 @@ from reference_impls.language_modeling.gpt import Hyperparameters, Sequences, in
 from suite import config
 from suite.harness.implementation import Device
 from tests.reference_impls import flops
-from tests.reference_impls.cases import CASES, FRAMEWORKS, build
+from tests.reference_impls.cases import CASES, FRAMEWORKS, build, worker
 from tests.reference_impls.material import two_shards
 
 FULL = config.benchmark("language_modeling", "full")
 CASE = next(case for case in CASES if case.id == "language_modeling-gpt")
 HYPER = Hyperparameters.of({**CASE.benchmark.hyperparameters, **CASE.changes})
-
-
-def worker(rank: int = 0, size: int = 1) -> Device:
-    return Device("cpu", "fp32", rank, rank, ("127.0.0.1:1",) * size if size > 1 else ())
 
 
 def batches(seed: int, device: Device, steps: range) -> np.ndarray:

@@ -7,6 +7,7 @@ import pytest
 
 from reference_impls.recommendation.shared import NEVER, Histories, Hyperparameters, rankings
 from suite import config
+from tests.reference_impls.builds import goes_on
 from tests.reference_impls.cases import BY_ID, FRAMEWORKS, SHORT_HISTORIES, build
 from tests.reference_impls.material import few_histories
 
@@ -111,14 +112,7 @@ def plain(framework: str):
 @pytest.mark.slow
 @pytest.mark.parametrize("framework", ["torch", pytest.param("tensorflow", marks=pytest.mark.soak)])
 def test_goes_on_with_dropout_as_if_never_stopped(framework):
-    made = build(CASE, framework, dropout=0.25)
-    made.train_until(40)
-    state = made.state_dict()
-    loss = made.train_until(80).loss
-    whole = made.state_dict()
-    made.load_state_dict(state)
-    assert made.train_until(80).loss == loss
-    assert all(np.array_equal(array, whole[name]) for name, array in made.state_dict().items())
+    state, loss = goes_on(build(CASE, framework, dropout=0.25), 40, 80)
     without = plain(framework)
     without.load_state_dict(state)
     assert without.train_until(80).loss != pytest.approx(loss, abs=1e-3)

@@ -16,7 +16,7 @@ from suite.errors import UserError
 from suite.harness.implementation import Device
 from tasks.image_classification.jpegs import Jpegs
 from tests.reference_impls import flops
-from tests.reference_impls.cases import CASES, build
+from tests.reference_impls.cases import CASES, build, worker
 from tests.reference_impls.material import few_jpegs
 
 FULL = config.benchmark("image_classification", "full")
@@ -24,10 +24,6 @@ PILOT = config.benchmark("image_classification", "pilot")
 CASE = next(case for case in CASES if case.id == "image_classification-resnet")
 VALUES = {**CASE.benchmark.hyperparameters, **CASE.changes}
 HYPER = Hyperparameters.of({**VALUES, "norm_batch_size": 4})
-
-
-def worker(rank: int = 0, size: int = 1) -> Device:
-    return Device("cpu", "fp32", rank, rank, ("127.0.0.1:1",) * size if size > 1 else ())
 
 
 def seen(seed: int, step: int, groups: int, device: Device | None = None) -> list[tuple[int, np.ndarray]]:

@@ -14,17 +14,14 @@ from suite.harness.implementation import Device
 from tasks.translation.shards import TEXTS
 from tasks.translation.subwords import BEGIN, END, PAD
 from tests.reference_impls import flops
-from tests.reference_impls.cases import BY_ID, FRAMEWORKS, build
+from tests.reference_impls.builds import goes_on
+from tests.reference_impls.cases import BY_ID, FRAMEWORKS, build, worker
 from tests.reference_impls.material import few_pairs
 
 FULL = config.benchmark("translation", "full")
 CASE = BY_ID["translation-transformer"]
 VALUES = {**CASE.benchmark.hyperparameters, **CASE.changes}
 HYPER = Hyperparameters.of(VALUES)
-
-
-def worker(rank: int = 0, size: int = 1) -> Device:
-    return Device("cpu", "fp32", rank, rank, ("127.0.0.1:1",) * size if size > 1 else ())
 
 
 def steps(seed: int, first: int, count: int, device: Device | None = None) -> list[list[Part]]:
@@ -203,14 +200,7 @@ def test_at_full_size_the_loss_begins_at_the_logarithm_of_the_vocabulary(framewo
 
 @pytest.mark.parametrize("framework", ["torch", pytest.param("tensorflow", marks=pytest.mark.soak)])
 def test_dropout_goes_on_from_a_state_as_if_never_stopped(framework):
-    made = build(CASE, framework, dropout=0.3)
-    made.train_until(1000)
-    state = made.state_dict()
-    loss = made.train_until(2000).loss
-    whole = made.state_dict()
-    made.load_state_dict(state)
-    assert made.train_until(2000).loss == loss
-    assert all(np.array_equal(whole[name], array) for name, array in made.state_dict().items())
+    goes_on(build(CASE, framework, dropout=0.3), 1000, 2000)
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from suite import config
 from suite.harness.contract import evaluation_data, training_data
 from suite.harness.implementation import Device
 from tasks.translation.subwords import END, PAD
+from tests.reference_impls.builds import goes_on
 from tests.reference_impls.cases import BY_ID, FRAMEWORKS, build
 from tests.reference_impls.material import few_phrases, some_sentences
 
@@ -185,11 +186,4 @@ def test_tensorflow_compiles_the_step_by_xla(tiny):
 @pytest.mark.slow
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_dropout_goes_on_from_a_state_as_if_never_stopped(framework):
-    made = build(BY_ID["translation-tiny"], framework, dropout=0.3)
-    made.train_until(60)
-    state = made.state_dict()
-    loss = made.train_until(120).loss
-    whole = made.state_dict()
-    made.load_state_dict(state)
-    assert made.train_until(120).loss == loss
-    assert all(np.array_equal(whole[name], array) for name, array in made.state_dict().items())
+    goes_on(build(BY_ID["translation-tiny"], framework, dropout=0.3), 60, 120)

@@ -13,7 +13,7 @@ import pytest
 from reference_impls.shares import part, require, share
 from suite import config
 from suite.errors import UserError
-from suite.harness.implementation import Device
+from tests.reference_impls.cases import worker
 from tests.workers import PILOTS, compare, start
 
 TASKS = config.names("task")
@@ -74,10 +74,6 @@ def test_compiled_workers_take_the_steps_of_those_that_are_not(tmp_path):
     assert start("torch", "fp32", 2, {task: 2}, eager)
     assert start("torch", "fp32", 2, {task: 2}, compiled, compiled=True)
     assert compare(task, eager, compiled, 2).parameters <= 1e-6
-
-
-def worker(rank: int, size: int) -> Device:
-    return Device("cpu", "fp32", rank, rank, ("127.0.0.1:1",) * size if size > 1 else ())
 
 
 @pytest.mark.parametrize(("count", "size"), [(1, 1), (7, 1), (7, 3), (3, 3), (2, 5), (0, 2)])
