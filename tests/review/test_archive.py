@@ -76,6 +76,11 @@ def test_archive_is_reviewed_as_its_folder_is(sound_result, tmp_path, capsys, su
     assert [log["path"] for log in made["logs"]] == [f"result/run_{index}/log.txt" for index in range(1, 6)]
 
 
+def test_file_that_is_no_archive_is_told_which_are_read(tmp_path):
+    (tmp_path / "given.tar.zst").write_bytes(b"\x28\xb5\x2f\xfd")
+    refused(tmp_path / "given.tar.zst", r"is a file and none of \.zip, \.tar, \.tar\.xz.*; give a folder")
+
+
 def test_changed_byte_in_an_archive_fails(run, tmp_path, capsys):
     with (run.folder / "log.txt").open("ab") as file:
         file.write(b"more\n")
