@@ -202,7 +202,7 @@ def test_a_trajectory_drawn_by_hand(result, kept, capsys):
     ("old", "new"),
     [
         (
-            "if self.data:  # on the clock, and once",
+            "if self.data:",
             "if self.data:\n            from sklearn.datasets import load_digits as digits\n            "
             "images = digits().images.astype(np.uint8)[..., None][-1000:]; labels = digits().target[-1000:]\n"
             "            self.data = {'train_images': images, 'train_labels': labels}",

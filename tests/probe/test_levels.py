@@ -134,9 +134,10 @@ def test_operators_tell_their_shapes_and_operations(capsys, framework):
 @pytest.mark.parametrize(
     ("framework", "megabytes"),
     [
-        # One number of 500 for each of 25 users' 50 items; zeros, filled from elsewhere; 500 of 50,000 for each user
+        # One number of 500 for each of 1,048 items, as many as go together; zeros, filled from elsewhere; 500 of 50,000
+        # for each of 25 users
         ("torch", {
-            "aten.gather 1250x500 1250x1": 1250 * (4 + 8 + 4) / 1e6,
+            "aten.gather 1048x500 1048x1": 1048 * (4 + 8 + 4) / 1e6,
             "aten.new_zeros 25x50x500": 25 * 50 * 500 * 4 / 1e6,
             "aten.copy_ 25x50x500 25x50x500": 2 * 25 * 50 * 500 * 4 / 1e6,
             "aten._unsafe_view 25x50x50": 0,

@@ -145,12 +145,12 @@ def test_as_many_sentences_go_together_as_a_gpu_has_room_for(memory_gb, precisio
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_the_searches_of_all_lengths_keep_an_eighth_of_a_gpu_s_memory(precision):
     torch = pytest.importorskip("torch")
-    translating = import_module("reference_impls.translation.torch_translating")
+    trained = import_module("reference_impls.translation.torch_transformer").TorchTransformer
     pilot = transformer.Hyperparameters.of(config.benchmark("translation", "pilot").hyperparameters)
     device = Device("gpu", precision, memory_gb=0.5, imagined=True)
     autocast = import_module("suite.probe.instruments.torch_needed").Autocast
     with mock.patch.object(torch, "autocast", autocast):
-        made = translating.Translator(pilot, load_shaping("translation").shaped("pilot"), device)
+        made = trained(pilot, load_shaping("translation").shaped("pilot"), 1, device)
         for _ in range(2):
             made.warm_up_search(transformer.SEARCHED["gpu"])
     tensors = [tensor for beams in made.beams.values() for tensor in beams.tensors()]
