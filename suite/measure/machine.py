@@ -48,7 +48,10 @@ def bound(environ: Mapping[str, str] = os.environ) -> set[int]:
     own = os.sched_getaffinity(0)
     if environ.get("SLURM_CPU_BIND_TYPE") != "mask_cpu:":
         return own
-    masks = [int(mask.partition("*")[0], 16) for mask in environ["SLURM_CPU_BIND_LIST"].split(",")]
+    try:
+        masks = [int(mask.partition("*")[0], 16) for mask in environ.get("SLURM_CPU_BIND_LIST", "").split(",")]
+    except ValueError:  # no list, as of a job's script, or none that is known
+        return own
     tasks = [{index for index in range(mask.bit_length()) if mask >> index & 1} for mask in masks]
     return own.union(*tasks) if own in tasks else own  # else it was bound anew since, as by taskset
 

@@ -100,7 +100,7 @@ def read(path: Path, limit: int | None = None) -> tuple[State, int]:
                 if len(members) > _MAX_ARRAYS or sum(each.file_size for each in members) > size:
                     raise BadState(f"more than {_MAX_ARRAYS} arrays, or arrays of more than the file")
                 arrays = dict(_array(archive, each) for each in members)
-        # The last three are zipfile's for compression that it does not know, for encryption, and for a name.
+        # NotImplementedError, RuntimeError and UnicodeError are zipfile's: unknown compression, encryption, a name
         except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, UnicodeError) as error:
             raise BadState(str(error) or type(error).__name__) from error
     samples = arrays.pop(_SAMPLES, None)

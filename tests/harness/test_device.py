@@ -35,3 +35,5 @@ def test_cpus_are_those_of_all_tasks_that_srun_binds_on_the_node(own, masks, cpu
     assert len(found) == cpus
     assert own <= found
     assert machine.bound({"SLURM_CPU_BIND_TYPE": "none", "SLURM_CPU_BIND_LIST": ""}) == own
+    for unknown in ({}, {"SLURM_CPU_BIND_LIST": ""}, {"SLURM_CPU_BIND_LIST": "node 3"}):
+        assert machine.bound({"SLURM_CPU_BIND_TYPE": "mask_cpu:", **unknown}) == own
