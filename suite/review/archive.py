@@ -50,9 +50,6 @@ def opened(path: Path) -> Iterator[Path]:
     if is_archive(path):
         with unpacked(path) as folder:
             yield folder
-    elif path.is_file():
-        kinds = ", ".join((".zip", *_TAR))
-        raise UserError(f"cannot review {path}: it is a file and none of {kinds}; give a folder, or an archive of it")
     else:
         yield path
 

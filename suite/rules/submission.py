@@ -23,7 +23,10 @@ MAX_KEPT_BYTES = 32 << 20  # of what stays in memory as values, for runs are com
 
 _RUN_FOLDER = re.compile(r"run_[1-9][0-9]{0,3}\Z")
 _LAYOUT = "submit the package as suite submit wrote it"
-_GIVE = "give the out= folder of python -m suite.run, or a folder that holds such folders"
+_GIVE = (
+    "give the out= folder of python -m suite.run, a folder that holds such folders, "
+    "or one of them as .zip, .tar, .tar.xz, .tar.gz or .tar.bz2"
+)
 
 
 @dataclass(frozen=True)

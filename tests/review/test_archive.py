@@ -78,7 +78,7 @@ def test_archive_is_reviewed_as_its_folder_is(sound_result, tmp_path, capsys, su
 
 def test_file_that_is_no_archive_is_told_which_are_read(tmp_path):
     (tmp_path / "given.tar.zst").write_bytes(b"\x28\xb5\x2f\xfd")
-    refused(tmp_path / "given.tar.zst", r"is a file and none of \.zip, \.tar, \.tar\.xz.*; give a folder")
+    refused(tmp_path / "given.tar.zst", r"Not a directory; give .* as \.zip, \.tar, \.tar\.xz")
 
 
 def test_changed_byte_in_an_archive_fails(run, tmp_path, capsys):
