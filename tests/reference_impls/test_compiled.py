@@ -27,6 +27,7 @@ RECORDED = 3  # calls: compiled, recorded as a CUDA graph, replayed
 MINIS = [name for name in BY_ID if name.endswith("-mini")]
 SHIFTED = "image_classification-small"  # whose evaluation sees images of three channels in other places again
 ACCUMULATING = ["image_classification-resnet", "language_modeling-gpt", "translation-transformer"]
+QUICK = ACCUMULATING[1:]  # in TensorFlow
 
 
 def kind(value):
@@ -134,7 +135,10 @@ def test_tensorflow_traces_nothing_on_the_clock(name, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*ACCUMULATING, *(pytest.param(name, marks=pytest.mark.soak) for name in MINIS)])
+@pytest.mark.parametrize(
+    "name",
+    [*QUICK, *(pytest.param(name, marks=pytest.mark.soak) for name in (*ACCUMULATING, *MINIS) if name not in QUICK)],
+)
 def test_tensorflow_s_variables_have_a_place_on_a_gpu(name):
     """One of a type that GPUs lack is the host's, and what XLA compiles for the GPU cannot use it."""
     tf = pytest.importorskip("tensorflow")

@@ -238,7 +238,7 @@ def test_dropout_hides_channels_of_whole_recordings_and_keeps_the_mean(framework
     assert kept[:, 0].mean() == pytest.approx(0.75, abs=0.05)
 
 
-@each_framework
+@pytest.mark.parametrize("framework", ["torch", pytest.param("tensorflow", marks=pytest.mark.soak)])
 def test_goes_on_with_the_same_dropout(framework, mini):
     """Every other test of states has none."""
     one, other = (build(CASE, framework, dropout=0.5) for _ in range(2))

@@ -21,6 +21,8 @@ QUICK = (IMAGES,)
 OTHERS = [each for each in config.names("task") if each not in QUICK]
 each_fault = pytest.mark.parametrize("fault", FAULTS)
 each_freedom = pytest.mark.parametrize("freedom", FREEDOMS)
+QUICK_DRAWS = ("half of the batch skipped", "every other image mirrored")
+QUICK_BEGINNINGS = (("without_a_number", True), ("begun_later", False))
 
 
 @each_fault
@@ -45,13 +47,18 @@ def test_freedom_passes_in_bf16(freedom):
     assert report.equivalent, told(report)
 
 
-@pytest.mark.parametrize("name", WITH_OWN_DRAWS)
+@pytest.mark.parametrize(
+    "name", [each if each in QUICK_DRAWS else pytest.param(each, marks=pytest.mark.soak) for each in WITH_OWN_DRAWS]
+)
 def test_draws_of_another_distribution_are_found(name):
     report = compared(WITH_OWN_DRAWS[name], IMAGES, own_draws=True)
     assert not report.equivalent, told(report)
 
 
-@pytest.mark.parametrize(("change", "own_draws"), BEGUN_OTHERWISE)
+@pytest.mark.parametrize(
+    ("change", "own_draws"),
+    [each if each in QUICK_BEGINNINGS else pytest.param(*each, marks=pytest.mark.soak) for each in BEGUN_OTHERWISE],
+)
 def test_another_beginning_is_found(change, own_draws):
     report = compared(BEGUN_OTHERWISE[change, own_draws], IMAGES, own_draws=own_draws)
     assert [row.trial for row in report.trials if not row.holds] == ["the initial state"], told(report)
