@@ -59,11 +59,12 @@ class Means:
 
 @dataclass(frozen=True)
 class Predicted:
-    """What a state predicts: the sum of its predictions, these, and their metrics."""
+    """What a state predicts: the sum of its predictions, these, their metrics, and how long they took."""
 
     sha256: str
     predictions: Sequence[Any]
     metrics: dict[str, float]
+    seconds: float = 0.0
 
 
 @dataclass
@@ -134,12 +135,12 @@ def replay(run: Run, claim: Claim, means: Means) -> Replay:
                 break
         data = data_of(run, means)
         write_arrays(folder / EVALUATION, contract.evaluation_data(data))
-        began = process.asked_s
         made.predicted = _predicted(process, folder, run, means.task, data)
-        made.seconds = min(passes) + process.asked_s - began
         if made.kept is not None:
             load(process, folder, made.kept)
-            made.kept_predicted = _predicted(process, folder, run, means.task, data)
+        again = _predicted(process, folder, run, means.task, data)  # the first time also warms up
+        made.kept_predicted = again if made.kept is not None else None
+        made.seconds = min(passes) + min(made.predicted.seconds, again.seconds)
     return made
 
 
@@ -236,9 +237,11 @@ def read_predictions(process: Process, folder: Path) -> tuple[bytes, list[Any]]:
 
 def _predicted(process: Process, folder: Path, run: Run, task: Task, data: Arrays) -> Predicted:
     """What the state predicts."""
+    began = process.asked_s
     content, predictions = read_predictions(process, folder)
+    seconds = process.asked_s - began
     try:
         metrics: dict[str, float] = score(run.benchmark, task, predictions, data)
     except (BadPrediction, BrokenContract) as error:
         raise Failed(f"predict: {error}") from error
-    return Predicted(hashlib.sha256(content).hexdigest(), predictions, metrics)
+    return Predicted(hashlib.sha256(content).hexdigest(), predictions, metrics, seconds)
