@@ -118,10 +118,9 @@ def _file(path: Path, name: str, sha256: str, against: str | None) -> File:
     theirs = _lines(content)
     changed = list(_changes(ours[:MAX_READ], theirs[:MAX_READ]))
     kinds = [kind for kind, _ in changed]
-    drawn = [(kind, piece) for kind, line in changed for piece in _pieces(line)]
-    left_out = max(0, len(drawn) - MAX_LINES) + max(0, len(theirs) - MAX_READ)
-    added, removed = kinds.count("added"), kinds.count("removed")
-    return File(name, against, added, removed, tuple(drawn[:MAX_LINES]), left_out)
+    drawn = tuple((kind, piece) for kind, line in changed[:MAX_LINES] for piece in _pieces(line))
+    left_out = max(0, len(changed) - MAX_LINES) + max(0, len(theirs) - MAX_READ)
+    return File(name, against, kinds.count("added"), kinds.count("removed"), drawn, left_out)
 
 
 def _changes(ours: list[str], theirs: list[str]) -> Iterator[tuple[str, str]]:

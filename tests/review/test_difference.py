@@ -78,6 +78,14 @@ def test_what_stands_far_to_the_right_is_shown(run, tmp_path):
     assert file.added == 2
 
 
+def test_a_line_of_any_length_hides_none_after_it(run, tmp_path):
+    trained_by(run, __init__=f"TABLE = '{'a' * 700_000}'\nimport torch\nscore = 1\n")
+    (made,) = difference.differences(report(run.folder), run.folder)
+    (file,) = made.files
+    assert ("added", "+score = 1") in file.lines
+    assert file.left_out == 0
+
+
 def test_all_differences_of_a_page_are_bounded(run, tmp_path, monkeypatch):
     monkeypatch.setattr(difference, "MAX_PAGE", 3000)
     files = {f"file_{number}": "x = 1\n" * 2500 for number in range(4)}
