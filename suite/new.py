@@ -70,7 +70,7 @@ def _implementation(path: Path, task: str, framework: str) -> None:
         raise UserError(f"implementation={path} is to be a folder: leave .py away")
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise UserError(f"implementation={path} is there already: nothing is overwritten, name a new folder")
-    if _is_imported(name):
+    if _is_imported(name, path.resolve()):
         raise UserError(
             f"implementation={path} would hide the module {name} from all that is started in {path.resolve().parent}: "
             "take a name that Python imports nothing by"
@@ -90,12 +90,18 @@ def _implementation(path: Path, task: str, framework: str) -> None:
     print(f"run       python -m suite.run {named}")
 
 
-def _is_imported(name: str) -> bool:
-    """Whether `name` is a module of Python, of a package or of the suite; what lies in the working folder is none."""
+def _is_imported(name: str, path: Path) -> bool:
+    """Whether `name` is a module of Python, of a package, of the suite, or of the folder that `path` is to lie in.
+
+    Folders of the working folder are none, where several may have a `name` of this kind, and neither is `path` itself.
+    """
+    if not name.isidentifier():
+        return False
+    loading.forget()  # code that has run may have borne the name
     elsewhere = [each for each in sys.path if Path(each).resolve() not in (ROOT, Path.cwd())]
-    return name.isidentifier() and (
-        name in (*sys.stdlib_module_names, *CODE) or PathFinder.find_spec(name, elsewhere) is not None
-    )
+    found = (each.find_spec(name, elsewhere if each is PathFinder else None) for each in sys.meta_path)
+    others = (each for each in found if each and str(path) not in (each.submodule_search_locations or ()))
+    return name in (*sys.stdlib_module_names, *CODE) or path.with_suffix(".py").exists() or any(others)
 
 
 def _renamed(name: str, framework: str) -> str:

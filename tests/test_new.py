@@ -1,5 +1,8 @@
 """`python -m suite.new`: what it writes runs at once, and nothing that is there is overwritten."""
 
+import sys
+from importlib.machinery import ModuleSpec
+
 import pytest
 
 from suite import config
@@ -29,7 +32,7 @@ def test_an_implementation_is_the_reference_s_files_by_names_of_their_own(task, 
 def test_code_that_was_loaded_before_hides_no_name(tmp_path):
     (tmp_path / "ours.py").write_text("import torch\n\nACCELERATORS = 1\n\n\ndef build(*words):\n    pass\n")
     contestant.read(tmp_path / "ours.py").load("speech")
-    assert main([f"implementation={tmp_path / 'ours'}", "task=speech"]) == 0
+    assert main([f"implementation={tmp_path / 'another' / 'ours'}", "task=speech"]) == 0
 
 
 def test_a_folder_of_ones_own_in_the_working_folder_hides_no_name(tmp_path, monkeypatch):
@@ -37,6 +40,26 @@ def test_a_folder_of_ones_own_in_the_working_folder_hides_no_name(tmp_path, monk
     monkeypatch.syspath_prepend("")  # as python -m has it
     for place in ("ours", "another/ours"):
         assert main([f"implementation={place}", "task=speech"]) == 0
+
+
+def test_a_module_beside_it_or_of_an_editable_installation_would_be_hidden(tmp_path, monkeypatch):
+    (tmp_path / "helpers.py").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Editable])
+    for place in ("helpers", "installed"):
+        with pytest.raises(UserError, match=f"would hide the module {place}"):
+            main([f"implementation={place}", "task=speech"])
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "ours").mkdir()
+    assert main(["implementation=ours", "task=speech"]) == 0
+
+
+class Editable:
+    """As setuptools has Python find a project that is installed where it lies."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        return ModuleSpec(name, None) if name == "installed" else None
 
 
 CHECKED = (
