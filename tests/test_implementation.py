@@ -208,6 +208,10 @@ REFUSED = {
         having("model.py", b"\r# coding: raw_unicode_escape\n# nothing \\u000aimport os\n"),
         "model.py names the encoding raw_unicode_escape, in which Python reads otherwise than in UTF-8",
     ),
+    "an encoding that there is none of": (
+        having("model.py", "# coding: klingon\n"),
+        "model.py names an encoding that Python cannot read it in: unknown encoding: klingon",
+    ),
     "a large file": (having("table.txt", b"1 " * (1 << 20)), "table.txt is 2097152 bytes, more than 1048576: code is"),
     "many files": (
         lambda ours: [(ours / f"part_{at}.py").touch() for at in range(300)],

@@ -102,15 +102,21 @@ def misread(name: str, content: bytes) -> str:
     """
     try:
         text = content.decode().removeprefix("\ufeff")
-        if name.endswith(".py"):
-            lines = io.BytesIO(content.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
-            encoding, _ = tokenize.detect_encoding(lines.readline)
-            if content.decode(encoding).removeprefix("\ufeff") != text:
-                return f"names the encoding {encoding}, in which Python reads otherwise than in UTF-8"
-    except (ValueError, LookupError, SyntaxError):
+    except UnicodeDecodeError:
         text = "\0"
-    mend = "weights are trained, and what is compiled is installed as a package or built by build()"
-    return f"is not text (UTF-8): {LIMITS}; {mend}" if "\0" in text else ""
+    if "\0" in text:
+        mend = "weights are trained, and what is compiled is installed as a package or built by build()"
+        return f"is not text (UTF-8): {LIMITS}; {mend}"
+    if name.endswith(".py"):
+        lines = io.BytesIO(content.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
+        try:
+            encoding, _ = tokenize.detect_encoding(lines.readline)
+            as_python = content.decode(encoding).removeprefix("\ufeff")
+        except (ValueError, LookupError, SyntaxError) as error:
+            return f"names an encoding that Python cannot read it in: {error}"
+        if as_python != text:
+            return f"names the encoding {encoding}, in which Python reads otherwise than in UTF-8"
+    return ""
 
 
 def differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
