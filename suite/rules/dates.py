@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
+from operator import itemgetter
 
 from mlperf_logging.mllog import constants as keys
 
@@ -59,7 +60,7 @@ def one_after_another(runs: Sequence[Evidence]) -> Iterator[Finding]:
 @PACKAGE.rule("timing.9")
 def one_at_a_time(runs: Sequence[Evidence]) -> Iterator[Finding]:
     """No two results had one machine at one time. The runs of one result have another rule."""
-    stays = defaultdict(list)
+    stays, named = defaultdict(list), set()
     for run in runs:
         if ends := _ends(run):
             for boot, offset in _boots(run).items():
@@ -69,16 +70,22 @@ def one_at_a_time(runs: Sequence[Evidence]) -> Iterator[Finding]:
         placed = [(run, first, ended, offset if by_boot and offset else 0) for run, first, ended, offset in told]
         placed.sort(key=lambda each: each[1].time_ms - each[3])
         for at, (run, first, _, offset) in enumerate(placed):
-            for before, _, ended, other in placed[:at]:
-                left_ms = ended.time_ms - other + offset  # by the clock of the later run
-                if first.time_ms >= left_ms - OVERLAP_MS or result_of(run) == result_of(before):
-                    continue
-                expected = f"a machine that {path_of(before, LOG)} has left, at {_date(left_ms)}"
-                mend = "run one after the other on a machine"
-                together = run.package is not None and run.package == before.package
-                severity: Severity = "fail" if together else "note"
-                yield Finding(path_of(run, LOG), first.number, expected, _date(first.time_ms), mend, severity)
-                break
+            there = (  # by the clock of the later run
+                (run.package is not None and run.package == before.package, before, ended.time_ms - other + offset)
+                for before, _, ended, other in placed[:at]
+                if result_of(run) != result_of(before)
+            )
+            overlapping = [each for each in there if first.time_ms < each[2] - OVERLAP_MS]
+            if not overlapping:
+                continue
+            together, before, left_ms = max(overlapping, key=itemgetter(0))
+            if (run.label, before.label) in named:  # in another boot
+                continue
+            named.add((run.label, before.label))
+            expected = f"a machine that {path_of(before, LOG)} has left, at {_date(left_ms)}"
+            severity: Severity = "fail" if together else "note"
+            mend = "run one after the other on a machine"
+            yield Finding(path_of(run, LOG), first.number, expected, _date(first.time_ms), mend, severity)
 
 
 def _boots(run: Evidence) -> dict[str, int | None]:

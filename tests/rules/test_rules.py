@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -189,6 +190,19 @@ def test_simultaneous_runs_break_a_rule_in_a_package(sound_result, tmp_path):
         found = [each for each in PACKAGE.findings(runs) if each.rule == "timing.9"]
         assert {each.severity for each in found} == {severity}
         assert {each.file.rpartition("/")[0] for each in found} == {f"theirs/run_{index}" for index in range(1, 6)}
+
+
+def test_of_several_runs_at_one_time_that_of_the_package_is_named_and_once(sound_result, tmp_path):
+    folder = Path(shutil.copytree(sound_result, tmp_path / "result"))
+    side_by_side(folder)
+    ours, theirs = (reading.Evidence.read(folder / name / "run_1", f"{name}/run_1") for name in ("ours", "theirs"))
+    third = reading.Evidence.read(folder / "ours" / "run_1", "another/run_1")
+    ours.package, theirs.package, third.package = "", "", "of others"
+    for run in (ours, theirs, third):  # gone on with after the machine was booted anew
+        run.lines_of[logkeys.RESTART] = [replace(run.lines_of[logkeys.CONFIG][0], metadata={"clock": {"boot": "two"}})]
+    for runs in ((ours, third, theirs), (third, ours, theirs)):
+        found = [each for each in PACKAGE.findings(runs) if each.rule == "timing.9"]
+        assert [each.severity for each in found if each.file.startswith("theirs")] == ["fail"]
 
 
 @pytest.mark.parametrize(("later", "found"), [(0, set()), (3_600_000, {"theirs"})])
