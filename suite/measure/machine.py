@@ -57,6 +57,12 @@ def bound(environ: Mapping[str, str] = os.environ) -> set[int]:
 
 
 _AFFINITY = bound()
+_OWN = bound({})
+
+
+def own_cpus() -> int:
+    """The number of logical CPUs that this process alone may run on, as it began."""
+    return len(_OWN)
 
 
 def usable_indices() -> list[int]:

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from suite.measure import cgroup
-from suite.measure.machine import usable_indices
+from suite.measure.machine import own_cpus
 
 STARTED = dict(os.environ)  # libraries set more of their own while a run goes on, which no other run has
 
@@ -33,7 +33,7 @@ def environment() -> dict[str, Any]:
     `cpus` are those that the process may use; `cpu_quota` is in CPUs, None if there is none.
     """
     variables = {name: _plain(value) for name, value in sorted(STARTED.items()) if _decides(name)}
-    cpus, asked = len(usable_indices()), variables.get("OMP_NUM_THREADS", "").partition(",")[0]
+    cpus, asked = own_cpus(), variables.get("OMP_NUM_THREADS", "").partition(",")[0]
     return {
         "variables": variables,
         "cpus": cpus,

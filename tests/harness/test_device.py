@@ -34,6 +34,7 @@ def test_cpus_are_those_of_all_tasks_that_srun_binds_on_the_node(own, masks, cpu
     found = machine.bound({"SLURM_CPU_BIND_TYPE": "mask_cpu:", "SLURM_CPU_BIND_LIST": masks})
     assert len(found) == cpus
     assert own <= found
+    assert machine.bound({}) == own
     assert machine.bound({"SLURM_CPU_BIND_TYPE": "none", "SLURM_CPU_BIND_LIST": ""}) == own
     for unknown in ({}, {"SLURM_CPU_BIND_LIST": ""}, {"SLURM_CPU_BIND_LIST": "node 3"}):
         assert machine.bound({"SLURM_CPU_BIND_TYPE": "mask_cpu:", **unknown}) == own
