@@ -40,10 +40,11 @@ Markdown has tables for each benchmark on each machine of each submitter: a row 
 framework: the olympic mean (without the fastest and the slowest run; of fewer than three their mean, and that is said
 beside it), the median and the range of those that reached the target. A factor by which the rules multiply an olympic
 mean stands beside it. An estimated energy is marked "~" and "estimated", a run that did not reach its target "NOT
-REACHED", one on a machine with other work "NOISY", an energy of less than 95 % of a run's time "ENERGY IN PART", a
-price that is not the suite's "OWN PRICE", training on a part of the data "0.5 OF THE DATA", samples to quality for
-which the reference has no points "NO REFERENCE POINTS". The page has filters, sorting, cost against time with the
-Pareto front, each run's curves, and times held to a reference system; it needs no network.
+REACHED", one on a machine with other work "NOISY", an energy of less than 95 % of a run's time, or without the
+accelerators that took part, "ENERGY IN PART", a price that is not the suite's "OWN PRICE", training on a part of the
+data "0.5 OF THE DATA", samples to quality for which the reference has no points "NO REFERENCE POINTS". The page has
+filters, sorting, cost against time with the Pareto front, each run's curves, and times held to a reference system; it
+needs no network.
 """
 
 

@@ -132,7 +132,7 @@ class Entry:
 
     @property
     def partial(self) -> int:
-        """How many runs have an energy of a part of their time."""
+        """How many runs have an energy of a part of their time, or of what took part."""
         return sum(run.summary.partial for run in self.runs)
 
     @property
