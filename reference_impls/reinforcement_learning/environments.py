@@ -157,7 +157,8 @@ def serve() -> None:
 
 def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
     for process in processes:
-        process.communicate()  # closes its pipe, and waits
+        process.kill()  # to close its pipe may not end it: a process that was forked since has the pipe as well
+        process.communicate()
 
 
 class Environments:

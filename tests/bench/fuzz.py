@@ -127,10 +127,14 @@ class Worker:
                 return outcome
         except EOFError:
             error = "the process died"
-        self._process.kill()
-        self._process.join()
+        self.close()
         self._start()
         return Outcome(None, KILLED_S, 0.0, error)
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.join()
 
 
 def logs() -> list[tuple[Path, str]]:

@@ -1,5 +1,6 @@
 """What is peculiar to reinforcement learning: initial weights, seeds, actions, advantages, processes, evaluation."""
 
+import os
 from dataclasses import astuple, replace
 
 import numpy as np
@@ -122,6 +123,17 @@ def test_no_process_outlives_the_environments():
     del environments
     _, alive = psutil.wait_procs(children, timeout=10)
     assert not alive
+
+
+@pytest.mark.timeout(60)
+def test_processes_end_while_another_has_their_pipe_as_well():
+    """One that was forked from this would."""
+    environments = Environments("CartPole-v1", 8, 7, 1)
+    (process,) = environments.processes
+    other = os.dup(process.stdin.fileno())
+    del environments
+    assert process.returncode is not None
+    os.close(other)
 
 
 def advantages(framework: str, rollout: Rollout, following: float, **changes) -> np.ndarray:

@@ -1,6 +1,7 @@
 """A short run of the fuzz: no mutated evidence, log or archive raises, or passes with a changed byte unsealed."""
 
 import random
+from contextlib import closing
 
 import pytest
 
@@ -24,11 +25,13 @@ def test_a_worker_tells_what_it_met(tmp_path, monkeypatch):
         return 0
 
     monkeypatch.setattr(fuzz, "reviewed", met)
-    worker = Worker(tmp_path)
-    outcome = worker.review(fuzz.Input("crash", tmp_path))
-    assert outcome.bad
-    assert "LookupError: a crash" in outcome.error
-    outcome = worker.review(fuzz.Input("large", tmp_path))
-    assert (outcome.code, outcome.error) == (0, "")
-    assert outcome.mib > 200
-    assert "a byte was changed" in worker.review(fuzz.Input("large", tmp_path, untouched=True)).error
+    with closing(Worker(tmp_path)) as worker:
+        crash, large, untouched = (
+            worker.review(fuzz.Input(kind, tmp_path, untouched=kind == "untouched"))
+            for kind in ("crash", "large", "untouched")
+        )
+    assert crash.bad
+    assert "LookupError: a crash" in crash.error
+    assert (large.code, large.error) == (0, "")
+    assert large.mib > 200
+    assert "a byte was changed" in untouched.error
