@@ -1,6 +1,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.overrides import TorchFunctionMode
 
 from reference_impls import torch_cross_entropy
 from reference_impls.torch_cross_entropy import cross_entropy
@@ -42,3 +43,35 @@ def test_of_no_rows_and_of_words_that_cannot_be():
     ours, theirs = both(logits, torch.tensor([1]))
     torch.testing.assert_close(ours[0].double(), theirs[0])
     torch.testing.assert_close(ours[1].double(), theirs[1])
+
+
+@pytest.mark.parametrize(("logit", "smoothing"), [(-200.0, 0.0), (-200.0, 0.1), (-torch.inf, 0.0)])
+def test_of_words_whose_probability_no_float_holds(logit, smoothing):
+    logits = torch.tensor([[logit, 0.0, 1.0], [0.0, 1.0, 2.0]])
+    ours, theirs = both(logits, torch.tensor([0, 2]), label_smoothing=smoothing)
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one.double(), other)
+
+
+def test_an_ignored_row_may_hold_anything():
+    ours, _ = both(torch.tensor([[torch.nan, 0.0, 1.0], [0.0, 1.0, 2.0]]), torch.tensor([-100, 1]))
+    assert ours[0][0] == 0
+    assert ours[0][1].isfinite()
+
+
+class Calls(TorchFunctionMode):
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.names.append(func.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+def test_who_follows_the_calls_sees_pytorchs_alone():
+    """As bricks do, whose times are composed for other machines."""
+    logits, targets = torch.zeros(4, 9, requires_grad=True), torch.zeros(4, dtype=torch.int64)
+    with Calls() as calls:
+        cross_entropy(logits, targets)
+    assert [name for name in calls.names if name != "__get__"] == ["float", "cross_entropy"]
