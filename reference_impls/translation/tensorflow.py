@@ -57,6 +57,7 @@ class TensorFlowTranslator(Translator[Hyperparameters, tuple[Batch, float]]):
             self.scaler = GradScaler(device.precision == "fp16")
         self.optimizers = (self.muon, self.adam)
         self.source, self.target = tf.zeros((0, 0), tf.int32), tf.zeros((0, 0), tf.int32)
+        self.filled = False
         compiled = device.kind == "gpu" and self.workers.size == 1  # XLA cannot send to other workers
         pairs, scalar = tf.TensorSpec((None, None), tf.int32), tf.TensorSpec((), tf.int32)
         drawn = tf.TensorSpec((None,), tf.int64), scalar, scalar, tf.TensorSpec((2,), tf.int32), tf.TensorSpec(())
@@ -68,12 +69,14 @@ class TensorFlowTranslator(Translator[Hyperparameters, tuple[Batch, float]]):
         self.load_state_dict({**initial_parameters(hyper, vocabulary(data), seed), "step": np.array(0)})
 
     def feed(self) -> Iterator[tuple[Batch, float]]:
-        """The batch of each step, of sentences that come to the device, and the share of the learning rates."""
+        """The batch of each step, of sentences that come to the device once, and the share of the learning rates."""
         source, target = (padded(self.data[name]) for name in ("train_source", "train_target"))
-        self.keep(source, target)
+        if not self.filled:
+            self.keep(source, target)
+            self.filled = True
         batches = Batches(source, target, self.hyper, self.seed, self.kind)
-        for step, batch in enumerate(batches.iterate(self.step), self.step):
-            yield batch, self.hyper.learning_rate(step, batches.steps_per_epoch)
+        steps = enumerate(batches.iterate(self.step), self.step)
+        return ((batch, self.hyper.learning_rate(step, batches.steps_per_epoch)) for step, batch in steps)
 
     def keep(self, source: np.ndarray, target: np.ndarray) -> None:
         """Bring the training sentences [N, L] to the device; the targets with BEGIN before them."""

@@ -69,15 +69,18 @@ class TorchTranslator(Translator[Hyperparameters, tuple[Batch, float]]):
         prepare(self.optimizers)
         self.loss = compiled(self._loss, self.device)
         self.source, self.target = torch.empty(0), torch.empty(0)
+        self.filled = False
         self.load_state_dict({**initial_parameters(hyper, vocabulary(data), seed), "step": np.array(0)})
 
     def feed(self) -> Iterator[tuple[Batch, float]]:
-        """The batch of each step, of sentences that come to the device, and the share of the learning rates."""
+        """The batch of each step, of sentences that come to the device once, and the share of the learning rates."""
         source, target = (padded(self.data[name]) for name in ("train_source", "train_target"))
-        self.keep(source, target)
+        if not self.filled:
+            self.keep(source, target)
+            self.filled = True
         batches = Batches(source, target, self.hyper, self.seed, self.kind)
-        for step, batch in enumerate(batches.iterate(self.step), self.step):
-            yield batch, self.hyper.learning_rate(step, batches.steps_per_epoch)
+        steps = enumerate(batches.iterate(self.step), self.step)
+        return ((batch, self.hyper.learning_rate(step, batches.steps_per_epoch)) for step, batch in steps)
 
     def keep(self, source: np.ndarray, target: np.ndarray) -> None:
         """Bring the training sentences [N, L] to the device; the targets with BEGIN before them."""

@@ -8,7 +8,6 @@ from typing import cast
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from reference_impls.torch_shared import Dropout, LayerNorm
 from reference_impls.translation.shared import MASKED, POSITIONS, Network, positions
@@ -16,8 +15,6 @@ from tasks.translation.subwords import PAD
 
 KeysValues = Sequence[torch.Tensor]  # two of [B, heads, L, d / heads]
 Memory = tuple[Sequence[KeysValues], torch.Tensor]  # of each decoder layer, and what is padding: [B, 1, 1, S]
-# Not cuDNN's, which PyTorch prefers on sm_90 and sm_100: it rounds dropout to sixteenths (pytorch/pytorch#174245)
-ATTENTIONS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH, SDPBackend.OVERRIDEABLE]
 
 
 class Past:
@@ -42,8 +39,7 @@ def attend(
     48 ms, and this 11 ms (one core of an AMD EPYC with AVX-512).
     """
     if q.device.type != "cpu":
-        with sdpa_kernel(ATTENTIONS):
-            return F.scaled_dot_product_attention(q, k, v, mask, dropout.p if dropout and dropout.training else 0.0)
+        return F.scaled_dot_product_attention(q, k, v, mask, dropout.p if dropout and dropout.training else 0.0)
     weights = ((q * q.shape[-1] ** -0.5) @ k.mT + mask).softmax(-1)
     found: torch.Tensor = (dropout(weights) if dropout else weights) @ v
     return found

@@ -21,11 +21,13 @@ from suite.harness.implementation import Device
 
 
 class Translator(TorchTrainer[Hyper, Fed]):
-    """The network on its device, and what it does with the sentences of the test."""
+    """A trainer of the network, as far as it translates: the device, and what is done with the test's sentences."""
 
     def __init__(self, hyper: Network, data: Mapping[str, np.ndarray], device: Device) -> None:
         self.network, self.data, self.kind, self.worker = hyper, data, device.kind, device
         self.device, self.dtype = torch_device(device), dtype(device)
+        # PyTorch prefers cuDNN's on sm_90 and sm_100, which rounds dropout to sixteenths (pytorch/pytorch#174245)
+        torch.backends.cuda.enable_cudnn_sdp(False)
         self.workers = Workers(device)
         self.model: Transformer = Transformer(hyper, vocabulary(data), self.dtype).to(self.device)
         self.search_step = compiled(self._search_step, self.device)

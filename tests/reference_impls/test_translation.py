@@ -117,6 +117,19 @@ def test_attention_is_that_of_the_library():
     torch.testing.assert_close(attend(q, k, v, mask), expected)
 
 
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_sentences_come_to_the_device_once(framework, tiny, monkeypatch):
+    made, brought = tiny[framework], []
+    keep = made.keep
+    monkeypatch.setattr(made, "keep", lambda *sentences: brought.append(keep(*sentences)))
+    state = made.state_dict()
+    for _ in range(2):
+        made.load_state_dict(state)
+        made.train_until(1)
+    made.load_state_dict(state)
+    assert len(brought) <= 1
+
+
 @pytest.mark.parametrize("name", ["translation-tiny", "translation-transformer"])
 def test_attention_of_a_gpu_has_masks_that_every_kernel_takes_and_is_not_cudnns(name, monkeypatch):
     """A mask of one axis ends cuDNN's and Intel's with an IndexError, as it does the CPU's here."""
