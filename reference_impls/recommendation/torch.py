@@ -170,8 +170,8 @@ class TorchRecommender(TorchTrainer[Hyperparameters, Fed]):
     def feed(self) -> Iterator[Fed]:
         """The windows of each step, their length, and the learning rate."""
         known = self.known()
-        for step, (windows, length) in enumerate(known.batches(self.step), self.step):
-            yield windows, length, self.hyper.learning_rate(step, known.steps_per_epoch)
+        steps = enumerate(known.batches(self.step), self.step)
+        return ((*batch, self.hyper.learning_rate(step, known.steps_per_epoch)) for step, batch in steps)
 
     def train_step(self, fed: Fed) -> torch.Tensor:
         """One step; its mean loss."""
