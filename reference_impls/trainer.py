@@ -59,7 +59,10 @@ class Trainer(ABC, Generic[Hyper, Fed]):
 
     @abstractmethod
     def warm_up(self) -> None:
-        """Trace and compile steps and evaluations of every shape, on what is made up."""
+        """Trace and compile steps and evaluations of every shape, on what is made up.
+
+        The largest first, in whose memory the others have room.
+        """
 
     @abstractmethod
     def state_dict(self) -> dict[str, np.ndarray]:

@@ -260,7 +260,7 @@ class TensorFlowRecommender(TensorFlowTrainer[Hyperparameters, Fed]):
 
     def warm_up(self) -> None:
         """Trace and compile steps and evaluations of every length, on made-up windows."""
-        for length in self.hyper.lengths:
+        for length in reversed(self.hyper.lengths):
             self.train_step((made_up_windows(self.hyper.global_batch_size), length, 0.0))
             self.logits(self.on_device(made_up_windows(EVALUATION_BATCH)), length)
 

@@ -227,7 +227,7 @@ class TorchRecommender(TorchTrainer[Hyperparameters, Fed]):
 
     def warm_up(self) -> None:
         """Compile steps and evaluations of every length, on made-up windows."""
-        for length in self.hyper.lengths:
+        for length in reversed(self.hyper.lengths):
             for _ in warm_ups(self.device):
                 self.model.train()
                 self.train_step((made_up_windows(self.hyper.global_batch_size), length, 0.0))

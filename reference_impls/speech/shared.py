@@ -242,12 +242,13 @@ def texts(
 
 
 def made_up_batches(hyper: Hyperparameters, multiple: int = COMPILED) -> Iterator[Batch]:
-    """Batches to warm up on, of the first recording over and over: one of each length that is compiled.
+    """Batches to warm up on, of the first recording over and over: one of each length that is compiled, longest first.
 
     Where none is, because any `multiple` will do, one: the others would only take time.
     """
     size = hyper.global_batch_size
-    for time in range(COMPILED, LONGEST + 1, COMPILED) if multiple == COMPILED else (COMPILED,):
+    times = range(COMPILED, LONGEST + 1, COMPILED) if multiple == COMPILED else (COMPILED,)
+    for time in reversed(times):
         yield Batch(
             recordings=np.zeros(size, np.int64),
             speed=np.ones(size, np.float32),

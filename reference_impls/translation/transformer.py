@@ -192,8 +192,8 @@ def _ends(name: str, shard: np.ndarray) -> np.ndarray:
 
 
 def made_up(hyper: Hyperparameters, parts: int, kind: str) -> Iterator[list[Part]]:
-    """As many parts to warm up on, on a GPU of each length; on a CPU, which compiles none, of one."""
-    for length in hyper.lengths.tolist() if kind == "gpu" else (SHORTEST,):
+    """As many parts to warm up on, on a GPU of each length, longest first; on a CPU, which compiles none, of one."""
+    for length in reversed(hyper.lengths.tolist()) if kind == "gpu" else (SHORTEST,):
         rows = hyper.part_size // length
         source, target = np.full((rows, length), 5, np.int32), np.full((rows, length + 1), 5, np.int32)
         yield [Part(source, target, rows * length * hyper.parts, number) for number in range(parts)]
