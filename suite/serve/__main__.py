@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -60,7 +61,8 @@ def main(argv: list[str]) -> int:
     if wanted.url:
         from suite.serve.web import Client
 
-        return _load(wanted, found, Client(wanted.url, found), f"over {wanted.url}", args)
+        with closing(Client(wanted.url, found)) as client:
+            return _load(wanted, found, client, f"over {wanted.url}", args)
     system = machine.system_here(given.get("hw", machine.AUTO), machine.detect())
     precision = formats.known(given.get("precision", found.plan.precision))
 

@@ -28,6 +28,16 @@ def offline(load: Callable[[float], Load], first: float) -> Load:
     return found
 
 
+def stream(load: Callable[[float | None], Load], seconds: float) -> Load:
+    """A stream with as many queries as last for `seconds`, which depends on how long one takes."""
+    found = load(None)
+    for _ in range(_TRIES):
+        if found.valid or found.shed or found.failed or found.seconds >= seconds:
+            break
+        found = load(found.seconds / found.queries)
+    return found
+
+
 def highest(load: Callable[[float], Load], first: float, alone: float) -> Highest:
     """By bisection of the logarithm, from `first` a second on: doubled or halved until the bound lies between.
 

@@ -28,6 +28,7 @@ from suite.serve.batching import Overloaded
 _DETAIL = "mlperf_log_detail.txt"
 _PREFIX = ":::MLLOG "
 _MARGIN = 1.2  # of the offline scenario's samples, so that they last for as long as is asked
+_COUNTS = ("early_stopping_latency_ss", "early_stopping_latency_ms")
 PERCENTILES = ("50.00", "90.00", "99.00", "99.90")  # as LoadGen writes them
 Ask = Callable[[int], "Future[Any]"]  # for the example of that number, from any thread
 
@@ -52,8 +53,9 @@ MLPERF_SECONDS = 600  # the least duration of an official run
 
 class Load(BaseModel, frozen=True):
     """What a load found: `rate` was asked for, and `reached` samples a second answered; latencies in seconds by the
-    percentile. `shed` were not taken, `failed` not answered. `problems` say why it does not count; `None` is what the
-    scenario does not tell.
+    percentile, none where samples were not answered. `counts` is the latency of a stream that MLPerf's checker takes
+    (early stopping's bound of the percentile that counts). `shed` were not taken, `failed` not answered. `problems` say
+    why it does not count; `None` is what the scenario does not tell.
     """
 
     scenario: str
@@ -62,6 +64,7 @@ class Load(BaseModel, frozen=True):
     queries: int
     seconds: float
     latencies: dict[str, float]
+    counts: float | None = None
     bound: float | None
     shed: int
     failed: int
@@ -74,10 +77,17 @@ class Load(BaseModel, frozen=True):
 
 
 def load(
-    scenario: str, ask: Ask, examples: int, seconds: float, rate: float | None = None, bound: float | None = None
+    scenario: str,
+    ask: Ask,
+    examples: int,
+    seconds: float,
+    rate: float | None = None,
+    bound: float | None = None,
+    expected: float | None = None,
 ) -> Load:
     """Put load on `ask` for at least so many seconds: in `server` at `rate` queries a second, 99 % of them to be
-    answered within `bound` seconds; in `offline` of the samples that `rate` a second would take.
+    answered within `bound` seconds; in `offline` of the samples that `rate` a second would take. A stream has queries
+    for as long if each takes the `expected` seconds, by default LoadGen's own.
     """
     kind = SCENARIOS[scenario]
     settings = loadgen.TestSettings()
@@ -89,6 +99,8 @@ def load(
         settings.server_target_qps, settings.server_target_latency_ns = float(rate or 1), round((bound or 1) * 1e9)
     elif scenario == "offline":
         settings.offline_expected_qps = float(rate or 1) * _MARGIN
+    elif expected is not None:
+        setattr(settings, f"{scenario.replace('-', '_')}_expected_latency_ns", max(round(expected * 1e9), 1))
     counts = {"shed": 0, "failed": 0}
     counting = threading.Lock()
 
@@ -115,13 +127,16 @@ def load(
     problems = [f"{number} of its samples {name}" for name, number in counts.items() if number]
     if told["result_validity"] != "VALID":
         problems.append(_why(told))
+    reached, samples = _reached(scenario, told), told["result_query_count"] * told["effective_samples_per_query"]
+    lost = sum(counts.values())
     return Load(
         scenario=scenario,
         rate=rate,
-        reached=_reached(scenario, told),
+        reached=None if reached is None else reached * (1 - lost / samples),
         queries=told["result_query_count"],
         seconds=lasted,
-        latencies={} if scenario == "offline" else found,
+        latencies={} if scenario == "offline" or lost else found,
+        counts=next((told[name] / 1e9 for name in _COUNTS if name in told), None),
         bound=bound if scenario == "server" else None,
         problems=problems,
         **counts,

@@ -80,9 +80,8 @@ def verdict(load: Load) -> str:
 def remarks(found: Measured) -> list[str]:
     """What follows from the loads, and what they are not."""
     lines = []
-    server = [load for load in found.loads if load.scenario == "server"]
-    if len(server) > 1 or found.highest or found.too_high:
-        bound = f"{1e3 * (server[0].bound or 0):g} ms at the {DRAWN}th percentile"
+    if found.bound:
+        bound = f"{1e3 * found.bound:g} ms at the {DRAWN}th percentile"
         above = f", {found.too_high:,.4g}/s does not" if found.too_high else ""
         lines.append(f"{found.highest:,.4g}/s keeps {bound}{above}" if found.highest else f"no rate keeps {bound}")
     shortest = min((load.seconds for load in found.loads), default=0.0)
@@ -106,4 +105,5 @@ COLUMNS: tuple[tuple[str, Callable[[Load], str]], ...] = (
     ("samples/s", lambda load: "" if load.reached is None else f"{load.reached:,.4g}"),
     ("queries", lambda load: f"{load.queries:,}"),
     *(_milliseconds(each) for each in ("50", "90", "99", "99.9")),
+    ("counts, ms", lambda load: "" if load.counts is None else f"{1e3 * load.counts:.4g}"),
 )

@@ -121,6 +121,10 @@ class Client:
         """See `suite.serve.asking.Asked`: no more than CONNECTIONS requests are under way. OSError where it fails."""
         return self._pool.submit(self._ask, packed(self._examples.request(index)), wait)
 
+    def close(self) -> None:
+        """Leave what is still to be asked unasked, and wait for none of it."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
     def _ask(self, body: bytes, wait: bool) -> Any:
         if not hasattr(self._own, "session"):
             self._own.session = requests.Session()

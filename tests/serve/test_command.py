@@ -63,7 +63,8 @@ def test_served_answers_have_the_quality_that_the_run_logged(trained, server, ca
         assert [load["scenario"] for load in found["loads"]] == ["single-stream", "server"]
         for load in found["loads"]:
             assert load["queries"] >= 64
-            assert 0 < load["latencies"]["50"] <= load["latencies"]["99"]
+            if not load["shed"]:
+                assert 0 < load["latencies"]["50"] <= load["latencies"]["99"]
             assert load["failed"] == 0
 
 

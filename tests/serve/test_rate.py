@@ -2,7 +2,7 @@
 
 import pytest
 
-from suite.serve.rate import WITHIN, highest
+from suite.serve.rate import WITHIN, highest, stream
 from suite.serve.scenarios import Load
 
 ALONE = 400.0  # a second, of requests one after another
@@ -37,3 +37,20 @@ def test_where_no_rate_keeps_the_bound_it_ends_where_requests_hardly_meet():
 
 def test_a_rate_that_is_low_to_begin_with_is_tried_once():
     assert [load.rate for load in search(lambda rate: False, first=1.0).loads] == [1.0]
+
+
+def test_a_stream_lasts_for_as_long_as_is_asked():
+    """Of queries that take half a millisecond, where LoadGen expects one of a millisecond."""
+    asked = []
+
+    def load(expected):
+        asked.append(expected)
+        queries = round(10 / (expected or 1e-3))
+        problems = [] if queries * 5e-4 >= 10 else ["Decrease the expected latency"]
+        return Load(
+            scenario="single-stream", rate=None, reached=2000.0, queries=queries, seconds=queries * 5e-4, latencies={},
+            bound=None, shed=0, failed=0, problems=problems,
+        )  # fmt: skip
+
+    assert stream(load, 10.0).valid
+    assert asked == [None, pytest.approx(5e-4)]
