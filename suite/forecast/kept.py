@@ -57,18 +57,26 @@ class Kept:
         `node` is a machine of the system. Raises UserError where what was kept does not tell.
         """
         if isinstance(self.found, Probe):
-            return self._clock(self.found, benchmark, framework, batch)
+            return self._clock(
+                self.found, benchmark, framework, batch, benchmark.precision or precision_of(system, node)
+            )
         return self._bricks(self.found, benchmark, framework, batch, system, node)
 
-    def _clock(self, probe: Probe, benchmark: Benchmark, framework: str, batch: int | None) -> Rates:
+    def _clock(self, probe: Probe, benchmark: Benchmark, framework: str, batch: int | None, own: str) -> Rates:
+        """Of the cell in the precision that a run's `own` is, else of another, that was measured, if there is one."""
         if probe.level != rates.LEVEL:
             raise UserError(
                 f"from={self.place} is a probe at level={probe.level}: a forecast takes one at level={rates.LEVEL}"
             )
-        for cell in probe.cells:
-            if _is_of(cell.conditions, benchmark, framework, batch):
-                return rates.measured(cell, f"probe of {probe.date} on hw={probe.system}, {self.place}", benchmark)
-        raise self._other([cell.conditions for cell in probe.cells], benchmark, framework, batch)
+        cells = [cell for cell in probe.cells if _is_of(cell.conditions, benchmark, framework, batch)]
+        if not cells:
+            raise self._other([cell.conditions for cell in probe.cells], benchmark, framework, batch)
+        cell = min(cells, key=lambda each: (each.error is not None, each.conditions.precision != own))
+        found = rates.measured(cell, f"probe of {probe.date} on hw={probe.system}, {self.place}", benchmark)
+        notes = [f"NOISY: {why}" for why in probe.noisy]
+        if (precision := cell.conditions.precision) != own:
+            notes.append(f"it was probed in {precision}, a run there is in {own}: probe with precision={own}")
+        return replace(found, notes=(*found.notes, *map(printable, notes)))
 
     def _bricks(
         self, timings: Timings, benchmark: Benchmark, framework: str, batch: int | None, system: System, node: Machine
@@ -104,8 +112,8 @@ def read(place: str) -> Kept:
 
 def _is_of(told: Conditions, benchmark: Benchmark, framework: str, batch: int | None) -> bool:
     own = benchmark.hyperparameters.get(GLOBAL_BATCH_SIZE)
-    return (told.task, told.scale, told.framework, told.mode, told.implementation, told.batch or own) == (
-        (benchmark.task, benchmark.scale, framework, "train", None, batch or own)
+    return (told.task, told.scale, told.framework, told.mode, told.implementation, told.size, told.batch or own) == (
+        (benchmark.task, benchmark.scale, framework, "train", None, None, batch or own)
     )
 
 
@@ -139,11 +147,13 @@ def _composed(
     return replace(estimated, notes=(*caution, *estimated.notes, *map(printable, notes)), along=along)
 
 
-def _with_scoring(evaluation: Composed, pace: float | None) -> tuple[float, float] | None:
-    """Seconds of an evaluation and of its scoring; None where its bricks have no times, or scoring is not known."""
+def _with_scoring(evaluation: Composed, pace: float | None) -> tuple[float, float | None] | None:
+    """Seconds of an evaluation, None where its bricks have no times; and of its scoring, None where nothing tells."""
     scoring = evaluation.model.scoring
-    if evaluation.sequential.value is None or scoring is None or pace is None:
+    if evaluation.sequential.value is None:
         return None
+    if scoring is None or pace is None:
+        return evaluation.sequential.value / 1e3, None
     seconds = scoring * pace / 1e6
     return evaluation.sequential.value / 1e3 + seconds, seconds
 

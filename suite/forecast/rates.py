@@ -175,14 +175,14 @@ def composed(
     samples: int,
     step: float,
     host: float,
-    evaluation: tuple[float, float] | None,
+    evaluation: tuple[float, float | None] | None,
     source: str,
     system: System,
     machine: Machine,
 ) -> Rates:
     """An estimate from bricks: those of a training step of `samples`, and the `host` between them, come to `step` s.
 
-    `evaluation` are the seconds of one and, of these, its scoring's; None where that is not known, and so assumed.
+    `evaluation` are the seconds of one and, of these, its scoring's; either is assumed where it is None, not known.
     """
     rng = np.random.default_rng(0)
     times, scoring = (rng.permutation(np.geomspace(*each, EACH)) for each in (OF_BRICKS, HOST_EVALUATION_S))
@@ -191,7 +191,13 @@ def composed(
         taken = _assumed_evaluation(benchmark, times * step / samples, scoring)
         assumed.append(ASSUMED_EVALUATION)
     else:
-        taken, scoring = np.outer(evaluation, rng.permutation(times))
+        seconds, known = evaluation
+        pace = rng.permutation(times)
+        if known is None:
+            taken = seconds * pace + scoring
+            assumed.append("assumed: {:g} to {:g} s of scoring an evaluation".format(*HOST_EVALUATION_S))
+        else:
+            taken, scoring = seconds * pace, known * pace
     made = _estimated(benchmark, system, machine, samples, times * step, taken, printable(source))
     return replace(made, notes=(*assumed, *made.notes), host=times * host, scoring=scoring)
 

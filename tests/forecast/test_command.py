@@ -46,6 +46,23 @@ def test_from_a_probe(capsys, kept):
     assert re.search(r"(\d+) of \1 reference runs reached the target", shown)
 
 
+def test_a_probe_in_the_precision_of_a_run_counts_before_others(capsys, tmp_path):
+    """Neither one that failed nor one of shorter sequences; what is in another precision says so."""
+    slow, small, failed = (made.probe([100.0], 200.0, **told) for told in ({"precision": "fp16"}, {"size": 4}, {}))
+    failed = failed.model_copy(update={"cells": [failed.cells[0].model_copy(update={"error": "out of memory"})]})
+    sound = made.probe([10.0], 200.0)
+    for probes, step, noted in (((slow, small, failed, sound), 0.01, False), ((failed, slow), 0.1, True)):
+        cells = [probe.cells[0] for probe in probes]
+        record.write(sound.model_copy(update={"cells": cells, "noisy": ["somebody worked"]}), tmp_path / "probe")
+        assert main([*TASK, f"from={tmp_path / 'probe'}", "hw=cpu", "hw.precision=fp32", "--json"]) == 0
+        (told,) = json.loads(capsys.readouterr().out)["forecasts"]
+        shared = told["shares"]["compute"] + told["shares"]["input"]
+        taken = shared * told["seconds"]["median"] / (told["samples"]["median"] / made.BATCH)
+        assert taken == pytest.approx(step, rel=0.1)
+        assert "NOISY: somebody worked" in told["notes"]
+        assert any(note.startswith("it was probed in fp16, a run there is in fp32") for note in told["notes"]) == noted
+
+
 def test_two_machines_share_a_step_and_send_its_gradients(capsys, kept):
     link = ["hw.nodes=2", "hw.link_gb_per_s=1", "hw.link_latency_us=50"]
     assert main([*TASK, kept, *link, "--json"]) == 0
