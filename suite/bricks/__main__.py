@@ -89,9 +89,11 @@ def make(given: dict[str, str], *, to: Console, as_json: bool) -> int:
                 subject = evaluating.trained(source.subject) if evaluation else source.subject
                 recorded = framework.record(subject, source.network)
                 models.append(bricks.add(told, recorded, evaluating.scoring(subject) if evaluation else None))
-            except UserError as error:
-                if len(wanted.sources) == 1:
+            except Exception as error:  # whatever a framework raises for a size or a batch that a model refuses
+                if len(wanted.sources) == 1 and isinstance(error, UserError):
                     raise
+                if len(wanted.sources) == 1:
+                    raise UserError(f"{told.name}: {one_line(error)}") from error
                 failed[told.name] = one_line(error)
         made, key = tuple(bricks.made), None
         if wanted.key:

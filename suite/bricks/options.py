@@ -61,6 +61,8 @@ def making(given: Mapping[str, str], found: Machine) -> Making:
     if not private and (others := given.keys() & {"decoys", "key"}):
         raise UserError(f"{'= and '.join(sorted(others))}= is for private=true")
     out, key = Path(given["out"]), Path(given["key"]) if "key" in given else None
+    if not out.name:
+        raise UserError(f"out={given['out']} is no name of a file, for example out=bricks.json")
     if private and key is None:
         key = out.with_suffix(".key.json")
     if key == out:

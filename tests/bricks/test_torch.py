@@ -11,7 +11,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from suite import config
-from suite.bricks import record
+from suite.bricks import frameworks, record
 from suite.bricks.__main__ import main
 from suite.bricks.chaining import Bricks, used_by
 from suite.bricks.frameworks import torch_recording
@@ -198,6 +198,23 @@ def test_from_a_model_to_its_time(mode, tmp_path, capsys):
     assert 0 < found["low"] <= found["ms"] <= found["high"]
     assert all(each.hot for each in record.read(Timings, timings).times)
     assert any(each.gradient for each in file.bricks) == (mode == "train")
+
+
+def test_a_model_that_cannot_be_run_costs_the_others_nothing(tmp_path, monkeypatch):
+    recording = frameworks.load("torch")
+    record_of = recording.record
+
+    def recorded(subject, network):
+        if subject.conditions.model == "alexnet":
+            raise ValueError("more than one value a channel")
+        return record_of(subject, network)
+
+    monkeypatch.setattr(recording, "record", recorded)
+    words = ["size=64", "batch=1", f"out={tmp_path / 'bricks.json'}"]
+    with pytest.raises(UserError, match=r"alexnet.*: ValueError: more than one value a channel"):
+        main(["make", "models=alexnet", *words])
+    assert main(["make", "models=alexnet,squeezenet1_1", *words]) == 0
+    assert [each.conditions.model for each in record.read(Made, tmp_path / "bricks.json").models] == ["squeezenet1_1"]
 
 
 @pytest.mark.slow
