@@ -138,6 +138,11 @@ class Subject:
             raise UserError(why)
         return sum(filter(None, counts.values())) / steps
 
+    def uneven_steps(self) -> str | None:
+        """How the training steps of the benchmark differ along a run; None where they do not, or it is no training."""
+        trains = self.conditions.task is not None and self.conditions.mode == "train"
+        return self.benchmark().uneven_steps if trains else None
+
     def benchmark(self) -> Benchmark:
         """The benchmark, with the batch that is asked for."""
         conditions = self.conditions

@@ -52,6 +52,8 @@ def sweep(level: str, subjects: Sequence[Subject], repeats: int, found: Machine,
 
     def end(index: int) -> None:
         cells[index] = running[index].found()
+        if levels.first_steps_alone(level) and (differing := subjects[index].uneven_steps()):
+            cells[index].notes.append(f"CAUTION: these are the first steps alone, and later ones differ: {differing}")
 
     order = random.Random(SEED)
     for index, subject in enumerate(subjects):

@@ -3,6 +3,7 @@
 import pytest
 
 from suite import config
+from suite.errors import UserError
 from suite.probe import measuring, record
 from suite.probe.__main__ import main
 from suite.probe.subject import Subject
@@ -65,3 +66,24 @@ def test_where_steps_differ_along_a_run_each_repeat_is_at_another_place(tmp_path
     budget = config.benchmark("image_classification", "mini").budget_samples
     for samples, place in zip(first.values(), (0.5, 3.5, 6.5, 1.5), strict=True):
         assert 0 < 8 * samples / budget - place < 1
+
+
+DIVERGES = """
+from suite.harness.implementation import TrainStats
+
+class Diverges(NearestMean):
+    def train_until(self, samples):
+        return TrainStats(super().train_until(samples).samples, float("nan"))
+
+build = Diverges
+"""
+
+
+@pytest.mark.timeout(120)
+def test_what_diverges_before_it_is_evaluated_is_told(tmp_path):
+    own = tmp_path / "diverges"
+    own.mkdir()
+    (own / "__init__.py").write_text((ALIKE / "__init__.py").read_text() + DIVERGES)
+    words = ["task=image_classification", "scale=mini", f"implementation={own}", "hw=cpu", "seconds=0.05", "repeats=1"]
+    with pytest.raises(UserError, match="training diverged before its first evaluation"):
+        main(["level=clock", *words, "mlflow=false"])

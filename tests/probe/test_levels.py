@@ -101,11 +101,21 @@ def test_a_profiler_that_tells_no_time_is_named(monkeypatch):
 
 @pytest.mark.slow  # imports TensorFlow
 def test_time_of_operations_that_run_at_once_is_divided_among_them():
-    from suite.probe.instruments.tensorflow_watch import Event, divided
+    from suite.probe.instruments.tensorflow_profile import Event, divided
 
     events = [Event("a", "Mul", 1.0, 4.0), Event("b", "Mul", 3.0, 4.0), Event("c", "Mul", 9.0, 1.0)]
     assert divided(events) == pytest.approx([3.0, 3.0, 1.0])
     assert divided([]) == []
+
+
+@pytest.mark.slow
+def test_kernels_one_after_another_are_one_operation_s():
+    from suite.probe.instruments.tensorflow_profile import Event, executions
+
+    kernels = [Event("b", "Mul", 3.0, 1.0), Event("a", "Conv2D", 1.0, 0.5), Event("a", "Conv2D", 2.0, 0.5)]
+    kernels.append(Event("a", "Conv2D", 5.0, 1.0))
+    made = [("a", 1.0, 1.5), ("b", 3.0, 1.0), ("a", 5.0, 1.0)]
+    assert [(each.name, each.start, each.seconds) for each in executions(kernels)] == made
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)

@@ -84,7 +84,8 @@ def test_both_frameworks_are_looked_at_in_one_sweep(capsys):
 @pytest.mark.slow  # imports TensorFlow
 def test_what_a_function_makes_in_one_run_is_not_kept_for_the_next():
     from suite.probe.instruments.tensorflow_memory import held
-    from suite.probe.instruments.tensorflow_watch import Event, Noted
+    from suite.probe.instruments.tensorflow_profile import Event
+    from suite.probe.instruments.tensorflow_watch import Noted
 
     def executed(name: str, start: float, made: int, *given: str) -> tuple[Event, Noted]:
         return Event(name, "Mul", start, 0.5), Noted("Mul", "", "forward", "", 0, 0, (made,), given)

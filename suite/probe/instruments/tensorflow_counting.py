@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from math import prod
 from typing import Any
@@ -28,7 +28,13 @@ DTYPES = {"fp32": tf.float32, "tf32": tf.float32, "bf16": tf.bfloat16, "fp16": t
 
 
 def device_name(device: Device) -> str:
-    """TensorFlow's name of the device. Raises UserError where it is a GPU and TensorFlow sees none."""
+    """TensorFlow's name of the device, of whose memory it takes no more than it needs: others are looked at beside it.
+
+    Raises UserError where it is a GPU and TensorFlow sees none.
+    """
+    for gpu in tf.config.list_physical_devices("GPU"):
+        with suppress(RuntimeError):  # once it is in use
+            tf.config.experimental.set_memory_growth(gpu, True)
     if device.kind == "gpu" and not tf.config.list_physical_devices("GPU"):
         libraries = "pip install -c constraints.txt 'tensorflow[and-cuda]' brings CUDA's libraries"
         raise unseen(f"TensorFlow {tf.__version__}", libraries)

@@ -23,7 +23,8 @@ import tensorflow as tf
 
 from suite.harness.implementation import Device
 from suite.probe.instruments.tensorflow_counting import told_of_operations
-from suite.probe.instruments.tensorflow_watch import Event, Noted, Watched, identity
+from suite.probe.instruments.tensorflow_profile import Event
+from suite.probe.instruments.tensorflow_watch import Noted, Watched, identity
 from suite.probe.tracing import Memory
 from suite.probe.workload import Workload
 

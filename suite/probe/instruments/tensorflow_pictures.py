@@ -8,7 +8,8 @@ import tensorflow as tf
 
 def resized(pictures: np.ndarray, size: tuple[int, ...], antialias: bool) -> np.ndarray:
     """See `Instruments.resized`."""
-    made = tf.image.resize(pictures, size, antialias=antialias).numpy()
+    with tf.device("/CPU:0"):  # a GPU's memory may be another framework's
+        made = tf.image.resize(pictures, size, antialias=antialias).numpy()
     return np.asarray(np.rint(made).clip(0, 255), np.uint8)
 
 

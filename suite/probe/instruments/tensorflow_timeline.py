@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-from suite.probe.instruments.tensorflow_watch import Event, Noted, Watched
+from suite.probe.instruments.tensorflow_profile import Event
+from suite.probe.instruments.tensorflow_watch import Noted, Watched
 from suite.probe.record import dumps
 from suite.probe.tracing import LAYER, OPERATOR, OUTSIDE, PHASE, RUN, STEP, Timeline
 from suite.store.disk import write_text

@@ -5,7 +5,6 @@ Nothing is joined by XLA, and graphs are executed as they were traced.
 
 from __future__ import annotations
 
-import re
 import tempfile
 import time
 from collections import defaultdict
@@ -19,15 +18,13 @@ from unittest import mock
 import keras
 import tensorflow as tf
 from tensorflow.python.eager.polymorphic_function.concrete_function import ConcreteFunction
-from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 from suite.harness.implementation import Device
 from suite.probe.instruments.tensorflow_counting import apart, counted, multiplies, told_of_operations
+from suite.probe.instruments.tensorflow_profile import Event, divided, seen
 from suite.probe.tracing import Call, Phases, Trace, sums
 from suite.probe.workload import Workload
 
-HOLDING = re.compile(r"While|If|Case|PartitionedCall|^_(Arg|Retval|Send|Recv)|Const$|NoOp|Placeholder")
-INLINED = re.compile(r".*(/_\d+|PartitionedCall(_\d+)?)/")  # before the names of a function put into its call's place
 SAME = {"Identity", "IdentityN", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "PreventGradient"}
 PICKED = {"GatherV2", "GatherNd", "Slice", "StridedSlice"}  # read as much of the first tensor as they make
 WORKSPACE = ("FusedBatchNormV3", 5)  # the output that cuDNN's kernel sizes as it needs, and a CPU's leaves empty
@@ -50,15 +47,6 @@ class Noted(NamedTuple):
     bytes: int | None
     made: tuple[int | None, ...]
     given: tuple[str, ...]
-
-
-class Event(NamedTuple):
-    """An operation that was executed, and when, in seconds of the profiler's clock."""
-
-    name: str
-    kind: str
-    start: float
-    seconds: float
 
 
 class Places:
@@ -248,7 +236,7 @@ class Watched:
 
     def events(self, folder: Path) -> Iterator[tuple[Event, Noted]]:
         """The operations that the profiler saw, and what was noted of each."""
-        events = [event for file in folder.rglob("*.xplane.pb") for event in _events(file, self.gpu)]
+        events = seen(folder, self.gpu)
         noted = self.places.of({event.name for event in events})
         for event in events:
             yield event, noted.get(event.name) or Noted(event.kind, "", UNKNOWN, "", None, None, (), ())
@@ -258,36 +246,6 @@ class Watched:
         events = list(self.events(folder))
         for (_, it), seconds in zip(events, divided([event for event, _ in events]), strict=True):
             yield Call(it.kind, it.shapes, it.phase, it.layer, seconds, it.flops, it.bytes)
-
-
-def divided(events: Sequence[Event]) -> list[float]:
-    """Seconds of each, of which those that it shares with others are divided among them: in all, when any ran."""
-    changes = sorted(each for event in events for each in ((event.start, 1), (event.start + event.seconds, -1)))
-    running, spent, before = 0, 0.0, 0.0
-    until: dict[float, float] = {}  # what one that ran all the time would have had
-    for time_, change in changes:
-        spent += (time_ - before) / running if running else 0.0
-        until[time_], before, running = spent, time_, running + change
-    return [until[event.start + event.seconds] - until[event.start] for event in events]
-
-
-def _events(file: Path, gpu: bool) -> Iterator[Event]:
-    """The operations in a profile."""
-    space = xplane_pb2.XSpace()
-    space.ParseFromString(file.read_bytes())
-    for plane in space.planes:
-        if not plane.name.startswith("/device:GPU" if gpu else "/host:CPU"):
-            continue
-        stats = {number: each.name for number, each in plane.stat_metadata.items()}
-        for since, event in ((line.timestamp_ns, event) for line in plane.lines for event in line.events):
-            full = plane.event_metadata[event.metadata_id].name
-            if gpu:  # a kernel, which tells its operation
-                told = [each for each in event.stats if stats[each.metadata_id] == "tf_op"]
-                full = stats.get(told[0].ref_value, told[0].str_value) if told else ""
-            name, colon, kind = full.rpartition(":")
-            if colon and not name.endswith(":") and kind.isidentifier() and not HOLDING.search(kind):
-                start = since / 1e9 + event.offset_ps / 1e12
-                yield Event(INLINED.sub("", name), kind, start, event.duration_ps / 1e12)
 
 
 def watch(build: Callable[[], Workload], device: Device) -> Watched:

@@ -28,7 +28,7 @@ class Level(Protocol):
     """A module of this folder. `measurement(subject)` builds the workload and makes ready to measure it.
 
     It may have TAKES, the names of options that other levels refuse, DEFAULTS, what options are where not given, and
-    ALONE, where it has something to look at without a task or model.
+    ALONE, where it has something to look at without a task or model, and WHOLE, where it goes along a whole run.
     """
 
     measurement: Callable[[Subject], Measurement]
@@ -51,6 +51,11 @@ def load(name: str) -> Level:
 def taking(option: str) -> list[str]:
     """The levels that take an option which others refuse."""
     return [name for name in _modules() if option in getattr(load(name), "TAKES", ())]
+
+
+def first_steps_alone(name: str) -> bool:
+    """Whether a level looks at the first steps of a training, however later ones differ."""
+    return not getattr(load(name), "WHOLE", False)
 
 
 def defaults(name: str) -> dict[str, str]:

@@ -32,6 +32,7 @@ from suite.record.evidence import LOG, POWER
 from suite.record.mllog import Line, Log, samples_of
 from suite.store.task import score
 
+WHOLE = True
 DATA = "data"  # the phase of a step
 WATCHED_STEPS = 3
 REPEAT, AT, STEP, EVALUATION = "repeat", "samples", "step", "evaluation"
@@ -87,7 +88,11 @@ class Clock:
             if self.seen >= self.loop.benchmark.budget_samples:  # where the first steps went past it
                 self._anew()
             self.loop.benchmark = self._with_evaluations_sooner()
-            if self.loop.run(self.seen) != "interrupt":
+            before = self.seen
+            reason = self.loop.run(before)
+            if reason == "diverged" and self.seen == before:
+                raise UserError("training diverged before its first evaluation: its loss is no number")
+            if reason != "interrupt":
                 self._anew()
         self.repeats.append((began, self.log.now_ms()))
 
@@ -163,8 +168,10 @@ class Clock:
         rows: list[Row] = []
         at: dict[str, Line] = {}
         for line in self.log.lines:
+            if line.key == keys.BLOCK_START:
+                at.clear()
             at[line.key] = line
-            if line.key != keys.BLOCK_STOP:
+            if line.key != keys.BLOCK_STOP or keys.EVAL_START not in at:
                 continue
             began, trained = at[keys.BLOCK_START], at[keys.EVAL_START]
             samples = samples_of(trained) or 0

@@ -20,6 +20,7 @@ from suite.probe.training import Trained
 from suite.probe.workload import Training
 
 TAKES = ("samples",)
+WHOLE = True
 DEFAULTS = {"precision": "fp32,tf32,bf16,fp16,int8"}
 COLUMNS = {"quality": "", "samples": "trained", "reached": "the target"}
 
@@ -49,7 +50,7 @@ class TrainedIn:
         figures = {
             "samples/s": measuring.mean(self.rates, "1/s"),
             **errors,
-            **_qualities(self.benchmark, self.trained),
+            **_qualities(self.benchmark, self.trained, self.subject.conditions.samples),
         }
         rows, notes = _rows(self.benchmark, self.trained), [*self.notes, *_failed(self.trained)]
         return Cell(conditions=self.subject.conditions, figures=figures, columns=COLUMNS, rows=rows, notes=notes)
@@ -92,7 +93,7 @@ class RoundedTo:
         before = measuring.mean([each.quality for each in self.whole if each.quality is not None], "")
         figures = {
             "samples/s": Figure(value=None, unit="1/s"),
-            **_qualities(self.benchmark, self.trained),
+            **_qualities(self.benchmark, self.trained, self.subject.conditions.samples),
             f"{metric} before": before,
         }
         rows = _rows(self.benchmark, self.trained)
@@ -114,11 +115,16 @@ def measurement(subject: Subject) -> levels.Measurement:
     return TrainedIn(subject)
 
 
-def _qualities(benchmark: Benchmark, trained: Sequence[Trained]) -> dict[str, Figure]:
+def _qualities(benchmark: Benchmark, trained: Sequence[Trained], wanted: int | None) -> dict[str, Figure]:
+    """`samples` are those to the target, of the trainings that reached it, or as many as were `wanted`."""
     return {
         benchmark.metric: measuring.mean([each.quality for each in trained if each.quality is not None], ""),
-        "samples": measuring.mean([each.samples for each in trained], ""),
+        "samples": measuring.mean([each.samples for each in trained if wanted or _reached(benchmark, each)], ""),
     }
+
+
+def _reached(benchmark: Benchmark, trained: Trained) -> bool:
+    return trained.quality is not None and benchmark.reached(trained.quality)
 
 
 def _rows(benchmark: Benchmark, trained: Sequence[Trained]) -> list[Row]:
@@ -128,7 +134,7 @@ def _rows(benchmark: Benchmark, trained: Sequence[Trained]) -> list[Row]:
             values={
                 "quality": each.quality,
                 "samples": each.samples,
-                "reached": "yes" if each.quality is not None and benchmark.reached(each.quality) else "no",
+                "reached": "yes" if _reached(benchmark, each) else "no",
             },
         )
         for seed, each in enumerate(trained, SEED)

@@ -20,12 +20,13 @@ from suite.store import files
 from suite.store.modules import load_alterations
 
 TAKES = ("samples", "from")
+WHOLE = True
 
 Arrays = Mapping[str, np.ndarray]
 
 
 class Measurement:
-    """See `levels.Measurement`. Each repeat trains a model by a seed of its own; of a kept state all are alike."""
+    """See `levels.Measurement`. Each repeat trains a model by a seed of its own; a kept state is looked at once."""
 
     def __init__(self, subject: Subject) -> None:
         self.subject, self.inside = subject, subject.inside()
@@ -49,10 +50,10 @@ class Measurement:
     def repeat(self) -> None:
         """See `levels.Measurement`."""
         conditions, seed = self.subject.conditions, SEED + len(self.trained)
-        if conditions.state:
-            model = self.trained[0] if self.trained else training.kept(self.subject, Path(conditions.state))
-        else:
-            model = training.train(self.subject, seed)
+        if conditions.state and self.trained:
+            return
+        kept = conditions.state and training.kept(self.subject, Path(conditions.state))
+        model = kept or training.train(self.subject, seed)
         self.trained.append(model)
         for name, data in self.altered.items():
             inside = self.subject.inside(seed)  # anew: an implementation keeps the arrays that it predicted first
