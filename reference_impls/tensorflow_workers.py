@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -86,11 +87,21 @@ def batch_norm(
     return tf.cast(y, x.dtype), mean, variance * samples / (samples - 1)
 
 
+def _past_proxies(addresses: Sequence[str]) -> None:
+    """Have gRPC reach the workers past a proxy that is set for what lies outside, where it would wait without end."""
+    hosts = [address.rpartition(":")[0].strip("[]") for address in addresses]
+    for name in ("no_proxy", "no_grpc_proxy"):  # the second, where it is set, counts alone
+        if name == "no_proxy" or name in os.environ:
+            named = os.environ.get(name) or os.environ.get(name.upper())
+            os.environ[name] = ",".join(dict.fromkeys([*(named.split(",") if named else ()), *hosts]))
+
+
 @cache
 def _strategy(device: Device) -> tf.distribute.Strategy:
     implementation = tf.distribute.experimental.CommunicationImplementation
     if device.kind == "gpu":
         tf.config.set_visible_devices(gpus()[device.local_rank], "GPU")
+    _past_proxies(device.addresses)
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec({"worker": list(device.addresses)}),
         task_type="worker",

@@ -4,6 +4,7 @@ import time
 from multiprocessing import Pipe
 
 import numpy as np
+import pytest
 
 from suite.harness.workers import channel
 from suite.harness.workers.channel import Channel
@@ -14,6 +15,7 @@ class Slow:
 
     def __init__(self, connection):
         self.recv_bytes, self.close, self._send = connection.recv_bytes, connection.close, connection.send_bytes
+        self.fileno = connection.fileno
 
     def send_bytes(self, part):
         time.sleep(len(part) / 5000)
@@ -33,3 +35,16 @@ def test_a_state_that_takes_long_to_come_is_no_silence(monkeypatch):
     assert all(np.array_equal(message["state"][name], array) for name, array in state.items())
     sender.close()
     receiver.close()
+
+
+@pytest.mark.timeout(60)
+def test_a_state_that_nobody_takes_ends_the_wait(monkeypatch):
+    for name, value in {"ALIVE_S": 0.1, "SILENCE_S": 1.0}.items():
+        monkeypatch.setattr(channel, name, value)
+    lost = []
+    ours, _theirs = Pipe()
+    sender = Channel(ours, lost.append)
+    sender.send("load_state_dict", {"weight": np.zeros(3_000_000)})
+    assert len(lost) == 1
+    assert "it hangs, or its network is down" in lost[0]
+    sender.close()

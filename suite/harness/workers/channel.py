@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import socket
 import struct
@@ -37,6 +38,8 @@ class Channel:
         self.inbox: Queue[dict[str, Any]] = Queue()
         self.at_once: dict[str, Callable[[dict[str, Any]], None]] = {"alive": lambda message: None}
         self._connection, self._on_lost = connection, on_lost
+        with socket.socket(fileno=os.dup(connection.fileno())) as same:  # what nobody takes would be sent without end
+            same.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", math.ceil(SILENCE_S), 0))
         self._sending, self._heard, self._closed = threading.Lock(), time.monotonic(), threading.Event()
         for work in (self._read, self._live):
             threading.Thread(target=work, name=f"channel {work.__name__}", daemon=True).start()
@@ -53,6 +56,8 @@ class Channel:
             with self._sending:
                 for part in [message, *parts]:
                     self._connection.send_bytes(part)
+        except BlockingIOError:
+            self._lose(f"it took nothing for {SILENCE_S:.0f} s: it hangs, or its network is down")
         except (OSError, ValueError) as error:
             self._lose(ENDED if isinstance(error, ConnectionError) else f"the connection to it broke ({error})")
 
