@@ -215,7 +215,7 @@ def state_dict(
     `updates` is how many steps Adam has taken: fewer than `step` where loss scaling skipped some.
     """
     tensors = {**_weights(model), **_moments(model, optimizers)}
-    state = {name: value.detach().cpu().numpy().copy() for name, value in tensors.items()}
+    state = {name: _copied(value) for name, value in tensors.items()}
     if "updates" in state:
         state["updates"] = state["updates"].astype(np.int64)  # as Keras has it
     if scaler.is_enabled():
@@ -262,6 +262,12 @@ class TorchTrainer(Trainer[Hyper, Fed]):
         """See `load_state_dict`."""
         self.step = load_state_dict(self.model, self.optimizers, self.scaler, state)
         self.fed = None
+
+
+def _copied(value: torch.Tensor) -> np.ndarray:
+    """The values in C's order, in memory of their own; what came from an accelerator is copied already."""
+    found: np.ndarray = value.detach().cpu().numpy()
+    return found.copy() if value.is_cpu or not found.flags.c_contiguous else found
 
 
 def _weights(model: torch.nn.Module) -> dict[str, torch.Tensor]:

@@ -3,11 +3,13 @@
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from suite.harness.workers import starting
 from suite.harness.workers.place import Place
-from suite.harness.workers.starting import started
+from suite.harness.workers.starting import started, take_share
 
 SLEEPS = [sys.executable, "-c", "import time; time.sleep(60)"]
 
@@ -35,3 +37,13 @@ def test_a_signal_as_a_worker_is_started_is_not_lost(monkeypatch):
     monkeypatch.setattr("suite.harness.workers.starting._END_S", 0.1)
     with pytest.raises(KeyboardInterrupt), started(Place(), 2):
         pass
+
+
+@pytest.mark.parametrize(("given", "threads"), [(False, "4"), (True, "1")])
+def test_torchrun_s_one_thread_is_no_choice_of_the_user_s(given, threads, monkeypatch):
+    monkeypatch.setattr(starting, "usable_cpus", lambda: 8)
+    monkeypatch.setattr(starting, "_began_with", lambda name: given)
+    monkeypatch.setattr(starting, "NODES", Path("/nowhere"))
+    environ = {"OMP_NUM_THREADS": "1"}
+    take_share(Place(0, 2, 0, 2, launcher="torchrun"), environ)
+    assert environ["OMP_NUM_THREADS"] == threads

@@ -48,14 +48,17 @@ class Led:
     def state_dict(self) -> dict[str, np.ndarray]:
         """The state, which all have alike, bit for bit. Raises WorkerLost that names who has another."""
         self.followers.tell("state_dict")
-        state, others = self.followers.with_own(self.own.state_dict)
-        sha256 = state_sha256(state)
+        (state, sha256), others = self.followers.with_own(self._state_and_sum)
         for follower, each in zip(self.followers.each, others, strict=True):
             if each["sha256"] != sha256:
                 raise WorkerLost(
                     f"{follower.name} has another state, sha256 {each['sha256']}, than the leader, {sha256}"
                 )
         return state
+
+    def _state_and_sum(self) -> tuple[dict[str, np.ndarray], str]:
+        state = self.own.state_dict()
+        return state, state_sha256(state)
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Give all the state."""

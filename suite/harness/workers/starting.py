@@ -74,6 +74,8 @@ def take_share(place: Place, environ: MutableMapping[str, str] = os.environ) -> 
     if place.local_size == 1:
         return
     threads = max(1, usable_cpus() // place.local_size)
+    if place.launcher == "torchrun" and environ.get("OMP_NUM_THREADS") == "1" and not _began_with("OMP_NUM_THREADS"):
+        del environ["OMP_NUM_THREADS"]  # torchrun's own, of any machine
     for name in THREADS:
         environ.setdefault(name, str(threads))
     ordered = by_numa_node(usable_indices())
@@ -81,6 +83,15 @@ def take_share(place: Place, environ: MutableMapping[str, str] = os.environ) -> 
         first = place.local_rank * len(ordered) // place.local_size
         last = (place.local_rank + 1) * len(ordered) // place.local_size
         os.sched_setaffinity(0, ordered[first:last])
+
+
+def _began_with(name: str) -> bool:
+    """Whether the process that started this one, a launcher, was given the variable itself; so where nothing tells."""
+    try:
+        variables = Path(f"/proc/{os.getppid()}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return True
+    return any(each.startswith(f"{name}=".encode()) for each in variables)
 
 
 def by_numa_node(indices: list[int]) -> list[int]:
