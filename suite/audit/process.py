@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import resource
@@ -29,6 +30,8 @@ MAX_FILE = 8 << 30  # bytes, of a file that the process writes: of a state
 MEMORY_SHARE = 0.8  # of the machine's
 GRACE_S = 5.0  # for a process that is told to end
 _POLL_S = 0.2
+_LIBRARY = ctypes.CDLL(None)  # loaded here, for a process that was just forked may load nothing
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 class Failed(Exception):
@@ -144,7 +147,12 @@ class Process:
 
 
 def _bounds() -> None:
-    """In the new process: files of a bounded size, no core dump. A bound that is lower already can only be kept."""
+    """In the new process: files of a bounded size, no core dump, and its end with that of the auditor's.
+
+    A bound that is lower already can only be kept.
+    """
+    if sys.platform == "linux":
+        _LIBRARY.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
     most = MAX_FILE if most == resource.RLIM_INFINITY else min(most, MAX_FILE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))

@@ -21,6 +21,7 @@ from suite.mlperf.rulefiles import WITHOUT_RULES
 from suite.mlperf.scores import Score, droppable, scaling_factor, score
 from suite.mlperf.strict import RULES
 from suite.rules.finding import Finding, Progress, Verdict, verdict_of
+from suite.store.processes import end_with_parent
 
 _PARALLEL_FROM = 16  # logs; below it other processes cost more than they bring
 _CHUNK = 8
@@ -104,9 +105,13 @@ def _reviewed(tasks: list[tuple[Path, str, str, bool]], ruleset: str) -> Iterato
         return
     # Elsewhere than on Linux a fork of a process that has used the system's libraries may hang or crash.
     how = multiprocessing.get_context("fork" if platform.system() == "Linux" else "spawn")
-    # What a log leaves behind holds no cycles: collecting them would cost a sixth of the time.
-    with ProcessPoolExecutor(cores, how, initializer=gc.disable) as pool:
+    with ProcessPoolExecutor(cores, how, initializer=_begin) as pool:
         yield from pool.map(_review_task, tasks, chunksize=_CHUNK)
+
+
+def _begin() -> None:
+    gc.disable()  # what a log leaves behind holds no cycles: collecting them would cost a sixth of the time
+    end_with_parent()
 
 
 def _review_task(task: tuple[Path, str, str, bool]) -> LogReview:

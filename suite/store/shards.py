@@ -19,6 +19,7 @@ from suite.errors import UserError
 from suite.store import files
 from suite.store.disk import partial
 from suite.store.modules import load_bringing, load_sharding
+from suite.store.processes import end_with_parent
 from suite.store.sums import RememberedSums, sha256
 from suite.store.task import Arrays
 
@@ -94,7 +95,7 @@ def _make(benchmark: Benchmark, root: Path, missing: list[File]) -> None:
             if not files_now:
                 continue
             processes = min(len(files_now), os.cpu_count() or 1, PROCESSES)
-            with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+            with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), end_with_parent) as pool:
                 try:
                     for made in as_completed([pool.submit(_make_one, *given, file) for file in files_now]):
                         made.result()

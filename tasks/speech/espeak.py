@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from suite.errors import UserError
+from suite.store.processes import end_with_parent
 
 RATE = 22050  # Hz
 _SYNCHRONOUS = 2  # AUDIO_OUTPUT_SYNCHRONOUS: espeak_Synth returns when every sample has been delivered
@@ -34,7 +35,7 @@ def speak(utterances: list[Utterance]) -> list[np.ndarray]:
     only a process of its own makes the first one always the same.
     Raises UserError for a voice that the library does not have.
     """
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), end_with_parent) as alone:
         return alone.submit(_speak, utterances).result()
 
 

@@ -6,8 +6,10 @@ import resource
 import shutil
 import socket
 import subprocess
+import sys
 
 import numpy as np
+import psutil
 import pytest
 
 from suite.audit import process, replaying
@@ -80,6 +82,32 @@ def test_a_worker_trains_and_saves(worker):
     assert started.ask("train", to=7)["samples"] == 7
     started.ask("save", state="made.npz")
     assert (started.scratch / "made.npz").exists()
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from suite.audit.process import Process
+code, scratch = map(Path, sys.argv[1:])
+process = Process(code, scratch, 60.0, ())
+process.ask("build", **{build})
+print(process._process.pid, flush=True)
+process.ask("train", to=7)
+"""
+
+
+@needs_isolation
+def test_a_stranger_s_code_ends_with_its_auditor(worker, tmp_path):
+    made = worker("time.sleep(600)")
+    made.__exit__(None, None, None)
+    program = KILLED.format(build=BUILD)
+    words = [sys.executable, "-c", program, str(tmp_path / "code"), str(tmp_path / "scratch")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as auditor:
+        started = psutil.Process(int(auditor.stdout.readline()))
+        family = [started, *started.children(recursive=True)]
+        auditor.kill()
+    _, alive = psutil.wait_procs(family, timeout=20)
+    assert alive == []
 
 
 @needs_isolation

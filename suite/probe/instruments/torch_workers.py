@@ -86,19 +86,20 @@ def sums(problem: AllReduce, device: Device) -> Sums:
 def _leader(workers: int, kind: str) -> Member:
     stack = ExitStack()
     atexit.register(stack.close)
-    place, _ = stack.enter_context(starting.started(Place(), workers, MODULE))
-    leader = Member(place, kind)
-    stack.callback(leader.told, 0, 0)
-    return leader
+    place, processes = stack.enter_context(starting.started(Place(), workers, MODULE))
+    for process in processes:
+        stack.callback(process.kill)  # which may be in a sum that this one has left
+    return Member(place, kind)
 
 
 def _follow() -> None:
     place = places.find()
     starting.take_share(place)
     member = Member(place)
-    while (said := member.told(0, 0))[1]:
-        member.prepare(said[0])
-        member.sum(said[1])
+    while True:  # until it is killed
+        numbers, times = member.told(0, 0)
+        member.prepare(numbers)
+        member.sum(times)
 
 
 if __name__ == "__main__":
