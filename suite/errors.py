@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import getpass
 import inspect
 import io
 import json
@@ -178,6 +179,7 @@ def command(main: Callable[[list[str]], int]) -> None:
     A `UserError`, and what the system refuses, become one line on standard error and exit code 2, `WorkerLost` one and
     exit code 1; Ctrl-C becomes exit code 130, SIGTERM during a run 143. What the output's encoding lacks is escaped.
     """
+    _complete()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -196,3 +198,16 @@ def command(main: Callable[[list[str]], int]) -> None:
         complain(error)
         code = LOST
     sys.exit(code)
+
+
+def _complete() -> None:
+    """Give the process what libraries take for granted, where it began without: open standard files, a user's name."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:  # the first file that is opened would take its place, and what is printed
+            os.open(os.devnull, os.O_RDWR)
+    try:
+        getpass.getuser()
+    except (OSError, KeyError):  # of a container that runs as a number
+        os.environ["USER"] = str(os.getuid())

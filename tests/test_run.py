@@ -3,14 +3,17 @@
 import json
 import re
 import resource
+import shlex
 import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import yaml
 
 from suite.record.evidence import OF_EACH_RUN
-from tests.command import eighth, run, start
+from tests.command import ENVIRONMENT, eighth, run, start
 from tests.parity_runs import RUN, SLOW, keys, lines, rules_broken, wait_for
 from tests.waiting import FOREVER_S
 
@@ -51,6 +54,16 @@ def test_goes_on_when_nobody_reads_what_it_prints(tmp_path):
     process.stdout.close()
     assert process.stderr.read() == ""
     assert process.wait(FOREVER_S) == 0
+    assert rules_broken(tmp_path, "evidence") == set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("streams", [">&- 2>&-", "<&- >/dev/full"])
+def test_what_cannot_be_printed_costs_no_evidence(tmp_path, streams):
+    """Nor does a file of it take the place of a stream that was closed."""
+    command = [sys.executable, "-m", "tests.eighth_task", "run", *RUN, "seed=1", "out=evidence"]
+    done = subprocess.run(["sh", "-c", f"exec {shlex.join(command)} {streams}"], cwd=tmp_path, env=ENVIRONMENT)
+    assert done.returncode == 0
     assert rules_broken(tmp_path, "evidence") == set()
 
 

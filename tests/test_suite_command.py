@@ -1,6 +1,8 @@
 """The console script `suite`, as pip writes it: every command, and nothing of the current folder."""
 
+import getpass
 import io
+import os
 import subprocess
 import sys
 import tomllib
@@ -95,3 +97,16 @@ def test_what_the_terminal_cannot_write_is_escaped(monkeypatch):
     with pytest.raises(SystemExit, match="0"):
         command(lambda words: print("Müller AG") or 0)
     assert written.getvalue() == b"M\\xfcller AG\n"
+
+
+def test_a_user_without_a_name_has_one(monkeypatch):
+    """As in a container that runs as a number; frameworks ask for it."""
+
+    def nobody():
+        raise KeyError("getpwuid(): uid not found: 12345")
+
+    monkeypatch.setattr(getpass, "getuser", nobody)
+    monkeypatch.delenv("USER", raising=False)
+    with pytest.raises(SystemExit, match="0"):
+        command(lambda words: 0)
+    assert os.environ["USER"] == str(os.getuid())

@@ -32,7 +32,13 @@ from suite.store import files
 
 
 class _Unread(Console):
-    """A console that training does without, once nobody reads it any more, as with `| head`."""
+    """A console that training does without, once nobody reads it, as with `| head`, or it cannot be written to."""
+
+    def _check_buffer(self) -> None:
+        try:
+            super()._check_buffer()
+        except OSError:  # of a terminal that has gone, or a full disk
+            self.on_broken_pipe()
 
     def on_broken_pipe(self) -> None:
         """Say nothing more, where rich would end the process."""

@@ -10,14 +10,23 @@ from pathlib import Path
 
 import platformdirs
 
+from suite.errors import UserError
 from suite.store.disk import write_atomically
 
 SETTLED_NS = 2_000_000_000  # a file changed more recently could change again within one tick of the file system's clock
 
 
 def cache_dir() -> Path:
-    """The user's cache folder for this suite. What it holds is made again when it is deleted."""
-    return Path(platformdirs.user_cache_dir("time-to-accuracy"))
+    """The user's cache folder for this suite. What it holds is made again when it is deleted.
+
+    Raises UserError for a user without a home.
+    """
+    try:
+        return Path(platformdirs.user_cache_dir("time-to-accuracy"))
+    except RuntimeError as error:
+        raise UserError(
+            "this user has no home folder: set HOME, or XDG_CACHE_HOME for what is kept between runs"
+        ) from error
 
 
 def sha256(path: Path) -> str:
