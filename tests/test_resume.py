@@ -104,8 +104,11 @@ def test_samples_that_were_damaged_after_the_end_are_one_line(ended, tmp_path):
     line = whole.count("\n") + 1
     told = f"cut/power.csv: line {line}: is not a row of samples; mend that, then go on with resume=cut"
     assert (done.returncode, done.stderr.splitlines()[-1]) == (2, f"error: {told}")
-    (tmp_path / "cut/power.csv").write_text(whole)
+    (tmp_path / "cut/power.csv").unlink()
     assert eighth(tmp_path, "run", *RUN, "seed=1", "resume=cut").returncode == 0
+    review = eighth(tmp_path, "review", "cut")
+    assert review.returncode == 0, review.stdout
+    assert "energy not known" in review.stdout
 
 
 @pytest.mark.slow

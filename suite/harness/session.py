@@ -33,7 +33,7 @@ from suite.harness.workers.leading import Followers
 from suite.harness.workers.led import Led
 from suite.measure import noise
 from suite.measure.cost import price_per_hour
-from suite.measure.energy import SamplesError, read_samples
+from suite.measure.energy import SamplesError, header, read_samples
 from suite.measure.machine import Machine, power_ceiling
 from suite.measure.noise import Environment
 from suite.measure.sampler import Sampler
@@ -44,7 +44,7 @@ from suite.record.summary import Summary, summarise
 from suite.record.terminal import Terminal
 from suite.record.tracking import Follower
 from suite.store.arrays import sums
-from suite.store.disk import sync
+from suite.store.disk import sync, write_atomically
 from suite.store.task import Task, for_run, score
 
 if TYPE_CHECKING:
@@ -144,10 +144,12 @@ class _Run:
                 stop = run_stop(self.log.lines)
                 if stop is None or is_interrupt(stop):
                     self.train(interrupted)
+                power, system = self.folder / evidence.POWER, self.session.plan.system
+                if not power.exists():  # deleted, for it was damaged
+                    write_atomically(power, f"{header(system.nodes)}\n".encode())
                 since = since_restart(self.log.lines)
                 if not any(line.key == ENVIRONMENT and line.metadata["when"] == "during" for line in since):
-                    self.environment("during", noise.judge(read_samples(self.folder / evidence.POWER), {}, 1.0))
-                power, system = self.folder / evidence.POWER, self.session.plan.system
+                    self.environment("during", noise.judge(read_samples(power), {}, 1.0))
                 stop = tail.write_log(self.log, system, self.session.machine, power, self.session.own, self.witness)
                 self.log.close()
                 if not is_interrupt(stop):

@@ -178,6 +178,11 @@ def format_row(sample: Sample, nodes: int = 1) -> str:
     return ",".join([str(sample.time_ms), *figures, *([str(sample.node)] if nodes > 1 else [])])
 
 
+def header(nodes: int) -> str:
+    """The first line of the power.csv of so many nodes."""
+    return HEADER_OF_NODES if nodes > 1 else HEADER
+
+
 def read_samples(path: Path) -> list[Sample]:
     """The samples of a power.csv, as `samples_of` its bytes. Raises SamplesError also where it cannot be read."""
     try:

@@ -16,14 +16,13 @@ from zeus.exception import ZeusBaseError
 from suite.errors import UserError
 from suite.measure import accelerators
 from suite.measure.energy import (
-    HEADER,
-    HEADER_OF_NODES,
     MAX_BYTES,
     Energy,
     Sample,
     SamplesError,
     energy,
     format_row,
+    header,
     read_samples,
     rounded,
 )
@@ -143,7 +142,7 @@ class Sampler:
         self._file = FileIO(self._path, "ab")
         self._file.truncate(kept)
         if not kept:
-            self._write(HEADER_OF_NODES if self._nodes > 1 else HEADER)
+            self._write(header(self._nodes))
         self._sample()
         self._beat = Beat(self._sample)
 

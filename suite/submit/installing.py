@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from pathlib import Path
 
 from suite.errors import UserError
 from suite.rules.seals import SEAL, SIGNATURE
 
+BESIDE = ".new"  # ends the name of what is written beside its place
+
 
 def install(staged: Path, target: Path) -> list[str]:
     """Write what `target` lacks, last the seal and its signature; the paths that were written.
 
-    All is written beside its place before anything takes it, so that a full disk changes nothing. The same again writes
-    nothing. A system description whose empty fields were filled in, and the seal, are replaced.
+    All is written beside its place before anything takes it, so that a full disk changes nothing, and takes it at once,
+    whatever signal comes meanwhile. The same again writes nothing. A system description whose empty fields were filled
+    in, and the seal, are replaced.
     Raises UserError, before anything is written, where another file would change, or the seal of a signed submission.
     """
     paths = sorted(path.relative_to(staged).as_posix() for path in staged.rglob("*") if path.is_file())
@@ -28,10 +32,14 @@ def install(staged: Path, target: Path) -> list[str]:
         for path in sorted(changed, key=(SEAL, SIGNATURE).__contains__):
             place = target / path
             place.parent.mkdir(parents=True, exist_ok=True)
-            beside = written[place] = place.with_name(f".{place.name}.new")
+            beside = written[place] = place.with_name(f".{place.name}{BESIDE}")
             shutil.copyfile(staged / path, beside)
-        for place, beside in written.items():
-            beside.replace(place)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+        try:
+            for place, beside in written.items():
+                beside.replace(place)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
     except OSError as error:
         raise UserError(f"cannot write {target}: {error.strerror}; mend that, and give the same command") from error
     finally:

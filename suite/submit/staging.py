@@ -25,6 +25,7 @@ from suite.store.disk import UnsafeFile, read_safely
 from suite.submit.code import Code, code
 from suite.submit.collecting import Collected
 from suite.submit.describing import Description, describe, empty, joined
+from suite.submit.installing import BESIDE
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,12 @@ class Declared:
 
 
 def stored(target: Path, declared: Declared) -> Seal | None:
-    """The seal of what stands at `target`; None if nothing does. Raises UserError for what is not as it was sealed."""
+    """The seal of what stands at `target`; None if nothing does. Raises UserError for what is not as it was sealed.
+
+    What a command that was killed has left beside its place goes.
+    """
+    for left in target.rglob(f".*{BESIDE}"):
+        left.unlink()
     if not (target / SEAL).exists():
         return None
     for finding in findings(target):

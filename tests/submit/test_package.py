@@ -131,6 +131,15 @@ def test_a_full_disk_leaves_what_was_sealed(submit, told, monkeypatch):
     assert submit(f"description={told}") == 0
 
 
+def test_what_a_killed_command_left_beside_its_place_goes(submit, told):
+    assert submit(f"description={told}") == 0
+    log = next(submit.folder.rglob("result_0.txt"))
+    left = log.with_name(f".{log.name}.new")
+    left.write_text("half of a")
+    assert submit(f"description={told}") == 0
+    assert not left.exists()
+
+
 def test_log_without_a_submitter_cannot_be_submitted_by_anyone(submit, runs, told, capsys):
     for index in (1, 2, 3):
         each = Evidence(runs / f"run_{index}")
