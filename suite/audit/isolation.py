@@ -52,7 +52,7 @@ def isolated(hidden: Sequence[Path] = ()) -> list[str]:
 
 def _sockets() -> list[Path]:
     """The sockets in the file system that this user could connect to, but for those in /run."""
-    listed = [line.split(maxsplit=7) for line in Path("/proc/net/unix").read_text().splitlines()]
+    listed = [line.split(maxsplit=7) for line in os.fsdecode(Path("/proc/net/unix").read_bytes()).splitlines()]
     paths = {Path(words[7]) for words in listed if len(words) == 8 and words[7].startswith("/")}
     return sorted(path for path in paths if not path.is_relative_to("/run") and os.access(path, os.W_OK))
 
