@@ -95,6 +95,17 @@ class Session:
             self.console.print(f"MLflow is behind; fill it in with: python -m suite.sync {quoted}", soft_wrap=True)
         return summarise(log.lines)
 
+    def clear_caches(self) -> bool:
+        """Drop the data from the memory of all workers, and of their nodes; False where a system offers no way to.
+
+        The last worker of a node does it for all: what one of them still maps stays.
+        """
+        if self.followers is None:
+            return clear_cache(self.data)
+        self.followers.tell("clear_cache")
+        own, others = self.followers.with_own(lambda: clear_cache(self.data))
+        return own and all(each["cleared"] for each in others)
+
 
 @dataclass
 class _Run:
@@ -280,7 +291,7 @@ class _Run:
         resolved, description = plan.resolved(self.index), self.description()
         sha256 = head.write_files(self.folder, resolved, own.files if own else None, description)
         data_sums = sums(plan.benchmark.dataset, self.session.data)  # which may read them
-        self.log.event(keys.CACHE_CLEAR, clear_cache(self.session.data))
+        self.log.event(keys.CACHE_CLEAR, self.session.clear_caches())
         head.write_log(self.log, plan, self.index, resolved, sha256, description["git"], data_sums)
 
     def environment(self, when: str, found: Environment) -> None:

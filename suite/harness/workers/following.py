@@ -18,6 +18,7 @@ from suite import config
 from suite.config.models import Benchmark
 from suite.errors import UserError, WorkerLost, complain, shown
 from suite.harness import contract
+from suite.harness.cache import clear_cache
 from suite.harness.contestant import OwnImplementation, read
 from suite.harness.contract import Checked
 from suite.harness.implementation import Device, ImplementationModule, load_implementation
@@ -104,6 +105,9 @@ class _Worker:
         self.module = own.load(name) if own else load_implementation(name, config.framework(framework))
         self.task = load_task(name)
         self.arrays = prepared(self.benchmark, self.task, data_dir)
+
+    def _clear_cache(self) -> dict[str, Any]:
+        return {"cleared": clear_cache(self.arrays)}
 
     def _build(
         self, seed: int, evaluation_seed: int | None, device: str, precision: str, memory_gb: float | None,
