@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -32,5 +33,17 @@ class Jpegs(Sequence[np.ndarray]):
         pieces = []
         for shard in range(first, last + 1):
             offset = int(self.shard_ends[shard - 1]) if shard else 0
-            pieces.append(self.shards[shard][max(begin - offset, 0) : end - offset])
+            pieces.append(_part(self.shards[shard], max(begin - offset, 0), end - offset))
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+
+def _part(shard: np.ndarray, begin: int, end: int) -> np.ndarray:
+    """shard[begin:end]; that of a file is read from it, while other threads go on.
+
+    A page that a memory map does not have yet is waited for with Python's lock held: on a slow disk by all threads.
+    """
+    if not (isinstance(shard, np.memmap) and isinstance(shard.base, mmap.mmap) and shard.filename):
+        return shard[begin:end]
+    with open(shard.filename, "rb", buffering=0) as file:
+        file.seek(shard.offset + begin)
+        return np.frombuffer(file.read(min(end, len(shard)) - begin), np.uint8)
