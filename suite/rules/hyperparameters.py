@@ -89,7 +89,8 @@ def misfit(benchmark: Benchmark, name: str, value: Any, other: Any) -> str | Non
         fits = found is not None and math.isclose(found, right, rel_tol=free.tolerance)
         formula = f"{reference:g} x ({free.proportional_to} / {usual:g})"
         formula += f" ^ {free.power:g}" if free.power != 1 else ""
-        expected = f"{name} {right:g} within {free.tolerance:.2%}: {formula}"
+        least, most = right * (1 - free.tolerance), right / (1 - free.tolerance)
+        expected = f"{name} from {least:g} to {most:g}, about {right:g}: {formula}"
     return None if fits and (isinstance(found, int) or not isinstance(reference, int)) else expected
 
 
