@@ -103,14 +103,14 @@ def _claim(evidence: Evidence, line: Line, before: Claim | None, initial: str | 
 def _training(evidence: Evidence, evaluation: Line, begin: int) -> tuple[Line | None, float | None]:
     """The last tracked line before an evaluation, and the seconds from the block's start to what was evaluated.
 
-    None for the time of a block that did not begin at `begin` samples but at a checkpoint, after a restart.
+    Time that was lost by a restart within it counts as well. None where no block began at `begin` samples.
     """
     tracked, start = None, None
     for line in evidence.lines[: evaluation.number - 1]:
         if line.key == keys.BLOCK_START:
-            start, tracked = line, None
+            tracked = None
+            if start is None and samples_of(line) == begin:
+                start = line
         elif line.key == TRACKED:
             tracked = line
-    if start is None or samples_of(start) != begin:
-        return tracked, None
-    return tracked, (evaluation.time_ms - start.time_ms) / 1000
+    return tracked, None if start is None else (evaluation.time_ms - start.time_ms) / 1000

@@ -24,6 +24,8 @@ from suite.review.progress import bar
 from suite.rules.witness import WITNESS_ROOTS
 from suite.store.disk import refuse_unwritable, write_text
 
+_GRADES = {"pass": 0, "error": 1, "fail": 2}
+
 EPILOG = """\
 FOLDER is the out= folder of python -m suite.run, a submission, or a folder that holds several of these; a folder of
 MLPerf Training's results is named with the rules of its round, as mlperf-5.1=FOLDER. Each is reviewed first, and its
@@ -66,12 +68,18 @@ def main(argv: list[str]) -> int:
 
 
 def _distinct(found: Sequence[Read]) -> list[Read]:
-    """Each result once, and whole: also where it is named twice, as a copy, or as a folder below or above it."""
+    """Each result once, and whole: also where it is named twice, as a copy, or as a folder below or above it.
+
+    None goes for one with a worse verdict: whoever adds a run to a copy of another's result does not take its place.
+    """
     widest = sorted(found, key=lambda each: len(each.source.folder.resolve().parts))
     made = [(_runs(entry), entry) for each in widest for entry in each.entries]
     kept: list[tuple[set[object], Entry]] = []
     for runs, entry in sorted(made, key=lambda each: -len(each[0])):
-        if not any(runs <= others and _whose(entry) == _whose(other) for others, other in kept):
+        if not any(
+            runs <= others and _whose(entry) == _whose(other) and _GRADES[other.verdict] <= _GRADES[entry.verdict]
+            for others, other in kept
+        ):
             kept.append((runs, entry))
     ids = {id(entry) for _, entry in kept}
     reads = [replace(each, entries=[entry for entry in each.entries if id(entry) in ids]) for each in found]

@@ -223,6 +223,7 @@ def remarks(entry: Entry) -> list[str]:
     made = {"fail": ["NOT COMPLIANT"], "error": ["NOT CHECKED"], "pass": []}[entry.verdict]
     made += [f"{count - entry.reached} of {count} {entry.lost}"] if entry.reached < count else []
     made += ["NO SCORE"] if entry.seconds is None else []
+    made += [f"{count} OF {entry.runs_needed} RUNS"] if entry.runs_needed and count < entry.runs_needed else []
     made += ["NO REFERENCE POINTS"] if entry.unheld else []
     made += [f"{entry.noisy} of {count} NOISY"] if entry.noisy else []
     made += [f"{entry.partial} of {count} ENERGY IN PART"] if entry.partial else []

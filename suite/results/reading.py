@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from mlperf_logging.mllog import constants as keys
+
 from suite import config
 from suite.errors import UserError, shown, split_options
 from suite.mlperf import packages, systems
@@ -22,7 +24,7 @@ from suite.rules.seals import NAME, RESULTS, SEAL, Seal
 from suite.rules.verdict import ResultReview, RunReview
 from suite.store.disk import UnsafeFile
 
-_BOUND = 1e15
+_LEAST, _BOUND = 1e-9, 1e15
 OWN_PRICE = "measurement.4"  # the rule that notes a price which is not the suite's
 SEALED = ("package.6", "package.7", "package.8", "package.9")  # a breach of these is one of every result below the seal
 
@@ -119,7 +121,7 @@ def _of_suite(result: ResultReview, source: Source, made: Report) -> Entry:
         seeds=f"drawn by {result.token}" if result.token else "chosen",
         clock="witnessed" if result.witnessed else "its own",
         part=benchmark.dataset.subset if benchmark else None,
-        flops=benchmark.train_flops_per_sample if benchmark else None,
+        flops=benchmark.train_flops_per_sample if benchmark and result.division != keys.OPEN else None,
         peak_flops=_peak_flops(result),
         runs=tuple(map(_bounded, result.runs)),
         decided=result.decided,
@@ -132,7 +134,8 @@ def _peak_flops(result: ResultReview) -> float | None:
         return None
     system = config.system(result.system)
     each = system.peak_flops(result.precision or "")
-    return each * system.accelerators_per_node * system.nodes if each else None
+    nodes = _count(result.description.get("number_of_nodes")) or 1
+    return each * system.accelerators_per_node * nodes if each else None
 
 
 def _bounded(run: RunReview) -> RunReview:
@@ -239,8 +242,8 @@ def _of_mlperf(source: Source, made: Report) -> list[Entry]:
 
 
 def bounded(value: float | None) -> float | None:
-    """A figure that can be one: a claim below nothing, or beyond all measure, is not known."""
-    return value if value is not None and 0 <= value <= _BOUND else None
+    """A figure that can be one: a claim below nothing, next to nothing, or beyond all measure, is not known."""
+    return value if value is not None and (value == 0 or _LEAST <= value <= _BOUND) else None
 
 
 def _seconds(minutes: Any) -> float | None:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
-from operator import itemgetter
+from typing import NamedTuple
 
 from mlperf_logging.mllog import constants as keys
 
@@ -59,43 +59,73 @@ def one_after_another(runs: Sequence[Evidence]) -> Iterator[Finding]:
 
 @PACKAGE.rule("timing.9")
 def one_at_a_time(runs: Sequence[Evidence]) -> Iterator[Finding]:
-    """No two results had one machine at one time. The runs of one result have another rule."""
+    """No two runs had one machine at one time. Those of one result have another rule where no boot tells the time."""
     stays, named = defaultdict(list), set()
     for run in runs:
-        if ends := _ends(run):
-            for boot, offset in _boots(run).items():
-                stays[boot].append((run, *ends, offset))
+        for stay in _stays(run):
+            stays[stay.boot].append(stay)
     for told in stays.values():
-        by_boot = all(offset is not None for *_, offset in told)  # which nobody sets, as they may a clock between runs
-        placed = [(run, first, ended, offset if by_boot and offset else 0) for run, first, ended, offset in told]
-        placed.sort(key=lambda each: each[1].time_ms - each[3])
-        for at, (run, first, _, offset) in enumerate(placed):
-            there = (  # by the clock of the later run
-                (run.package is not None and run.package == before.package, before, ended.time_ms - other + offset)
-                for before, _, ended, other in placed[:at]
-                if result_of(run) != result_of(before)
-            )
-            overlapping = [each for each in there if first.time_ms < each[2] - OVERLAP_MS]
+        by_boot = all(stay.offset is not None for stay in told)  # which nobody sets, as they may a clock between runs
+        placed = [stay if by_boot else stay._replace(offset=0) for stay in told]
+        placed.sort(key=lambda stay: stay.begun_ms - stay.ahead_ms)
+        for at, stay in enumerate(placed):
+            left = [  # by the clock of the later run
+                (each, each.ended_ms - each.ahead_ms + stay.ahead_ms)
+                for each in placed[:at]
+                if each.run is not stay.run and (by_boot or not _together(each, stay))
+            ]
+            overlapping = [pair for pair in left if stay.begun_ms < pair[1] - OVERLAP_MS]
             if not overlapping:
                 continue
-            together, before, left_ms = max(overlapping, key=itemgetter(0))
-            if (run.label, before.label) in named:  # in another boot
+            before, left_ms = max(overlapping, key=lambda pair: _severity(pair[0], stay) == "fail")
+            if (stay.run.label, before.run.label) in named:  # in another boot
                 continue
-            named.add((run.label, before.label))
-            expected = f"a machine that {path_of(before, LOG)} has left, at {_date(left_ms)}"
-            severity: Severity = "fail" if together else "note"
-            mend = "run one after the other on a machine"
-            yield Finding(path_of(run, LOG), first.number, expected, _date(first.time_ms), mend, severity)
+            named.add((stay.run.label, before.run.label))
+            expected = f"a machine that {path_of(before.run, LOG)} has left, at {_date(left_ms)}"
+            mend, severity = "run one after the other on a machine", _severity(before, stay)
+            yield Finding(path_of(stay.run, LOG), stay.line, expected, _date(stay.begun_ms), mend, severity)
 
 
-def _boots(run: Evidence) -> dict[str, int | None]:
-    """The boots of machines that a run was made in, as far as its log names them.
+class _Stay(NamedTuple):
+    """A part of a run in one `boot` of a machine, from the line `line` on.
 
-    Each with the milliseconds by which the log's time is ahead of that since the boot, None where it does not say.
+    `offset` is by how many milliseconds its log is ahead of the time since the boot, None where it does not say.
     """
-    lines = [*run.lines_of.get(CONFIG, []), *run.lines_of.get(RESTART, [])]
-    clocks = [clock for line in lines if isinstance(clock := line.metadata.get("clock"), dict)]
-    return {boot: whole(clock.get("offset_ms")) for clock in clocks if isinstance(boot := clock.get("boot"), str)}
+
+    run: Evidence
+    boot: str
+    offset: int | None
+    begun_ms: int
+    ended_ms: int
+    line: int
+
+    @property
+    def ahead_ms(self) -> int:
+        return self.offset or 0
+
+
+def _stays(run: Evidence) -> Iterator[_Stay]:
+    """The boots of machines that a run was made in, as far as its log names them."""
+    lines = [line for line in run.lines if not line.problem]
+    clocks = [
+        (at, clock)
+        for at, line in enumerate(lines)
+        if line.key in (CONFIG, RESTART) and isinstance(clock := line.metadata.get("clock"), dict)
+    ]
+    begins = [0, *(at for at, _ in clocks[1:]), len(lines)]
+    for (begin, end), (_, clock) in zip(pairwise(begins), clocks, strict=False):
+        if isinstance(boot := clock.get("boot"), str):
+            times = [line.time_ms for line in lines[begin:end]]
+            yield _Stay(run, boot, whole(clock.get("offset_ms")), min(times), max(times), lines[begin].number)
+
+
+def _together(one: _Stay, other: _Stay) -> bool:
+    return result_of(one.run) == result_of(other.run)
+
+
+def _severity(one: _Stay, other: _Stay) -> Severity:
+    packed = one.run.package is not None and one.run.package == other.run.package
+    return "fail" if packed or _together(one, other) else "note"
 
 
 def _ends(run: Evidence, first_stop: bool = False) -> tuple[Line, Line] | None:

@@ -47,7 +47,8 @@ def time_enough(run: Evidence) -> Iterator[Finding]:
         expected = f"a time after {keys.RUN_START}"
         yield Finding(LOG, stop.number, expected, f"{seconds:g} s from {keys.RUN_START}", _AS_WRITTEN)
         return
-    flops, peak = run.benchmark.train_flops_per_sample if run.benchmark else None, _peak(run)
+    closed = run.benchmark if run.benchmark and not run.in_open else None  # the open division's model may be another
+    flops, peak = closed.train_flops_per_sample if closed else None, _peak(run)
     if flops and peak and samples * flops / (SAVED * peak) > seconds:
         least = samples * flops / (SAVED * peak)
         expected = f"at least {least:.3g} s for {samples} samples, at {SAVED} times the peak of {peak:.3g} FLOP/s"
@@ -110,4 +111,4 @@ def _peak(run: Evidence) -> float | None:
         cpus = whole(run.described("detected", "logical_cpus"))
         return CPU_PEAK * cpus * run.nodes if cpus and not _accelerators(run) else None
     rates = [tflops for rate, tflops in system.peak_tflops.items() if rate != "fp8"]  # for which SAVED has room
-    return max(rates) * 1e12 * system.accelerators_per_node * system.nodes if rates else None
+    return max(rates) * 1e12 * system.accelerators_per_node * run.nodes if rates else None

@@ -134,6 +134,8 @@ def _copies(files: Mapping[str, str]) -> Iterator[Finding]:
             again = f"{match[1]}/result_{int(match[2]) - 1}.txt"
             if again not in files:
                 yield Finding(again, None, f"the bytes of {path}", "no such file", _AS_WRITTEN)
+        elif name == LOG and folder.startswith(f"{RESULTS}/") and folder.count("/") <= 3:  # deeper is code of one's own
+            yield Finding(path, None, f"{RESULTS}/SYSTEM/BENCHMARK/run_N/{LOG}", "a log elsewhere", _AS_WRITTEN)
 
 
 def _files(folder: Path) -> Iterator[str]:

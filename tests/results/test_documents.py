@@ -106,7 +106,7 @@ def test_what_is_not_known_is_said_to_be():
     ]
     assert frameworks[1][1:] == [
         *("0 of 1", "no score", "none", "no score", "none", "not known", "not known"),
-        *("drawn", "its own", "1 of 1 NOT REACHED; NO SCORE"),
+        *("drawn", "its own", "1 of 1 NOT REACHED; NO SCORE; 1 OF 3 RUNS"),
     ]
 
 
@@ -167,4 +167,4 @@ def test_energy_of_a_part_of_a_run_and_a_price_of_one_s_own_are_marked():
     runs, frameworks = cells(markdown([made]))
     assert [row[6] for row in runs[1:]] == ["~ 8 J (estimated, 16 % of the time)", "1000 J (nvml)"]
     assert "16 % of the time" in frameworks[1][6]
-    assert frameworks[1][-1] == "1 of 2 ENERGY IN PART; OWN PRICE"
+    assert frameworks[1][-1] == "2 OF 3 RUNS; 1 of 2 ENERGY IN PART; OWN PRICE"

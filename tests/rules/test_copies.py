@@ -34,6 +34,18 @@ def test_a_copy_in_another_result_of_the_package_is_found(tmp_path):
     assert copies(tmp_path) == ["two/run_2/log.txt"]
 
 
+def test_a_copy_of_another_submitter_s_names_both(tmp_path):
+    """Whose it was no review can tell, nor does the order of their folders."""
+    for name, seed in (("one", 0), ("two", 200)):
+        write_run(tmp_path / name / "run_1", 1, runs=2, seed=seed)
+        second = write_run(tmp_path / name / "run_2", 2, runs=2, seed=seed)
+    copied = Path(shutil.copytree(tmp_path / "one" / "run_2", tmp_path / "two" / "run_2", dirs_exist_ok=True))
+    Evidence(copied).edit("submission_org", lambda record: record.update(value="rival"))
+    Evidence(copied).edit("seed", lambda record: record.update(value=999))
+    assert second.folder == copied
+    assert sorted(copies(tmp_path)) == ["one/run_2/log.txt", "two/run_2/log.txt"]
+
+
 def test_one_seed_in_two_frameworks_may_give_one_curve(tmp_path):
     first = write_run(tmp_path / "torch" / "run_1", seed=7)
     losses = [r["value"]["loss"] for r in first.records() if r["key"] == "tracked_stats"]

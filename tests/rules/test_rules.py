@@ -192,6 +192,18 @@ def test_simultaneous_runs_break_a_rule_in_a_package(sound_result, tmp_path):
         assert {each.file.rpartition("/")[0] for each in found} == {f"theirs/run_{index}" for index in range(1, 6)}
 
 
+def test_runs_of_one_result_have_one_machine_at_a_time_by_its_boot(sound_result, tmp_path):
+    """Whatever their clocks say: all were begun as the first was."""
+    folder = Path(shutil.copytree(sound_result, tmp_path / "result"))
+    for path in sorted(folder.glob("run_*")):
+        begun = Evidence(path).records()[0]["time_ms"]
+        clock = {"boot": "one boot", "offset_ms": begun - 1_000_000}
+        Evidence(path).edit(logkeys.CONFIG, lambda record, told=clock: record["metadata"].update(clock=told))
+    made = review(folder)
+    found = [(each.file, each.severity) for each in made.findings if each.rule == "timing.9"]
+    assert found == [(f"run_{index}/log.txt", "fail") for index in range(2, 6)]
+
+
 def test_of_several_runs_at_one_time_that_of_the_package_is_named_and_once(sound_result, tmp_path):
     folder = Path(shutil.copytree(sound_result, tmp_path / "result"))
     side_by_side(folder)
