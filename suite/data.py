@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 
 from rich.console import Console
@@ -16,7 +17,8 @@ from suite.store import files, shards
 HELP = """\
 commands:
   ls                     every dataset: licence, size, whether it is here, citation (in a terminal of 120 columns)
-  fetch BENCHMARK|TASK   bring the data: use what is here, else unpack an archive that is here, else download
+  fetch BENCHMARK|TASK   bring the data: use what is here, else unpack an archive that is here, else download; a TASK
+                         brings all its scales, full too (ls shows sizes)
   verify [BENCHMARK]     read every file and compare its sha256 sum; lists all faults
   path [BENCHMARK]       the data folder, or the benchmark's files in it
 
@@ -39,9 +41,11 @@ def main(argv: list[str]) -> int:
         description="Where the datasets lie, getting them, and verifying them.",
         epilog=HELP,
     )
-    parser.add_argument("command", help="ls, fetch, verify or path")
+    parser.add_argument("command", nargs="?", help="ls, fetch, verify or path")
     parser.add_words("BENCHMARK", "what to act on", "*")
     args = parser.parse_words(argv, ("task", "scale", "subset"))
+    if args.command is None:
+        raise UserError(f"do what? Give one of: {', '.join(COMMANDS)} (--help explains them).")
     if args.command not in COMMANDS:
         raise unknown("command", args.command, COMMANDS)
     names, scale = args.words, args.options.get("scale", "")
@@ -59,6 +63,8 @@ def _benchmarks(name: str, scale: str = "") -> list[Benchmark]:
     """The benchmark `task/scale`, or a task's benchmark at `scale`, or all of a task's benchmarks."""
     task, _, own = name.partition("/")
     config.load("task", task)
+    if own and scale and own != scale:
+        raise UserError(f"scale={scale} contradicts {name}")
     return [config.benchmark(task, each) for each in ([own or scale] if own or scale else config.scales(task))]
 
 
@@ -134,7 +140,8 @@ def verify(selected: list[Benchmark], data_dir: str | None) -> int:
                 print(f"  {fault.problem}")
             faulty = faulty or bool(faults)
     if faulty:
-        print("To mend, delete the faulty files and run python -m suite.data fetch BENCHMARK.")
+        where = f" data_dir={shlex.quote(data_dir)}" if data_dir else ""
+        print(f"To mend, delete the faulty files and run python -m suite.data fetch BENCHMARK{where}.")
     return int(faulty)
 
 

@@ -194,7 +194,8 @@ def test_verify_lists_the_faults(root: Path, capsys: pytest.CaptureFixture[str])
         (["fetch", "scale=mini"], "scale= needs a task"),
         (["fetch"], "fetch needs a benchmark or a task"),
         (["ls", "--dir=x"], "unrecognized arguments: --dir=x"),
-        ([], "required: command"),
+        ([], "do what? Give one of: ls, fetch, verify, path"),
+        (["ls", "birds/small", "scale=mini"], "scale=mini contradicts birds/small"),
     ],
 )
 def test_a_mistake_is_one_line(words: list[str], said: str) -> None:

@@ -115,6 +115,7 @@ P = ("task=parity", "framework=numpy", "hw=cpu")
         ((*P, "--cfg"), "unknown option '--cfg'"),
         (("-m", *P, "seed=1,2", "out=one"), "out=one is the folder of 2 commands, and each needs its own"),
         (("-m", *P, "hw.bogus=1,2"), "bogus"),
+        ((*P, "seed=1", "seed=2"), "seed= is given twice"),
         (("-m", *P, "seed=interval(0,1)"), "'seed=interval(0,1)' cannot be run one value after the other"),
         (("task=parity", "quickly"), "'quickly' is not of the form option=value"),
         (("task=parity", "framework=ghost", "hw=cpu"), "'.[ghost]'"),

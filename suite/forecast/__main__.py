@@ -26,7 +26,8 @@ from suite.results.reading import read as read_results
 from suite.store.disk import refuse_unwritable, write_text
 
 EPILOG = """\
-  task=NAME scale=NAME   the benchmark; it needs reference convergence points, or published ones (conf/rcp/)
+  task=NAME scale=NAME   the benchmark; it needs reference convergence points, or published ones (conf/rcp/); without
+                         scale= that which the system runs by default, of hw=all the largest
   hw=NAME                the system, default: that of from=, else what this machine is; hw=all for all of conf/hw/:
                          estimates but for what this machine is, and each is hw=cpu: that is probed as well
   framework=NAME         torch (the default) or tensorflow

@@ -36,6 +36,8 @@ def whole(to: Console, made: Forecast) -> None:
 
 def many(to: Console, made: Sequence[Forecast], failed: Mapping[str, str]) -> None:
     """A row for each system, the fastest first; `failed` has why others have none."""
+    if made:
+        to.print(Text(f"{made[0].benchmark} in {made[0].framework}", "bold"))
     table = Table("system", "time", f"{LEVEL:.0%} of runs", "cost", "energy", "limited by", "rates")
     for each in sorted(made, key=lambda each: each.seconds.median):
         figures = {name: (told, shown) for name, told, shown in _figures(each)}

@@ -87,7 +87,7 @@ def one_at_a_time(runs: Sequence[Evidence]) -> Iterator[Finding]:
 
 
 class _Stay(NamedTuple):
-    """A part of a run in one `boot` of a machine, from the line `line` on.
+    """A run in one `boot` of a machine, from the line `line` on, also where it lay still between two parts of it.
 
     `offset` is by how many milliseconds its log is ahead of the time since the boot, None where it does not say.
     """
@@ -113,10 +113,15 @@ def _stays(run: Evidence) -> Iterator[_Stay]:
         if line.key in (CONFIG, RESTART) and isinstance(clock := line.metadata.get("clock"), dict)
     ]
     begins = [0, *(at for at, _ in clocks[1:]), len(lines)]
+    stays: dict[str, _Stay] = {}
     for (begin, end), (_, clock) in zip(pairwise(begins), clocks, strict=False):
         if isinstance(boot := clock.get("boot"), str):
             times = [line.time_ms for line in lines[begin:end]]
-            yield _Stay(run, boot, whole(clock.get("offset_ms")), min(times), max(times), lines[begin].number)
+            made = _Stay(run, boot, whole(clock.get("offset_ms")), min(times), max(times), lines[begin].number)
+            before = stays.setdefault(boot, made)
+            begun_ms, ended_ms = min(before.begun_ms, made.begun_ms), max(before.ended_ms, made.ended_ms)
+            stays[boot] = before._replace(offset=made.offset, begun_ms=begun_ms, ended_ms=ended_ms)
+    yield from stays.values()
 
 
 def _together(one: _Stay, other: _Stay) -> bool:

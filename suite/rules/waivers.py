@@ -32,7 +32,7 @@ MAX_BYTES = 64 << 10
 NEVER_WAIVED = ("package", "review", "log.1", "log.2")  # chapters and rules
 
 _FIRST_TO_HAVE_IT = timezone(timedelta(hours=14))  # where a day begins first
-_MEND = "give each entry a rule, a reason, a reviewer and a date as YYYY-MM-DD, and at most a file besides"
+_MEND = "below `waivers:` give each entry rule, reason, reviewer and date (YYYY-MM-DD), and at most a file besides"
 
 
 class Waiver(BaseModel):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -77,6 +78,9 @@ def parse(argv: list[str]) -> list[Options]:
     inner = _hyperparameters(words)
     for word in words:
         _refuse(word, allowed, inner)
+    names = Counter(word.partition("=")[0].lstrip("+") for word in words)
+    if twice := [name for name, count in names.items() if count > 1]:
+        raise UserError(f"{twice[0]}= is given twice")
     if len(words) < len(argv):
         return [_composed(line, {}) for line in product(*map(_values, words))]
     texts = dict(word.split("=", 1) for word in words if _verbatim(word))

@@ -47,6 +47,9 @@ def from_options(options: Options, found: Machine, own: OwnImplementation | None
             f"without a password, of at most {names.MAX_URL} characters"
         )
     system = machine.resolve(config.system(options.hw, options.system), found)
+    if not options.scale and system.default_scale not in (scales := config.scales(options.task)):
+        default = f"{system.default_scale}, which hw={system.name} runs by default"
+        raise UserError(f"{options.task} has no scale {default}: give scale=, one of {', '.join(scales)}")
     benchmark = overridden(config.benchmark(options.task, options.scale or system.default_scale), options.benchmark)
     if options.subset is not None:
         benchmark = benchmark.of_subset(options.subset)
