@@ -61,7 +61,7 @@ class Trainer(ABC, Generic[Hyper, Fed]):
     def warm_up(self) -> None:
         """Trace and compile steps and evaluations of every shape, on what is made up.
 
-        The largest first, in whose memory the others have room.
+        The largest first, in whose memory the others have room, where one does not hang on another.
         """
 
     @abstractmethod

@@ -58,10 +58,13 @@ class Hyperparameters(Recipe):
         return max(1 - epoch / self.whiten_bias_epochs, 0.0)
 
     def kinds_of_step(self) -> list[tuple[int, float]]:
-        """An image size and an epoch for each kind of step, with and without the whitening's bias: largest first."""
+        """An image size and an epoch for each kind of step: of every size, with the whitening's bias and without.
+
+        In the order of a run: compiled without the bias first, two workers part.
+        """
         epochs = range(max(len(self.epoch_sizes), self.whiten_bias_epochs) + 1)
         kinds = {(self.size(epoch), self.whiten_learning_rate(epoch) > 0): epoch for epoch in epochs}
-        return sorted(((size, float(epoch)) for (size, _), epoch in kinds.items()), reverse=True)
+        return [(size, float(epoch)) for (size, _), epoch in kinds.items()]
 
 
 def initial_parameters(hyper: Hyperparameters, channels: int, classes: int, seed: int) -> dict[str, np.ndarray]:
