@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import requests
 import uvicorn
+from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as Asked
@@ -112,6 +113,10 @@ class Client:
         name = examples.plan.benchmark.name
         try:
             told = requests.get(f"{self._url}/health", timeout=TIMEOUT_S).json()["benchmark"]
+        except (MissingSchema, InvalidSchema, InvalidURL) as error:
+            raise UserError(f"url={url} is no address: write url=http://HOST:PORT") from error
+        except requests.ConnectionError as error:
+            raise UserError(f"url={url}: nobody answers there; start a server with listen=PORT") from error
         except (requests.RequestException, ValueError, KeyError, TypeError) as error:
             raise UserError(f"url={url} is no server of python -m suite.serve ({error})") from error
         if told != name:

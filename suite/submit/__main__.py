@@ -15,7 +15,7 @@ from suite.record.parsing import MalformedError
 from suite.record.summary import format_count
 from suite.record.system import DIVISIONS, STATUSES
 from suite.review.terminal import score
-from suite.rules.seals import SIGNATURE, findings
+from suite.rules.seals import SEAL, SIGNATURE, findings
 from suite.submit import describing, signing
 from suite.submit.checking import Checked, check
 from suite.submit.collecting import collect
@@ -68,6 +68,8 @@ def main(argv: list[str]) -> int:
         return 0
     options, words = _options(argv)
     if "verify" in options:
+        if others := [f"{name}=" for name in options if name not in ("verify", "signers")] + words:
+            raise UserError(f"verify= only looks at what is there: leave out {', '.join(others)}")
         return _verify(Path(options["verify"]), options.get("signers"))
     folders = [Path(each) for each in (*words, *options.get("runs", "").split(",")) if each]
     lacking = [f"{name}=" for name in ("org", "category") if not options.get(name)] + ["runs="] * (not folders)
@@ -114,6 +116,8 @@ def _options(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
 def _verify(folder: Path, signers: str | None) -> int:
     if not folder.is_dir():
         raise UserError(f"verify={folder}: no such folder")
+    if not (folder / SEAL).exists():
+        raise UserError(f"verify={folder} holds no {SEAL}: name the folder of one submission")
     found = list(findings(folder))
     for finding in found[:MAX_LISTED]:
         print(f"{shown(finding.file)}: expected {shown(finding.expected)}, found {shown(finding.found)}")

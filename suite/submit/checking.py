@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from suite.mlperf import packages, systems
 from suite.review.model import Report, report
 from suite.review.progress import bar
 from suite.rules.finding import Finding
+from suite.rules.reading import WAIVERS
+from suite.rules.submission import survey
+from suite.rules.waivers import Waiver, WaiverFile, waivable
 
 MLPERF = "mlperf-6.1"  # the round whose package layout is kept to
 # Notes of the review that say that a result is no full one.
@@ -30,9 +34,12 @@ def check(staged: Path, org: str, data_dir: str | None) -> Checked:
     """Review the staged submission of `org` by rules.md and by MLPerf's package layout."""
     with bar() as progress:
         made = Checked(report(staged, subject=org, data_dir=data_dir, progress=progress))
+    asked = list(_asked(staged))
     for finding in made.review.findings:
         if finding.rule == CODE:
             made.missing.append(_said(finding))
+        elif finding.severity == "fail" and any(waiver.covers(each) for waiver, each in _below(asked, finding)):
+            made.missing.append(f"{_said(finding)}; a waiver is asked for")
         elif finding.severity == "fail":
             made.broken.append(_said(finding))
         elif finding.severity == "error":
@@ -46,6 +53,20 @@ def check(staged: Path, org: str, data_dir: str | None) -> Checked:
     for group in packages.survey(staged.parent, MLPERF).groups:
         made.broken += [_said(each) for each in systems.findings(group, MLPERF) if each.severity != "note"]
     return made
+
+
+def _asked(staged: Path) -> Iterator[tuple[str, Waiver]]:
+    """The waivers that the submission asks for, each with the folder of its file."""
+    for folder in survey(staged).waivers:
+        file = WaiverFile.read(staged / folder / WAIVERS, WAIVERS, applied=False, rules=None)
+        yield from ((folder, waiver) for _, waiver in file.waivers if waivable(waiver.rule))
+
+
+def _below(asked: Iterable[tuple[str, Waiver]], finding: Finding) -> Iterator[tuple[Waiver, Finding]]:
+    """The waivers asked for where a finding is, and it by the name that its file has there."""
+    for folder, waiver in asked:
+        if finding.file.startswith(f"{folder}/"):
+            yield waiver, replace(finding, file=finding.file.removeprefix(f"{folder}/"))
 
 
 def _said(finding: Finding) -> str:

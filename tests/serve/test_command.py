@@ -68,6 +68,14 @@ def test_served_answers_have_the_quality_that_the_run_logged(trained, server, ca
             assert load["failed"] == 0
 
 
+@pytest.mark.parametrize(
+    ("url", "said"), [("localhost:9", "write url=http://HOST:PORT"), ("http://127.0.0.1:9", "nobody answers there")]
+)
+def test_an_address_without_a_server_says_what_to_do(trained, url, said):
+    with pytest.raises(UserError, match=said):
+        main([str(trained), f"implementation={OURS}", f"url={url}"])
+
+
 def test_one_thread_builds_the_model_and_asks_it(trained, capsys, monkeypatch):
     """PyTorch records no CUDA graph in another thread than the one in which it began to: its assertion fails."""
     threads = set()

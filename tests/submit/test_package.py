@@ -15,6 +15,7 @@ import yaml
 from mlperf_logging.package_checker.package_checker import check_training_package
 from mlperf_logging.system_desc_checker import system_desc_checker
 
+from suite.config import logkeys
 from suite.errors import UserError
 from suite.mlperf import packages
 from suite.record import states
@@ -180,6 +181,28 @@ def test_waivers_go_with_the_evidence(submit, runs, told):
     (runs / "run_2" / "waivers.yaml").write_text(yaml.safe_dump({"waivers": [waiver]}))
     assert submit(f"description={told}") == 0
     assert (submit.folder / PLACE / "run_2" / "waivers.yaml").exists()
+
+
+def test_a_breach_for_which_a_waiver_is_asked_makes_it_partial(submit, runs, told, capsys):
+    for path in sorted(runs.glob("run_*")):
+        begun = Evidence(path).records()[0]["time_ms"]
+        clock = {"boot": "one boot", "offset_ms": begun - 1_000_000}
+        Evidence(path).edit(logkeys.CONFIG, lambda record, told=clock: record["metadata"].update(clock=told))
+    assert submit(f"description={told}", "partial=true") == 1
+    assert "timing.9" in capsys.readouterr().out
+    waiver = {"rule": "timing.9", "reason": "clocks of a virtual machine", "reviewer": "me", "date": "2026-01-01"}
+    (runs / "waivers.yaml").write_text(yaml.safe_dump({"waivers": [waiver]}))
+    assert submit(f"description={told}") == 1
+    assert "a waiver is asked for" in capsys.readouterr().out
+    assert submit(f"description={told}", "partial=true") == 0
+
+
+def test_verify_is_of_one_submission(submit, told, tmp_path):
+    assert submit(f"description={told}") == 0
+    with pytest.raises(UserError, match=r"holds no submission\.json: name the folder of one submission"):
+        main([f"verify={submit.folder.parent}"])
+    with pytest.raises(UserError, match="leave out org="):
+        main([f"verify={submit.folder}", "org=x"])
 
 
 SUBMISSIONS = Path(__file__).resolve().parents[2] / "submissions"
