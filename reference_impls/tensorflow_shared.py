@@ -118,10 +118,13 @@ def _gelu_and_gradient(x: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
         """The normal distribution's part below each number."""
         return 0.5 * (1 + tf.math.erf(wide * 0.5**0.5))
 
+    scope = "/".join(filter(None, ("gradient_tape", tf.get_current_name_scope(), "gelu")))
+
     def backward(gradient: tf.Tensor) -> tf.Tensor:
-        wide = tf.cast(x, tf.float32)
-        slope = below(wide) + wide * tf.exp(-0.5 * wide * wide) * (2 * math.pi) ** -0.5
-        return tf.cast(tf.cast(gradient, tf.float32) * slope, x.dtype)
+        with tf.name_scope(f"{scope}/"):  # as the tape names the gradients of operations
+            wide = tf.cast(x, tf.float32)
+            slope = below(wide) + wide * tf.exp(-0.5 * wide * wide) * (2 * math.pi) ** -0.5
+            return tf.cast(tf.cast(gradient, tf.float32) * slope, x.dtype)
 
     wide = tf.cast(x, tf.float32)
     return tf.cast(wide * below(wide), x.dtype), backward

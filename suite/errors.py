@@ -206,8 +206,8 @@ def _complete() -> None:
         try:
             os.fstat(descriptor)
         except OSError:  # the first file that is opened would take its place, and what is printed
-            os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     try:
         getpass.getuser()
     except (OSError, KeyError):  # of a container that runs as a number
-        os.environ["USER"] = str(os.getuid())
+        os.environ["USER"] = f"uid{os.getuid()}"

@@ -109,4 +109,4 @@ def test_a_user_without_a_name_has_one(monkeypatch):
     monkeypatch.delenv("USER", raising=False)
     with pytest.raises(SystemExit, match="0"):
         command(lambda words: 0)
-    assert os.environ["USER"] == str(os.getuid())
+    assert os.environ["USER"] == f"uid{os.getuid()}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,12 +59,11 @@ class Means:
 
 @dataclass(frozen=True)
 class Predicted:
-    """What a state predicts: the sum of its predictions, these, their metrics, and how long they took."""
+    """What a state predicts: the sum of its predictions, these, and their metrics."""
 
     sha256: str
     predictions: Sequence[Any]
     metrics: dict[str, float]
-    seconds: float = 0.0
 
 
 @dataclass
@@ -119,6 +118,10 @@ def replay(run: Run, claim: Claim, means: Means) -> Replay:
         made.initial = saved(process, folder)
         made.begin = claim.before if before is not None else 0
         made.before = before if before is not None else made.initial
+        data = data_of(run, means)
+        write_arrays(folder / EVALUATION, contract.evaluation_data(data))
+        with suppress(Failed):  # of a state that has learnt nothing; the first time also warms up
+            read_predictions(process, folder)
         passes: list[float] = []
         while True:
             began = process.asked_s
@@ -133,14 +136,12 @@ def replay(run: Run, claim: Claim, means: Means) -> Replay:
             enough = sum(passes) > REPEATED_S and (len(passes) > 1 or made.kept is not None)
             if len(passes) == 3 or enough or (passes[0] > REPEATED_S and state_sha256(state) == claim.after_sha256):
                 break
-        data = data_of(run, means)
-        write_arrays(folder / EVALUATION, contract.evaluation_data(data))
+        began = process.asked_s
         made.predicted = _predicted(process, folder, run, means.task, data)
+        made.seconds = min(passes) + process.asked_s - began
         if made.kept is not None:
             load(process, folder, made.kept)
-        again = _predicted(process, folder, run, means.task, data)  # the first time also warms up
-        made.kept_predicted = again if made.kept is not None else None
-        made.seconds = min(passes) + min(made.predicted.seconds, again.seconds)
+            made.kept_predicted = _predicted(process, folder, run, means.task, data)
     return made
 
 
@@ -237,11 +238,9 @@ def read_predictions(process: Process, folder: Path) -> tuple[bytes, list[Any]]:
 
 def _predicted(process: Process, folder: Path, run: Run, task: Task, data: Arrays) -> Predicted:
     """What the state predicts."""
-    began = process.asked_s
     content, predictions = read_predictions(process, folder)
-    seconds = process.asked_s - began
     try:
         metrics: dict[str, float] = score(run.benchmark, task, predictions, data)
     except (BadPrediction, BrokenContract) as error:
         raise Failed(f"predict: {error}") from error
-    return Predicted(hashlib.sha256(content).hexdigest(), predictions, metrics, seconds)
+    return Predicted(hashlib.sha256(content).hexdigest(), predictions, metrics)

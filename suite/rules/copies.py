@@ -114,11 +114,14 @@ def no_copies(runs: Sequence[Evidence]) -> Iterator[Finding]:
                     mend = "audit both: one seed gives one training, and nothing here tells whose it was"
                     yield Finding(path_of(runs[late], LOG), None, "a log of a run of its own", found, mend, "note")
                     continue
-                mend = "submit runs that were each made, with a seed of its own, or say that this was copied"
-                yield Finding(path_of(runs[late], LOG), None, "a log of a run of its own", found, mend)
-                if orgs[early] != orgs[late] or runs[early].package != runs[late].package:  # it may be the other's copy
+                if orgs[early] != orgs[late] or runs[early].package != runs[late].package:
+                    mend = "audit both: one of them is a copy, and nothing here tells which"
+                    yield Finding(path_of(runs[late], LOG), None, "a log of a run of its own", found, mend, "error")
                     found = f"the {', '.join(names)} of {path_of(runs[late], LOG)}"
-                    yield Finding(path_of(runs[early], LOG), None, "a log of a run of its own", found, mend)
+                    yield Finding(path_of(runs[early], LOG), None, "a log of a run of its own", found, mend, "error")
+                    break
+                mend = "submit runs that were each made, with a seed of its own"
+                yield Finding(path_of(runs[late], LOG), None, "a log of a run of its own", found, mend)
                 break
 
 

@@ -112,15 +112,22 @@ def _stays(run: Evidence) -> Iterator[_Stay]:
         for at, line in enumerate(lines)
         if line.key in (CONFIG, RESTART) and isinstance(clock := line.metadata.get("clock"), dict)
     ]
-    begins = [0, *(at for at, _ in clocks[1:]), len(lines)]
+    begins = [at for at, _ in clocks]
+    if clocks and lines[begins[0]].key == CONFIG:  # what stands before it is of its boot as well
+        begins[0] = 0
+    begins.append(len(lines))
     stays: dict[str, _Stay] = {}
     for (begin, end), (_, clock) in zip(pairwise(begins), clocks, strict=False):
         if isinstance(boot := clock.get("boot"), str):
             times = [line.time_ms for line in lines[begin:end]]
             made = _Stay(run, boot, whole(clock.get("offset_ms")), min(times), max(times), lines[begin].number)
             before = stays.setdefault(boot, made)
-            begun_ms, ended_ms = min(before.begun_ms, made.begun_ms), max(before.ended_ms, made.ended_ms)
-            stays[boot] = before._replace(offset=made.offset, begun_ms=begun_ms, ended_ms=ended_ms)
+            later = made.ahead_ms - before.ahead_ms  # what the clock was set by meanwhile
+            begun_ms, ended_ms = (
+                min(before.begun_ms + later, made.begun_ms),
+                max(before.ended_ms + later, made.ended_ms),
+            )
+            stays[boot] = made._replace(begun_ms=begun_ms, ended_ms=ended_ms, line=before.line)
     yield from stays.values()
 
 

@@ -48,10 +48,11 @@ def stored(target: Path, declared: Declared) -> Seal | None:
 
     What a command that was killed has left beside its place goes.
     """
-    for left in target.rglob(f".*{BESIDE}"):
-        left.unlink()
     if not (target / SEAL).exists():
         return None
+    for left in target.rglob(f".*{BESIDE}"):
+        if left.is_file():
+            left.unlink()
     for finding in findings(target):
         raise UserError(f"{target / finding.file} is not as {SEAL} has it: {finding.found}; restore it")
     seal = Seal.read(target)

@@ -44,6 +44,8 @@ def test_torchrun_s_one_thread_is_no_choice_of_the_user_s(given, threads, monkey
     monkeypatch.setattr(starting, "usable_cpus", lambda: 8)
     monkeypatch.setattr(starting, "_began_with", lambda name: given)
     monkeypatch.setattr(starting, "NODES", Path("/nowhere"))
+    monkeypatch.setattr(starting, "STARTED", {"OMP_NUM_THREADS": "1"})
     environ = {"OMP_NUM_THREADS": "1"}
     take_share(Place(0, 2, 0, 2, launcher="torchrun"), environ)
     assert environ["OMP_NUM_THREADS"] == threads
+    assert ("OMP_NUM_THREADS" in starting.STARTED) == given

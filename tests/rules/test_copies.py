@@ -43,7 +43,8 @@ def test_a_copy_of_another_submitter_s_names_both(tmp_path):
     Evidence(copied).edit("submission_org", lambda record: record.update(value="rival"))
     Evidence(copied).edit("seed", lambda record: record.update(value=999))
     assert second.folder == copied
-    assert sorted(copies(tmp_path)) == ["one/run_2/log.txt", "two/run_2/log.txt"]
+    found = [(f.file, f.severity) for f in review(tmp_path).findings if f.rule == "runs.8"]
+    assert sorted(found) == [("one/run_2/log.txt", "error"), ("two/run_2/log.txt", "error")]
 
 
 def test_one_seed_in_two_frameworks_may_give_one_curve(tmp_path):

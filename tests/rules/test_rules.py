@@ -204,6 +204,17 @@ def test_runs_of_one_result_have_one_machine_at_a_time_by_its_boot(sound_result,
     assert found == [(f"run_{index}/log.txt", "fail") for index in range(2, 6)]
 
 
+def test_results_of_one_run_each_are_others(sound_result, tmp_path):
+    """And in no package: two runs at once on a machine of one's own are a note."""
+    for name in "ab":
+        run = Evidence(Path(shutil.copytree(sound_result / "run_1", tmp_path / "runs" / name)))
+        begun = run.records()[0]["time_ms"]
+        clock = {"boot": "one boot", "offset_ms": begun - 1_000_000}
+        run.edit(logkeys.CONFIG, lambda record, told=clock: record["metadata"].update(clock=told))
+    found = [(each.file, each.severity) for each in review(tmp_path / "runs").findings if each.rule == "timing.9"]
+    assert found == [("b/log.txt", "note")]
+
+
 def test_of_several_runs_at_one_time_that_of_the_package_is_named_and_once(sound_result, tmp_path):
     folder = Path(shutil.copytree(sound_result, tmp_path / "result"))
     side_by_side(folder)

@@ -15,6 +15,7 @@ from suite.harness.interrupt import SIGNALS
 from suite.harness.workers.channel import free_port
 from suite.harness.workers.place import LOCALHOST, OWN, Place
 from suite.measure.machine import usable_cpus, usable_indices
+from suite.record.environment import STARTED
 
 THREADS = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
 NODES = Path("/sys/devices/system/node")
@@ -75,7 +76,8 @@ def take_share(place: Place, environ: MutableMapping[str, str] = os.environ) -> 
         return
     threads = max(1, usable_cpus() // place.local_size)
     if place.launcher == "torchrun" and environ.get("OMP_NUM_THREADS") == "1" and not _began_with("OMP_NUM_THREADS"):
-        del environ["OMP_NUM_THREADS"]  # torchrun's own, of any machine
+        for variables in (environ, STARTED):
+            variables.pop("OMP_NUM_THREADS", None)  # torchrun's own, of any machine
     for name in THREADS:
         environ.setdefault(name, str(threads))
     ordered = by_numa_node(usable_indices())
