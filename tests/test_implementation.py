@@ -15,7 +15,8 @@ from suite.store import code
 from tests.command import eighth
 from tests.parity_runs import keys, lines, refused, rules_broken
 
-RUN = ("task=parity", "hw=cpu", "mlflow=false", "seed=1")
+OF_ANY_SEED = ("task=parity", "hw=cpu", "mlflow=false")
+RUN = (*OF_ANY_SEED, "seed=1")
 NUMPY = Path(__file__).parent / "eighth_task/reference_impls/parity/numpy.py"
 
 
@@ -98,7 +99,8 @@ def test_a_sweep_keeps_the_code_of_each_apart(ours, tmp_path):
             f"import helper\nfrom . import helper as again\nassert helper.ANSWER == again.ANSWER == {answer}\n"
             + NUMPY.read_text()
         )
-    trained(tmp_path, "-m", "implementation=ours,theirs", "seed=1,2")
+    done = eighth(tmp_path, "run", *OF_ANY_SEED, "-m", "implementation=ours,theirs", "seed=1,2")
+    assert done.returncode == 0, done.stderr
     found = sorted(
         (config["implementation"]["name"], config["seed"])
         for path in tmp_path.glob("runs/*/config.yaml")
