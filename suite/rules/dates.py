@@ -117,7 +117,7 @@ def _stays(run: Evidence) -> Iterator[_Stay]:
         begins[0] = 0
     begins.append(len(lines))
     stays: dict[str, _Stay] = {}
-    for (begin, end), (_, clock) in zip(pairwise(begins), clocks, strict=False):
+    for (begin, end), (_, clock) in zip(pairwise(begins), clocks, strict=True):
         if isinstance(boot := clock.get("boot"), str):
             times = [line.time_ms for line in lines[begin:end]]
             made = _Stay(run, boot, whole(clock.get("offset_ms")), min(times), max(times), lines[begin].number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -53,6 +54,7 @@ LIMITS = {
     **dict.fromkeys(STAMPS.values(), (MAX_STAMP_BYTES, MAX_STAMP_BYTES)),
 }
 MAX_KEPT = 10_000  # states of a run
+RUN_FOLDER = re.compile(r"run_[1-9][0-9]{0,3}\Z")
 WAIVERS = "waivers.yaml"  # beside the evidence: what a submitter asks for, see `suite.rules.waivers`
 _RESEND = "submit the file as the suite wrote it"
 

@@ -18,11 +18,10 @@ from suite.record.mllog import Line, line_hash
 from suite.record.parsing import differences, same, whole
 from suite.rules.finding import Finding, Severity
 from suite.rules.quality import converged
-from suite.rules.reading import PACKAGE, RESULT, RUN, Evidence
+from suite.rules.reading import PACKAGE, RESULT, RUN, RUN_FOLDER, Evidence
 
 OF_ONE_RUN = ("run_id", "run_index", "seed", "submitter", "division")  # what has other rules than runs.5
 
-_RUN_FOLDER = re.compile(r"run_[1-9][0-9]{0,3}")
 _RESULT_ID = re.compile(r"[0-9a-f]{32}\Z")
 _AS_WRITTEN = "submit the folder as the suite wrote it"
 
@@ -230,4 +229,4 @@ def path_of(run: Evidence, name: str) -> str:
 def result_of(run: Evidence) -> str:
     """The path of the result that a run is part of; one that is its only run lies in its folder itself."""
     folder, _, name = run.label.rpartition("/")
-    return folder if _RUN_FOLDER.fullmatch(name) else run.label
+    return folder if RUN_FOLDER.match(name) else run.label

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -13,7 +12,7 @@ from suite.errors import UserError
 from suite.record.evidence import POWER, PREDICTIONS
 from suite.rules import seals
 from suite.rules.finding import MAX_FINDINGS, Checks, Finding
-from suite.rules.reading import LIMITS, WAIVERS
+from suite.rules.reading import LIMITS, RUN_FOLDER, WAIVERS
 from suite.store.disk import entries, odd
 
 MAX_DEPTH = 8  # of folders below the one that is reviewed
@@ -21,7 +20,6 @@ MAX_ENTRIES = 50_000
 MAX_BYTES = 1 << 30  # of evidence
 MAX_KEPT_BYTES = 32 << 20  # of what stays in memory as values, for runs are compared with each other
 
-_RUN_FOLDER = re.compile(r"run_[1-9][0-9]{0,3}\Z")
 _LAYOUT = "submit the package as suite submit wrote it"
 _GIVE = (
     "give the out= folder of python -m suite.run, a folder that holds such folders, "
@@ -134,7 +132,7 @@ def survey(root: Path) -> Submission:
                     count += 1
                     _check_count(root, count)
                     names.append(entry.name)
-                    if _RUN_FOLDER.match(entry.name):
+                    if RUN_FOLDER.match(entry.name):
                         runs.append(entry.name)
                     elif what := odd(entry):
                         unsafe[entry.name] = what

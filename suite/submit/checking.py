@@ -12,7 +12,7 @@ from suite.review.progress import bar
 from suite.rules.finding import Finding
 from suite.rules.reading import WAIVERS
 from suite.rules.submission import survey
-from suite.rules.waivers import Waiver, WaiverFile, waivable
+from suite.rules.waivers import Waiver, WaiverFile
 
 MLPERF = "mlperf-6.1"  # the round whose package layout is kept to
 # Notes of the review that say that a result is no full one.
@@ -59,7 +59,7 @@ def _asked(staged: Path) -> Iterator[tuple[str, Waiver]]:
     """The waivers that the submission asks for, each with the folder of its file."""
     for folder in survey(staged).waivers:
         file = WaiverFile.read(staged / folder / WAIVERS, WAIVERS, applied=False, rules=None)
-        yield from ((folder, waiver) for _, waiver in file.waivers if waivable(waiver.rule))
+        yield from ((folder, waiver) for _, waiver in file.waivers)
 
 
 def _below(asked: Iterable[tuple[str, Waiver]], finding: Finding) -> Iterator[tuple[Waiver, Finding]]:
