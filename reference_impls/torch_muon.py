@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 
 from reference_impls.recipe import NEWTON_SCHULZ
 from reference_impls.torch_momentum import Momentum
+from reference_impls.torch_replayed import Function, Replayed, replays
 
 
 class Muon(Momentum):
@@ -34,7 +36,8 @@ class Muon(Momentum):
         weight_decay: float = 0.0,
         unit_norm: bool = False,
     ) -> None:
-        self.dtype, self.ns_steps, self.unit_norm = dtype, ns_steps, unit_norm
+        self.unit_norm = unit_norm
+        self.orthogonalised: Function = partial(orthogonalised, steps=ns_steps, dtype=dtype)
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
     def move(
@@ -53,7 +56,9 @@ class Muon(Momentum):
             torch._foreach_mul_(parameters, [length / norm for length, norm in zip(lengths, norms, strict=True)])
         if group["weight_decay"]:
             torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
-        torch._foreach_sub_(parameters, orthogonalised(directions, self.ns_steps, self.dtype), alpha=group["lr"])
+        if replays(directions[0].device) and not isinstance(self.orthogonalised, Replayed):
+            self.orthogonalised = Replayed(self.orthogonalised, directions)  # in `prepare`, off the clock
+        torch._foreach_sub_(parameters, self.orthogonalised(directions), alpha=group["lr"])
 
 
 def orthogonalised(matrices: list[torch.Tensor], steps: int, dtype: torch.dtype) -> list[torch.Tensor]:
