@@ -172,7 +172,8 @@ def places(length: int, hyper: Hyperparameters) -> np.ndarray:
 def rooms(hyper: Hyperparameters, vocabulary: int, words: int) -> list[list[int]]:
     """How many places of each tail a batch of `words` words has room for: as a rule, and at most.
 
-    As a rule half as many again as by Zipf's law; no batch of WikiText-2 has more.
+    As a rule half as many again as by Zipf's law. No batch of WikiText-2 has more, so a GPU compiles for this alone
+    before the clock starts.
     """
     shares = [np.log(end / first) / np.log(vocabulary) for first, end in hyper.tails(vocabulary)]
     usual = [min(words, 64 * math.ceil(1.5 * share * words / 64)) for share in shares]
@@ -200,14 +201,10 @@ def rare_words(
     return [row, *(np.pad(each, (0, size - len(each))) for each, size in zip(found, room, strict=True))]
 
 
-def made_up_texts(hyper: Hyperparameters, vocabulary: int, padded: bool) -> list[np.ndarray]:
-    """Texts to warm up on, of two segments of the test text or of two batches.
-
-    One has words of every frequency, as any text; another, if batches are `padded` for rare words, has the rarest only.
-    """
+def made_up_text(hyper: Hyperparameters, vocabulary: int) -> np.ndarray:
+    """A text to warm up on, of two segments of the test text or of two batches, with words of every frequency."""
     length = 2 * max(EVAL_SEGMENT, hyper.global_batch_size)
-    usual = (vocabulary ** np.random.default_rng(0).random(length)).astype(np.int64)
-    return [usual, np.full(length, vocabulary - 1)] if padded else [usual]
+    return (vocabulary ** np.random.default_rng(0).random(length)).astype(np.int64)
 
 
 @dataclass(frozen=True)

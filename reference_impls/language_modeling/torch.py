@@ -22,7 +22,7 @@ from reference_impls.language_modeling.shared import (
     initial_carry,
     initial_parameters,
     is_matrix,
-    made_up_texts,
+    made_up_text,
     nothing_audited,
     places,
     predictions,
@@ -227,11 +227,11 @@ class TorchLanguageModel(TorchTrainer[Hyperparameters, Batch]):
                 value.copy_(torch.from_numpy(share(np.asarray(state[f"carry/{name}"]), self.worker, STREAMS[name])))
 
     def warm_up(self) -> None:
-        """Compile steps and evaluations of every shape, on made-up texts."""
-        for tokens in made_up_texts(self.hyper, len(self.data["vocabulary"]), any(self.rooms.values())):
-            for _ in warm_ups(self.device):
-                self.train_step(next(Batches(tokens, self.hyper, 0).iterate(0)))
-                self.read_segments(self.made_segments({"test_tokens": tokens}))
+        """Compile steps and evaluations, on a made-up text."""
+        tokens = made_up_text(self.hyper, len(self.data["vocabulary"]))
+        for _ in warm_ups(self.device):
+            self.train_step(next(Batches(tokens, self.hyper, 0).iterate(0)))
+            self.read_segments(self.made_segments({"test_tokens": tokens}))
 
 
 def build(

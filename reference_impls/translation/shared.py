@@ -19,7 +19,7 @@ POSITIONS = 512  # the longest sequence that is embedded
 MASKED = -1e4  # added to the logits of positions that attention must not see; within fp16's range
 CHECKED = {"cpu": 4, "gpu": 8}  # after so many subwords the search asks the device which sentences are done
 TOGETHER = {"cpu": 125, "gpu": 250}  # sentences translated together, alike in length; at most
-BUCKETS = (8, 16, 24, 32, 48, 64)  # lengths of batches on a GPU, compiled beforehand; above, multiples of the last
+BUCKETS = (16, 24, 32, 64)  # lengths of batches on a GPU, compiled beforehand; above, multiples of the last
 
 
 @dataclass(frozen=True)
