@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar, cast
@@ -21,6 +22,8 @@ SCALER = {"scale": np.array(2.0**10, np.float32), "_growth_tracker": np.array(0,
 Step = TypeVar("Step", bound=Callable[..., Any])
 # Shapes of a function, of all implementations in a process: beyond PyTorch's 8 it would go on uncompiled
 RECOMPILE_LIMIT = 64
+# What its compiler would have users choose: tf32 is a precision of its own here, and softmax is what it is
+HINTS = ("TensorFloat32 tensor cores", r"\s*Online softmax is disabled")
 
 
 def dtype(device: Device) -> torch.dtype:
@@ -114,6 +117,8 @@ def compiled(function: Step, device: torch.device) -> Step:
     if device.type != "cuda":
         return function
     torch._dynamo.config.recompile_limit = RECOMPILE_LIMIT
+    for hint in HINTS:
+        warnings.filterwarnings("ignore", hint)
     mode = "default" if torch.distributed.is_initialized() else "reduce-overhead"
     return cast(Step, torch.compile(function, mode=mode, dynamic=False))
 
