@@ -12,7 +12,7 @@ from suite.harness.contract import evaluation_data
 from suite.harness.implementation import Device, load_implementation
 from suite.measure.machine import detect
 from suite.store.arrays import prepared
-from suite.store.task import load_task
+from suite.store.task import for_run, load_task
 from tests.command import run
 from tests.reference_impls.builds import Builds, assert_same, goes_on
 from tests.reference_impls.cases import CASES, FRAMEWORKS
@@ -262,7 +262,7 @@ ON_GPU = [
 @pytest.mark.parametrize(("case", "precision"), ON_GPU, ids=[f"{case.id}-{precision}" for case, precision in ON_GPU])
 def test_trains_on_a_gpu(case, framework, precision):
     benchmark, task = case.benchmark, load_task(case.task)
-    data = prepared(benchmark, task)
+    data = for_run(benchmark, task, prepared(benchmark, task), 1)
     module = load_implementation(case.task, config.framework(framework))
     implementation = contract.build(module, benchmark, data, 3, Device("gpu", precision))
     samples, least = case.on_gpu
