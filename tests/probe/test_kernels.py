@@ -16,6 +16,7 @@ from suite.harness.workers.place import LOCALHOST, Place
 from suite.probe import comparing, instruments, pictures, record, showing
 from suite.probe.__main__ import main
 from suite.probe.instruments import torch_all_reduce, torch_workers
+from suite.probe.instruments.torch_kernels import short
 from suite.probe.kernels import deepbench, tags
 from suite.probe.kernels.problems import (
     BY_INPUT,
@@ -72,6 +73,33 @@ def test_a_worker_that_sums_takes_its_own_accelerator(monkeypatch):
     next(torch_all_reduce.measured(place, 1, "gpu"))
     torch_workers.Member(place)
     assert chosen == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("whole", "name"),
+    [
+        ("nvjet_sm90_tst_96x64_64x8_1x2_h_bz_NNN", "nvjet_sm90_tst_96x64_64x8_1x2_h_bz_NNN"),
+        (
+            "void at::native::vectorized_elementwise_kernel<8, at::native::FillFunctor<c10::BFloat16>, "
+            "std::array<char*, 1ul> >(int, at::native::FillFunctor<c10::BFloat16>, std::array<char*, 1ul>)",
+            "vectorized_elementwise_kernel",
+        ),
+        (
+            "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_128x64_64x3_nn_align2>"
+            "(cutlass_80_tensorop_bf16_s16816gemm_bf16_128x64_64x3_nn_align2::Params)",
+            "cutlass_80_tensorop_bf16_s16816gemm_bf16_128x64_64x3_nn_align2",
+        ),
+        (
+            "void cusparse::(anonymous namespace)::csr_partition_kernel<int, int>(int const*, int, int, int, int*)",
+            "csr_partition_kernel",
+        ),
+        ("Memcpy DtoD (Device -> Device)", "Memcpy DtoD"),
+        ("_ZN17cutlass__5x_cudnn6Kernel" + 200 * "I", "_ZN17cutlass__5x_cudnn6Kernel" + 71 * "I"),
+    ],
+)
+def test_kernels_of_gpus_have_names_that_fit_a_table(whole, name):
+    """As the profiler gave them on an NVIDIA H200, some cut."""
+    assert short(whole) == name
 
 
 def test_deepbench_has_the_problems_that_it_has():

@@ -37,6 +37,7 @@ from suite.probe.workload import Workload
 NOISE = 1 << 20  # numbers that are drawn; a larger array holds them again and again
 # Of a line of oneDNN's verbose mode the primitive, implementation and algorithm; of MKL's the routine
 ONEDNN = re.compile(r"^onednn_verbose,v1,primitive,exec,cpu,(?!reorder)(\w+),([^,]+),(?:.*?\balg:(\w+))?", re.M)
+NAME = 100  # characters of a kernel's name
 MKL = re.compile(r"^MKL_VERBOSE (\w+)\(", re.M)
 
 Call = Callable[[], object]
@@ -151,7 +152,7 @@ def algorithm(workload: Workload, device: Device) -> str | None:
     if device.kind == "gpu":
         with profile(activities=[ProfilerActivity.CUDA]) as profiled:
             workload.run(1)
-        names = [each.name for each in profiled.events() or () if each.device_type == DeviceType.CUDA]
+        names = [short(each.name) for each in profiled.events() or () if each.device_type == DeviceType.CUDA]
     else:
         said: list[str] = []
         with _printed(said), _told():
@@ -159,6 +160,18 @@ def algorithm(workload: Workload, device: Device) -> str | None:
         names = [" ".join(["oneDNN", *filter(None, found)]) for found in ONEDNN.findall(said[0])]
         names += [f"MKL {name}" for name in MKL.findall(said[0])]
     return ", ".join(dict.fromkeys(names)) or None
+
+
+def short(kernel: str) -> str:
+    """The name of a kernel for GPUs without types, arguments and namespaces.
+
+    Of CUTLASS's `Kernel<ALGORITHM>` the algorithm; of a name that the profiler did not demangle the beginning.
+    """
+    whole = kernel.removeprefix("void ").replace("(anonymous namespace)::", "").partition("(")[0].strip()
+    name, _, types = whole.partition("<")
+    if re.search(r"\bKernel2?$", name):
+        name = re.split("[<,>]", types)[0]
+    return name.rpartition("::")[2][:NAME]
 
 
 @contextmanager
