@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import faulthandler
 import getpass
 import inspect
 import io
@@ -17,6 +18,7 @@ from typing import Any, NoReturn
 
 LOST = 1
 USER_ERROR = 2
+STANDARD_ERROR = 2  # its file descriptor
 BY_SIGNAL = 128  # and the signal's number: the exit code of what a signal ended, as shells have it
 _MAX_SHOWN = 200  # characters
 _MAX_PATH = 4096  # bytes, of any path in Linux
@@ -178,8 +180,10 @@ def command(main: Callable[[list[str]], int]) -> None:
 
     A `UserError`, and what the system refuses, become one line on standard error and exit code 2, `WorkerLost` one and
     exit code 1; Ctrl-C becomes exit code 130, SIGTERM during a run 143. What the output's encoding lacks is escaped.
+    Where compiled code crashes, standard error has the lines of Python that were at work.
     """
     _complete()
+    faulthandler.enable(STANDARD_ERROR)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:

@@ -1,6 +1,7 @@
 """What a run says and records where code of one's own does what the suite does not expect of it."""
 
 import re
+import signal
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,15 @@ def test_what_its_code_raises_ends_with_its_line_and_how_to_go_on(function, tmp_
     raised = "    raise ValueError('no such kernel')\nValueError: no such kernel\n"
     mend = f"mend that, then go on with resume=out implementation={own}, or with other code begin a new run\n"
     assert done.stderr.endswith(f"{raised}{mend}")
+
+
+def test_compiled_code_that_crashes_leaves_a_trace_and_its_evidence(tmp_path):
+    own = ours(tmp_path, "train_until", "import ctypes", "ctypes.string_at(0)")
+    done = run(tmp_path, "tests.eighth_task", "run", *RUN)
+    assert done.returncode == -signal.SIGSEGV
+    assert "Fatal Python error: Segmentation fault" in done.stderr
+    assert f'File "{own}/__init__.py", line' in done.stderr
+    assert "run_start" in (tmp_path / "out/log.txt").read_text()
 
 
 def test_code_that_leaves_the_folder_takes_no_evidence_with_it(tmp_path):
