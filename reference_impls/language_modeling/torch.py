@@ -107,12 +107,12 @@ class TorchLanguageModel(TorchTrainer[Hyperparameters, Batch]):
         rare_words, rare_targets = (self.rare(share(array, self.worker, 1)) for array in (batch.words, batch.targets))
         torch.manual_seed(dropout_seed(self.seed, self.step, self.worker.rank))
         self.model.train()
+        for optimizer in self.optimizers:
+            optimizer.zero_grad()
         loss, carry = self.loss(read[:-1], read[1:], rare_words, rare_targets, self.carry)
         factor = hyper.learning_rate(self.step)
         set_learning_rate(self.muon, hyper.muon_learning_rate * factor)
         set_learning_rate(self.adam, hyper.adam_learning_rate * factor)
-        for optimizer in self.optimizers:
-            optimizer.zero_grad()
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
         for optimizer in self.optimizers:
             self.scaler.step(optimizer)

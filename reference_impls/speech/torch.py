@@ -88,6 +88,7 @@ class TorchSpeech(TorchTrainer[Hyperparameters, Batch]):
         tensors = {name: on_device(share(getattr(batch, name), self.worker), self.device) for name in names}
         torch.manual_seed(dropout_seed(self.seed, self.step, self.worker.rank))
         self.model.train()
+        self.optimizer.zero_grad()
         logits = self.training_logits(**tensors, time=batch.time)
         loss = F.ctc_loss(
             logits.log_softmax(2).transpose(0, 1),
@@ -98,7 +99,6 @@ class TorchSpeech(TorchTrainer[Hyperparameters, Batch]):
             reduction="sum",
             zero_infinity=True,
         ) / (len(batch.recordings) / self.workers.size)
-        self.optimizer.zero_grad()
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
         self.scaler.unscale_(self.optimizer)
         clip_gradients(self.model.parameters(), self.hyper.opt_gradient_clip_norm)
