@@ -16,7 +16,7 @@ from suite.probe.record import Cell
 
 LEVEL = "clock"
 UTILISATION = 0.01, 0.7  # of a peak rate, where an accelerator computes: small models to large ones (docs/forecast.md)
-HOST_STEP_S = 1e-4, 5e-3  # what the host takes to launch a step: from one captured graph to each kernel by itself
+HOST_STEP_S = 1e-4, 1e-2  # what the host takes to launch a step: one captured graph, or each kernel (docs/forecast.md)
 HOST_EVALUATION_S = 1e-2, 1.0  # and to score an evaluation
 OF_PROBE = 0.76, 1.27  # times what a probe saw, that a run takes: nine of ten took 0.78 to 1.24 (docs/forecast.md)
 OF_BRICKS = 0.75, 1.4  # times what bricks tell, that a step or an evaluation takes: see there
