@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ MAX_STAMP_BYTES = 16 << 10  # with the certificates of its authority
 OF_EACH_RUN = (LOG, CONFIG, SYSTEM, POWER, PREDICTIONS)
 SEALED = (*OF_EACH_RUN, *STAMPS.values())
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 _LOCATOR = 4  # hex digits of a line's sha256 that stand in the manifest
 
 
@@ -49,12 +51,19 @@ def write_predictions(path: Path, predictions: Iterable[Any]) -> str:
     nothing.
     """
     try:
-        lines = [json.dumps(p, separators=(",", ":"), allow_nan=False) for p in predictions]
+        lines = list(_lines(predictions))
     except ValueError as error:
         raise NotFinite(str(error)) from error
     content = "".join(line + "\n" for line in lines).encode()
     partial(path).write_bytes(content)
     return hashlib.sha256(content).hexdigest()
+
+
+def _lines(predictions: Iterable[Any]) -> Iterator[str]:
+    """Each prediction as JSON; numbers all at once, since to begin takes an encoder longer than one of them."""
+    for numbers, group in groupby(predictions, lambda each: type(each) in (int, float)):
+        block = list(group)
+        yield from _ENCODER.encode(block)[1:-1].split(",") if numbers else map(_ENCODER.encode, block)
 
 
 def keep_predictions(path: Path, sha256: object) -> None:

@@ -1,0 +1,29 @@
+"""What is written of predictions is one JSON value a line, each as it would be by itself."""
+
+import json
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from suite.record.evidence import NotFinite, keep_predictions, write_predictions
+from tests.json_values import json_values
+
+VALUES = json_values(st.floats(allow_nan=False, allow_infinity=False))
+
+
+@given(st.lists(VALUES))
+@example([7, 1e-7, True, None, -0.0, 10**30, "1,2", [3, 4], {"a": 5}, 6.5])
+def test_each_prediction_has_a_line_of_its_own(tmp_path, predictions):
+    path = tmp_path / "predictions.jsonl"
+    keep_predictions(path, write_predictions(path, predictions))
+    assert path.read_text().splitlines() == [json.dumps(each, separators=(",", ":")) for each in predictions]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), [1.0, float("-inf")], {"a": float("nan")}])
+@pytest.mark.parametrize("beside", [[], [1, 2.5], ["text"]])
+def test_what_is_no_number_is_no_prediction(tmp_path, value, beside):
+    path = tmp_path / "predictions.jsonl"
+    with pytest.raises(NotFinite):
+        write_predictions(path, [*beside, value, *beside])
+    assert not [*tmp_path.iterdir()]
