@@ -105,10 +105,16 @@ class Recorder(TorchFunctionMode):
             self.made[each] = True
 
     def _number(self, tensor: torch.Tensor, anew: bool = False) -> int:
+        known = self.recorded.tensors
         if anew or tensor not in self.numbers:
-            self.numbers[tensor] = len(self.recorded.tensors)
-            self.recorded.tensors.append(_described(tensor, tensor in self.made))
-        return int(self.numbers[tensor])
+            self.numbers[tensor] = len(known)
+            known.append(_described(tensor, tensor in self.made))
+        number = int(self.numbers[tensor])
+        with torch._C.DisableTorchFunction():
+            if tensor.requires_grad and tensor.is_floating_point() and not known[number].gradient:
+                # made within an autograd.Function, which gave it a gradient as it returned it
+                known[number] = known[number].model_copy(update={"gradient": True})
+        return number
 
 
 class Inside(TorchFunctionMode):
