@@ -111,7 +111,6 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--set", action="append", default=[], help="NAME=VALUE of a hyperparameter")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
-    faulthandler.enable()
     changes = {name: json.loads(value) for name, _, value in (each.partition("=") for each in options.set)}
     rows = [measured(task, options.precision, options.seconds, changes) for task in options.tasks.split(",")]
     if options.json:
@@ -126,4 +125,5 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    faulthandler.enable()
     sys.exit(main(sys.argv[1:]))

@@ -2,10 +2,11 @@
 
 import json
 import lzma
+import math
 
 import pytest
 
-from tests.bench import brick_calls, bricks, bricks_private, kills, loader, mlperf, overhead, probe
+from tests.bench import brick_calls, bricks, bricks_private, full, kills, loader, mlperf, overhead, probe
 from tests.mlperf import maker, official
 
 
@@ -129,3 +130,14 @@ def test_private_bricks_are_put_in_order_by_their_shapes(capsys):
     assert vgg.startswith("model=vgg11 decoys=0 bricks=24 links=1 whole=True")
     assert alexnet.startswith("model=alexnet decoys=0 bricks=20 ")
     assert mean.startswith("0 decoys a brick, 2 models: links ")
+
+
+@pytest.mark.slow
+def test_steps_of_a_full_model_are_timed_on_made_up_data(capsys):
+    few = ("norm_batch_size=4", "global_batch_size=8", "image_size=64")
+    changed = [word for each in few for word in ("--set", each)]
+    assert full.main(["--tasks", "image_classification", "--seconds", "0.1", "--json", *changed]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["samples/s"] == pytest.approx(8000 / row["a step, ms"])
+    assert row["last loss"] == pytest.approx(math.log(1000), rel=0.1)
+    assert row["MFU"] is None  # of another model than the declared operations are
