@@ -2,27 +2,22 @@
 
 import json
 from itertools import pairwise
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.overrides import TorchFunctionMode
 
 from suite import config
 from suite.bricks import frameworks, record
 from suite.bricks.__main__ import main
 from suite.bricks.chaining import Bricks, used_by
-from suite.bricks.frameworks import torch_recording
 from suite.bricks.frameworks.torch_recording import Recorder
 from suite.bricks.frameworks.torch_running import Runner, runs
 from suite.bricks.record import Made, Timings
 from suite.bricks.recorded import BATCHES
 from suite.errors import UserError
-from suite.harness.implementation import Device, TrainStats
+from suite.harness.implementation import Device
 from suite.probe.subject import Subject
-from suite.probe.workload import Training
 from tests.bricks import made
 
 CPU = Device("cpu", "fp32")
@@ -114,66 +109,6 @@ def test_a_gradient_is_that_of_the_layer():
     torch.testing.assert_close(to_weight, of.T @ given)
     torch.testing.assert_close(to_bias, of.sum(0))
     assert bias.shape == to_bias.shape
-
-
-class Taking(TorchFunctionMode):
-    """A clock that only what functions of torch are said to take moves on, and what is added to `now`."""
-
-    def __init__(self, monkeypatch, takes):
-        super().__init__()
-        self.now, self.takes = 0.0, takes
-        monkeypatch.setattr(torch_recording, "time", SimpleNamespace(thread_time=lambda: self.now))
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        self.now += self.takes.get(func, 0.0)
-        return func(*args, **(kwargs or {}))
-
-
-def test_what_the_host_does_between_the_calls(monkeypatch):
-    class Waiting:
-        samples = 1
-
-        def ready(self, steps):
-            pass
-
-        def run(self, steps):
-            clock.now += 1.0
-            torch.linalg.svdvals(torch.eye(3))
-            torch.matmul(torch.ones(3, 3), torch.ones(3, 3))
-
-    # the second has no brick
-    with Taking(monkeypatch, {torch.matmul: 8.0, torch.linalg.svdvals: 2.0}) as clock:
-        assert torch_recording.between(Waiting(), 2) == 1.0 + 2.0
-
-
-def test_what_the_host_does_is_told_of_one_step_where_batches_differ(monkeypatch):
-    lengths = (1.0, 9.0, 4.0, 2.0, 8.0, 3.0)
-
-    class Translating:
-        """A call takes as long as a batch's sentences are, and the first step after a state as an epoch's order."""
-
-        def __init__(self):
-            self.samples = self.began = 0
-
-        def state_dict(self):
-            return {"samples": np.asarray(self.samples)}
-
-        def load_state_dict(self, state):
-            self.samples = self.began = int(state["samples"])
-
-        def train_until(self, samples):
-            while self.samples < samples:
-                clock.now += 50.0 if self.samples == self.began else 1.0
-                clock.takes = {torch.matmul: lengths[self.samples % len(lengths)]}
-                torch.matmul(torch.ones(3, 3), torch.ones(3, 3))
-                self.samples += 1
-            return TrainStats(self.samples, None)
-
-    with Taking(monkeypatch, {}) as clock:
-        workload = Training(Translating(), config.benchmark("translation", "mini"))
-        for _ in lengths:
-            assert torch_recording.between(workload, 3) == 1.0
-            workload.run(1)
 
 
 def test_what_has_no_place_in_the_table_is_counted():

@@ -1,6 +1,7 @@
 """What is peculiar to language modelling: causality, the pointer, the order of the text, dropout, learning rates."""
 
 import importlib
+import itertools
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from reference_impls.tensorflow_shared import from_torch, torch_name
 from suite import config
 from suite.harness.contract import evaluation_data
 from tests.reference_impls.cases import BY_ID, FRAMEWORKS, build
-from tests.reference_impls.material import VOCABULARY, random_words, short_text
+from tests.reference_impls.material import VOCABULARY, random_words, real, short_text
 
 
 def values(predictions):
@@ -120,6 +121,23 @@ def test_rare_words_have_room_as_a_rule_and_at_most():
         for (first, end), start, size in zip(tails, 2048 + np.cumsum([0, *room]), room, strict=False):
             inside = (row >= start) & (row < start + size)
             assert np.array_equal(inside, ((words >= first) & (words < end)).reshape(-1))
+
+
+@pytest.mark.data("language_modeling/small")
+@pytest.mark.parametrize("size", [2048, 4096, 16_384])
+def test_no_batch_of_wikitext_has_more_rare_words_than_there_is_room_for(size):
+    """A GPU compiles for more only when a batch has more, on the clock."""
+    benchmark, data = config.benchmark("language_modeling", "small"), real("language_modeling", "small")
+    hyper = Hyperparameters.of({**benchmark.hyperparameters, "global_batch_size": size})
+    vocabulary, text = len(data["vocabulary"]), data["train_tokens"]
+    batches = itertools.islice(Batches(text, hyper, 1).iterate(0), len(text) // size)
+    trained = [words for batch in batches for words in (batch.words, batch.targets)]
+    parts = shared.segments(data["test_tokens"], data["vocabulary"], data["audit_positions"])
+    for blocks in (trained, [words for part in parts for words in (part.words, part.targets)]):
+        usual, _ = shared.rooms(hyper, vocabulary, blocks[0].size)
+        for words in blocks:
+            _, *found = shared.rare_words(words, hyper.tails(vocabulary))
+            assert all(len(each) <= room for each, room in zip(found, usual, strict=True))
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
