@@ -50,8 +50,7 @@ def measured(task: str, precision: str, seconds: float, changes: Mapping[str, An
         count += 1
     rate = count * made.hyper.global_batch_size / taken
     attained = None if changes else rate * benchmark.train_flops_per_sample
-    peaks = (config.system(name).peak_flops(precision) for name in systems(found))
-    peak = next((each for each in peaks if each), None)
+    peak = machine.system_here(machine.AUTO, found).peak_flops(precision)
     return {
         "task": task,
         "precision": precision,
@@ -62,14 +61,9 @@ def measured(task: str, precision: str, seconds: float, changes: Mapping[str, An
         "samples/s": rate,
         "TFLOP/s": attained and attained / 1e12,
         "MFU": attained and peak and attained / peak,
-        "memory, GB": torch.cuda.max_memory_allocated() / 2**30 if accelerator else None,
+        "memory, GB": torch.cuda.max_memory_allocated() / 1e9 if accelerator else None,
         "last loss": loss,
     }
-
-
-def systems(found: machine.Machine) -> Iterator[str]:
-    """The systems of conf/hw that this machine is."""
-    return (name for name in config.names("hw") if machine.mismatch(config.system(name), found) is None)
 
 
 def tokens() -> dict[str, np.ndarray]:

@@ -37,8 +37,8 @@ from suite.probe.workload import Workload
 NOISE = 1 << 20  # numbers that are drawn; a larger array holds them again and again
 # Of a line of oneDNN's verbose mode the primitive, implementation and algorithm; of MKL's the routine
 ONEDNN = re.compile(r"^onednn_verbose,v1,primitive,exec,cpu,(?!reorder)(\w+),([^,]+),(?:.*?\balg:(\w+))?", re.M)
-NAME = 100  # characters of a kernel's name
 MKL = re.compile(r"^MKL_VERBOSE (\w+)\(", re.M)
+NAME = 100  # characters of a kernel's name
 
 Call = Callable[[], object]
 
