@@ -18,8 +18,11 @@ def test_dry_run_prints_the_plan_and_touches_nothing(here, capsys):
     shown = capsys.readouterr().out
     for text in ("parity/mini", "5, 6", "USD per logical CPU", "at most", "runs/parity-mini-numpy-cpu-"):
         assert text in shown
-    assert "could not run" not in shown
+    assert "could not be run" not in shown
     assert list(here.iterdir()) == []
+    (here / "kept").touch()
+    assert main([*RUN, "out=.", "dry_run=true"]) == 0
+    assert "It could not be run here: out=. is not empty: choose another out=" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -65,7 +68,7 @@ def test_dry_run_plans_for_a_machine_that_is_elsewhere(here, capsys, monkeypatch
         "runs/parity-mini-numpy-v100",
     ):
         assert text in shown
-    assert "This machine could not run it: hw=v100 asks for 1 accelerator" in shown
+    assert "It could not be run here: hw=v100 asks for 1 accelerator" in shown
     assert main(["task=parity", "framework=numpy", "hw=v100", "scale=mini", "hw.precision=null", "dry_run=true"]) == 0
     assert "bf16 where its accelerators have it, else fp16" in capsys.readouterr().out
 
@@ -81,7 +84,7 @@ def test_the_plan_of_several_nodes_says_what_is_of_each(here, capsys, monkeypatc
 def test_dry_run_names_what_is_not_installed(here, capsys):
     assert main(["task=parity", "framework=ghost", "hw=cpu", "dry_run=true"]) == 0
     shown = capsys.readouterr().out
-    assert "This machine could not run it: parity needs no_such_framework: pip install -c constraints.txt" in shown
+    assert "It could not be run here: parity needs no_such_framework: pip install -c constraints.txt" in shown
     assert "-e '.[ghost]'" in shown
 
 
@@ -91,7 +94,7 @@ def test_dry_run_names_a_compiler_that_a_gpu_wants_and_is_not_there(here, capsys
     why = "PyTorch compiles for accelerators with a C compiler, and CC=no-such-compiler is none: apt-get install gcc"
     for hw, wants in (("h200", True), ("cpu", False)):
         assert main(["task=recommendation", "scale=mini", "framework=torch", f"hw={hw}", "dry_run=true"]) == 0
-        assert (f"This machine could not run it: {why}" in capsys.readouterr().out) == wants
+        assert (f"It could not be run here: {why}" in capsys.readouterr().out) == wants
 
 
 def test_dry_run_plans_for_more_accelerators_than_the_reference_trains_on(here, capsys):

@@ -69,9 +69,9 @@ def test_attempts_that_a_signal_ends_before_the_clock_runs_stay_in_the_log(tmp_p
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(contract, "build", build)
         for words in ((*RUN, "seed=1", "out=cut"), ("resume=cut", "mlflow=false")):
-            ended = eighth(tmp_path, "run", *words)
+            ended = eighth(tmp_path, "run", *words, "data_dir=some data")
             assert ended.returncode == code
-            assert ended.stdout.endswith("go on     python -m suite.run resume=cut\n")
+            assert ended.stdout.endswith("go on     python -m suite.run resume=cut data_dir='some data'\n")
     done = eighth(tmp_path, "run", "resume=cut", "mlflow=false")
     assert done.returncode == 0, done.stderr
     assert "run 1: 2 aborted starts" in done.stdout

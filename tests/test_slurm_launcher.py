@@ -35,7 +35,9 @@ def login(tmp_path, monkeypatch):
 
 
 def typed(*words):
-    return run_main(["-m", "hydra/launcher=slurm", "task=translation", "scale=mini", "hw=cpu", *words])
+    usual = {"task": "translation", "scale": "mini", "hw": "cpu"}
+    options = usual | dict(word.split("=") for word in words)
+    return run_main(["-m", "hydra/launcher=slurm", *(f"{name}={value}" for name, value in options.items())])
 
 
 def test_several_commands_are_no_job(login):
@@ -44,8 +46,21 @@ def test_several_commands_are_no_job(login):
 
 
 def test_a_dry_run_is_made_here(login, capsys):
-    assert typed("dry_run=true") == 0
-    assert "translation/mini" in capsys.readouterr().out
+    """What this machine lacks is nothing to the machines of the job."""
+    assert typed("dry_run=true", "hw=v100") == 0
+    said = capsys.readouterr().out
+    assert "translation/mini" in said
+    assert "could not be run" not in said
+    assert not (login / "script").exists()
+
+
+def test_what_could_never_be_run_is_not_queued(login):
+    (login / "full").mkdir()
+    (login / "full/kept").touch()
+    with pytest.raises(UserError, match="out=full is not empty: choose another out="):
+        typed("out=full")
+    with pytest.raises(UserError, match="precision=mxfp8: the reference in torch trains in"):
+        typed("hw=h100", "precision=mxfp8")
     assert not (login / "script").exists()
 
 

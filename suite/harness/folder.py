@@ -23,20 +23,26 @@ def has_run(out: Path) -> bool:
 
 
 def refuse_used(out: Path) -> None:
-    """Raise UserError unless `out` is new, or empty but for what a command left that was killed before it began."""
+    """Raise UserError where `used` says why."""
+    if problem := used(out):
+        raise UserError(problem)
+
+
+def used(out: Path) -> str | None:
+    """Why no run could begin in `out`; None where it is new, or empty but for what a command left that never began."""
     try:
-        used = out.exists() and any(map(_counts, out.iterdir()))
-        mend = f", or go on with {gone_on_by(out, None)}" if has_run(out) else ""
+        if not out.exists() or not any(map(_counts, out.iterdir())):
+            return None
+        mend = f", or go on with {gone_on_by(out)}" if has_run(out) else ""
     except OSError as error:
-        raise UserError(f"out={out} cannot be read ({error.strerror}): choose another out=") from error
-    if used:
-        raise UserError(f"out={out} is not empty: choose another out={mend}")
+        return f"out={out} cannot be read ({error.strerror}): choose another out="
+    return f"out={out} is not empty: choose another out={mend}"
 
 
-def gone_on_by(out: Path, own: OwnImplementation | None) -> str:
-    """The options with which a command goes on with the run in `out`: code that is not the suite's is named again."""
-    said = f"resume={shlex.quote(str(out))}"
-    return f"{said} implementation={shlex.quote(str(own.path))}" if own else said
+def gone_on_by(out: Path, own: OwnImplementation | None = None, data_dir: str | None = None) -> str:
+    """The options with which a command goes on with the run in `out`: what its evidence has not is named again."""
+    options = {"resume": out, "implementation": own.path if own else None, "data_dir": data_dir}
+    return " ".join(f"{name}={shlex.quote(str(value))}" for name, value in options.items() if value is not None)
 
 
 @contextmanager

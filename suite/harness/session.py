@@ -58,6 +58,7 @@ class Session:
     """What the runs of one plan have in common. `data` holds all arrays of the benchmark, the answers among them.
 
     `module` is of the implementation `own`, None for the reference. `followers` are the other workers, if any.
+    `data_dir` is the data folder as it was named, if it was, to name it again where a run can go on.
 
     `stopped_by` is the signal that ended the last run, or came as it ended, for the command to end as well.
     """
@@ -71,6 +72,7 @@ class Session:
     mlflow: bool
     own: OwnImplementation | None = None
     followers: Followers | None = None
+    data_dir: str | None = None
     _ended_ms: int = field(default=0, init=False)  # the last line of the run before, however the clock was set since
     stopped_by: int | None = field(default=None, init=False)
 
@@ -120,7 +122,7 @@ class _Run:
 
     def __post_init__(self) -> None:
         plan, machine = self.session.plan, self.session.machine
-        self.resume = gone_on_by(plan.out, self.session.own)
+        self.resume = gone_on_by(plan.out, self.session.own, self.session.data_dir)
         self.advice = f"; go on with {self.resume}"
         self.workers = self.session.followers.processes(0) if self.session.followers else []
         self.sampler = Sampler(

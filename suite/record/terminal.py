@@ -1,4 +1,4 @@
-"""The terminal: one live line while a run trains, plain lines when the output is not a terminal. A view of the log."""
+"""The terminal: a live line while a run is built and trains, plain lines where there is none. A view of the log."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from types import TracebackType
 from mlperf_logging.mllog import constants as keys
 from rich.console import Console
 from rich.live import Live
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from suite.config.logkeys import ENVIRONMENT, RESTART, WITNESS
@@ -34,30 +35,34 @@ class Terminal:
         self._quality: float | None = None
         self._start_ms: int | None = None
         self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
+        columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
+        self._building = Progress(*columns, console=console, transient=True) if console.is_terminal else None
 
     def __enter__(self) -> Terminal:
-        if self._live:
-            self._live.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._live:
+        if self._building and self._live:
+            self._building.stop()
             self._live.stop()
 
     def line(self, line: Line) -> None:
         """Take a line of the log: a listener of `Log`."""
         self.recall(line)
         if line.key == keys.INIT_START:
-            self._say("building and warming up")
+            self._build("building and warming up")
         elif line.key == RESTART:
             lost = format_seconds(line.metadata["lost_ms"] / 1000)
             begun = self._start_ms is not None
             what = f"going on from {line.metadata['samples_count']:,} samples" if begun else "initialising again"
-            self._say(f"{what}; {lost} were lost and count")
-        elif line.key == ENVIRONMENT and line.value == "noisy":
-            self._say("noisy machine: " + "; ".join(line.metadata["reasons"]), style="yellow")
+            self._build(f"{what}; {lost} were lost and count")
+        elif line.key == ENVIRONMENT:
+            if line.metadata["when"] == "before":
+                self._built()
+            if line.value == "noisy":
+                self._say("noisy machine: " + "; ".join(line.metadata["reasons"]), style="yellow")
         elif line.key == WITNESS and line.metadata["problems"]:
             self._say(f"not witnessed by {line.value}: " + "; ".join(line.metadata["problems"]), style="yellow")
         elif line.key == keys.EVAL_ACCURACY:
@@ -76,6 +81,18 @@ class Terminal:
         """Refresh the live line: `samples` seen, `rate` samples per second."""
         if self._live:
             self._live.update(Text(self._progress(samples, rate), style="cyan"), refresh=True)
+
+    def _build(self, text: str) -> None:
+        self._say(text)
+        if self._building:
+            self._building.add_task(self._title)
+            self._building.start()
+
+    def _built(self) -> None:
+        """While it is built a thread draws the line, and none where the clock of the run may count it."""
+        if self._building and self._live:
+            self._building.stop()
+            self._live.start()
 
     def _say(self, text: str, style: str = "") -> None:
         self._console.print(Text(f"{self._title}  {text}", style=style), soft_wrap=True)

@@ -15,7 +15,7 @@ from suite.config.plan import Plan
 from suite.errors import BY_SIGNAL, USER_ERROR, UserError, command, complain
 from suite.harness import session
 from suite.harness.contestant import OwnImplementation, read
-from suite.harness.folder import has_run, locked, refuse_used
+from suite.harness.folder import has_run, locked, refuse_used, used
 from suite.harness.implementation import load_implementation
 from suite.harness.workers import place as places
 from suite.harness.workers import starting
@@ -72,7 +72,7 @@ def main(argv: list[str]) -> int:
     codes: list[int] = []
     for options in commands:
         try:
-            codes.append(_run(options, place))
+            codes.append(_run(options, place, elsewhere=slurm_options is not None))
         except (UserError, OSError) as error:
             if len(commands) == 1:
                 raise
@@ -94,9 +94,15 @@ def _refuse_one_folder(commands: Sequence[Options]) -> None:
 
 
 def _launched(commands: Sequence[Options], words: Sequence[str], slurm_options: Mapping[str, str]) -> int:
-    """Give the only command to SLURM, with the out= folder that it would choose itself."""
+    """Give the only command to SLURM, with the out= folder that it would choose itself.
+
+    Raises UserError, before it waits in a queue, for what no machine could run.
+    """
     (options,) = commands
-    made = _planned(options, detect(), _own(options), Path(options.resume) if options.resume else None)
+    own, resumed = _own(options), Path(options.resume) if options.resume else None
+    made = _planned(options, detect(), own, resumed)
+    if problem := obstacles.anywhere(made, own) or (None if resumed else used(made.out)):
+        raise UserError(problem)
     named = [] if options.resume or options.out else [f"out={made.out}"]
     return slurm.launch([*words, *named], made.system, slurm_options)
 
@@ -110,16 +116,18 @@ def _planned(options: Options, found: Machine, own: OwnImplementation | None, re
     return from_evidence(resumed, options.given, own) if resumed else from_options(options, found, own)
 
 
-def _run(options: Options, place: Place) -> int:
+def _run(options: Options, place: Place, elsewhere: bool) -> int:
+    """One command, and its exit code; `elsewhere` where it is for the machines of a job."""
     console = printing.console()
     with dismissed_on_mistake(place):
         found, own, resumed = detect(), _own(options), _resumed(options, place)
         made = _planned(options, found, own, resumed)
-        nowhere, here = obstacles.anywhere(made, own), obstacles.here(made, found, place)
+        nowhere = obstacles.anywhere(made, own)
+        here = [] if elsewhere else obstacles.here(made, found, place)
+        if resumed is None and (taken := used(made.out)):
+            here.append(taken)
         if not options.dry_run and (problem := next(iter(here), nowhere)):
             raise UserError(problem)
-        if resumed is None and not options.dry_run:
-            refuse_used(made.out)
     if options.dry_run:
         memory = _memory(made, nowhere, options.data_dir)
         told = {"memory": memory.line(made.system), **_forecast(made, found)}
@@ -132,13 +140,13 @@ def _run(options: Options, place: Place) -> int:
         summaries, stopped_by = _trained(console, made, found, options, own, place, resumed is None)
     except KeyboardInterrupt:  # before the clock ran, or a second signal
         if has_run(made.out):
-            printing.go_on(console, made, own)
+            printing.go_on(console, made, own, options.data_dir)
         raise
-    printing.result(console, made, summaries, options.mlflow)
+    printing.result(console, made, summaries, options.mlflow, options.data_dir)
     printing.verdict(console, review(made.out, options.data_dir))
     if stopped_by:
         if len(summaries) < len(made.seeds) or summaries[-1].reason == INTERRUPT:
-            printing.go_on(console, made, own)
+            printing.go_on(console, made, own, options.data_dir)
         return BY_SIGNAL + stopped_by
     return 0 if all(summary.converged for summary in summaries) else BUDGET_ENDED
 
@@ -180,7 +188,9 @@ def _trained(
         data = prepared(made.benchmark, task, options.data_dir)
         if followers:
             followers.prepare(made, options.implementation, options.data_dir)
-        timed = session.Session(made, found, task, module, data, console, options.mlflow, own, followers)
+        timed = session.Session(
+            made, found, task, module, data, console, options.mlflow, own, followers, options.data_dir
+        )
         summaries: list[Summary] = []
         with locked(made.out):
             if new:

@@ -129,16 +129,16 @@ def _changed(benchmark: Benchmark) -> str:
 
 
 def obstacles(to: Console, nowhere: str | None, here: Sequence[str], memory: str | None) -> None:
-    """Print why no machine, or not this one, could run the plan, or that memory may not do; nothing if all is well."""
+    """Print why no machine could run the plan, or not here, or that memory may not do; nothing if all is well."""
     if nowhere:
         to.print(Text(f"No machine could run it yet: {nowhere}", "yellow"), soft_wrap=True)
     for why in here:
-        to.print(Text(f"This machine could not run it: {why}", "yellow"), soft_wrap=True)
+        to.print(Text(f"It could not be run here: {why}", "yellow"), soft_wrap=True)
     if memory:
         to.print(Text(memory, "yellow"), soft_wrap=True)
 
 
-def result(to: Console, made: Plan, summaries: Sequence[Summary], mlflow: bool) -> None:
+def result(to: Console, made: Plan, summaries: Sequence[Summary], mlflow: bool, data_dir: str | None) -> None:
     """Print what the runs took, and what to do with their evidence."""
     table = Table("run", "seed", "ended at", made.benchmark.metric, "samples", "time", "cost", "energy")
     for index, summary in enumerate(summaries, 1):
@@ -164,14 +164,15 @@ def result(to: Console, made: Plan, summaries: Sequence[Summary], mlflow: bool) 
     to.print(f"price     {_price(made)}", soft_wrap=True)
     to.print(f"evidence  {made.out}", soft_wrap=True)
     out, uri = shlex.quote(str(made.out)), shlex.quote(without_secrets(tracking_uri()))
-    to.print(f"review    suite review {out}", soft_wrap=True)
+    data = f" data_dir={shlex.quote(data_dir)}" if data_dir else ""
+    to.print(f"review    suite review {out}{data}", soft_wrap=True)
     then = f"python -m mlflow ui --backend-store-uri {uri}" if mlflow else f"python -m suite.sync {out}"
     to.print(f"mlflow    {then}", soft_wrap=True)
 
 
-def go_on(to: Console, made: Plan, own: OwnImplementation | None) -> None:
+def go_on(to: Console, made: Plan, own: OwnImplementation | None, data_dir: str | None) -> None:
     """Print the command that goes on with an interrupted run."""
-    to.print(f"go on     python -m suite.run {gone_on_by(made.out, own)}", soft_wrap=True)
+    to.print(f"go on     python -m suite.run {gone_on_by(made.out, own, data_dir)}", soft_wrap=True)
 
 
 def verdict(to: Console, reviewed: Review) -> None:

@@ -1,0 +1,33 @@
+"""What a terminal shows while a run is built: something that moves, and nothing that moves by itself once it trains."""
+
+import io
+import threading
+
+import pytest
+from rich.console import Console
+
+from suite import config
+from suite.record.mllog import Line
+from suite.record.terminal import Terminal
+from tests.waiting import until
+
+
+@pytest.mark.parametrize("before", [("init_start", None, {}), ("suite_restart", 1, {"samples_count": 0, "lost_ms": 5})])
+def test_a_clock_goes_on_until_the_run_is_built_and_no_thread_draws_after_that(before):
+    shown, threads = io.StringIO(), threading.active_count()
+    console = Console(file=shown, force_terminal=True, width=100)
+    benchmark = config.benchmark("translation", "mini")
+    with Terminal(console, "a [b] {c}", benchmark, None, None, lambda: (None, None)) as made:
+        made.line(line(*before))
+        assert threading.active_count() == threads + 1
+        assert shown.getvalue().count("a [b] {c}") >= 1
+        made.line(line("suite_environment", "quiet", {"when": "before", "reasons": []}))
+        until(lambda: threading.active_count() == threads)
+        made.line(line("run_start", None, {}))
+        made.tick(100, 5.0)
+    assert "100 samples" in shown.getvalue()
+
+
+def line(key, value, metadata):
+    """A line of a log."""
+    return Line(1, b"", key, value, metadata=metadata)
