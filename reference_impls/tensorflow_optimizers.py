@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -12,12 +12,19 @@ import tensorflow as tf
 
 from reference_impls.recipe import NEWTON_SCHULZ
 
+Apply = Callable[[Sequence[tf.Tensor]], None]
+
 
 class AdamW(keras.optimizers.AdamW):
     """Keras's AdamW with PyTorch's epsilon, which is added after the correction of the bias.
 
-    Keras adds it before ("epsilon hat" of Kingma and Ba 2015): 30 times as much in the first of its steps.
+    Keras adds it before ("epsilon hat" of Kingma and Ba 2015): 30 times as much in the first of its steps. Where
+    nothing is to decay it writes each variable once more.
     """
+
+    def _apply_weight_decay(self, variables: Sequence[Any]) -> None:
+        if self.weight_decay:
+            super()._apply_weight_decay(variables)
 
     def update_step(self, gradient: tf.Tensor, variable: Any, learning_rate: tf.Tensor) -> None:
         """One step of one variable."""
@@ -37,6 +44,12 @@ class AdamW(keras.optimizers.AdamW):
             **{f"exp_avg_sq/{path}": value for path, value in zip(paths, self._velocities, strict=True)},
             "updates": self.iterations,
         }
+
+
+def clipped(gradients: Sequence[tf.Tensor], norm: float) -> list[tf.Tensor]:
+    """The gradients, as long as `norm` together where they are longer, as torch.nn.utils.clip_grad_norm_ does it."""
+    shorter = tf.minimum(norm / (tf.linalg.global_norm(gradients) + 1e-6), 1.0)
+    return [gradient * shorter for gradient in gradients]
 
 
 class Momentum:
@@ -164,24 +177,31 @@ class GradScaler:
         """The loss, made larger."""
         return loss * tf.cast(self._scale, loss.dtype) if self.enabled else loss
 
-    def step(self, gradients: Sequence[tf.Tensor], apply: Any) -> None:
-        """`apply(gradients)` with the gradients of the loss itself, unless one overflowed."""
-        dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
+    def step(self, *optimizers: tuple[Sequence[tf.Tensor], Apply]) -> None:
+        """Each optimizer's step, `apply(gradients)` with those of the loss itself, unless one of its own overflowed."""
+        finite = tf.reduce_all([self._step(*each) for each in optimizers])
         if not self.enabled:
-            apply(dense)
             return
-        true = [gradient / self._scale for gradient in dense]
-        finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(gradient)) for gradient in true])
-
-        def take() -> tf.Tensor:
-            apply(true)
-            return self._tracker + 1
-
-        self._tracker.assign(tf.cond(finite, take, lambda: tf.constant(0, tf.int64)))
+        self._tracker.assign(tf.where(finite, self._tracker + 1, tf.constant(0, tf.int64)))
         grown = self._tracker == self.GROWTH_INTERVAL
         factor = tf.where(finite, tf.where(grown, 2.0, 1.0), 0.5)
         self._scale.assign(self._scale * factor)
         self._tracker.assign(tf.where(grown, tf.constant(0, tf.int64), self._tracker))
+
+    def _step(self, gradients: Sequence[tf.Tensor], apply: Apply) -> tf.Tensor | bool:
+        """Whether it was taken."""
+        dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
+        if not self.enabled:
+            apply(dense)
+            return True
+        true = [gradient / self._scale for gradient in dense]
+
+        def take() -> tf.Tensor:
+            apply(true)
+            return tf.constant(True)
+
+        finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(gradient)) for gradient in true])
+        return tf.cond(finite, take, lambda: tf.constant(False))
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Scale and count, with PyTorch's names."""

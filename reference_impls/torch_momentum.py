@@ -34,14 +34,16 @@ class Momentum(torch.optim.Optimizer):
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """One step along the gradients; none where `torch.amp.GradScaler` found one that overflowed."""
         grad_scale, found_inf = getattr(self, "grad_scale", None), getattr(self, "found_inf", None)
+        skip = None if found_inf is None else found_inf.bool()
         for group in self.param_groups:
             parameters = group["params"]
             gradients = [parameter.grad for parameter in parameters]
             buffers = [self.state[parameter]["momentum_buffer"] for parameter in parameters]
             if grad_scale is not None:
-                gradients = [gradient / grad_scale for gradient in gradients]
-            before = [] if found_inf is None else [value.clone() for value in (*parameters, *buffers)]
+                gradients = [*torch._foreach_div(gradients, grad_scale)]
+            values = [*parameters, *buffers]
+            before = [] if skip is None else [*torch._foreach_mul(values, 1)]
             self.move(group, parameters, gradients, buffers)
-            if found_inf is not None:
-                for value, old in zip((*parameters, *buffers), before, strict=True):
-                    value.copy_(torch.where(found_inf.bool(), old, value))
+            if skip is not None:
+                for value, old in zip(values, before, strict=True):
+                    torch.where(skip, old, value, out=value)

@@ -131,6 +131,13 @@ def warm_ups(device: torch.device) -> range:
     return range(3 if device.type == "cuda" else 1)
 
 
+def unwritten(values: np.ndarray) -> torch.Tensor:
+    """The values as a tensor that nobody writes to: read-only ones too, in place of a copy."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+        return torch.from_numpy(np.ascontiguousarray(values))
+
+
 def on_device(values: np.ndarray, device: torch.device) -> torch.Tensor:
     """The values as a tensor; the copy to an accelerator is queued, so the host goes on at once."""
     tensor = torch.from_numpy(values)
@@ -164,7 +171,13 @@ class Dropout(torch.nn.Dropout):
         dropped = min(round(256 * self.p), 255)
         words = torch.empty(-(-x.numel() // 8), dtype=torch.int64).random_(-(2**63), None)
         kept = words.view(torch.uint8)[: x.numel()].view(x.shape) >= dropped
-        return x * (kept.to(x.dtype) * (256 / (256 - dropped)))
+        return torch.where(kept, x * (256 / (256 - dropped)), 0)
+
+
+def in_training(model: torch.nn.Module) -> None:
+    """model.train() where it is not: telling each of its modules takes some 0.2 ms of the host."""
+    if not model.training:
+        model.train()
 
 
 def keep_gradients(model: torch.nn.Module) -> None:

@@ -77,10 +77,15 @@ def unsent(parallel: nn.Module) -> AbstractContextManager[Any]:
 class BatchNorm2d(nn.BatchNorm2d):
     """nn.BatchNorm2d whose statistics are those of the batch of all workers.
 
-    nn.SyncBatchNorm does so on GPUs alone. A single worker's is as it was.
+    nn.SyncBatchNorm does so on GPUs alone. A single worker's is as it was. Batches are not counted, which a momentum
+    has no use for, and of which a GPU would be told at each step.
     """
 
     shared = False  # set by Workers.parallel
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.register_buffer("num_batches_tracked", None)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[B, C, H, W], each channel of mean 0 and variance 1 over the batch, then scaled and shifted."""

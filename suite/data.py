@@ -140,8 +140,10 @@ def verify(selected: list[Benchmark], data_dir: str | None) -> int:
                 print(f"  {fault.problem}")
             faulty = faulty or bool(faults)
     if faulty:
+        share = selected[0].dataset.subset if selected else None
+        pilot = f" subset={share:g}" if share else ""
         where = f" data_dir={shlex.quote(data_dir)}" if data_dir else ""
-        print(f"To mend, delete the faulty files and run python -m suite.data fetch BENCHMARK{where}.")
+        print(f"To mend, delete the faulty files and run python -m suite.data fetch BENCHMARK{pilot}{where}.")
     return int(faulty)
 
 

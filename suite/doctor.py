@@ -57,6 +57,9 @@ def main(argv: list[str]) -> int:
         raise UserError(
             "workers= sums with PyTorch, which is not installed: pip install -c constraints.txt -e '.[torch]'"
         )
+    gpus = len(machine.detect().accelerators)
+    if not place.launcher and 0 < gpus < workers:
+        raise UserError(f"workers={workers}: each takes an accelerator, of which this machine has {gpus}")
     if place.follows:
         deque(_all_reduces(place), maxlen=0)
         return 0
@@ -71,7 +74,7 @@ def main(argv: list[str]) -> int:
             return 0
     _show(console, "Benchmarks", ["benchmark", "what", "data", *written()], list(_benchmarks(root)))
     _show(console, "A run to the target", ["benchmark", "forecast"], list(_forecasts(found)))
-    missing = list(_missing(root, counters, found))
+    missing = list(_missing(options.get("data_dir"), counters, found))
     _show(console, "Missing", ["what", "how to get it"], missing or [["nothing", ""]])
     return 0
 
@@ -145,7 +148,8 @@ def _packages(task: str, framework: Framework) -> str:
     return "missing" if packages.missing(task, framework) else "installed"
 
 
-def _missing(root: Path, counters: Sequence[float | None], machine: Machine) -> Iterator[Row]:
+def _missing(data_dir: str | None, counters: Sequence[float | None], machine: Machine) -> Iterator[Row]:
+    root = files.root(data_dir)
     for task in config.names("task"):
         for framework in _frameworks():
             if framework.name in frameworks(task) and (names := packages.missing(task, framework)):
@@ -165,7 +169,7 @@ def _missing(root: Path, counters: Sequence[float | None], machine: Machine) -> 
             if need := files.missing_bytes(benchmark.dataset, root):
                 enough = need <= files.free_bytes(root)
                 room = "" if enough else f", with {need / 1e9:.1f} GB free on its disk: data_dir=FOLDER"
-                yield f"data of {benchmark.name}", f"python -m suite.data fetch {benchmark.name}{room}"
+                yield f"data of {benchmark.name}", f"{files.fetching(benchmark.name, data_dir)}{room}"
     if counters[1] is None and RAPL.exists() and not os.access(RAPL, os.R_OK):
         yield "leave to read the CPU's energy counters", "sudo chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj"
 

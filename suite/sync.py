@@ -76,8 +76,11 @@ def evidence_folders(folder: Path) -> list[Path]:
 def follow(folder: Path) -> None:
     """Keep MLflow up with a run until its evidence is sealed or the process that asked for it is gone.
 
-    Says on standard output whether MLflow answered. Raises BehindError when the last attempt fails.
+    Says on standard output whether MLflow answered. Raises UserError for a folder of no run, or of several, and
+    BehindError when the last attempt fails.
     """
+    if not (folder / evidence.LOG).is_file():
+        raise UserError(f"{folder} holds no {evidence.LOG}: --follow takes the folder of one run.")
     parent = os.getppid()
     os.nice(19)
     mirror = Mirror(folder)

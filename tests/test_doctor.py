@@ -117,3 +117,17 @@ def test_a_number_of_workers_that_is_none_is_one_line(tmp_path, workers):
     done = run(tmp_path, "suite.doctor", f"workers={workers}")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"error: workers={workers} is not a whole number from 1 to 1,024\n"
+
+
+def test_workers_are_no_more_than_accelerators(monkeypatch: pytest.MonkeyPatch) -> None:
+    fakes.install(monkeypatch, fakes.Device("NVIDIA L4", "GPU-a"))
+    with pytest.raises(UserError, match="workers=2: each takes an accelerator, of which this machine has 1"):
+        doctor.main(["workers=2"])
+
+
+def test_what_is_missing_is_brought_to_where_it_was_looked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "the data"
+    assert doctor.main([f"data_dir={place}"]) == 0
+    assert f"python -m suite.data fetch speech/small data_dir='{place}'" in capsys.readouterr().out

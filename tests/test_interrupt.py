@@ -28,7 +28,7 @@ def test_a_signal_seals_the_evidence_and_resume_goes_on_from_there(whole, tmp_pa
     process.send_signal(number)
     said, _ = process.communicate(timeout=FOREVER_S)
     assert process.returncode == code
-    assert said.endswith("go on     python -m suite.run resume=cut\n")
+    assert said.endswith("go on     python -m suite.run resume=cut mlflow=false\n")
     stop = next(line for line in lines(tmp_path / "cut") if line.key == "run_stop")
     assert (stop.metadata["status"], stop.metadata["reason"]) == ("aborted", "interrupt")
     assert (tmp_path / "cut/manifest.json").exists()
@@ -71,7 +71,7 @@ def test_attempts_that_a_signal_ends_before_the_clock_runs_stay_in_the_log(tmp_p
         for words in ((*RUN, "seed=1", "out=cut"), ("resume=cut", "mlflow=false")):
             ended = eighth(tmp_path, "run", *words, "data_dir=some data")
             assert ended.returncode == code
-            assert ended.stdout.endswith("go on     python -m suite.run resume=cut data_dir='some data'\n")
+            assert ended.stdout.endswith("go on     python -m suite.run resume=cut data_dir='some data' mlflow=false\n")
     done = eighth(tmp_path, "run", "resume=cut", "mlflow=false")
     assert done.returncode == 0, done.stderr
     assert "run 1: 2 aborted starts" in done.stdout

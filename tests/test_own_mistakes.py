@@ -38,8 +38,8 @@ def test_a_file_that_its_code_does_not_find_is_no_trouble_with_the_evidence(func
     line = 1 + [each.strip() for each in (own / "__init__.py").read_text().split("\n")].index("open('nope.bin')")
     assert refused(tmp_path, *RUN) == (
         f"error: {function} of implementation_ours raised FileNotFoundError at ours/__init__.py:{line}: [Errno 2] No "
-        f"such file or directory: 'nope.bin'; mend that, then go on with resume=out implementation={own}, or with "
-        "other code begin a new run\n"
+        f"such file or directory: 'nope.bin'; mend that, then go on with resume=out implementation={own} mlflow=false, "
+        "or with other code begin a new run\n"
     )
     (tmp_path / "nope.bin").touch()
     done = eighth(tmp_path, "run", "resume=out", f"implementation={own}", "mlflow=false")
@@ -52,7 +52,9 @@ def test_what_its_code_raises_ends_with_its_line_and_how_to_go_on(function, tmp_
     done = run(tmp_path, "tests.eighth_task", "run", *RUN)
     assert done.returncode == 1
     raised = "    raise ValueError('no such kernel')\nValueError: no such kernel\n"
-    mend = f"mend that, then go on with resume=out implementation={own}, or with other code begin a new run\n"
+    mend = (
+        f"mend that, then go on with resume=out implementation={own} mlflow=false, or with other code begin a new run\n"
+    )
     assert done.stderr.endswith(f"{raised}{mend}")
 
 
@@ -103,7 +105,7 @@ def test_what_is_to_be_typed_to_go_on_names_the_code(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(contract, "build", build)
         ended = eighth(tmp_path, "run", *RUN)
-    command = f"resume=out implementation={own}"
+    command = f"resume=out implementation={own} mlflow=false"
     assert ended.stdout.endswith(f"go on     python -m suite.run {command}\n")
-    done = eighth(tmp_path, "run", *command.split(), "mlflow=false")
+    done = eighth(tmp_path, "run", *command.split())
     assert done.returncode == 0, done.stderr

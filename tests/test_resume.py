@@ -5,12 +5,17 @@ import os
 import shutil
 import time
 
+import numpy as np
 import pytest
 from filelock import FileLock
 
+from suite.harness import checkpoint
+from suite.harness.checkpoint import Checkpoints
 from suite.harness.folder import LOCK
 from suite.record import clock
 from suite.record.environment import STARTED
+from suite.record.evidence import LOG
+from suite.record.mllog import Log
 from tests.command import ENVIRONMENT, eighth, start
 from tests.parity_runs import RUN, SLOW, begin, cut_off, keys, lines, refused, rules_broken, wait_for
 from tests.rules.editor import Evidence
@@ -102,7 +107,7 @@ def test_samples_that_were_damaged_after_the_end_are_one_line(ended, tmp_path):
     (tmp_path / "cut/power.csv").write_text(whole + "damaged\n")
     done = eighth(tmp_path, "run", *RUN, "seed=1", "resume=cut")
     line = whole.count("\n") + 1
-    told = f"cut/power.csv: line {line}: is not a row of samples; mend that, then go on with resume=cut"
+    told = f"cut/power.csv: line {line}: is not a row of samples; mend that, then go on with resume=cut mlflow=false"
     assert (done.returncode, done.stderr.splitlines()[-1]) == (2, f"error: {told}")
     (tmp_path / "cut/power.csv").unlink()
     assert eighth(tmp_path, "run", *RUN, "seed=1", "resume=cut").returncode == 0
@@ -181,7 +186,9 @@ def test_resume_refuses_another_seed_and_out_refuses_a_used_folder(ended, tmp_pa
     assert "seed=2 contradicts resume=evidence, which is a run of seed=1" in other.stderr
     again = eighth(tmp_path, "run", *RUN, "seed=1", "out=evidence")
     assert again.returncode == 2
-    assert "out=evidence is not empty: choose another out=, or go on with resume=evidence\n" in again.stderr
+    assert (
+        "out=evidence is not empty: choose another out=, or go on with resume=evidence mlflow=false\n" in again.stderr
+    )
 
 
 def test_out_that_is_a_file_or_of_something_else_is_not_gone_on_with(tmp_path):
@@ -283,3 +290,16 @@ def test_what_was_killed_before_it_began_is_begun_anew(tmp_path):
         (tmp_path / "out" / name).write_bytes(b"")
     done = eighth(tmp_path, "run", *RUN, "seed=1", "out=out")
     assert done.returncode == 0, done.stderr
+
+
+def test_what_a_run_has_written_already_has_its_room(tmp_path, monkeypatch):
+    """So that the disk which it fills is no reason against going on."""
+    asked = []
+    monkeypatch.setattr(checkpoint.os, "posix_fallocate", lambda file, start, size: asked.append(size))
+    state = {"weights": np.zeros(1 << 20)}
+    checkpoint.reserve(tmp_path, state, 2)
+    for samples in (0, 10):
+        Checkpoints(tmp_path, Log(tmp_path / LOG), keep=True).logged(state, samples)
+    checkpoint.reserve(tmp_path, state, 2)
+    before, after = asked
+    assert before - after == pytest.approx(2 * state["weights"].nbytes, rel=0.01)

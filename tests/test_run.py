@@ -44,7 +44,7 @@ def test_prints_a_path_as_it_stands_and_in_a_command_in_quotes(tmp_path):
     assert "review    suite review 'a [/b] c'\n" in done.stdout
     assert "mlflow    python -m suite.sync 'a [/b] c'\n" in done.stdout
     refused = eighth(tmp_path, "run", *RUN, "seed=1", "out=a [/b] c")
-    assert refused.stderr.endswith("or go on with resume='a [/b] c'\n")
+    assert refused.stderr.endswith("or go on with resume='a [/b] c' mlflow=false\n")
 
 
 def test_goes_on_when_nobody_reads_what_it_prints(tmp_path):
@@ -176,7 +176,8 @@ def test_a_full_disk_is_found_before_the_clock_starts(tmp_path):
     )
     assert done.returncode == 2
     assert re.search(
-        r"^error: evidence: .*: the run needs \d+ MiB of room; mend that, then go on with resume=evidence$", done.stderr
+        r"^error: evidence: .*: the run needs \d+ MiB of room; mend that, then go on with resume=evidence mlflow=",
+        done.stderr,
     )
     assert "run_start" not in keys(tmp_path / "evidence")
     assert eighth(tmp_path, "run", "resume=evidence", "mlflow=false").returncode == 0

@@ -6,9 +6,11 @@ import shutil
 import pytest
 
 from suite.config import folder
-from suite.errors import UserError
+from suite.errors import UserError, WorkerLost
+from suite.harness import contract
 from suite.run import obstacles
 from suite.run.__main__ import main
+from suite.run.options import parse
 from tests.command import eighth
 from tests.parity_runs import RUN, lines
 
@@ -208,6 +210,20 @@ def test_hydra_multirun_makes_one_command_line_for_each_value(tmp_path):
     assert done.returncode == 0, done.stderr
     assert [line.value for i in (1, 2) for line in lines(tmp_path / f"of_{i}") if line.key == "seed"] == [1, 2]
     assert not (tmp_path / "multirun.yaml").exists()
+
+
+def test_what_is_made_of_other_options_is_what_was_given():
+    first, second = parse(["-m", *RUN, "seed=1,2", "out=of_${seed}"])
+    assert (first.given["out"], second.given["out"]) == ("of_1", "of_2")
+
+
+def test_a_lost_worker_ends_one_of_several_commands(tmp_path, monkeypatch):
+    def build(*arguments):
+        raise WorkerLost("it is gone")
+
+    monkeypatch.setattr(contract, "build", build)
+    done = eighth(tmp_path, "run", "-m", *RUN, "seed=1,2", "out=of_${seed}")
+    assert (done.returncode, done.stderr.count("error: it is gone; go on with resume=of_")) == (1, 2)
 
 
 def test_a_mistake_in_one_of_several_commands_leaves_the_others(here, capsys):

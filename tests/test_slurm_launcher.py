@@ -96,3 +96,16 @@ def test_a_job_has_the_time_that_its_partition_gives_unless_it_is_told(login):
 def test_what_the_run_sets_itself_is_refused(login, option):
     with pytest.raises(UserError, match=f"unknown option of slurm '{option}'"):
         launched(**{option: "1"})
+
+
+def test_processors_are_asked_for_again_of_srun_and_what_has_no_value_gets_none(login):
+    launched(cpus_per_task="8", exclusive="true")
+    script = (login / "script").read_text()
+    assert "#SBATCH --exclusive\n" in script
+    assert "--cpus-per-task=8 " in next(line for line in script.splitlines() if line.startswith("srun"))
+
+
+def test_the_system_is_not_that_of_the_login_node(login):
+    with pytest.raises(UserError, match="hw=auto would be this machine, not those of the job"):
+        typed("hw=auto")
+    assert not (login / "script").exists()

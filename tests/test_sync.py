@@ -294,3 +294,8 @@ def test_following_ends_after_a_last_pass_when_the_run_is_killed(tmp_path: Path,
     harness.communicate(timeout=FOREVER_S)  # until the follower, which holds the other end, is gone too
     (found,) = content(uri)
     assert (found["status"], len(found["points"]["accuracy"])) == ("RUNNING", 2)
+
+
+def test_to_follow_takes_the_folder_of_one_run(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"holds no log\.txt: --follow takes the folder of one run"):
+        sync.main([str(tmp_path), "--follow"])

@@ -118,7 +118,7 @@ class TensorFlowDetector(TensorFlowTrainer[Hyperparameters, tuple[Arrays, Draw]]
         variables = self.model.trainable_variables
         self.optimizer.learning_rate = rate
         gradients = self.workers.averaged(tape.gradient(scaled, variables))
-        self.scaler.step(gradients, lambda found: self.optimizer.apply(found, variables))
+        self.scaler.step((gradients, lambda found: self.optimizer.apply(found, variables)))
         return loss
 
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:

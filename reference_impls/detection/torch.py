@@ -30,8 +30,10 @@ from reference_impls.torch_shared import (
     autocast,
     compiled,
     grad_scaler,
+    in_training,
     on_device,
     torch_device,
+    unwritten,
     warm_ups,
 )
 from reference_impls.torch_workers import Workers
@@ -82,9 +84,7 @@ class TorchDetector(TorchTrainer[Hyperparameters, tuple[Arrays, Draw]]):
 
     def resident(self, images: np.ndarray, boxes: np.ndarray, classes: np.ndarray) -> Arrays:
         """The training arrays on the device, images as planes [N, C, H, W]."""
-        pixels, its_boxes, its_classes = (
-            torch.from_numpy(np.array(a)).to(self.device) for a in (images, boxes, classes)
-        )
+        pixels, its_boxes, its_classes = (unwritten(a).to(self.device) for a in (images, boxes, classes))
         return pixels.permute(0, 3, 1, 2).contiguous(), its_boxes, its_classes.long()
 
     def train_step(self, fed: tuple[Arrays, Draw]) -> torch.Tensor:
@@ -93,7 +93,7 @@ class TorchDetector(TorchTrainer[Hyperparameters, tuple[Arrays, Draw]]):
         torch_shared.set_learning_rate(
             self.optimizer, self.hyper.learning_rate(self.step * self.hyper.global_batch_size)
         )
-        self.model.train()
+        in_training(self.model)
         self.optimizer.zero_grad()
         chosen, scale, shift, light = (on_device(share(a, self.worker), self.device) for a in vars(draw).values())
         pixels, boxes, classes = (array[chosen] for array in arrays)

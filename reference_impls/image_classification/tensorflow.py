@@ -71,13 +71,15 @@ def whitening(images: tf.Tensor) -> tf.Tensor:
     count, side, _, channels = images.shape
     corners = [images[:, y : side - 1 + y, x : side - 1 + x] for y in (0, 1) for x in (0, 1)]
     patches = tf.reshape(tf.stack(corners, -1), (count, -1, 4 * channels))
-    products = tf.reduce_sum(tf.cast(tf.matmul(patches, patches, transpose_a=True), tf.float64), 0)
-    values, vectors = tf.linalg.eigh(products / (count * patches.shape[1]))
-    filters = tf.transpose(vectors / tf.sqrt(values + WHITEN_EPSILON))
-    signs = tf.sign(tf.linalg.matvec(filters, tf.sqrt(tf.range(1, 4 * channels + 1, dtype=tf.float64))))
-    filters *= signs[:, None]
-    both = tf.reshape(tf.concat([filters, -filters], 0), (-1, channels, 2, 2))
-    return tf.cast(tf.transpose(both, (2, 3, 1, 0)), tf.float32)
+    products = tf.matmul(patches, patches, transpose_a=True)
+    with tf.device("CPU:0"):  # a GPU would load its library for it on the clock
+        summed = tf.reduce_sum(tf.cast(products, tf.float64), 0)
+        values, vectors = tf.linalg.eigh(summed / (count * patches.shape[1]))
+        filters = tf.transpose(vectors / tf.sqrt(values + WHITEN_EPSILON))
+        signs = tf.sign(tf.linalg.matvec(filters, tf.sqrt(tf.range(1, 4 * channels + 1, dtype=tf.float64))))
+        filters *= signs[:, None]
+        both = tf.reshape(tf.concat([filters, -filters], 0), (-1, channels, 2, 2))
+        return tf.cast(tf.transpose(both, (2, 3, 1, 0)), tf.float32)
 
 
 class TensorFlowImageClassifier(TensorFlowTrainer[Hyperparameters, Draw]):
@@ -168,12 +170,16 @@ class TensorFlowImageClassifier(TensorFlowTrainer[Hyperparameters, Draw]):
             loss = tf.reduce_sum(tf.nn.softmax_cross_entropy_with_logits(targets, logits)) * self.workers.size
             scaled = self.scaler.scale(loss)
 
-        def apply(gradients: Sequence[tf.Tensor]) -> None:
+        def apply_muon(gradients: Sequence[tf.Tensor]) -> None:
+            self.muon.apply(gradients, learning_rates[0])
+
+        def apply_sgd(gradients: Sequence[tf.Tensor]) -> None:
             remaining = iter(gradients)
-            for optimizer, rate in zip(optimizers, learning_rates, strict=False):
+            for optimizer, rate in zip(optimizers[1:], learning_rates[1:], strict=False):
                 optimizer.apply([next(remaining) for _ in optimizer.variables], rate)
 
-        self.scaler.step(self.workers.averaged(tape.gradient(scaled, variables)), apply)
+        gradients, split = self.workers.averaged(tape.gradient(scaled, variables)), len(self.muon.variables)
+        self.scaler.step((gradients[:split], apply_muon), (gradients[split:], apply_sgd))
         return loss
 
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:

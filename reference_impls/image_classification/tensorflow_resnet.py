@@ -188,7 +188,7 @@ class TensorFlowResNet(TensorFlowTrainer[Hyperparameters, Iterator[Group]]):
         if self.workers.size > 1:
             for each, mean in zip(self.statistics, self.workers.averaged(self.statistics), strict=True):
                 each.assign(mean)
-        self.scaler.step(self.workers.averaged(self.summed), lambda gradients: self.lars.apply(gradients, rate))
+        self.scaler.step((self.workers.averaged(self.summed), lambda gradients: self.lars.apply(gradients, rate)))
 
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The classes of the worker's share of the test images, which are decoded anew each time."""

@@ -42,6 +42,7 @@ from reference_impls.torch_shared import (
     prepare,
     set_learning_rate,
     torch_device,
+    unwritten,
     warm_ups,
 )
 from reference_impls.torch_workers import Workers
@@ -167,8 +168,8 @@ class TorchImageClassifier(TorchTrainer[Hyperparameters, Draw]):
     def feed(self) -> Iterator[Draw]:
         """The draws, of images that come to the device once; the first of them make the whitening layer."""
         if self.data:
-            self.training.images.copy_(torch.from_numpy(np.array(self.data["train_images"])))
-            self.training.labels.copy_(torch.from_numpy(np.array(self.data["train_labels"])))
+            self.training.images.copy_(unwritten(self.data["train_images"]))
+            self.training.labels.copy_(unwritten(self.data["train_labels"]))
             self.data = {}
         if self.step == 0:
             first = normalised(self.training.images[:WHITEN_IMAGES], self.hyper)
@@ -246,7 +247,7 @@ class TorchImageClassifier(TorchTrainer[Hyperparameters, Draw]):
 
     def images(self, pixels: np.ndarray) -> torch.Tensor:
         """Bytes [N, S, S, C] as images [N, C, S, S] on the device."""
-        return normalised(on_device(np.array(pixels), self.device), self.hyper).to(self.dtype)
+        return normalised(unwritten(pixels).to(self.device), self.hyper).to(self.dtype)
 
     def warm_up(self) -> None:
         """Compile steps and evaluations of every size, on blank images."""

@@ -21,7 +21,6 @@ class BatchNorm(BatchNorm2d):
         super().__init__(width, EPSILON, 1 - momentum)
         del self.weight
         self.register_buffer("weight", torch.ones(width), persistent=False)
-        self.register_buffer("num_batches_tracked", None)
 
 
 class Block(nn.Module):

@@ -23,6 +23,7 @@ from reference_impls.torch_shared import (
     compiled,
     dtype,
     grad_scaler,
+    in_training,
     keep_gradients,
     on_device,
     prepare,
@@ -98,7 +99,7 @@ class TorchResNet(TorchTrainer[Hyperparameters, Iterator[Group]]):
     def train_step(self, groups: Iterator[Group]) -> torch.Tensor:
         """One step on the worker's next groups; the mean loss over its images."""
         self.lars.zero_grad(set_to_none=False)
-        self.model.train()
+        in_training(self.model)
         torch._foreach_mul_(self.statistics, self.hyper.norm_momentum)
         total = torch.zeros((), device=self.device)
         for i in range(self.groups):

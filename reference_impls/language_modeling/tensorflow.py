@@ -117,14 +117,17 @@ class TensorFlowLanguageModel(TensorFlowTrainer[Hyperparameters, Batch]):
             loss = -tf.reduce_mean(self.model.log_probabilities(x, pointed, read[1:], rare_targets)) * weight
             scaled = self.scaler.scale(loss)
 
-        def apply(gradients: Sequence[tf.Tensor]) -> None:
-            self.muon.apply(gradients[:split], hyper.muon_learning_rate * factor)
+        def apply_muon(gradients: Sequence[tf.Tensor]) -> None:
+            self.muon.apply(gradients, hyper.muon_learning_rate * factor)
+
+        def apply_adam(gradients: Sequence[tf.Tensor]) -> None:
             self.adam.learning_rate.assign(hyper.adam_learning_rate * factor)
-            self.adam.apply(gradients[split:], self.others)
+            self.adam.apply(gradients, self.others)
 
         variables = [*self.matrices, *self.others]
         gradients = tape.gradient(scaled, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
-        self.scaler.step(self.workers.averaged(gradients), apply)
+        gradients = self.workers.averaged(gradients)
+        self.scaler.step((gradients[:split], apply_muon), (gradients[split:], apply_adam))
         self.take_over(self.carry, after)
         return loss
 

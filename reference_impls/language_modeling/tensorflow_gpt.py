@@ -159,13 +159,16 @@ class TensorFlowGPT(TensorFlowTrainer[Hyperparameters, np.ndarray]):
         state = tf.while_loop(lambda i, total, summed: i < count, accumulate, (0, 0.0, zeros), maximum_iterations=count)
         _, total, gradients = state
 
-        def apply(gradients: Sequence[tf.Tensor]) -> None:
-            self.muon.apply(gradients[:split], hyper.muon_learning_rate * factor)
-            for (name, adam), gradient in zip(self.adams.items(), gradients[split:], strict=True):
+        def apply_muon(gradients: Sequence[tf.Tensor]) -> None:
+            self.muon.apply(gradients, hyper.muon_learning_rate * factor)
+
+        def apply_adam(gradients: Sequence[tf.Tensor]) -> None:
+            for (name, adam), gradient in zip(self.adams.items(), gradients, strict=True):
                 adam.learning_rate.assign(rates[name] * factor)
                 adam.apply([gradient], [self.rows[name]])
 
-        self.scaler.step(self.workers.averaged(gradients), apply)
+        gradients = self.workers.averaged(gradients)
+        self.scaler.step((gradients[:split], apply_muon), (gradients[split:], apply_adam))
         return total
 
     def _loss(self, tokens: tf.Tensor) -> tf.Tensor:

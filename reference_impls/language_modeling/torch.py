@@ -43,6 +43,7 @@ from reference_impls.torch_shared import (
     compiled,
     dtype,
     grad_scaler,
+    in_training,
     on_device,
     prepare,
     set_learning_rate,
@@ -106,7 +107,7 @@ class TorchLanguageModel(TorchTrainer[Hyperparameters, Batch]):
         read = self.text[(self.places + batch.begin) % len(self.text)].long()
         rare_words, rare_targets = (self.rare(share(array, self.worker, 1)) for array in (batch.words, batch.targets))
         torch.manual_seed(dropout_seed(self.seed, self.step, self.worker.rank))
-        self.model.train()
+        in_training(self.model)
         for optimizer in self.optimizers:
             optimizer.zero_grad()
         loss, carry = self.loss(read[:-1], read[1:], rare_words, rare_targets, self.carry)

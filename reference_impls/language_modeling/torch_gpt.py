@@ -36,6 +36,7 @@ from reference_impls.torch_shared import (
     compiled,
     dtype,
     grad_scaler,
+    in_training,
     keep_gradients,
     on_device,
     prepare,
@@ -146,7 +147,7 @@ class TorchGPT(TorchTrainer[Hyperparameters, np.ndarray]):
         set_learning_rate(self.adam, *rates)
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=False)
-        self.model.train()
+        in_training(self.model)
         total = torch.zeros((), device=self.device)
         parts = torch.split(tokens, self.at_once)
         for i, each in enumerate(parts):

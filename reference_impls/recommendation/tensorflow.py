@@ -46,7 +46,7 @@ class Block(keras.layers.Layer):
         super().__init__(name=f"blocks.{number}")
         d, self.heads, self.rate, self.number = hyper.hidden_size, hyper.heads, hyper.dropout, number
         self.attention_norm, self.mlp_norm = (
-            keras.layers.LayerNormalization(epsilon=1e-5, dtype=policy, name=name)
+            keras.layers.LayerNormalization(epsilon=1e-5, dtype="float32", name=name)
             for name in ("attention_norm", "mlp_norm")
         )
         self.query, self.key_value, self.out, self.up, self.down = (
@@ -86,7 +86,8 @@ class SASRec(keras.Model):
         )
         self.item_bias = self.add_weight(shape=(items,), initializer="zeros", name="item_bias")
         self.blocks = [Block(hyper, policy, number) for number in range(hyper.layers)]
-        self.norm = keras.layers.LayerNormalization(epsilon=1e-5, dtype=policy, name="norm")
+        self.norm = keras.layers.LayerNormalization(epsilon=1e-5, dtype="float32", name="norm")
+        self.dtype_of_products = keras.DTypePolicy(policy).compute_dtype
 
     def call(self, inputs: tf.Tensor, last: tf.Tensor | None = None, seed: tf.Tensor | None = None) -> tf.Tensor:
         """Logits [B, L, items] of what comes after each position of `inputs` [B, L], or after `last` [B]: [B, items].
@@ -103,7 +104,7 @@ class SASRec(keras.Model):
         else:
             asked = tf.gather(x, last[:, None], batch_dims=1)
             x = self.blocks[-1](x, asked, tf.gather(mask, last)[:, None, None], seed)[:, 0]
-        hidden = self.norm(x)
+        hidden = tf.cast(self.norm(x), self.dtype_of_products)
         weight = tf.cast(self.item_embedding.embeddings[:-1], hidden.dtype)
         return tf.cast(tf.matmul(hidden, weight, transpose_b=True), tf.float32) + self.item_bias
 
@@ -195,7 +196,7 @@ class TensorFlowRecommender(TensorFlowTrainer[Hyperparameters, Fed]):
         count = self.workers.mean(tf.reduce_sum(windows[:, 2] - windows[:, 1]))
         loss, gradients = self.gradients(items, windows, length, seed, count)
         self.optimizer.learning_rate.assign(rate)
-        self.scaler.step(self.workers.averaged(gradients), lambda true: self.optimizer.apply(true, variables))
+        self.scaler.step((self.workers.averaged(gradients), lambda true: self.optimizer.apply(true, variables)))
         return loss
 
     def _gradients(

@@ -31,12 +31,13 @@ from reference_impls.torch_shared import (
     autocast,
     compiled,
     dtype,
+    in_training,
     on_device,
     torch_device,
     warm_ups,
 )
 from reference_impls.torch_workers import Workers
-from suite.harness.implementation import Device, TrainStats
+from suite.harness.implementation import Device
 from suite.harness.memory import keep_freed_memory
 
 ACCELERATORS = 1024
@@ -162,11 +163,6 @@ class TorchRecommender(TorchTrainer[Hyperparameters, Fed]):
             self.items.copy_(torch.from_numpy(np.array(self.data["train_items"])))
         return self.histories
 
-    def train_until(self, samples: int) -> TrainStats:
-        """See `Trainer`."""
-        self.model.train()
-        return super().train_until(samples)
-
     def feed(self) -> Iterator[Fed]:
         """The windows of each step, their length, and the learning rate."""
         known = self.known()
@@ -178,6 +174,7 @@ class TorchRecommender(TorchTrainer[Hyperparameters, Fed]):
         windows, length, rate = fed
         torch.manual_seed(dropout_seed(self.seed, self.step, self.worker.rank))
         torch_shared.set_learning_rate(self.optimizer, rate)
+        in_training(self.model)
         self.optimizer.zero_grad()
         loss = self.loss(self.items, on_device(share(windows, self.worker), self.device), length)
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
@@ -229,7 +226,6 @@ class TorchRecommender(TorchTrainer[Hyperparameters, Fed]):
         """Compile steps and evaluations of every length, on made-up windows."""
         for length in reversed(self.hyper.lengths):
             for _ in warm_ups(self.device):
-                self.model.train()
                 self.train_step((made_up_windows(self.hyper.global_batch_size), length, 0.0))
                 self.model.eval()
                 self.logits(self.items, on_device(made_up_windows(EVALUATION_BATCH), self.device), length)

@@ -13,7 +13,7 @@ import tensorflow as tf
 from reference_impls.reinforcement_learning.environments import Environments, Policy, Rollout
 from reference_impls.reinforcement_learning.shared import Hyperparameters, initial_parameters, orders
 from reference_impls.shares import part, require, share
-from reference_impls.tensorflow_optimizers import AdamW, GradScaler
+from reference_impls.tensorflow_optimizers import AdamW, GradScaler, clipped
 from reference_impls.tensorflow_shared import device_name, dtype, load_state_dict, state_dict
 from reference_impls.tensorflow_workers import Workers
 from suite.harness.implementation import Device, TrainStats
@@ -119,8 +119,7 @@ class TensorFlowAgent:
         minibatches = self.minibatches(rows, *steps)
         for i in tf.range(self.hyper.updates):
             loss, found = self.gradients(*(whole[i] for whole in minibatches))
-            gradients, _ = tf.clip_by_global_norm(self.workers.averaged(found), self.hyper.max_grad_norm)
-            self.optimizer.apply(gradients, variables)
+            self.optimizer.apply(clipped(self.workers.averaged(found), self.hyper.max_grad_norm), variables)
             losses += loss
         return losses / self.hyper.updates
 

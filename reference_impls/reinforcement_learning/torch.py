@@ -125,7 +125,7 @@ class TorchAgent:
         for minibatch in self.minibatches(rows, *steps):
             loss = self.loss_of(*minibatch)
             loss.backward()  # type: ignore[no-untyped-call]
-            clip_gradients(self.agent.parameters(), self.hyper.max_grad_norm)
+            clip_gradients(self.optimizer.param_groups[0]["params"], self.hyper.max_grad_norm)
             self.optimizer.step()
             self.optimizer.zero_grad()
             losses.append(loss.detach().clone())

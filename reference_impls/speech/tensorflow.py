@@ -13,7 +13,7 @@ from reference_impls.shares import require, share
 from reference_impls.speech import shared
 from reference_impls.speech.shared import EVAL_BATCH, SUBSAMPLING, Batch, Batches, Hyperparameters
 from reference_impls.speech.tensorflow_network import Recordings, SpeechNetwork, masked, output_frames
-from reference_impls.tensorflow_optimizers import AdamW, GradScaler
+from reference_impls.tensorflow_optimizers import AdamW, GradScaler, clipped
 from reference_impls.tensorflow_shared import TensorFlowTrainer, device_name, dropout_seed, policy
 from reference_impls.tensorflow_workers import Workers
 from suite.harness.implementation import Device
@@ -139,15 +139,14 @@ class TensorFlowSpeech(TensorFlowTrainer[Hyperparameters, Batch]):
         return self.model(masked(features, bands, spans), output_frames(frames), seed)
 
     def _update(self, gradients: Sequence[tf.Tensor], rate: tf.Tensor) -> None:
-        """One step of AdamW with gradient clipping, as torch.nn.utils.clip_grad_norm_ does it."""
+        """One step of AdamW with gradient clipping."""
         variables = self.model.trainable_variables
 
         def apply(true: Sequence[tf.Tensor]) -> None:
-            clipped = tf.minimum(self.hyper.opt_gradient_clip_norm / (tf.linalg.global_norm(true) + 1e-6), 1.0)
             self.optimizer.learning_rate.assign(rate)
-            self.optimizer.apply([gradient * clipped for gradient in true], variables)
+            self.optimizer.apply(clipped(true, self.hyper.opt_gradient_clip_norm), variables)
 
-        self.scaler.step(gradients, apply)
+        self.scaler.step((gradients, apply))
 
     def _logits(self, features: tf.Tensor, frames: tf.Tensor) -> tf.Tensor:
         """Logits float32 [B, T / 8, labels] of features float32 [B, T, mels] with `frames` [B] of output."""

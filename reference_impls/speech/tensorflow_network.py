@@ -92,8 +92,9 @@ class ResidualBlock(keras.layers.Layer):
         if seed is not None:  # dropout of a channel in a whole recording
             seed = tf.random.experimental.stateless_fold_in(seed, self.site)
             kept = tf.random.stateless_uniform((batch, 1, 2 * self.width), seed) >= self.dropout
-            y = tf.reshape(y, (batch, time, 2 * self.width)) * tf.cast(kept, y.dtype) / (1 - self.dropout)
-            y = tf.reshape(y, (-1, 2 * self.width))
+            wide = tf.cast(tf.reshape(y, (batch, time, 2 * self.width)), tf.float32)  # a factor in bf16 would be off
+            wide *= tf.cast(kept, tf.float32) / (1 - self.dropout)
+            y = tf.reshape(tf.cast(wide, y.dtype), (-1, 2 * self.width))
         return x + tf.reshape(self.outer(y), (batch, time, self.width))
 
 

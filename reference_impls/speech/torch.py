@@ -23,6 +23,7 @@ from reference_impls.torch_shared import (
     compiled,
     dtype,
     grad_scaler,
+    in_training,
     on_device,
     prepare,
     set_learning_rate,
@@ -87,7 +88,7 @@ class TorchSpeech(TorchTrainer[Hyperparameters, Batch]):
         names = ("recordings", "speed", "frames", "warp", "bands", "spans")
         tensors = {name: on_device(share(getattr(batch, name), self.worker), self.device) for name in names}
         torch.manual_seed(dropout_seed(self.seed, self.step, self.worker.rank))
-        self.model.train()
+        in_training(self.model)
         self.optimizer.zero_grad()
         logits = self.training_logits(**tensors, time=batch.time)
         loss = F.ctc_loss(
@@ -101,7 +102,7 @@ class TorchSpeech(TorchTrainer[Hyperparameters, Batch]):
         ) / (len(batch.recordings) / self.workers.size)
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
         self.scaler.unscale_(self.optimizer)
-        clip_gradients(self.model.parameters(), self.hyper.opt_gradient_clip_norm)
+        clip_gradients(self.optimizer.param_groups[0]["params"], self.hyper.opt_gradient_clip_norm)
         set_learning_rate(self.optimizer, self.hyper.learning_rate(batch.epoch))
         self.scaler.step(self.optimizer)
         self.scaler.update()

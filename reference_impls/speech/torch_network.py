@@ -11,7 +11,7 @@ from torch import nn
 
 from reference_impls.speech import shared
 from reference_impls.speech.shared import SPREAD, SUBSAMPLING, Hyperparameters
-from reference_impls.torch_shared import LayerNorm, on_device
+from reference_impls.torch_shared import LayerNorm, on_device, unwritten
 
 
 class Recordings(nn.Module):
@@ -32,7 +32,7 @@ class Recordings(nn.Module):
     def fill(self, features: np.ndarray, frames: np.ndarray) -> None:
         """Take over recordings, in place."""
         device = self.features.device
-        self.features.copy_(on_device(np.array(features), device))
+        self.features.copy_(unwritten(features))
         self.frames.copy_(on_device(np.array(frames, np.int64), device))
         self.starts.copy_(on_device(shared.starts(frames), device))
         whose = on_device(np.repeat(np.arange(len(frames)), frames), device)

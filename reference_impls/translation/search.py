@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -86,11 +87,17 @@ def translations(search: Search, batch: int, source_length: int, kind: str) -> l
     return found
 
 
+@cache
+def processor(subword_model: bytes) -> sentencepiece.SentencePieceProcessor:
+    """What joins the subwords of a model."""
+    return sentencepiece.SentencePieceProcessor(model_proto=subword_model)
+
+
 def translate(
     begin: Callable[[Any], Search], asked: Sequence[tuple[np.ndarray, Any]], subword_model: np.ndarray, kind: str
 ) -> list[str]:
     """The translation of each sentence of `questions`, as text."""
-    subwords = sentencepiece.SentencePieceProcessor(model_proto=subword_model.tobytes())
+    subwords = processor(subword_model.tobytes())
     texts = [""] * sum(len(chosen) for chosen, _ in asked)
     for chosen, source in asked:
         batch, length = source.shape

@@ -56,10 +56,10 @@ class TensorFlowTranslator(Translator[Hyperparameters, tuple[Batch, float]]):
             self.adam.build(self.others)
             self.scaler = GradScaler(device.precision == "fp16")
         self.optimizers = (self.muon, self.adam)
-        self.source, self.target = tf.zeros((0, 0), tf.int32), tf.zeros((0, 0), tf.int32)
+        self.source, self.target = tf.zeros((0, 0), tf.int64), tf.zeros((0, 0), tf.int64)
         self.filled = False
         compiled = device.kind == "gpu" and self.workers.size == 1  # XLA cannot send to other workers
-        pairs, scalar = tf.TensorSpec((None, None), tf.int32), tf.TensorSpec((), tf.int32)
+        pairs, scalar = tf.TensorSpec((None, None), tf.int64), tf.TensorSpec((), tf.int32)
         drawn = tf.TensorSpec((None,), tf.int64), scalar, scalar, tf.TensorSpec((2,), tf.int32), tf.TensorSpec(())
         # What is compiled begins after the choice of rows, for the number of all rows is not known beforehand.
         self.update = tf.function(self._update, jit_compile=True, autograph=False) if compiled else self._update
@@ -79,9 +79,12 @@ class TensorFlowTranslator(Translator[Hyperparameters, tuple[Batch, float]]):
         return ((batch, self.hyper.learning_rate(step, batches.steps_per_epoch)) for step, batch in steps)
 
     def keep(self, source: np.ndarray, target: np.ndarray) -> None:
-        """Bring the training sentences [N, L] to the device; the targets with BEGIN before them."""
-        self.source = self.on_device(source)
-        self.target = self.on_device(np.pad(target, ((0, 0), (1, 0)), constant_values=BEGIN))
+        """Bring the training sentences [N, L] to the device; the targets with BEGIN before them.
+
+        As int64: beside a GPU TensorFlow keeps int32 in the host's memory, and would send them all at each step.
+        """
+        self.source = self.on_device(source.astype(np.int64))
+        self.target = self.on_device(np.pad(target.astype(np.int64), ((0, 0), (1, 0)), constant_values=BEGIN))
 
     def train_step(self, fed: tuple[Batch, float]) -> tf.Tensor:
         """One step; the loss, a mean over the target's subwords."""
@@ -106,17 +109,20 @@ class TensorFlowTranslator(Translator[Hyperparameters, tuple[Batch, float]]):
         return self.update(*chosen, seed, factor)
 
     def _update(self, source: tf.Tensor, target: tf.Tensor, seed: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
-        variables = [*self.matrices, *self.others]
+        variables, split = [*self.matrices, *self.others], len(self.matrices)
         with tf.GradientTape() as tape:
             loss = self.loss(source, target, seed)
             scaled = self.scaler.scale(loss)
 
-        def apply(gradients: Sequence[tf.Tensor]) -> None:
-            self.muon.apply(gradients[: len(self.matrices)], self.hyper.muon_learning_rate * factor)
-            self.adam.learning_rate.assign(self.hyper.opt_base_learning_rate * factor)
-            self.adam.apply(gradients[len(self.matrices) :], self.others)
+        def apply_muon(gradients: Sequence[tf.Tensor]) -> None:
+            self.muon.apply(gradients, self.hyper.muon_learning_rate * factor)
 
-        self.scaler.step(self.workers.averaged(tape.gradient(scaled, variables)), apply)
+        def apply_adam(gradients: Sequence[tf.Tensor]) -> None:
+            self.adam.learning_rate.assign(self.hyper.opt_base_learning_rate * factor)
+            self.adam.apply(gradients, self.others)
+
+        gradients = self.workers.averaged(tape.gradient(scaled, variables))
+        self.scaler.step((gradients[:split], apply_muon), (gradients[split:], apply_adam))
         return loss
 
     def loss(self, source: tf.Tensor, target: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:

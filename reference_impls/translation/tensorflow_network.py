@@ -39,7 +39,8 @@ class Dropout(keras.layers.Layer):
         seed = tf.random.experimental.stateless_fold_in(seed, self.site)
         words = tf.random.stateless_uniform((tf.size(x) // 4,), seed, None, None, tf.int32)
         noise = tf.reshape(tf.bitcast(words, tf.uint8), tf.shape(x))
-        return x * (tf.cast(noise >= self.dropped, x.dtype) * tf.cast(256 / (256 - self.dropped), x.dtype))
+        scaled = tf.cast(tf.cast(x, tf.float32) * (256 / (256 - self.dropped)), x.dtype)  # a factor in bf16 is off
+        return tf.where(noise >= self.dropped, scaled, tf.zeros((), x.dtype))
 
 
 class Attention(keras.layers.Layer):

@@ -105,7 +105,7 @@ class TensorFlowTransformer(Translator[Hyperparameters, list[Part]]):
             self.adam.learning_rate.assign(rate)
             self.adam.apply(gradients, self.trained)
 
-        self.scaler.step(self.workers.averaged(self.summed), apply)
+        self.scaler.step((self.workers.averaged(self.summed), apply))
 
     def warm_up(self) -> None:
         """Trace and compile steps and searches of every length, on made-up sentences."""

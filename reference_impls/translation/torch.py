@@ -20,6 +20,7 @@ from reference_impls.torch_shared import (
     autocast,
     compiled,
     grad_scaler,
+    in_training,
     on_device,
     prepare,
     set_learning_rate,
@@ -94,7 +95,7 @@ class TorchTranslator(Translator[Hyperparameters, tuple[Batch, float]]):
         rows = on_device(share(batch.rows, self.worker), self.device)
         source = self.source[:, : batch.source_length].index_select(0, rows)
         target = self.target[:, : batch.target_length + 1].index_select(0, rows)
-        self.model.train()
+        in_training(self.model)
         loss = self.loss(source, target)
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
         set_learning_rate(self.muon, self.hyper.muon_learning_rate * factor)

@@ -18,6 +18,7 @@ from reference_impls.torch_shared import (
     autocast,
     compiled,
     grad_scaler,
+    in_training,
     keep_gradients,
     on_device,
     prepare,
@@ -71,7 +72,7 @@ class TorchTransformer(Translator[Hyperparameters, list[Part]]):
         """One step on the worker's parts; the mean loss over the subwords of its targets."""
         torch.manual_seed(dropout_seed(self.seed, self.step, self.worker.rank))
         self.adam.zero_grad(set_to_none=False)
-        self.model.train()
+        in_training(self.model)
         total = torch.zeros((), device=self.device)
         for each in parts:
             source, target = on_device(each.source, self.device), on_device(each.target, self.device)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from pathlib import Path
 
 from rich.console import Console
@@ -58,6 +59,7 @@ def main(argv: list[str]) -> int:
         isolated=truth("isolated", options.get("isolated", "false")),
         equivalence=truth("equivalence", options.get("equivalence", "false")),
         data_dir=args.data_dir,
+        evidence=path,
     )
     if asked.states is not None and not asked.states.is_dir():
         raise UserError(f"states={asked.states}: no such folder")
@@ -71,7 +73,9 @@ def main(argv: list[str]) -> int:
             said = f"its review has {count} of severity {reviewed.verdict}"
             if args.json:
                 print(json.dumps({"verdict": reviewed.verdict, "error": said, "findings": [], "blocks": []}))
-            console.print(f"{reviewed.verdict.upper()}: {said}, and is not audited; suite review {path} lists them")
+            data = f" data_dir={shlex.quote(args.data_dir)}" if args.data_dir else ""
+            again = f"suite review {shlex.quote(str(path))}{data}"
+            console.print(f"{reviewed.verdict.upper()}: {said}, and is not audited; {again} lists them")
             return EXIT_CODES[reviewed.verdict]
         plan = planned(root, asked)
         showing.plan(console, plan, asked)

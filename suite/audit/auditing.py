@@ -52,6 +52,8 @@ class Asked:
     isolated: bool = False
     equivalence: bool = False
     data_dir: str | None = None
+    evidence: Path | None = None
+    """What was named: the folder, or the archive of which it was unpacked."""
 
 
 @dataclass(frozen=True)
@@ -79,13 +81,12 @@ Plan = Sequence[Part]
 
 @dataclass
 class Audited:
-    """What was found. `failed` are the blocks that could not be trained again, `held` what was held to references."""
+    """What was found. `held` was held to references, and `initial` counts the initial states that were built again."""
 
     plan: Plan
     findings: list[Finding] = field(default_factory=list)
     compared: list[Compared] = field(default_factory=list)
     held: list[tuple[Run, Comparison]] = field(default_factory=list)
-    failed: int = 0
     initial: int = 0
 
     @property
@@ -154,8 +155,7 @@ def _run(
     software: Mapping[str, str],
     tell: Callable[[str], object],
 ) -> None:
-    differences = unlike(run, means, machine, software)
-    made.initial += 1
+    differences, before = unlike(run, means, machine, software), len(made.compared)
     if not claims:
         tell(f"{run.label}: building its initial state")
         try:
@@ -163,6 +163,7 @@ def _run(
         except Failed as error:
             made.findings.append(_failure(run, None, error))
             return
+        made.initial += 1
         if state_sha256(found) != run.initial_sha256:
             of_initial = comparing.initial(run.initial_sha256, found, kept, differences)
             made.findings += [plain(finding, "audit.3", run.label) for finding in of_initial]
@@ -175,10 +176,10 @@ def _run(
             compared = Compared(replayed, differences, disturbed.reasons)
         except Failed as error:
             made.findings.append(_failure(run, claim, error))
-            made.failed += 1
             continue
         made.compared.append(compared)
         made.findings += AUDIT.findings(compared, run.label)
+    made.initial += len(made.compared) > before
 
 
 def _hold(made: Audited, run: Run, means: Means) -> None:
@@ -204,8 +205,17 @@ def _failure(run: Run, claim: Claim | None, error: Failed) -> Finding:
 
 
 def _hidden(root: Path, asked: Asked) -> list[Path]:
-    """The folders that a stranger's code shall not see: data with its answers, and the evidence itself."""
+    """What a stranger's code shall not see: data with its answers, and the evidence itself.
+
+    Raises UserError for a folder without which that code could not run.
+    """
     needed = [Path(each).resolve() for each in (ROOT, sys.prefix, sys.base_prefix, np.__file__, tempfile.gettempdir())]
-    folders = [each.resolve() for each in (root, files.root(asked.data_dir), cache_dir()) if each.is_dir()]
-    found = [each for each in folders if not any(path.is_relative_to(each) for path in needed)]
-    return [each for each in found if not any(each != other and each.is_relative_to(other) for other in found)]
+    named = (root, asked.evidence, asked.states, files.root(asked.data_dir), cache_dir())
+    found = {each.resolve() for each in named if each is not None and each.exists()}
+    for each in found:
+        if within := [path for path in needed if path.is_relative_to(each)]:
+            raise UserError(
+                f"{each} cannot be hidden from the code of a submission, which needs {within[0]} there: give evidence, "
+                "states and data folders of their own, or on a machine that is isolated as a whole say isolated=true"
+            )
+    return sorted(each for each in found if not any(each != other and each.is_relative_to(other) for other in found))

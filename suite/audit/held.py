@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -11,14 +12,12 @@ from typing import Any
 import numpy as np
 
 from suite.audit.process import Failed, Process
-from suite.audit.replaying import Means, data_of, load, read_predictions, saved, started, train, write_arrays
+from suite.audit.replaying import Means, data_of, give_evaluation, load, read_predictions, saved, started, train
 from suite.audit.subject import Run
-from suite.audit.worker import EVALUATION
 from suite.check.equivalence.trials import Builder, Subject, equivalence
 from suite.config.bounds import bounds
 from suite.config.models import Benchmark
 from suite.errors import UserError
-from suite.harness import contract
 from suite.harness.contestant import read
 from suite.harness.implementation import Device, TrainStats
 from suite.measure import machine
@@ -33,10 +32,9 @@ from suite.store.code import CODE
 
 @dataclass(frozen=True)
 class Remote:
-    """The implementation that a process in `folder` has built, as a trial trains it. Its answers are a stranger's."""
+    """The implementation that a process has built, as a trial trains it. Its answers are a stranger's."""
 
     process: Process
-    folder: Path
 
     def train_until(self, samples: int) -> TrainStats:
         """Raises Failed for an answer without a count."""
@@ -44,17 +42,16 @@ class Remote:
 
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """Raises Failed for predictions that cannot be read."""
-        if not (self.folder / EVALUATION).exists():
-            write_arrays(self.folder / EVALUATION, contract.evaluation_data(data))
-        return read_predictions(self.process, self.folder)[1]
+        give_evaluation(self.process, data)
+        return read_predictions(self.process)[1]
 
     def state_dict(self) -> State:
         """Raises Failed for a state that cannot be read."""
-        return saved(self.process, self.folder)
+        return saved(self.process)
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Raises Failed where the process does not take it."""
-        load(self.process, self.folder, dict(state))
+        load(self.process, dict(state))
 
 
 def held(run: Run, means: Means) -> Comparison:
@@ -66,8 +63,10 @@ def held(run: Run, means: Means) -> Comparison:
     except UserError as error:
         raise Failed(f"its code: {error}") from error
     with ExitStack() as stack:
-        reference = _builder(stack, run, replace(means, code=ROOT), reference=True)
-        candidate = _builder(stack, run, means)
+        apart = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="suite-audit-reference-")))
+        hidden = None if means.hidden is None else [*means.hidden, apart]  # or what it has to find could be read there
+        reference = _builder(stack, run, replace(means, code=ROOT, place=apart), reference=True)
+        candidate = _builder(stack, run, replace(means, hidden=hidden))
         cpus = machine.detect().logical_cpus
         subject = Subject(run.benchmark, reference, candidate, data_of(run, means), means.kind, cpus, own_draws)
         return equivalence(subject, ("fp32", precision))
@@ -76,7 +75,7 @@ def held(run: Run, means: Means) -> Comparison:
 def _builder(stack: ExitStack, run: Run, means: Means, reference: bool = False) -> Builder:
     def build(benchmark: Benchmark, device: Device) -> Remote:
         given = replace(means, precision=device.precision)
-        return Remote(*stack.enter_context(started(run, given, benchmark.hyperparameters, reference)))
+        return Remote(stack.enter_context(started(run, given, benchmark.hyperparameters, reference)))
 
     return build
 

@@ -26,6 +26,7 @@ from suite.record.parsing import MalformedError, json_object
 from suite.record.system import ROOT
 
 MAX_ANSWER = 64 << 10
+MAX_SAID = 4000  # bytes that are read of what it wrote to standard error
 MAX_FILE = 8 << 30  # bytes, of a file that the process writes: of a state
 MEMORY_SHARE = 0.8  # of the machine's
 GRACE_S = 5.0  # for a process that is told to end
@@ -39,33 +40,36 @@ class Failed(Exception):
 
 
 class Process:
-    """A worker in the folder `scratch`, whose implementation is that in `code`. `limit_s` bounds each answer.
+    """A worker whose implementation is that in `code`. `limit_s` bounds each answer.
 
-    `hidden` are the folders that it shall not see; None where the machine as a whole is isolated, which only its user
-    knows. `asked_s` is how long all its answers took, by the auditor's clock. Raises UserError where a process cannot
-    be isolated.
+    In the folder `place` it writes to `scratch`; what it is given comes to `given`, where it cannot write, so that
+    whatever the auditor opens there is his own. `hidden` is what it shall not see; None where the machine as a whole is
+    isolated, which only its user knows. `asked_s` is how long all its answers took, by the auditor's clock. Raises
+    UserError where a process cannot be isolated.
     """
 
-    def __init__(self, code: Path, scratch: Path, limit_s: float, hidden: Sequence[Path] | None) -> None:
+    def __init__(self, code: Path, place: Path, limit_s: float, hidden: Sequence[Path] | None) -> None:
         if hidden is not None and (problem := why_not()):
             raise UserError(
                 f"this system cannot isolate a process by unshare and setpriv of util-linux: {shown(problem)}; on a "
                 "machine that is isolated as a whole, without network and without anything to lose, say isolated=true"
             )
-        self.scratch, self.limit_s, self.asked_s = scratch, limit_s, 0.0
+        self.given, self.scratch, self.limit_s, self.asked_s = place / "given", place / "scratch", limit_s, 0.0
+        for folder in (self.given, self.scratch):
+            folder.mkdir()
         start = f"import sys; sys.path[:0] = {[str(code), str(ROOT)]!r}; from suite.audit.worker import main; main()"
         known = {name: STARTED[name] for name in environment()["variables"]}
-        self._errors = (scratch / "stderr.txt").open("wb")
+        self._errors = (self.scratch / "stderr.txt").open("w+b")
         self._process = subprocess.Popen(
             [*(() if hidden is None else isolated(hidden)), sys.executable, "-I", "-B", "-c", start],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            cwd=scratch,
+            cwd=self.scratch,
             env={
                 **known,
                 "PATH": os.defpath,
-                **dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME"), str(scratch)),
+                **dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME"), str(self.scratch)),
             },
             preexec_fn=_bounds,
             start_new_session=True,
@@ -141,7 +145,9 @@ class Process:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(GRACE_S)
         code = self._process.returncode
-        content = (self.scratch / "stderr.txt").read_bytes()[-4000:].decode(errors="replace").strip()
+        descriptor = self._errors.fileno()
+        written = os.pread(descriptor, MAX_SAID, max(0, os.fstat(descriptor).st_size - MAX_SAID))
+        content = written.decode(errors="replace").strip()
         how = "it closed its output" if code is None else "it ended"
         return f"{do}: {how} ({shown(content.splitlines()[-1]) if content else code})"
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from suite.audit.process import Failed, Process
 from suite.audit.subject import Claim, Run
-from suite.audit.worker import EVALUATION, TRAINING
 from suite.errors import BadPrediction, BrokenContract
 from suite.harness import contract
 from suite.harness.implementation import TrainStats
@@ -35,6 +34,7 @@ class NotLogged(Failed):
 
 
 MAX_STATE = 4 << 30  # bytes
+EVALUATION = "evaluation"  # the folder of arrays that a process is given when the training is done
 REPEATED_S = 10.0  # a block that takes less is trained three times: the first time also warms up
 
 
@@ -43,7 +43,7 @@ class Means:
     """What an audit trains with: the code, the data with its answers, and how; None stands for the run's own.
 
     `memory_gb` is that of this machine's accelerators. `hidden` are the folders that the process shall not see (see
-    `Process`); `limit_s` bounds each of its steps.
+    `Process`); `limit_s` bounds each of its steps; `place` is the folder below which its own lies, where that matters.
     """
 
     code: Path
@@ -55,6 +55,7 @@ class Means:
     precision: str | None = None
     hidden: Sequence[Path] | None = ()
     limit_s: float = 4 * 3600.0
+    place: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -99,8 +100,8 @@ class Replay:
 
 def initial_state(run: Run, means: Means) -> State:
     """The state that the run's seed begins with, built on this machine. Raises Failed."""
-    with started(run, means) as (process, folder):
-        return saved(process, folder)
+    with started(run, means) as process:
+        return saved(process)
 
 
 def kept_initial(run: Run) -> State | None:
@@ -114,22 +115,22 @@ def replay(run: Run, claim: Claim, means: Means) -> Replay:
     made.kept_initial = kept_initial(run)
     before = made.kept_initial if claim.before == 0 else _kept(run, claim.before, claim.before_sha256)
     made.kept = _kept(run, claim.after, claim.after_sha256)
-    with started(run, means) as (process, folder):
-        made.initial = saved(process, folder)
+    with started(run, means) as process:
+        made.initial = saved(process)
         made.begin = claim.before if before is not None else 0
         made.before = before if before is not None else made.initial
         data = data_of(run, means)
-        write_arrays(folder / EVALUATION, contract.evaluation_data(data))
+        give_evaluation(process, data)
         with suppress(Failed):  # of a state that has learnt nothing; the first time also warms up
-            read_predictions(process, folder)
+            read_predictions(process)
         passes: list[float] = []
         while True:
             began = process.asked_s
-            load(process, folder, made.before)
+            load(process, made.before)
             stats = train(process, claim.after)
             process.ask("state")  # until which it may have put off its training
             passes.append(process.asked_s - began)
-            state = saved(process, folder)
+            state = saved(process)
             if len(passes) > 1:
                 made.repeats = made.repeats is not False and state_sha256(state) == state_sha256(made.after)
             made.after, made.samples, made.loss = state, stats.samples, stats.loss
@@ -137,48 +138,57 @@ def replay(run: Run, claim: Claim, means: Means) -> Replay:
             if len(passes) == 3 or enough or (passes[0] > REPEATED_S and state_sha256(state) == claim.after_sha256):
                 break
         began = process.asked_s
-        made.predicted = _predicted(process, folder, run, means.task, data)
+        made.predicted = _predicted(process, run, means.task, data)
         made.seconds = min(passes) + process.asked_s - began
         if made.kept is not None:
-            load(process, folder, made.kept)
-            made.kept_predicted = _predicted(process, folder, run, means.task, data)
+            load(process, made.kept)
+            made.kept_predicted = _predicted(process, run, means.task, data)
     return made
 
 
 @contextmanager
 def started(
     run: Run, means: Means, hyperparameters: Mapping[str, Any] | None = None, reference: bool = False
-) -> Iterator[tuple[Process, Path]]:
-    """A process in a new folder that has built the implementation of a run, and that folder. Raises Failed.
+) -> Iterator[Process]:
+    """A process in a new folder that has built the implementation of a run. Raises Failed.
 
     With other `hyperparameters`, and with the `reference` in its place, where these are given.
     """
     framework, _, precision, own_hyperparameters = run.configuration
     own = means.framework is None and not reference and contestant_of(run.evidence) is not None
-    with tempfile.TemporaryDirectory(prefix="suite-audit-") as name:
-        folder = Path(name)
-        write_arrays(folder / TRAINING, contract.training_data(means.data))
-        with Process(means.code, folder, means.limit_s, means.hidden) as process:
-            process.ask(
-                "build",
-                task=run.benchmark.task,
-                scale=run.benchmark.scale,
-                framework=means.framework or framework,
-                own=str(means.code / CODE) if own else None,
-                hyperparameters=own_hyperparameters if hyperparameters is None else dict(hyperparameters),
-                seed=run.seed,
-                kind=means.kind,
-                precision=means.precision or precision,
-                memory_gb=means.memory_gb,
-            )
-            yield process, folder
+    with (
+        tempfile.TemporaryDirectory(prefix="suite-audit-", dir=means.place) as name,
+        Process(means.code, Path(name), means.limit_s, means.hidden) as process,
+    ):
+        process.ask(
+            "build",
+            task=run.benchmark.task,
+            scale=run.benchmark.scale,
+            framework=means.framework or framework,
+            own=str(means.code / CODE) if own else None,
+            hyperparameters=own_hyperparameters if hyperparameters is None else dict(hyperparameters),
+            seed=run.seed,
+            kind=means.kind,
+            precision=means.precision or precision,
+            memory_gb=means.memory_gb,
+            training=_give(process, "training", contract.training_data(means.data)),
+        )
+        yield process
 
 
-def write_arrays(folder: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write arrays for a worker."""
+def give_evaluation(process: Process, data: Mapping[str, np.ndarray]) -> None:
+    """Give a process the evaluation arrays of `data`, once, without the answers."""
+    if not (process.given / EVALUATION).exists():
+        _give(process, EVALUATION, contract.evaluation_data(data))
+
+
+def _give(process: Process, name: str, arrays: Mapping[str, np.ndarray]) -> str:
+    """The folder with the arrays for a process."""
+    folder = process.given / name
     folder.mkdir()
-    for name, array in arrays.items():
-        np.save(folder / f"{name}.npy", array, allow_pickle=False)
+    for each, array in arrays.items():
+        np.save(folder / f"{each}.npy", array, allow_pickle=False)
+    return str(folder)
 
 
 def _kept(run: Run, samples: int, sha256: str | None) -> State | None:
@@ -187,7 +197,7 @@ def _kept(run: Run, samples: int, sha256: str | None) -> State | None:
     if path is None:
         return None
     try:
-        state, _ = states.read(path, MAX_STATE)
+        state, _ = states.read_safely(path, MAX_STATE)
     except (BadState, OSError) as error:
         raise Failed(f"the state kept after {samples} samples cannot be read: {error}") from error
     if state_sha256(state) != sha256:
@@ -203,17 +213,17 @@ def train(process: Process, to: int) -> TrainStats:
     return TrainStats(counted, number(told.get("loss")))
 
 
-def load(process: Process, folder: Path, state: State) -> None:
+def load(process: Process, state: State) -> None:
     """Let the implementation of a process take over a state. Raises Failed."""
-    states.write(folder / "given.npz", state, 0)
-    process.ask("load", state="given.npz")
+    states.write(process.given / "state.npz", state, 0)
+    process.ask("load", state=str(process.given / "state.npz"))
 
 
-def saved(process: Process, folder: Path) -> State:
+def saved(process: Process) -> State:
     """The state of the implementation of a process. Raises Failed, also for a file that is no state."""
-    process.ask("save", state="made.npz")
+    process.ask("save", state=str(process.scratch / "state.npz"))
     try:
-        return states.read(folder / "made.npz", MAX_STATE)[0]
+        return states.read_safely(process.scratch / "state.npz", MAX_STATE)[0]
     except (BadState, OSError) as error:
         raise Failed(f"save: {error}") from error
 
@@ -226,19 +236,20 @@ def data_of(run: Run, means: Means) -> Arrays:
         raise Failed(str(error)) from error
 
 
-def read_predictions(process: Process, folder: Path) -> tuple[bytes, list[Any]]:
+def read_predictions(process: Process) -> tuple[bytes, list[Any]]:
     """What the implementation of a process predicts, and the file that it wrote, read as a stranger's."""
-    process.ask("predict", predictions=PREDICTIONS)
+    path = process.scratch / PREDICTIONS
+    process.ask("predict", evaluation=str(process.given / EVALUATION), predictions=str(path))
     try:
-        content = read_safely(folder / PREDICTIONS, LIMITS[PREDICTIONS][0])
+        content = read_safely(path, LIMITS[PREDICTIONS][0])
         return content, [json_value(decoded(line)) for line in content.splitlines()]
     except (UnsafeFile, OSError, MalformedError) as error:
         raise Failed(f"predict: {error}") from error
 
 
-def _predicted(process: Process, folder: Path, run: Run, task: Task, data: Arrays) -> Predicted:
+def _predicted(process: Process, run: Run, task: Task, data: Arrays) -> Predicted:
     """What the state predicts."""
-    content, predictions = read_predictions(process, folder)
+    content, predictions = read_predictions(process)
     try:
         metrics: dict[str, float] = score(run.benchmark, task, predictions, data)
     except (BadPrediction, BrokenContract) as error:

@@ -1,7 +1,7 @@
 """The process in which a stranger's implementation trains: one job a line on standard input, one answer a line back.
 
-It lies in an empty folder with the training arrays in `training/`; the evaluation arrays come to `evaluation/` when the
-training is done. Whatever the implementation prints goes to standard error.
+What it is given, arrays and states, lies where it cannot write; the evaluation arrays come there when the training is
+done. Whatever the implementation prints goes to standard error.
 """
 
 from __future__ import annotations
@@ -25,11 +25,9 @@ from suite.record import states
 from suite.record.evidence import write_predictions
 from suite.store.disk import partial
 
-TRAINING, EVALUATION = "training", "evaluation"  # folders of arrays, one .npy each
-
 
 def arrays(folder: str) -> dict[str, np.ndarray]:
-    """The arrays in `folder`, read-only."""
+    """The arrays in `folder`, one .npy each, read-only."""
     return {path.stem: np.load(path, mmap_mode="r", allow_pickle=False) for path in sorted(Path(folder).glob("*.npy"))}
 
 
@@ -47,15 +45,19 @@ class Worker:
         seed: int,
         kind: str,
         precision: Any,
+        training: str,
         memory_gb: float | None = None,
         own: str | None = None,
     ) -> dict[str, Any]:
-        """Build the implementation in the folder `own`, or the reference in `framework`, on this machine."""
+        """Build the implementation in the folder `own`, or the reference in `framework`, on this machine.
+
+        `training` is the folder of its arrays.
+        """
         reference = config.framework(framework)
         module = read(Path(own), framework).load(task) if own else load_implementation(task, reference)
         benchmark = config.benchmark(task, scale).model_copy(update={"hyperparameters": hyperparameters})
         device = Device(kind, precision, memory_gb=memory_gb)
-        self.made = contract.build(module, benchmark, arrays(TRAINING), seed, device)
+        self.made = contract.build(module, benchmark, arrays(training), seed, device)
         return {}
 
     def load(self, state: str) -> dict[str, Any]:
@@ -79,10 +81,10 @@ class Worker:
         states.write(Path(state), self.made.state_dict(), 0)
         return {}
 
-    def predict(self, predictions: str) -> dict[str, Any]:
-        """Write the predictions to a file, as a run does."""
+    def predict(self, evaluation: str, predictions: str) -> dict[str, Any]:
+        """Write the predictions for the arrays of a folder to a file, as a run does."""
         path = Path(predictions)
-        write_predictions(path, self.made.predict(arrays(EVALUATION)))
+        write_predictions(path, self.made.predict(arrays(evaluation)))
         partial(path).replace(path)
         return {}
 

@@ -22,8 +22,7 @@ from suite.errors import OneLineParser, UserError, command, printable, split_opt
 from suite.harness.implementation import Device
 from suite.harness.memory import keep_freed_memory
 from suite.measure import noise
-from suite.measure.load import LoadMeter
-from suite.measure.machine import AUTO, Machine, detect, system_here
+from suite.measure.machine import AUTO, detect, system_here
 from suite.probe.record import one_line
 from suite.record.system import versions
 from suite.record.tables import plain_console
@@ -76,7 +75,7 @@ def make(given: dict[str, str], *, to: Console, as_json: bool) -> int:
     here = detect()
     wanted = options.making(given, here)
     refuse_unwritable(wanted.out, wanted.key)
-    quiet, meter = noise.before(here), LoadMeter()
+    disturbed = noise.watched(here)
     bricks, models, failed = Bricks(wanted.granularity), list[Model](), dict[str, str]()
     conditions = wanted.sources[0].subject.conditions
     framework = frameworks.load(conditions.framework)
@@ -112,7 +111,7 @@ def make(given: dict[str, str], *, to: Console, as_json: bool) -> int:
         precision=conditions.precision,
         granularity=wanted.granularity,
         private=key is not None,
-        noisy=_noisy(here, quiet, meter),
+        noisy=tuple(disturbed()),
         bricks=made,
         models=() if key else tuple(models),
     )
@@ -140,7 +139,7 @@ def measure(given: dict[str, str], file: str, *, to: Console, as_json: bool) -> 
     device = Device(system.device_kind, made.precision)
     refuse_unwritable(Path(given["out"]))
     keep_freed_memory()
-    quiet, meter = noise.before(here), LoadMeter()
+    disturbed = noise.watched(here)
     with Console(stderr=True).status("") as status:
         times, seconds = measuring.measure(framework, made.bricks, device, made.mode, repeats, status.update)
     if not any(each.hot for each in times):
@@ -158,7 +157,7 @@ def measure(given: dict[str, str], file: str, *, to: Console, as_json: bool) -> 
         cache=measuring.largest_cache(),
         pace=None if system.accelerator else pace.microseconds(),
         seconds=seconds,
-        noisy=[*(f"when the bricks were made: {why}" for why in made.noisy), *_noisy(here, quiet, meter)],
+        noisy=[*(f"when the bricks were made: {why}" for why in made.noisy), *disturbed()],
         digest=record.digest(made.bricks),
         times=tuple(times),
         models=made.models,
@@ -198,11 +197,6 @@ def compose_models(given: dict[str, str], file: str, *, to: Console, as_json: bo
     else:
         showing.composed(to, found, timings)
     return 0
-
-
-def _noisy(here: Machine, quiet: noise.Environment, meter: LoadMeter) -> tuple[str, ...]:
-    """What disturbed the machine, before and since."""
-    return (*quiet.reasons, *noise.meanwhile(here, quiet, meter.read()).reasons)
 
 
 def check_operators(made: Made, known: Callable[[str], bool], file: str) -> None:

@@ -27,8 +27,8 @@ from suite.store import files
 from suite.store.task import Arrays, Task
 
 HELP = """\
-usage: python -m suite.check task=TASK [scale=SCALE] [framework=FRAMEWORK | implementation=PATH] [precision=NAME]
-                             [out=FOLDER] [data_dir=FOLDER] [--json]
+usage: python -m suite.check task=TASK [scale=SCALE] [framework=FRAMEWORK] [implementation=PATH]
+                             [precision=NAME] [out=FOLDER] [data_dir=FOLDER] [--json]
 
 Try, with a few steps in fp32 on the CPU, everything that a task and its implementations promise: what conf/task must
 say (missing sums and sizes are printed, ready to paste), metric, predictions, score, state, seeds, the count of
@@ -122,7 +122,7 @@ def _check(
     if not benchmark or not task:
         return None
     if missing := files.faults(benchmark.dataset, files.root(data_dir), "size"):
-        reason = f"{missing[0].problem}: python -m suite.data fetch {benchmark.name}"
+        reason = f"{missing[0].problem}: {files.fetching(benchmark.name, data_dir)}"
         if asked:
             raise UserError(reason)
         ledger.skip("prepare returns the benchmark's arrays", reason)

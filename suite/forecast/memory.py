@@ -42,7 +42,7 @@ class Needed:
 
     def problem(self, system: System) -> str | None:
         """That the accelerator may be too small, and what to do; None where it is not, or not known to be."""
-        if self.bytes is None or not system.memory_gb or self.bytes <= system.memory_gb * 1e9:
+        if self.bytes is None or not system.memory_gb or self.bytes <= system.memory_gb * 2**30:
             return None
         return (
             f"{self.bytes / 1e9:.3g} GB may not fit into the {system.memory_gb:g} GB of an accelerator of "
@@ -108,5 +108,5 @@ def _arrays(benchmark: Benchmark, data_dir: str | None) -> Arrays:
     if shaping and (shaped := shaping.shaped(benchmark.scale)):
         return shaped
     if files.faults(benchmark.dataset, files.root(data_dir), "size"):
-        raise UserError(f"it takes the data: python -m suite.data fetch {benchmark.name}")
+        raise UserError(f"it takes the data: {files.fetching(benchmark.name, data_dir)}")
     return prepared(benchmark, load_task(benchmark.task), data_dir)

@@ -79,9 +79,11 @@ def load(folder: Path, logged: int) -> tuple[dict[str, np.ndarray], int] | None:
 def reserve(folder: Path, state: Mapping[str, np.ndarray], kept: int = 0) -> None:
     """Make sure, before the clock starts, that the folder can hold two checkpoints, `kept` states and the evidence.
 
-    Raises OSError if the folder is not writable or its disk, or quota, has too little room.
+    What of these lies there already has its room. Raises OSError if the folder is not writable or its disk, or quota,
+    has too little room.
     """
-    need = (2 + kept) * sum(array.nbytes for array in state.values()) + (16 << 20)
+    there = sum(path.stat().st_size for path in (folder / CHECKPOINT, *states.kept(folder)) if path.exists())
+    need = max((2 + kept) * sum(array.nbytes for array in state.values()) - there, 0) + (16 << 20)
     probe = folder / ".room"
     try:
         with probe.open("wb") as file:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
 from suite.errors import UserError
-from suite.harness.contestant import OwnImplementation
 from suite.record.evidence import CONFIG, LOG
 from suite.store.disk import partial
 
 LOCK = ".lock"
+NOT_KEPT = ("implementation", "data_dir", "mlflow")  # options of each command, not of a run
+CHANGED = ("hw.workers",)  # which a command that goes on may change
 
 
 def has_run(out: Path) -> bool:
@@ -22,27 +24,34 @@ def has_run(out: Path) -> bool:
     return any((out / folder / CONFIG).exists() for folder in ("", "run_1"))
 
 
-def refuse_used(out: Path) -> None:
+def refuse_used(out: Path, given: Mapping[str, Any]) -> None:
     """Raise UserError where `used` says why."""
-    if problem := used(out):
+    if problem := used(out, given):
         raise UserError(problem)
 
 
-def used(out: Path) -> str | None:
-    """Why no run could begin in `out`; None where it is new, or empty but for what a command left that never began."""
+def used(out: Path, given: Mapping[str, Any]) -> str | None:
+    """Why no run could begin in `out`; None where it is new, or empty but for what a command left that never began.
+
+    `given` is what was typed; see `gone_on_by`.
+    """
     try:
         if not out.exists() or not any(map(_counts, out.iterdir())):
             return None
-        mend = f", or go on with {gone_on_by(out)}" if has_run(out) else ""
+        mend = f", or go on with {gone_on_by(out, given)}" if has_run(out) else ""
     except OSError as error:
         return f"out={out} cannot be read ({error.strerror}): choose another out="
     return f"out={out} is not empty: choose another out={mend}"
 
 
-def gone_on_by(out: Path, own: OwnImplementation | None = None, data_dir: str | None = None) -> str:
-    """The options with which a command goes on with the run in `out`: what its evidence has not is named again."""
-    options = {"resume": out, "implementation": own.path if own else None, "data_dir": data_dir}
-    return " ".join(f"{name}={shlex.quote(str(value))}" for name, value in options.items() if value is not None)
+def gone_on_by(out: Path, given: Mapping[str, Any]) -> str:
+    """The options with which a command goes on with the run in `out`: of those `given` what its evidence has not."""
+    names = (*NOT_KEPT, *(CHANGED if "resume" in given else ()))
+    again = {"resume": out, **{name: given[name] for name in names if given.get(name) is not None}}
+    if "implementation" in again:
+        again["implementation"] = Path(again["implementation"]).absolute()
+    texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in again.items()}
+    return " ".join(f"{name}={shlex.quote(text)}" for name, text in texts.items())
 
 
 @contextmanager

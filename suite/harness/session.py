@@ -23,7 +23,6 @@ from suite.harness.cache import clear_cache
 from suite.harness.checkpoint import Checkpoints
 from suite.harness.contestant import OwnImplementation
 from suite.harness.contract import Checked
-from suite.harness.folder import gone_on_by
 from suite.harness.implementation import Device, ImplementationModule
 from suite.harness.interrupt import Interrupted, interruptible
 from suite.harness.loop import Loop
@@ -58,7 +57,7 @@ class Session:
     """What the runs of one plan have in common. `data` holds all arrays of the benchmark, the answers among them.
 
     `module` is of the implementation `own`, None for the reference. `followers` are the other workers, if any.
-    `data_dir` is the data folder as it was named, if it was, to name it again where a run can go on.
+    `resume` are the options of a command that goes on with them.
 
     `stopped_by` is the signal that ended the last run, or came as it ended, for the command to end as well.
     """
@@ -70,9 +69,9 @@ class Session:
     data: Mapping[str, np.ndarray]
     console: Console
     mlflow: bool
+    resume: str
     own: OwnImplementation | None = None
     followers: Followers | None = None
-    data_dir: str | None = None
     _ended_ms: int = field(default=0, init=False)  # the last line of the run before, however the clock was set since
     stopped_by: int | None = field(default=None, init=False)
 
@@ -122,8 +121,7 @@ class _Run:
 
     def __post_init__(self) -> None:
         plan, machine = self.session.plan, self.session.machine
-        self.resume = gone_on_by(plan.out, self.session.own, self.session.data_dir)
-        self.advice = f"; go on with {self.resume}"
+        self.advice = f"; go on with {self.session.resume}"
         self.workers = self.session.followers.processes(0) if self.session.followers else []
         self.sampler = Sampler(
             self.folder / evidence.POWER,
@@ -138,7 +136,8 @@ class _Run:
         title = f"{plan.benchmark.name} {what}" + (f" run {self.index}/{runs}" if runs > 1 else "")
         price = price_per_hour(plan.system, machine)
         currency = plan.system.price.currency if plan.system.price else None
-        self.terminal = Terminal(self.session.console, title, plan.benchmark, price, currency, self.sampler.so_far)
+        energy, now_ms = self.sampler.so_far, self.log.now_ms
+        self.terminal = Terminal(self.session.console, title, plan.benchmark, price, currency, energy, now_ms)
         for line in self.log.lines:
             self.terminal.recall(line)
         self.log.listeners.append(self.terminal.line)
@@ -150,7 +149,8 @@ class _Run:
 
     def finish(self) -> int | None:
         """Train, as far as that is not done, measure, and seal; the signal that came meanwhile, if any."""
-        mend = f"mend that, then go on with {self.resume}"
+        resume = self.session.resume
+        mend = f"mend that, then go on with {resume}"
         other = ", or with other code begin a new run" if self.session.own else ""
         with self.terminal, interruptible() as interrupted, chdir(Path.cwd()):  # which the author's code may leave
             try:
@@ -171,7 +171,7 @@ class _Run:
             except WorkerLost as error:
                 raise WorkerLost(f"{error}{self.advice}") from error
             except BrokenContract as error:
-                again = f"Mend that, then go on with {self.resume}"
+                again = f"Mend that, then go on with {resume}"
                 raise UserError(f"{error} {'Mend that, and begin a new run' if self.session.own else again}") from error
             except contract.Refused as error:
                 raise UserError(f"{error}; {mend}{other}") from error
@@ -203,9 +203,6 @@ class _Run:
         before = noise.before(self.session.machine, self.workers)
         followers = self.session.followers
         self.environment("before", noise.together(before, watching.before(followers) if followers else {}))
-        self.sampler.start()
-        if followers:
-            watching.start(followers, plan.system.device_kind, log.now_ms, self.sampler.add)
         loop = Loop(
             benchmark=plan.benchmark,
             implementation=implementation,
@@ -217,13 +214,16 @@ class _Run:
             interrupted=interrupted,
             keep_states=plan.checkpoints == "keep",
         )
-        if not log.has(keys.RUN_START):
-            log.stop(keys.INIT_STOP)
-            log.sync()
-            sync(folder)
-            log.start(keys.RUN_START)
-        interrupted.armed = True
+        self.sampler.start()
         try:
+            if followers:
+                watching.start(followers, plan.system.device_kind, log.now_ms, self.sampler.add)
+            if not log.has(keys.RUN_START):
+                log.stop(keys.INIT_STOP)
+                log.sync()
+                sync(folder)
+                log.start(keys.RUN_START)
+            interrupted.armed = True
             loop.run(saved[1] if saved else 0)
             elsewhere = watching.stop(followers) if followers else {}
         finally:

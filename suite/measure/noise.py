@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -70,6 +70,12 @@ def meanwhile(machine: Machine, quiet: Environment, load: Load) -> Environment:
     """The verdict on the time since `quiet`, which `before` has given, from the load over all of it."""
     seconds = time.monotonic() - quiet.at_s
     return _judged(load.others, load.steal, _since(quiet.throttled_ms, throttled_ms(machine)), seconds)
+
+
+def watched(machine: Machine) -> Callable[[], list[str]]:
+    """Look at the machine as `before` does; what is returned tells what disturbed it, then and since."""
+    quiet, meter = before(machine), LoadMeter()
+    return lambda: [*quiet.reasons, *meanwhile(machine, quiet, meter.read()).reasons]
 
 
 def judge(samples: Sequence[Sample], throttled: Mapping[str, float], seconds: float) -> Environment:

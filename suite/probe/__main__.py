@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -102,7 +103,8 @@ def main(argv: list[str]) -> int:
         try:
             tracking.track(out)
         except BehindError as error:
-            print(f"not in MLflow: {error}; bring it there with python -m suite.sync {out}", file=sys.stderr)
+            again = f"python -m suite.sync {shlex.quote(str(out))}"
+            print(f"not in MLflow: {error}; bring it there with {again}", file=sys.stderr)
     if all(cell.error for cell in probe.cells):
         print("error: no cell could be measured", file=sys.stderr)
         return USER_ERROR

@@ -72,6 +72,12 @@ def steps_for(seconds: float, times: Sequence[float]) -> int:
     return int(np.clip(round(seconds / float(np.median(times))), 1, MOST_STEPS))
 
 
+def steps_after_warm_up(workload: Workload, warm_up: float, seconds: float) -> int:
+    """How many steps last some `seconds`, by those that follow the warm-up, which is looked for so many seconds."""
+    first = first_steps(workload, warm_up)
+    return steps_for(seconds, first[end_of_warm_up(first) :])
+
+
 def interval(values: Sequence[float]) -> tuple[float, float] | tuple[None, None]:
     """The 95 % interval of the mean, by Student's t; of values above 0 it does not go below that.
 

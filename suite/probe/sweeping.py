@@ -10,7 +10,6 @@ from dataclasses import asdict
 from suite import __version__
 from suite.errors import UserError
 from suite.measure import noise
-from suite.measure.load import LoadMeter
 from suite.measure.machine import Machine
 from suite.probe import instruments, levels
 from suite.probe.levels import Measurement
@@ -25,7 +24,7 @@ def sweep(level: str, subjects: Sequence[Subject], repeats: int, found: Machine,
 
     A cell that fails is marked with why. Raises UserError where there is only one, and it cannot be had.
     """
-    quiet, meter = noise.before(found), LoadMeter()
+    disturbed = noise.watched(found)
     measurement = levels.load(level).measurement
     running: dict[int, Measurement] = {}
     arithmetic: dict[int, Callable[[], None]] = {}  # as each cell's build left it, for others are built after it
@@ -66,7 +65,6 @@ def sweep(level: str, subjects: Sequence[Subject], repeats: int, found: Machine,
     for index in list(running):
         attempt(index, end)
     own = subjects[0].own
-    meanwhile = noise.meanwhile(found, quiet, meter.read())
     return Probe(
         level=level,
         suite_version=__version__,
@@ -77,7 +75,7 @@ def sweep(level: str, subjects: Sequence[Subject], repeats: int, found: Machine,
         environment=environment(),
         repeats=repeats,
         seconds=subjects[0].seconds,
-        noisy=[*quiet.reasons, *meanwhile.reasons],
+        noisy=disturbed(),
         implementation=own.told if own else None,
         cells=[cells[index] for index in range(len(subjects))],
     )

@@ -48,7 +48,7 @@ def train(subject: Subject, seed: int) -> Trained:
 
 def kept(subject: Subject, folder: Path) -> Trained:
     """The last state that a run in `folder` kept. Raises UserError where there is none of the subject's task."""
-    found = sorted(folder.glob(f"**/{states.STATES}/*.npz"), key=lambda path: (path.parent, len(path.name), path.name))
+    found = states.kept(folder)
     if not found:
         raise UserError(f"from={folder} holds no kept states: make a run with checkpoints=keep out={folder}")
     try:

@@ -23,8 +23,7 @@ class Watching:
     def __init__(self, subject: Subject) -> None:
         self.watched: Watched = subject.watched()
         self.workload: Workload = subject.build()
-        first = measuring.first_steps(self.workload, subject.seconds / 2)
-        self.steps = measuring.steps_for(subject.seconds / 2, first[measuring.end_of_warm_up(first) :])
+        self.steps = measuring.steps_after_warm_up(self.workload, subject.seconds / 2, subject.seconds / 2)
         self.plain: list[float] = []
         self.seconds: list[float] = []
 

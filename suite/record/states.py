@@ -16,10 +16,11 @@ import tokenize
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
-from suite.store.disk import partial
+from suite.store import disk
 from suite.store.task import KINDS
 
 STATES = "states"  # the folder of a run's evidence
@@ -32,6 +33,12 @@ _MAX_ARRAYS = 100_000
 _MAX_HEADER = 10_000  # bytes, of an array
 
 State = dict[str, np.ndarray]
+
+
+def kept(folder: Path) -> list[Path]:
+    """The states that runs in `folder` or below it kept: those of each run by their samples."""
+    found = folder.glob(f"**/{STATES}/*.npz")
+    return sorted(found, key=lambda path: (path.parent, len(path.name), path.name))
 
 
 def weights(state: Mapping[str, np.ndarray]) -> set[str]:
@@ -76,7 +83,7 @@ def is_kept(path: str) -> bool:
 
 def write(path: Path, state: Mapping[str, np.ndarray], samples: int) -> None:
     """Make `path` the file of a state; a kill or a power cut in the middle leaves what was there before."""
-    part = partial(path)
+    part = disk.partial(path)
     with part.open("wb") as file:
         arrays = {f"{_PREFIX}{name}": array for name, array in state.items()}
         np.savez(file, allow_pickle=False, **arrays, **{_SAMPLES: np.array(samples)})
@@ -85,24 +92,36 @@ def write(path: Path, state: Mapping[str, np.ndarray], samples: int) -> None:
     part.replace(path)
 
 
-def read(path: Path, limit: int | None = None) -> tuple[State, int]:
-    """The state in a file, and the samples after which it was taken. No part of a stranger's file is run or unpacked.
-
-    Raises BadState for a file that `write` did not make, and for one of more than `limit` bytes; OSError.
-    """
+def read(path: Path) -> tuple[State, int]:
+    """The state in a file, and the samples after which it was taken. Raises BadState, OSError."""
     with path.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        if limit is not None and size > limit:
-            raise BadState(f"more than {limit} bytes")
-        try:
-            with zipfile.ZipFile(file) as archive:
-                members = archive.infolist()
-                if len(members) > _MAX_ARRAYS or sum(each.file_size for each in members) > size:
-                    raise BadState(f"more than {_MAX_ARRAYS} arrays, or arrays of more than the file")
-                arrays = dict(_array(archive, each) for each in members)
-        # NotImplementedError, RuntimeError and UnicodeError are zipfile's: unknown compression, encryption, a name
-        except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, UnicodeError) as error:
-            raise BadState(str(error) or type(error).__name__) from error
+        return _read(file)
+
+
+def read_safely(path: Path, limit: int) -> tuple[State, int]:
+    """The same of a stranger's file, no part of which is run or unpacked.
+
+    Raises BadState also for one that is not plain, or of more than `limit` bytes; OSError.
+    """
+    try:
+        with disk.open_safely(path, limit) as file:
+            return _read(file)
+    except disk.UnsafeFile as error:
+        raise BadState(str(error)) from error
+
+
+def _read(file: BinaryIO) -> tuple[State, int]:
+    """Raises BadState for a file that `write` did not make."""
+    size = os.fstat(file.fileno()).st_size
+    try:
+        with zipfile.ZipFile(file) as archive:
+            members = archive.infolist()
+            if len(members) > _MAX_ARRAYS or sum(each.file_size for each in members) > size:
+                raise BadState(f"more than {_MAX_ARRAYS} arrays, or arrays of more than the file")
+            arrays = dict(_array(archive, each) for each in members)
+    # NotImplementedError, RuntimeError and UnicodeError are zipfile's: unknown compression, encryption, a name
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, UnicodeError) as error:
+        raise BadState(str(error) or type(error).__name__) from error
     samples = arrays.pop(_SAMPLES, None)
     if samples is None or samples.shape or samples.dtype.kind not in "iu" or samples < 0:
         raise BadState("no number of samples")

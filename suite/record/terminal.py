@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from types import TracebackType
 
@@ -19,7 +18,10 @@ from suite.record.summary import format_cost, format_energy, format_seconds
 
 
 class Terminal:
-    """Shows one run. `price_per_hour` in `currency`, or None; `energy()` gives joules so far and their source."""
+    """Shows one run. `price_per_hour` in `currency`, or None.
+
+    `energy()` gives joules so far and their source, `now_ms()` the time by the log's clock.
+    """
 
     def __init__(
         self,
@@ -29,9 +31,10 @@ class Terminal:
         price_per_hour: float | None,
         currency: str | None,
         energy: Callable[[], tuple[float | None, str | None]],
+        now_ms: Callable[[], int],
     ) -> None:
         self._console, self._title, self._benchmark = console, title, benchmark
-        self._price, self._currency, self._energy = price_per_hour, currency, energy
+        self._price, self._currency, self._energy, self._now_ms = price_per_hour, currency, energy, now_ms
         self._quality: float | None = None
         self._start_ms: int | None = None
         self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
@@ -104,7 +107,7 @@ class Terminal:
         if rate is not None:
             parts.append(f"{rate:,.0f} samples/s")
         if self._start_ms is not None:
-            seconds = max(0.0, time.time() - self._start_ms / 1000)
+            seconds = (self._now_ms() - self._start_ms) / 1000
             parts.append(format_seconds(seconds))
             if self._price is not None:
                 parts.append(format_cost(self._price * seconds / 3600, self._currency))

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from suite.plots import charts, templates
 from suite.plots.charts import Group
 from suite.plots.scatter import TOP
-from suite.results.across import profile, standings
+from suite.results.across import fastest, profile, standings
 from suite.results.entry import Entry, remarks, scored_by
 from suite.results.places import link
 from suite.results.scatters import scatters
@@ -62,13 +62,8 @@ def system_of(entry: Entry) -> str:
 
 def ratios(entries: Sequence[Entry], reference: str | None) -> list[float | None]:
     """How many times as fast each result is as the reference system's best of the contest; None if not known."""
-    best: dict[str, float] = {}
-    for entry in entries:
-        if system_of(entry) == reference and entry.seconds and entry.verdict == "pass":
-            best[entry.contest] = min(entry.seconds, best.get(entry.contest, entry.seconds))
-    return [
-        best[entry.contest] / entry.seconds if entry.seconds and entry.contest in best else None for entry in entries
-    ]
+    best = {contest: entry.seconds for contest, entry in fastest(entries, system_of).get(reference or "", {}).items()}
+    return [base / entry.seconds if (base := best.get(entry.contest)) and entry.seconds else None for entry in entries]
 
 
 def drawings(entry: Entry) -> list[charts.Chart]:

@@ -12,16 +12,17 @@ from rich.console import Console
 
 from suite import config
 from suite.config.plan import Plan
-from suite.errors import BY_SIGNAL, USER_ERROR, UserError, command, complain
+from suite.errors import BY_SIGNAL, LOST, USER_ERROR, UserError, WorkerLost, command, complain
 from suite.harness import session
 from suite.harness.contestant import OwnImplementation, read
-from suite.harness.folder import has_run, locked, refuse_used, used
+from suite.harness.folder import gone_on_by, has_run, locked, refuse_used, used
 from suite.harness.implementation import load_implementation
 from suite.harness.workers import place as places
 from suite.harness.workers import starting
 from suite.harness.workers.following import follow
 from suite.harness.workers.leading import Followers, dismiss, dismissed_on_mistake, followed
 from suite.harness.workers.place import Place
+from suite.measure import machine
 from suite.measure.machine import Machine, detect
 from suite.record.mllog import INTERRUPT
 from suite.record.summary import Summary
@@ -73,11 +74,11 @@ def main(argv: list[str]) -> int:
     for options in commands:
         try:
             codes.append(_run(options, place, elsewhere=slurm_options is not None))
-        except (UserError, OSError) as error:
+        except (UserError, OSError, WorkerLost) as error:
             if len(commands) == 1:
                 raise
             complain(error)
-            codes.append(USER_ERROR)
+            codes.append(LOST if isinstance(error, WorkerLost) else USER_ERROR)
         if codes[-1] > BY_SIGNAL:
             break
     return next((code for code in codes if code), 0)
@@ -99,9 +100,11 @@ def _launched(commands: Sequence[Options], words: Sequence[str], slurm_options: 
     Raises UserError, before it waits in a queue, for what no machine could run.
     """
     (options,) = commands
+    if options.hw == machine.AUTO and not options.resume:
+        raise UserError(f"hw={machine.AUTO} would be this machine, not those of the job: name their system, hw=NAME")
     own, resumed = _own(options), Path(options.resume) if options.resume else None
     made = _planned(options, detect(), own, resumed)
-    if problem := obstacles.anywhere(made, own) or (None if resumed else used(made.out)):
+    if problem := obstacles.anywhere(made, own) or (None if resumed else used(made.out, options.given)):
         raise UserError(problem)
     named = [] if options.resume or options.out else [f"out={made.out}"]
     return slurm.launch([*words, *named], made.system, slurm_options)
@@ -124,7 +127,7 @@ def _run(options: Options, place: Place, elsewhere: bool) -> int:
         made = _planned(options, found, own, resumed)
         nowhere = obstacles.anywhere(made, own)
         here = [] if elsewhere else obstacles.here(made, found, place)
-        if resumed is None and (taken := used(made.out)):
+        if resumed is None and (taken := used(made.out, options.given)):
             here.append(taken)
         if not options.dry_run and (problem := next(iter(here), nowhere)):
             raise UserError(problem)
@@ -140,13 +143,13 @@ def _run(options: Options, place: Place, elsewhere: bool) -> int:
         summaries, stopped_by = _trained(console, made, found, options, own, place, resumed is None)
     except KeyboardInterrupt:  # before the clock ran, or a second signal
         if has_run(made.out):
-            printing.go_on(console, made, own, options.data_dir)
+            printing.go_on(console, gone_on_by(made.out, options.given), place.launcher)
         raise
     printing.result(console, made, summaries, options.mlflow, options.data_dir)
     printing.verdict(console, review(made.out, options.data_dir))
     if stopped_by:
         if len(summaries) < len(made.seeds) or summaries[-1].reason == INTERRUPT:
-            printing.go_on(console, made, own, options.data_dir)
+            printing.go_on(console, gone_on_by(made.out, options.given), place.launcher)
         return BY_SIGNAL + stopped_by
     return 0 if all(summary.converged for summary in summaries) else BUDGET_ENDED
 
@@ -188,13 +191,12 @@ def _trained(
         data = prepared(made.benchmark, task, options.data_dir)
         if followers:
             followers.prepare(made, options.implementation, options.data_dir)
-        timed = session.Session(
-            made, found, task, module, data, console, options.mlflow, own, followers, options.data_dir
-        )
+        resume = gone_on_by(made.out, options.given)
+        timed = session.Session(made, found, task, module, data, console, options.mlflow, resume, own, followers)
         summaries: list[Summary] = []
         with locked(made.out):
             if new:
-                refuse_used(made.out)
+                refuse_used(made.out, options.given)
             for index in range(1, len(made.seeds) + 1):
                 summaries.append(timed.run(index))
                 if timed.stopped_by:

@@ -187,6 +187,7 @@ def _composed(words: Sequence[str], texts: Mapping[str, str]) -> Options:
         raise UserError(f"subset={share} is no number: it is the share of the training data that a pilot takes")
     for name in TEXTS:
         values[name] = None if values[name] is None else str(values[name])
+    given |= {name: values[name] for name in VERBATIM if name in given}  # in a sweep out= may be made of other options
     return Options(**values, benchmark=benchmark, given=given)
 
 

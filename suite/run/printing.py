@@ -19,8 +19,6 @@ from suite.config.contestant import Contestant
 from suite.config.models import Benchmark
 from suite.config.plan import Plan
 from suite.errors import printable
-from suite.harness.contestant import OwnImplementation
-from suite.harness.folder import gone_on_by
 from suite.measure.machine import Machine, mismatch, power_ceiling
 from suite.record.scoring import mean_of, olympic_mean
 from suite.record.summary import Summary, format_cost, format_count, format_energy, format_restarts, format_seconds
@@ -170,9 +168,10 @@ def result(to: Console, made: Plan, summaries: Sequence[Summary], mlflow: bool, 
     to.print(f"mlflow    {then}", soft_wrap=True)
 
 
-def go_on(to: Console, made: Plan, own: OwnImplementation | None, data_dir: str | None) -> None:
-    """Print the command that goes on with an interrupted run."""
-    to.print(f"go on     python -m suite.run {gone_on_by(made.out, own, data_dir)}", soft_wrap=True)
+def go_on(to: Console, resume: str, launcher: str | None) -> None:
+    """Print the command that goes on with an interrupted run, with the options `resume`, started as it was."""
+    command = {None: "python -m", "torchrun": "torchrun ... -m", "srun": "srun ... python -m"}[launcher]
+    to.print(f"go on     {command} suite.run {resume}", soft_wrap=True)
 
 
 def verdict(to: Console, reviewed: Review) -> None:

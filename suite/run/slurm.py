@@ -73,9 +73,12 @@ def _submitted(words: Sequence[str], system: System, options: Mapping[str, str])
     for name in options:
         if name not in allowed:
             raise unknown("option of slurm", name, allowed)
+    given = {name: True if value == "true" else value for name, value in options.items()}  # exclusive has no value
+    # which srun does not take over from sbatch since SLURM 22.05
+    own = {"srun_args": [f"--cpus-per-task={given['cpus_per_task']}"]} if "cpus_per_task" in given else {}
     gpus: dict[str, Any] = {"gpus_per_node": system.accelerators_per_node} if system.accelerators_per_node else {}
     executor.update_parameters(
-        **{"job_name": "suite", "time": None, **gpus, **options},  # submitit's own time would be five minutes
+        **{"job_name": "suite", "time": None, **gpus, **own, **given},  # submitit's own time would be five minutes
         nodes=system.nodes,
         ntasks_per_node=system.workers_per_node,
         stderr_to_stdout=True,

@@ -14,7 +14,6 @@ from suite.config import formats
 from suite.errors import LOST, OneLineParser, UserError, command, split_options
 from suite.harness.contestant import read
 from suite.measure import machine, noise
-from suite.measure.load import LoadMeter
 from suite.record.tables import plain_console
 from suite.serve import options
 from suite.serve.asking import Asked, Local
@@ -84,13 +83,12 @@ def main(argv: list[str]) -> int:
 def _load(wanted: Options, found: Examples, asked: Asked, where: str, args: Namespace) -> int:
     from suite.serve import measuring, showing
 
-    here = machine.detect()
-    quiet, meter = noise.before(here), LoadMeter()
+    disturbed = noise.watched(machine.detect())
     html = Path(args.html) if args.html else None
     refuse_unwritable(html)
     with Console(stderr=True).status("") as status:
         measured = measuring.measure(wanted, found, asked, status.update)
-    noisy = [*quiet.reasons, *noise.meanwhile(here, quiet, meter.read()).reasons]
+    noisy = disturbed()
     told = [f"{found.plan.benchmark.name} {where}", *(f"NOISY  {why}" for why in noisy)]
     if args.json:
         print(json.dumps({**measured.model_dump(), "where": where, "noisy": noisy}, indent=1))

@@ -118,9 +118,9 @@ def examples(folder: Path, own: OwnImplementation | None, data_dir: str | None) 
 def load(folder: Path, found: Examples, own: OwnImplementation | None, system: System, precision: str) -> Model:
     """The model of the run in `folder`, on a system, in a precision. Raises UserError where it kept no state."""
     plan = found.plan
-    kept = sorted((_run(folder) / states.STATES).glob("*.npz"), key=lambda path: (len(path.name), path.name))
+    kept = states.kept(_run(folder))
     if not kept:
-        raise UserError(f"{folder} holds no kept state: make a run with checkpoints=keep out={folder}")
+        raise UserError(f"{folder} holds no kept state: name a run that was made with checkpoints=keep")
     module = own.load(plan.benchmark.task) if own else load_implementation(plan.benchmark.task, plan.framework)
     device = Device(system.device_kind, precision, memory_gb=system.memory_gb)
     check_precision(trainer(own, plan.framework.name), module, device)

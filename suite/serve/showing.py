@@ -35,7 +35,7 @@ def page(found: Measured, told: list[str]) -> str:
         "serve.html",
         ("suite.serve", "suite.plots"),
         css=("page.css",),
-        js=("page.js",),
+        js=(),
         found=found,
         told=[*told, quality(found)],
         columns=COLUMNS,

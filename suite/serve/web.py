@@ -2,7 +2,7 @@
 
 `POST /predict` takes the arrays of one request as numpy's .npz and answers `{"prediction": ...}`; 400 says what is
 wrong with them, 413 that they are too large, 503 that as many requests wait as may, each as `{"error": ...}`.
-`GET /health` tells the benchmark and how many requests were answered. Nobody is asked who they are.
+`GET /health` tells the benchmark and how many requests were taken. Nobody is asked who they are.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def app(examples: Examples, batcher: Batcher) -> Starlette:
             return JSONResponse({"error": shown(f"{type(error).__name__}: {error}")}, 400)
 
     async def health(asked: Asked) -> JSONResponse:
-        told = {"benchmark": name, "answered": batcher.taken, "batches": batcher.batches, "shed": batcher.shed}
+        told = {"benchmark": name, "taken": batcher.taken, "batches": batcher.batches, "shed": batcher.shed}
         return JSONResponse(told)
 
     return Starlette(routes=[Route("/predict", predict, methods=["POST"]), Route("/health", health)])

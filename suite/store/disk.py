@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from suite.errors import UserError
 
@@ -88,7 +89,14 @@ def partial(path: Path) -> Path:
 
 
 def read_safely(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
-    """The bytes of a plain file of at most `limit` bytes. Raises UnsafeFile for anything else, OSError if unreadable.
+    """The bytes of a plain file of at most `limit` bytes; see `open_safely`."""
+    with open_safely(path, limit) as file:
+        return file.read(limit + 1)
+
+
+@contextmanager
+def open_safely(path: Path, limit: int = MAX_FILE_BYTES) -> Iterator[BinaryIO]:
+    """A plain file of at most `limit` bytes, to be read. Raises UnsafeFile for anything else, OSError if unreadable.
 
     A symbolic link in the last component is refused; the caller gives a folder that holds no links.
     """
@@ -105,7 +113,7 @@ def read_safely(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
         if status.st_size > limit:
             raise UnsafeFile(f"is {status.st_size} bytes, more than {limit}")
         with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return file.read(limit + 1)
+            yield file
     finally:
         os.close(descriptor)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from filelock import FileLock
 
 from suite.config.dataset import Dataset, File, Remote
 from suite.errors import UserError
+from suite.store.disk import partial
 from suite.store.sums import RememberedSums, cache_dir, sha256
 from suite.store.unpack import unpack
 
@@ -136,12 +138,23 @@ def ensure(dataset: Dataset, root: Path) -> Path:
     return root
 
 
+def fetching(benchmark: str, data_dir: str | None) -> str:
+    """The command that brings the data of a benchmark to where `data_dir` was named."""
+    return f"python -m suite.data fetch {benchmark}" + (f" data_dir={shlex.quote(data_dir)}" if data_dir else "")
+
+
 def require_room(dataset: Dataset, root: Path, missing: list[File]) -> None:
-    """Raise UserError where the disk has no room for what is missing, and for an archive beside it."""
+    """Raise UserError where the disk has no room for what is missing, and for an archive beside it.
+
+    What has come of them so far has its room.
+    """
+    brought = [root / each.path for each in missing]
     need = sum(each.bytes for each in missing)
     if missing and dataset.archive and not (root / dataset.archive.path).exists():
         need += dataset.archive.bytes
-    require_free(root, need, dataset.name)
+        brought.append(root / dataset.archive.path)
+    there = sum(part.stat().st_size for part in map(partial, brought) if part.exists())
+    require_free(root, need - there, dataset.name)
 
 
 def require_free(root: Path, need: int, what: str) -> None:

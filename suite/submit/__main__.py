@@ -6,8 +6,11 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from suite.errors import UserError, command, shown, split_options, truth, unknown
 from suite.record import names
@@ -88,7 +91,7 @@ def main(argv: list[str]) -> int:
     told = describing.told(file, {each.system for each in results})
     declared = Declared(org, division, category, options.get("token"), told, options.get("states"))
     target = Path(options.get("out", "submissions")) / names.folder(org)
-    with tempfile.TemporaryDirectory(prefix="suite-submit-") as folder:
+    with _alone(target), tempfile.TemporaryDirectory(prefix="suite-submit-") as folder:
         staged = Path(folder) / target.name
         places, missing = stage(results, declared, target, staged)
         seal(staged, declared, places)
@@ -102,6 +105,24 @@ def main(argv: list[str]) -> int:
         written = install(staged, target)
     _print(target, written, checked)
     return 0
+
+
+@contextmanager
+def _alone(target: Path) -> Iterator[None]:
+    """Keep other commands off the submission: each seals what it found there. Raises UserError where one is at work."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(target.with_name(f".{target.name}.lock"), blocking=False)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise UserError(f"{target}: another command is at work there; wait for it") from error
+    try:
+        yield
+    finally:
+        Path(lock.lock_file).unlink(missing_ok=True)
+        lock.release()
+        with suppress(OSError):  # unless something was written
+            target.parent.rmdir()
 
 
 def _options(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:

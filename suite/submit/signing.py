@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -20,7 +21,7 @@ def sign(staged: Path, target: Path, key: Path) -> None:
     Raises UserError for a key that cannot sign, and where another signed.
     """
     if not key.is_file():
-        raise UserError(f"sign={key}: no such key; make one with: ssh-keygen -t ed25519 -f {key}")
+        raise UserError(f"sign={key}: no such key; make one with: ssh-keygen -t ed25519 -f {shlex.quote(str(key))}")
     done = _keygen("sign", "-f", str(key.absolute()), "-n", NAMESPACE, str(staged / SEAL))
     signature = target / SIGNATURE
     if done.returncode or not (staged / SIGNATURE).exists():
@@ -29,7 +30,7 @@ def sign(staged: Path, target: Path, key: Path) -> None:
         if _signer(target) != _signer(staged):
             raise UserError(
                 f"{signature} is there already, and not of sign={key}: "
-                f"suite submit verify={target} signers=FILE checks it"
+                f"suite submit verify={shlex.quote(str(target))} signers=FILE checks it"
             )
         (staged / SIGNATURE).unlink()
 

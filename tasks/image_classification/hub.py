@@ -63,7 +63,9 @@ def bring(files: Path, pictures: Pictures) -> None:
         )
     unpacked = partial(files / folders.NAME)
     packed = {split: _files(files, split) for split in folders.SPLITS}
-    require_free(files, 2 * sum(path.stat().st_size for paths in packed.values() for path in paths), "ImageNet")
+    need = 2 * sum(path.stat().st_size for paths in packed.values() for path in paths)
+    there = sum(path.stat().st_size for path in unpacked.rglob("*") if path.is_file())
+    require_free(files, need - there, "ImageNet")
     with ThreadPoolExecutor(THREADS) as pool:
         given = [(path, split) for split, paths in packed.items() for path in paths]
         done = [pool.submit(_unpack, path, unpacked, split) for path, split in given]

@@ -64,11 +64,11 @@ def worker(tmp_path):
         for folder in ("reference_impls", "reference_impls/image_classification"):
             (code / folder / "__init__.py").touch()
         (code / "reference_impls/image_classification/numpy.py").write_text(MODULE.format(train=train))
-        scratch = tmp_path / "scratch"
-        (scratch / "training").mkdir(parents=True)
-        np.save(scratch / "training/train_images.npy", np.zeros(3))
-        made.append(Process(code, scratch, limit_s, hidden))
-        made[0].ask("build", **BUILD)
+        made.append(Process(code, tmp_path, limit_s, hidden))
+        training = made[0].given / "training"
+        training.mkdir()
+        np.save(training / "train_images.npy", np.zeros(3))
+        made[0].ask("build", **BUILD, training=str(training))
         return made[0]
 
     yield start
@@ -80,17 +80,17 @@ def worker(tmp_path):
 def test_a_worker_trains_and_saves(worker):
     started = worker("print('noise')")
     assert started.ask("train", to=7)["samples"] == 7
-    started.ask("save", state="made.npz")
-    assert (started.scratch / "made.npz").exists()
+    assert replaying.saved(started)["a"].tolist() == [0, 0]
+    replaying.load(started, {"a": np.ones(2)})
 
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
 from suite.audit.process import Process
-code, scratch = map(Path, sys.argv[1:])
-process = Process(code, scratch, 60.0, ())
-process.ask("build", **{build})
+code, place, training = map(Path, sys.argv[1:])
+process = Process(code, place, 60.0, ())
+process.ask("build", **{build}, training=str(training))
 print(process._process.pid, flush=True)
 process.ask("train", to=7)
 """
@@ -101,7 +101,8 @@ def test_a_stranger_s_code_ends_with_its_auditor(worker, tmp_path):
     made = worker("time.sleep(600)")
     made.__exit__(None, None, None)
     program = KILLED.format(build=BUILD)
-    words = [sys.executable, "-c", program, str(tmp_path / "code"), str(tmp_path / "scratch")]
+    (tmp_path / "place").mkdir()
+    words = [sys.executable, "-c", program, *(str(tmp_path / name) for name in ("code", "place", "given/training"))]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as auditor:
         started = psutil.Process(int(auditor.stdout.readline()))
         family = [started, *started.children(recursive=True)]
@@ -136,10 +137,12 @@ def test_it_has_no_network_and_no_environment_and_writes_to_its_folder_only(work
             socket.socket(socket.AF_UNIX).connect({str(tmp_path / "socket")!r}); found["service"] = True
         except OSError:
             found["service"] = False
-        try:
-            Path({str(tmp_path / "outside")!r}).write_text("x"); found["wrote"] = True
-        except OSError:
-            found["wrote"] = False
+        found["wrote"] = []
+        for place in {[str(tmp_path / "outside"), str(tmp_path / "given/state.npz.part")]!r}:
+            try:
+                Path(place).symlink_to("/dev/zero"); found["wrote"].append(place)
+            except OSError:
+                pass
         found["mounts"] = subprocess.run(["mount", "-o", "remount,rw", "/"], capture_output=True).returncode
         Path("found.json").write_text(json.dumps(found))
         """
@@ -147,8 +150,28 @@ def test_it_has_no_network_and_no_environment_and_writes_to_its_folder_only(work
     found = json.loads((tmp_path / "scratch/found.json").read_text())
     assert found.pop("others") < 5
     assert found.pop("mounts") != 0
-    assert found == {"secret": False, "hidden": [], "network": False, "service": False, "wrote": False}
+    assert found == {"secret": False, "hidden": [], "network": False, "service": False, "wrote": []}
     assert not (tmp_path / "outside").exists()
+
+
+@needs_isolation
+@pytest.mark.parametrize("made", [os.mkfifo, lambda path: os.symlink("/dev/zero", path), os.mkdir])
+def test_what_is_no_plain_file_is_no_state_and_is_not_waited_for(worker, monkeypatch, made):
+    started = worker()
+    made(started.scratch / "state.npz")
+    monkeypatch.setattr(started, "ask", lambda *job, **values: {})  # as if it had just been written
+    with pytest.raises(Failed, match="save: is "):
+        replaying.saved(started)
+
+
+@needs_isolation
+def test_what_it_said_is_read_within_bounds_whatever_it_made_of_the_file(worker):
+    train = """
+        print("a long story", "x" * 100_000, "its end", file=sys.stderr, flush=True)
+        os.replace("stderr.txt", "elsewhere"); os.symlink("/dev/zero", "stderr.txt"); os._exit(3)
+        """
+    with pytest.raises(Failed, match=r"train: it ended .*xxx"):
+        worker(train).ask("train", to=1)
 
 
 @needs_isolation

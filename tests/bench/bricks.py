@@ -35,7 +35,6 @@ from suite.errors import UserError
 from suite.harness.implementation import Device
 from suite.harness.memory import keep_freed_memory
 from suite.measure import machine, noise
-from suite.measure.load import LoadMeter
 from suite.probe.measuring import timed
 from suite.probe.record import Conditions
 from suite.probe.subject import Subject
@@ -86,8 +85,7 @@ def main(argv: Sequence[str]) -> int:
     if given.cpu:
         time.perf_counter = time.process_time
     keep_freed_memory()
-    here, meter = machine.detect(), LoadMeter()
-    quiet = noise.before(here)
+    disturbed = noise.watched(machine.detect())
     held, bricks = recorded(given)
     print(
         f"{len(held)} models: {sum(each.model.calls for each in held):,} calls, "
@@ -117,7 +115,7 @@ def main(argv: Sequence[str]) -> int:
         print(f"{name} / true: geometric mean {exp(float(np.mean(np.log([each[name] for each in rows])))):.3f}")
     print(f"hot <= true <= cold: {sum(each['hot'] <= 1 <= each['cold'] for each in rows)} of {len(rows)}")
     print(f"the models took {whole:.1f} s, their bricks {spent:.1f} s: {whole / spent:.2f} times as much")
-    for why in [*quiet.reasons, *noise.meanwhile(here, quiet, meter.read()).reasons]:
+    for why in disturbed():
         print(f"NOISY  {why}")
     return 0
 

@@ -92,7 +92,7 @@ class Sides:
                 out=Path(folder),
             )
             console = Console(file=io.StringIO())
-            summary = Session(plan, self.found, self.task, self.module, self.data, console, mlflow=False).run(1)
+            summary = Session(plan, self.found, self.task, self.module, self.data, console, False, "").run(1)
         assert summary.seconds is not None
         return summary.seconds
 

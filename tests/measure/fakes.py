@@ -29,10 +29,28 @@ class Device:
     busy: int = 50
     slowdowns: int = 0
     pids: tuple[int, ...] = ()
+    parts: tuple[Device, ...] = ()
+    memory: int | None = 80 * 2**30  # None: it is not told
+    closed: bool = False  # to this process
 
 
 def install(monkeypatch: pytest.MonkeyPatch, *devices: Device) -> None:
     """Make NVML report `devices`; a device is its own handle."""
+
+    def opened(index: int) -> Device:
+        if devices[index].closed:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NO_PERMISSION)
+        return devices[index]
+
+    def part(device: Device, index: int) -> Device:
+        if index >= len(device.parts):
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+        return device.parts[index]
+
+    def memory(device: Device) -> SimpleNamespace:
+        if device.memory is None:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NO_PERMISSION)
+        return SimpleNamespace(total=device.memory)
 
     def mig(device: Device) -> list[int]:
         if device.mig is None:
@@ -47,11 +65,13 @@ def install(monkeypatch: pytest.MonkeyPatch, *devices: Device) -> None:
     answers: dict[str, Any] = {
         "nvmlInit": lambda: None,
         "nvmlDeviceGetCount": lambda: len(devices),
-        "nvmlDeviceGetHandleByIndex": lambda index: devices[index],
+        "nvmlDeviceGetHandleByIndex": opened,
         "nvmlDeviceGetUUID": lambda device: device.uuid,
         "nvmlDeviceGetName": lambda device: device.name,
         "nvmlDeviceGetMigMode": mig,
-        "nvmlDeviceGetMemoryInfo": lambda device: SimpleNamespace(total=80 * 2**30),
+        "nvmlDeviceGetMaxMigDeviceCount": lambda device: 7,
+        "nvmlDeviceGetMigDeviceHandleByIndex": part,
+        "nvmlDeviceGetMemoryInfo": memory,
         "nvmlDeviceGetCudaComputeCapability": lambda device: [9, 0],
         "nvmlSystemGetCudaDriverVersion_v2": lambda: 12080,
         "nvmlSystemGetDriverVersion": lambda: "570.1",

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite import config
-from suite.measure import machine, processor
+from suite.measure import accelerators, machine, processor
 from suite.measure.accelerators.devices import Accelerator, chosen_indices
 from suite.measure.cost import cost, price_per_hour
 from tests.measure import fakes
@@ -17,7 +17,7 @@ from tests.measure import fakes
 # Names that NVML and AMD SMI report, and the one-accelerator system that each is, if any.
 NAMES = {
     "Tesla V100-SXM2-16GB": "v100",
-    "Tesla V100-SXM2-32GB": "v100",
+    "Tesla V100-SXM2-32GB": "v100_32gb",
     "Tesla V100-PCIE-16GB": "v100_pcie",
     "Tesla T4": "t4",
     "NVIDIA T4G": None,
@@ -29,7 +29,7 @@ NAMES = {
     "NVIDIA A10": None,
     "A100-SXM4-40GB": "a100",
     "NVIDIA A100-SXM4-40GB": "a100",
-    "NVIDIA A100-SXM4-80GB": "a100",
+    "NVIDIA A100-SXM4-80GB": "a100_80gb",
     "NVIDIA A100-SXM4-40GB MIG": None,
     "NVIDIA A100-PCIE-40GB": None,
     "NVIDIA A100 80GB PCIe": None,
@@ -46,7 +46,7 @@ NAMES = {
     "AMD Instinct MI300X CPX": None,
     "AMD Instinct MI300A": None,
 }
-EIGHTS = {"v100", "a100", "h100", "h200", "mi300x"}
+EIGHTS = {"v100", "v100_32gb", "a100", "a100_80gb", "h100", "h200", "mi300x"}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -188,6 +188,39 @@ def test_detect_reads_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = machine.mismatch(config.system("h200"), found)
     assert problem is not None
     assert "CUDA_VISIBLE_DEVICES or its like hides 1" in problem
+
+
+def test_a_gpu_that_this_process_may_not_open_counts_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a job of SLURM that was given the second of two; NVML's number of it stays."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    fakes.install(monkeypatch, fakes.Device("NVIDIA L4", "GPU-a", closed=True), fakes.Device("NVIDIA L4", "GPU-b"))
+    found = accelerators.find()
+    assert found is not None
+    assert (found.hidden, [device.index for device in found.devices]) == (0, [1])  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("setting", "gigabytes"), [(None, 5.0), ("MIG-b", 10.0), ("0", 5.0)])
+def test_a_part_of_a_gpu_is_an_accelerator_of_its_own(
+    setting: str | None, gigabytes: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if setting is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", setting)
+    parts = [fakes.Device("part", f"MIG-{name}", memory=size << 30) for name, size in (("a", 5), ("b", 10))]
+    fakes.install(monkeypatch, fakes.Device("NVIDIA A100-SXM4-40GB", "GPU-a", True, memory=None, parts=tuple(parts)))
+    found = machine.detect()
+    assert found.accelerators == (Accelerator("NVIDIA A100-SXM4-40GB MIG", gigabytes, "sm_90", True),)
+    assert found.hidden_accelerators == 1
+    there = accelerators.find()
+    assert there is not None
+    assert there.devices[0].joules() is None  # the counter is the whole GPU's
+
+
+def test_a_gpu_that_tells_of_no_memory_has_the_machine_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    fakes.install(monkeypatch, fakes.Device("NVIDIA GB10", "GPU-a", memory=None))
+    found = machine.detect()
+    assert found.accelerators[0].memory_gb == found.memory_gb
 
 
 def test_detect_without_nvml_finds_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,6 +101,7 @@ def test_a_page_is_self_contained_and_everything_escaped():
     assert "&lt;script&gt;alert" in text
     assert not re.search(r"(src|href)=", text)
     assert "60" in page.html(probe(cell(1)))
+    assert "table.sortable" in text.partition("<script>")[2]
 
 
 def layers(**conditions) -> Cell:

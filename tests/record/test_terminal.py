@@ -17,7 +17,7 @@ def test_a_clock_goes_on_until_the_run_is_built_and_no_thread_draws_after_that(b
     shown, threads = io.StringIO(), threading.active_count()
     console = Console(file=shown, force_terminal=True, width=100)
     benchmark = config.benchmark("translation", "mini")
-    with Terminal(console, "a [b] {c}", benchmark, None, None, lambda: (None, None)) as made:
+    with Terminal(console, "a [b] {c}", benchmark, None, None, lambda: (None, None), lambda: 61_000) as made:
         made.line(line(*before))
         assert threading.active_count() == threads + 1
         assert shown.getvalue().count("a [b] {c}") >= 1
@@ -26,6 +26,7 @@ def test_a_clock_goes_on_until_the_run_is_built_and_no_thread_draws_after_that(b
         made.line(line("run_start", None, {}))
         made.tick(100, 5.0)
     assert "100 samples" in shown.getvalue()
+    assert "| 61.0 s |" in shown.getvalue()  # by the log's clock
 
 
 def line(key, value, metadata):

@@ -100,12 +100,12 @@ class TensorFlow:
             loss = sum(tf.reduce_sum(v * gradients[tensorflow_shared.torch_name(v.path)]) for v in variables)
             loss = self.scaler.scale(loss)
 
-        def apply(computed) -> None:
-            self.muon.apply(computed[:4], RATE)
-            self.adam.apply(computed[4:6], self.others[:2])
-            self.sgd.apply(computed[6:], RATE)
-
-        self.scaler.step(tape.gradient(loss, variables), apply)
+        computed = tape.gradient(loss, variables)
+        self.scaler.step(
+            (computed[:4], lambda gradients: self.muon.apply(gradients, RATE)),
+            (computed[4:6], lambda gradients: self.adam.apply(gradients, self.others[:2])),
+            (computed[6:], lambda gradients: self.sgd.apply(gradients, RATE)),
+        )
 
     def state_dict(self):
         """The state."""
@@ -180,6 +180,22 @@ def test_an_overflow_in_fp16_skips_the_step_and_halves_the_scale(framework):
     assert after["_growth_tracker"].dtype == np.int32
     trained.load_state_dict({name: value for name, value in after.items() if name not in changed})
     assert trained.state_dict()["scale"] == before["scale"]
+
+
+@pytest.mark.parametrize("overflown", [MATRICES[0], Torch().others[0], Torch().others[-1]])
+def test_an_overflow_in_fp16_skips_the_step_of_its_own_optimizer_alone_in_both_frameworks(overflown):
+    pytorch, tensorflow = Torch(fp16=True), TensorFlow(fp16=True)
+    tensorflow.load_state_dict(pytorch.state_dict() | drawn(1))
+    pytorch.load_state_dict(tensorflow.state_dict())
+    before, gradients = pytorch.state_dict(), drawn(2)
+    gradients[overflown] = np.full_like(gradients[overflown], np.inf)
+    pytorch.step(gradients)
+    tensorflow.step(for_keras(gradients))
+    assert_near(pytorch.state_dict(), tensorflow.state_dict())
+    moved = {name for name in (*MATRICES, *pytorch.others) if (pytorch.state_dict()[name] != before[name]).any()}
+    assert overflown not in moved
+    assert moved
+    assert pytorch.state_dict()["scale"] == before["scale"] / 2
 
 
 def test_muon_is_that_of_pytorch_where_that_can_be_used():

@@ -114,6 +114,8 @@ def test_score_that_is_no_olympic_mean_is_marked_wherever_it_stands():
 def test_estimated_energy_is_marked_wherever_it_stands():
     page = page_of([entry(runs=tuple(run(joules=5.0, energy_source="estimated") for _ in range(3)))])
     assert page.text.count("~ 5 J (estimated)") == page.text.count("5 J") == 2 + 3  # the table, the result, its runs
+    page = page_of([entry(runs=tuple(run(joules=5.0, energy_source="nvml+rapl+estimated") for _ in range(3)))])
+    assert page.text.count("~ 5 J") == page.text.count("5 J") == 2 + 3
 
 
 def test_energy_of_a_part_and_a_price_of_ones_own_are_marked_wherever_they_stand():

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from filelock import FileLock
 from mlperf_logging.package_checker.package_checker import check_training_package
 from mlperf_logging.system_desc_checker import system_desc_checker
 
@@ -275,3 +276,9 @@ def test_runs_that_cannot_be_audited_are_missing_something(submit, runs, told, c
         run.write(records)
     assert submit(f"description={told}") == 1
     assert "cannot be trained again in part" in capsys.readouterr().out
+
+
+def test_two_commands_do_not_write_one_submission(submit, told, tmp_path):
+    (tmp_path / "out").mkdir()
+    with FileLock(tmp_path / f"out/.{ORG}.lock"), pytest.raises(UserError, match="another command is at work there"):
+        submit(f"description={told}")

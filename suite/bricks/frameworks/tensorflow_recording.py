@@ -31,12 +31,11 @@ NOTHING = "VarIsInitializedOp", "NoOp", "Assert"
 
 
 class Recorder:
-    """Told of each operation that is executed."""
+    """Told of each operation that is executed. Tensors are known by their `_id`, which TensorFlow gives out once."""
 
     def __init__(self) -> None:
         self.recorded = Recorded()
         self.numbers: dict[int, int] = {}
-        self.alive: list[Any] = []  # so that no other tensor gets a number that is gone
         self.made: set[int] = set()
 
     def __call__(
@@ -45,7 +44,6 @@ class Recorder:
     ) -> None:  # fmt: skip
         """Note one operation."""
         kind = kind.decode() if isinstance(kind, bytes) else kind
-        self.alive += [*inputs, *outputs]
         if kind in NOTHING or graph is not None or (outputs and all(_is_small(each) for each in outputs)):
             return
         if kind == READ:

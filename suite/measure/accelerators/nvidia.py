@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pynvml
 from zeus.exception import ZeusBaseError
 
@@ -28,54 +29,79 @@ SLOWDOWNS = {
 def find() -> Found | None:
     """Those that CUDA_VISIBLE_DEVICES leaves visible; None without any, or without NVML.
 
-    In NVML's order, which CUDA is told to take too: by itself it takes the fastest of unlike ones first.
+    In NVML's order, which CUDA is told to take too: by itself it takes the fastest of unlike ones first. Of GPUs that
+    are split (MIG) each part counts, of which CUDA lets a process have one.
     """
+    devices, uuids = list[Device](), list[str]()
     try:
         pynvml.nvmlInit()
-        handles = []
         for index in range(pynvml.nvmlDeviceGetCount()):
             with suppress(pynvml.NVMLError):  # of one that this job may not open, which CUDA leaves out as well
-                handles.append(pynvml.nvmlDeviceGetHandleByIndex(index))
-        uuids = [pynvml.nvmlDeviceGetUUID(handle) for handle in handles]
+                handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+                uuid = pynvml.nvmlDeviceGetUUID(handle)
+                parts = _parts(handle)
+                devices += [Device(index, handle, part) for part in parts.values()] or [Device(index, handle)]
+                uuids += parts or [uuid]
     except pynvml.NVMLError:
         return None
-    if not handles:
+    if not devices:
         return None
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # before CUDA begins: no framework is imported yet
-    chosen = chosen_indices(uuids, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    chosen = [devices[i] for i in chosen_indices(uuids, os.environ.get("CUDA_VISIBLE_DEVICES"))]
+    if chosen and chosen[0].part is not None:
+        del chosen[1:]
     cuda = pynvml.nvmlSystemGetCudaDriverVersion_v2()  # the newest that the driver supports
     return Found(
-        devices=[Device(index, handles[index]) for index in chosen],
-        hidden=len(handles) - len(chosen),
+        devices=chosen,
+        hidden=len(devices) - len(chosen),
         library="nvml",
         driver=f"NVIDIA driver {pynvml.nvmlSystemGetDriverVersion()}, CUDA {cuda // 1000}.{cuda % 1000 // 10}",
     )
 
 
+def _split(handle: Any) -> bool:
+    try:
+        return bool(pynvml.nvmlDeviceGetMigMode(handle)[0] == pynvml.NVML_DEVICE_MIG_ENABLE)
+    except pynvml.NVMLError:  # not a kind that can be split
+        return False
+
+
+def _parts(handle: Any) -> dict[str, Any]:
+    """The handles of the parts of a GPU that is split, by their UUIDs."""
+    found = {}
+    for index in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(handle) if _split(handle) else 0):
+        with suppress(pynvml.NVMLError):  # there may be fewer than the most
+            part = pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)
+            found[pynvml.nvmlDeviceGetUUID(part)] = part
+    return found
+
+
 @dataclass
 class Device:
-    """The accelerator of NVML's index and handle."""
+    """The accelerator of NVML's index and handle; of one that is split the handle of a `part` as well."""
 
     index: int
     handle: Any
+    part: Any = None
 
     def describe(self) -> Accelerator:
         """See `devices.Device`."""
         try:
-            split = pynvml.nvmlDeviceGetMigMode(self.handle)[0] == pynvml.NVML_DEVICE_MIG_ENABLE
-        except pynvml.NVMLError:  # not a kind that can be split
-            split = False
-        memory = pynvml.nvmlDeviceGetMemoryInfo(self.handle).total
+            memory = pynvml.nvmlDeviceGetMemoryInfo(self.handle if self.part is None else self.part).total
+        except pynvml.NVMLError:  # of one that has the machine's
+            memory = psutil.virtual_memory().total
         major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(self.handle)
         return Accelerator(
-            name=pynvml.nvmlDeviceGetName(self.handle) + (" MIG" if split else ""),
+            name=pynvml.nvmlDeviceGetName(self.handle) + (" MIG" if _split(self.handle) else ""),
             memory_gb=round(memory / 2**30, 1),
             architecture=f"sm_{major}{minor}",
             bf16=(major, minor) >= BF16_COMPUTE_CAPABILITY,
         )
 
     def joules(self) -> float | None:
-        """See `devices.Device`."""
+        """See `devices.Device`. What a part takes is not counted by itself."""
+        if self.part is not None:
+            return None
         try:
             return float(self._counter.get_total_energy_consumption() / 1000)
         except ZeusBaseError:

@@ -25,8 +25,7 @@ class Measurement:
     def __init__(self, subject: Subject) -> None:
         self.subject, self.meter = subject, Meter(subject.device)
         self.workload: Workload = subject.build()
-        first = measuring.first_steps(self.workload, subject.seconds / 2)
-        self.steps = measuring.steps_for(subject.seconds, first[measuring.end_of_warm_up(first) :])
+        self.steps = measuring.steps_after_warm_up(self.workload, subject.seconds / 2, subject.seconds)
         self.readings: list[tuple[Reading, Reading]] = []
         self.hardware: list[Counted] = []
         self.plain: list[float] = []

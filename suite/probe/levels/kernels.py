@@ -161,8 +161,7 @@ class Kernels:
         try:
             workload = self.instruments.kernel(look.listed.problem, look.device)
             if first:
-                times = measuring.first_steps(workload, self.seconds)
-                look.steps = measuring.steps_for(self.seconds, times[measuring.end_of_warm_up(times) :])
+                look.steps = measuring.steps_after_warm_up(workload, self.seconds, self.seconds)
                 look.algorithm = self.instruments.algorithm(workload, look.device)
             else:
                 look.times.append(measuring.block(workload, look.steps) / look.steps)

@@ -34,8 +34,7 @@ class TrainedIn:
         self.benchmark = inside.benchmark
         self.errors = self._errors()
         self.workload = Training(inside.made, inside.benchmark)
-        first = measuring.first_steps(self.workload, subject.seconds / 2)
-        self.steps = measuring.steps_for(subject.seconds, first[measuring.end_of_warm_up(first) :])
+        self.steps = measuring.steps_after_warm_up(self.workload, subject.seconds / 2, subject.seconds)
         self.rates: list[float] = []
         self.trained: list[Trained] = []
 
