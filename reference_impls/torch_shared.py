@@ -171,7 +171,7 @@ class Dropout(torch.nn.Dropout):
         dropped = min(round(256 * self.p), 255)
         words = torch.empty(-(-x.numel() // 8), dtype=torch.int64).random_(-(2**63), None)
         kept = words.view(torch.uint8)[: x.numel()].view(x.shape) >= dropped
-        return torch.where(kept, x * (256 / (256 - dropped)), 0)
+        return (x * kept.to(x.dtype)).mul_(256 / (256 - dropped))  # not a mask of these, which bf16 would round
 
 
 def in_training(model: torch.nn.Module) -> None:

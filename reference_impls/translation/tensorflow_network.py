@@ -39,8 +39,8 @@ class Dropout(keras.layers.Layer):
         seed = tf.random.experimental.stateless_fold_in(seed, self.site)
         words = tf.random.stateless_uniform((tf.size(x) // 4,), seed, None, None, tf.int32)
         noise = tf.reshape(tf.bitcast(words, tf.uint8), tf.shape(x))
-        scaled = tf.cast(tf.cast(x, tf.float32) * (256 / (256 - self.dropped)), x.dtype)  # a factor in bf16 is off
-        return tf.where(noise >= self.dropped, scaled, tf.zeros((), x.dtype))
+        kept = tf.cast(x * tf.cast(noise >= self.dropped, x.dtype), tf.float32)
+        return tf.cast(kept * (256 / (256 - self.dropped)), x.dtype)  # in bf16 the factor itself would be rounded
 
 
 class Attention(keras.layers.Layer):
