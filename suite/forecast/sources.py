@@ -20,11 +20,10 @@ from suite.measure import machine
 from suite.measure.machine import CPU, Machine
 from suite.probe.levels import clock
 from suite.probe.record import Cell, Conditions
-from suite.probe.subject import Subject
+from suite.probe.subject import COUNTED_STEPS, Subject
 from suite.probe.sweeping import sweep
 
 REPEATS, SECONDS = 8, 3.0  # of a probe that is made here: with its evaluations about a minute
-COUNTED_STEPS = 2
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from suite.store.modules import Sizing, load_sizing
 from suite.store.task import Arrays, Task, for_run, load_task
 
 SEED = 1  # of every workload, so that repeats do the same
+COUNTED_STEPS = 2  # of which operations are counted
 MODEL_PRECISIONS = ("fp32", "bf16", "fp16")
 
 

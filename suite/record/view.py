@@ -17,7 +17,7 @@ import yaml
 from mlperf_logging.mllog import constants as keys
 
 from suite.config import logkeys
-from suite.measure.energy import ESTIMATED, Sample, SamplesError, read_samples
+from suite.measure.energy import COUNTERS, ESTIMATED, Sample, SamplesError, read_samples
 from suite.record import evidence, mllog
 from suite.record.names import REFERENCE
 from suite.record.parsing import number
@@ -31,7 +31,6 @@ MAX_METRICS = 50
 MAX_CONFIG_BYTES = 1 << 18
 POWER_POINTS = 500  # of each system metric
 LOADS = ("utilisation", "steal", "others")  # columns of power.csv, fractions
-COUNTERS = ("accelerator_j", "cpu_j", "dram_j")  # and joules; MLflow gets watts
 _INT64 = 2**63 - 1
 _ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 _ENDED = {"target": "FINISHED", "interrupt": "KILLED"}

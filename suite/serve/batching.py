@@ -30,10 +30,9 @@ class Batcher:
         self.batches, self.taken, self.shed = 0, 0, 0
         self._batch, self._wait_s, self._queue = batch, wait_s, queue
         self._waiting: deque[tuple[Request, Future[Any]]] = deque()
-        self._change, self._closed = threading.Condition(), False
+        self._change = threading.Condition()
         made: Future[Answers] = Future()
-        self._thread = threading.Thread(target=self._work, args=(make, made), name="batcher", daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._work, args=(make, made), name="batcher", daemon=True).start()
         self._answers = made.result()
 
     def submit(self, request: Request, wait: bool = False) -> Future[Any]:
@@ -50,29 +49,22 @@ class Batcher:
         future.set_exception(Overloaded(f"{self._queue} requests wait"))
         return future
 
-    def close(self) -> None:
-        """Answer those that wait, and end."""
-        with self._change:
-            self._closed = True
-            self._change.notify_all()
-        self._thread.join()
-
     def _work(self, make: Callable[[], Answers], made: Future[Answers]) -> None:
         try:
             made.set_result(make())
         except BaseException as error:
             made.set_exception(error)
             return
-        while batch := self._gathered():
+        while True:
+            batch = self._gathered()
             self.batches, self.taken = self.batches + 1, self.taken + len(batch)
             self._answer([each for each in batch if each[1].set_running_or_notify_cancel()])
 
     def _gathered(self) -> list[tuple[Request, Future[Any]]]:
-        """The next batch; empty at the end."""
+        """The next batch."""
         with self._change:
-            self._change.wait_for(lambda: self._waiting or self._closed)
-            if not self._closed:
-                self._change.wait_for(lambda: len(self._waiting) >= self._batch or self._closed, self._wait_s)
+            self._change.wait_for(lambda: self._waiting)
+            self._change.wait_for(lambda: len(self._waiting) >= self._batch, self._wait_s)
             batch = [self._waiting.popleft() for _ in range(min(self._batch, len(self._waiting)))]
             self._change.notify_all()
             return batch

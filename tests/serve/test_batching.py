@@ -31,7 +31,6 @@ def test_answers_are_those_of_their_requests_and_batches_no_larger_than_allowed(
     batcher = Batcher(lambda: slow, batch=4, wait_s=0.01, queue=100)
     futures = [batcher.submit(index) for index in range(11)]
     slow.may.set()
-    batcher.close()
     assert [future.result(30) for future in futures] == [f"{index}!" for index in range(11)]
     assert [each for batch in slow.batches for each in batch] == list(range(11))
     assert max(map(len, slow.batches)) == 4

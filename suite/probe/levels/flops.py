@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from suite.probe import measuring
 from suite.probe.record import Cell, Figure, Row
-from suite.probe.subject import Subject
+from suite.probe.subject import COUNTED_STEPS, Subject
 from suite.probe.tracing import uncounted
 from suite.probe.workload import Workload
-
-COUNTED_STEPS = 2
 
 
 class Measurement:

@@ -22,7 +22,7 @@ from suite.probe.kernels import deepbench, tags
 from suite.probe.kernels.problems import AllReduce, Listed, MatrixProduct, Problem
 from suite.probe.record import Cell, Figure, Row, one_line
 from suite.probe.roof import Roof
-from suite.probe.subject import SEED, Subject
+from suite.probe.subject import COUNTED_STEPS, SEED, Subject
 from suite.probe.tracing import uncounted
 
 TAKES = ("kernels",)
@@ -31,7 +31,6 @@ ALONE = True
 WIDTHS = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}  # bytes of a number
 ROOM = 2  # times what a problem moves, that it may take while its inputs are made and its library works
 US = "us"
-COUNTED_STEPS = 2
 COLUMNS = {
     "calls": "a step",
     "precision": "",

@@ -17,13 +17,12 @@ from suite.errors import UserError
 from suite.probe import measuring, record
 from suite.probe.record import Cell, Figure, one_line
 from suite.probe.roof import PRODUCT
-from suite.probe.subject import Subject
+from suite.probe.subject import COUNTED_STEPS, Subject
 from suite.probe.workload import Workload
 
 TAKES = ("peak",)
 PERCENTILES = (50, 90, 99)
 PRODUCTS = 8  # a part of a repeat's time, spent on matrix products at each look
-COUNTED_STEPS = 2  # of which operations are counted
 
 
 class Throughput:
