@@ -179,9 +179,10 @@ class GradScaler:
 
     def step(self, *optimizers: tuple[Sequence[tf.Tensor], Apply]) -> None:
         """Each optimizer's step, `apply(gradients)` with those of the loss itself, unless one of its own overflowed."""
-        finite = tf.reduce_all([self._step(*each) for each in optimizers])
+        taken = [self._step(*each) for each in optimizers]
         if not self.enabled:
             return
+        finite = tf.reduce_all(taken)
         self._tracker.assign(tf.where(finite, self._tracker + 1, tf.constant(0, tf.int64)))
         grown = self._tracker == self.GROWTH_INTERVAL
         factor = tf.where(finite, tf.where(grown, 2.0, 1.0), 0.5)

@@ -13,7 +13,7 @@ from suite.probe import record
 from suite.probe.tracking import track
 from suite.record import evidence
 from suite.record.mirror import Mirror
-from suite.record.tracking import FOLLOWING
+from suite.record.tracking import FOLLOWED, FOLLOWING
 from suite.record.tracking_server import BehindError, tracking_uri, without_secrets
 
 BEHIND = 1
@@ -81,7 +81,7 @@ def follow(folder: Path) -> None:
     """
     if not (folder / evidence.LOG).is_file():
         raise UserError(f"{folder} holds no {evidence.LOG}: --follow takes the folder of one run.")
-    parent = os.getppid()
+    parent = int(os.environ.get(FOLLOWED, os.getppid()))
     os.nice(19)
     mirror = Mirror(folder)
     try:

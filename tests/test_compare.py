@@ -80,7 +80,10 @@ def test_energy_of_a_part_and_a_price_of_ones_own_are_named():
     part = entry(runs=tuple(run(at, coverage=0.2) for at in (10.0, 11.0, 12.0)), own_price=True)
     (made,) = compare([part], [of([10, 11, 12])])
     assert made.a.remarks == ("3 of 3 ENERGY IN PART", "OWN PRICE")
-    assert {figure.name: figure.shown_a for figure in made.figures}["energy"] == "1100 J (nvml, 20 % of the time)"
+    found = {figure.name: figure for figure in made.figures}
+    assert found["energy"].shown_a == "1100 J (nvml, 20 % of the time)"
+    assert {found[name].says for name in ("energy", "cost")} == {"does not compare"}
+    assert found["time to quality"].ratio
 
 
 def test_what_is_not_known_of_a_run_is_not_compared():
@@ -99,7 +102,9 @@ def test_costs_in_two_currencies_are_not_compared():
 def test_estimated_energy_is_marked(source):
     guessed = entry(runs=tuple(run(at, joules=5.0, energy_source=source) for at in (10.0, 11.0, 12.0)))
     assert guessed.estimated
-    assert figures(of([10, 11, 12]), guessed)["energy"].shown_b == "~ 5 J (estimated)"
+    held = figures(of([10, 11, 12]), guessed)["energy"]
+    assert (held.shown_b, held.ratio) == ("~ 5 J (estimated)", None)  # only one side's was measured
+    assert figures(guessed, guessed)["energy"].ratio == 1
 
 
 def test_frameworks_are_compared_one_by_one_where_a_side_has_several():
@@ -167,7 +172,7 @@ def test_compares_mlperf_s_results(tmp_path, capsys):
 @pytest.mark.parametrize("evil", HOSTILE)
 def test_hostile_names_are_text(evil, sound_result, monkeypatch, capsys):  # noqa: F811
     made = SimpleNamespace(entries=[everywhere(evil)])
-    monkeypatch.setattr("suite.compare.read", lambda source, data_dir, progress: made)
+    monkeypatch.setattr("suite.compare.read", lambda source, *_: made)
     assert main(["a", "b"]) == 0
     assert "noise" in capsys.readouterr().out
 

@@ -106,6 +106,7 @@ def test_processors_are_asked_for_again_of_srun_and_what_has_no_value_gets_none(
 
 
 def test_the_system_is_not_that_of_the_login_node(login):
-    with pytest.raises(UserError, match="hw=auto would be this machine, not those of the job"):
-        typed("hw=auto")
+    for words in ((), ("dry_run=true",)):
+        with pytest.raises(UserError, match="hw=auto would be this machine, not those of the job"):
+            typed("hw=auto", *words)
     assert not (login / "script").exists()

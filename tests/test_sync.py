@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -299,3 +300,17 @@ def test_following_ends_after_a_last_pass_when_the_run_is_killed(tmp_path: Path,
 def test_to_follow_takes_the_folder_of_one_run(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"holds no log\.txt: --follow takes the folder of one run"):
         sync.main([str(tmp_path), "--follow"])
+
+
+def test_evidence_that_was_sealed_anew_replaces_what_is_there(tmp_path: Path, uri: str) -> None:
+    """As of a run that was interrupted and has gone on, whose files may be as long as they were."""
+    run = ExampleRun(tmp_path / "out").complete()
+    assert sync.main([str(run.folder)]) == 0
+    power = run.folder / evidence.POWER
+    power.write_bytes(changed := power.read_bytes()[:-2] + b"9\n")
+    head = json.loads((run.folder / evidence.MANIFEST).read_bytes())["log_head"]
+    evidence.seal(run.folder, head)
+    assert sync.main([str(run.folder)]) == 0
+    (found,) = MlflowClient(uri).search_runs(["1"])
+    place = MlflowClient(uri).download_artifacts(found.info.run_id, f"evidence/{evidence.POWER}", str(tmp_path))
+    assert Path(place).read_bytes() == changed

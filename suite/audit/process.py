@@ -42,10 +42,10 @@ class Failed(Exception):
 class Process:
     """A worker whose implementation is that in `code`. `limit_s` bounds each answer.
 
-    In the folder `place` it writes to `scratch`; what it is given comes to `given`, where it cannot write, so that
-    whatever the auditor opens there is his own. `hidden` is what it shall not see; None where the machine as a whole is
-    isolated, which only its user knows. `asked_s` is how long all its answers took, by the auditor's clock. Raises
-    UserError where a process cannot be isolated.
+    In the folder `place` it writes to `scratch`; what it is given comes to `given`, where it cannot write if it is
+    isolated, so that whatever the auditor opens there is of its own making. `hidden` is what it shall not see; None
+    where the machine as a whole is isolated, which only its user knows. `asked_s` is how long all its answers took, by
+    the auditor's clock. Raises UserError where a process cannot be isolated.
     """
 
     def __init__(self, code: Path, place: Path, limit_s: float, hidden: Sequence[Path] | None) -> None:

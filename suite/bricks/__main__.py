@@ -63,6 +63,8 @@ def main(argv: list[str]) -> int:
     verb = args.words[0]
     if verb not in VERBS:
         raise unknown("command of bricks", verb, VERBS)
+    if args.json and verb != "compose":
+        raise UserError(f"--json is of compose: {verb} writes a file, out=")
     act, allowed, files = VERBS[verb]
     given, paths = split_options(args.words[1:], allowed)
     if len(paths) != files:

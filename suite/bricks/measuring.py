@@ -154,6 +154,8 @@ def measure(
             say(f"measuring, round {at + 1} of {repeats}, {done} of {len(bricks)} bricks")
             group.round(cold=at % COLD == 0)
         spent += time.perf_counter() - began
+        del group
+        running.clear()  # before the next are built
     return [each.time() for each in found], spent
 
 

@@ -101,7 +101,9 @@ def _sources(given: Mapping[str, str], found: Machine) -> list[Source]:
     if text.endswith(".py"):
         return [_of_file(text, given, values, here)]
     if text in LIBRARIES:
-        framework = given.get("framework", LIBRARIES[text])
+        framework = LIBRARIES[text]
+        if given.get("framework", framework) != framework:
+            raise UserError(f"models={text} are of {framework}: leave out framework={given['framework']}")
         names = frameworks.load(framework).listed()
     else:
         framework = given.get("framework", "torch")

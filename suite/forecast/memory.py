@@ -42,7 +42,7 @@ class Needed:
 
     def problem(self, system: System) -> str | None:
         """That the accelerator may be too small, and what to do; None where it is not, or not known to be."""
-        if self.bytes is None or not system.memory_gb or self.bytes <= system.memory_gb * 2**30:
+        if self.bytes is None or not system.memory_gb or self.bytes <= system.memory_gb * 1e9:
             return None
         return (
             f"{self.bytes / 1e9:.3g} GB may not fit into the {system.memory_gb:g} GB of an accelerator of "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -67,6 +68,7 @@ class Subject:
 
     def build(self) -> Workload:
         """The workload, warmed up as its `build` does. Raises UserError for conditions that it cannot have."""
+        gc.collect()  # implementations hold themselves by what they compile: what was dropped would keep its memory
         conditions = self.conditions
         if conditions.model:
             check_model_precision(conditions.precision)
@@ -78,6 +80,7 @@ class Subject:
 
     def inside(self, seed: int = SEED) -> Inside:
         """A task's implementation and what it is held to, built anew. Raises UserError for a model."""
+        gc.collect()  # as above
         conditions = self.conditions
         if conditions.task is None:
             raise UserError("model= has no data and no quality of its own: give task=")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 PHASES = ("data", "forward", "loss", "backward", "update")
+MOST_TRACED = 20  # steps of a repeat: each call of each takes memory
 OUTSIDE = "(outside all layers)"
 RUN, STEP, PHASE, LAYER, OPERATOR = "run", "step", "phase", "layer", "operator"  # spans; their names begin with these
 

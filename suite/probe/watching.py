@@ -11,7 +11,7 @@ from suite.probe import measuring
 from suite.probe.record import Figure
 from suite.probe.roof import Roof
 from suite.probe.subject import Subject
-from suite.probe.tracing import Call, Phases, Timeline, Trace, Watched, uncounted
+from suite.probe.tracing import MOST_TRACED, Call, Phases, Timeline, Trace, Watched, uncounted
 from suite.probe.workload import Workload
 
 Found = TypeVar("Found", Phases, Timeline, Trace)
@@ -56,7 +56,8 @@ class Tracing:
     def repeat(self) -> None:
         """A look at the roof, plain steps, watched ones."""
         self.roof.look()
-        self.traces.append(self.watching.repeat(self.watching.watched.trace))
+        watched = self.watching.watched
+        self.traces.append(self.watching.repeat(lambda steps: watched.trace(min(steps, MOST_TRACED))))
 
     @property
     def steps(self) -> int:

@@ -36,10 +36,12 @@ def add(folders: Sequence[Path], data_dir: str | None) -> None:
         for benchmark, batch, run in _runs(folder, data_dir):
             benchmarks[benchmark.name] = benchmark
             given.setdefault(benchmark.name, []).append((batch, run))
+    made: dict[str, Reference] = {}
     for name, runs in given.items():
-        stored = reference.load(benchmarks[name])
+        made[name] = reference.load(benchmarks[name])
         for batch, run in runs:
-            stored = _with(stored, batch, run)
+            made[name] = _with(made[name], batch, run)
+    for name, stored in made.items():
         _write(benchmarks[name], stored)
         _print(benchmarks[name], stored)
 

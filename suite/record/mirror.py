@@ -7,10 +7,12 @@ one thing that a server could do twice, creating a run, is found by tag afterwar
 
 from __future__ import annotations
 
+import hashlib
 from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from suite.record.evidence import MANIFEST
 from suite.record.scoring import olympic_mean
 from suite.record.tracking_server import (
     METRICS_PER_REQUEST,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 RUN_TAG = "suite.run_id"
+MANIFEST_TAG = "suite.manifest_sha256"  # of the evidence that is there
 RESULT_TAG = "suite.result_id"
 PARENT_TAG = "mlflow.parentRunId"
 ARTIFACTS = "evidence"
@@ -113,6 +116,7 @@ class Mirror:
         run = run or client.create_run(self._experiment, view.started_ms, tags, title)
         if run.info.status != view.status == "RUNNING":
             client.update_run(run.info.run_id, view.status)
+            run = client.get_run(run.info.run_id)
         self._present = {
             (point.key, point.timestamp, point.step)
             for key in run.data.metrics
@@ -153,10 +157,11 @@ class Mirror:
         run_id = self._run.info.run_id
         self._points = view.power()
         self._send(client)
-        there = {Path(file.path).name: file.file_size for file in client.list_artifacts(run_id, ARTIFACTS)}
-        for path in view.artifacts():
-            if there.get(path.name, -1) not in (None, path.stat().st_size):
+        manifest = hashlib.sha256((view.folder / MANIFEST).read_bytes()).hexdigest()
+        if self._run.data.tags.get(MANIFEST_TAG) != manifest:
+            for path in view.artifacts():
                 client.log_artifact(run_id, str(path), ARTIFACTS)
+            client.set_tag(run_id, MANIFEST_TAG, manifest)
         if self._run.info.status != view.status:
             client.set_terminated(run_id, view.status, view.ended_ms)
         only(client, self._experiment, RUN_TAG, view.run_id)
@@ -171,8 +176,9 @@ class Mirror:
         ends = [child.info.end_time for child in found if child.info.status != "RUNNING"]
         if len(ends) < runs:
             return
+        whole = not any(child.info.status == "KILLED" for child in found)  # one that was may go on
         mean = olympic_mean([child.data.metrics.get("time_to_quality_s") for child in found])
-        if mean is not None and "time_to_quality_s" not in parent.data.metrics:
+        if whole and mean is not None and "time_to_quality_s" not in parent.data.metrics:
             client.log_metric(parent_id, "time_to_quality_s", mean, max(ends), 0)
         if parent.info.end_time != max(ends):
             client.set_terminated(parent_id, "FINISHED", max(ends))

@@ -37,9 +37,9 @@ class Terminal:
         self._price, self._currency, self._energy, self._now_ms = price_per_hour, currency, energy, now_ms
         self._quality: float | None = None
         self._start_ms: int | None = None
-        self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
+        self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_interactive else None
         columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
-        self._building = Progress(*columns, console=console, transient=True) if console.is_terminal else None
+        self._building = Progress(*columns, console=console, transient=True) if console.is_interactive else None
 
     def __enter__(self) -> Terminal:
         return self

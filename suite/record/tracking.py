@@ -11,6 +11,7 @@ from pathlib import Path
 import suite
 
 FOLLOWING = "following"  # the first word that `suite.sync --follow` prints once MLflow has answered
+FOLLOWED = "SUITE_FOLLOWED"  # the process with which a follower ends, which may be gone before it looks
 _ROOT = Path(suite.__file__).resolve().parent.parent
 _END_S = 1.0  # how long a terminated follower may take to go
 
@@ -35,7 +36,12 @@ class Follower:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "CUDA_VISIBLE_DEVICES": ""},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(paths),
+                "CUDA_VISIBLE_DEVICES": "",
+                FOLLOWED: str(os.getpid()),
+            },
         )
 
     def wait_ready(self, timeout_s: float) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from suite.plots.charts import Chart
 from suite.plots.profiles import profiles
-from suite.results.comparison import Comparison, Pair, ratio, ratio_interval, said
+from suite.results.comparison import Comparison, Pair, comparable, ratio, ratio_interval, said
 from suite.results.entry import Entry, multiplied, values
 from suite.rules.verdict import RunReview
 
@@ -78,10 +78,11 @@ def standings(entries: Sequence[Entry], system_of: Callable[[Entry], str], refer
 
 
 def fastest(entries: Iterable[Entry], system_of: Callable[[Entry], str]) -> dict[str, dict[str, Entry]]:
-    """Of each system the fastest result of each contest that passed the review."""
+    """Of each system the fastest result of each contest that passed the review, with as many runs as a result has."""
     best: dict[str, dict[str, Entry]] = {}
     for entry in entries:
-        if entry.seconds and entry.verdict == "pass":
+        whole = entry.runs_needed is None or len(entry.runs) >= entry.runs_needed
+        if entry.seconds and entry.verdict == "pass" and whole:
             here = best.setdefault(system_of(entry), {})
             other = here.get(entry.contest)
             if other is None or entry.seconds < (other.seconds or 0.0):
@@ -101,8 +102,8 @@ def profile(entries: Iterable[Entry], system_of: Callable[[Entry], str]) -> Char
 
 
 def _pair(a: Entry, b: Entry, of: Callable[[RunReview], float | None], name: str) -> Pair | None:
-    """The figures of both results' runs; None where a run that reached its target lacks one, or currencies differ."""
-    if name == "cost" and (a.currency is None or a.currency != b.currency):
+    """The figures of both results' runs; None where a run that reached its target lacks one, or they do not compare."""
+    if not comparable(name, (a, b)) or (name == "cost" and a.currency is None):
         return None
     found = [values(multiplied(entry), of) for entry in (a, b)]
     whole = all(each and len(each) == entry.reached for each, entry in zip(found, (a, b), strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -67,6 +67,8 @@ class Figure:
     @property
     def says(self) -> str:
         """What the interval says."""
+        if self.ratio is None and self.a and self.b is not None:
+            return "does not compare"
         return said(self.ratio, self.interval, "noise")
 
 
@@ -164,7 +166,24 @@ def _compared(benchmark: str, a: Sequence[Entry], b: Sequence[Entry]) -> Compari
             [lambda value: format_cost(value, currency)] * 2,
         ),
     ]
-    return Comparison(benchmark, _side(a), _side(b), tuple(figures), tuple(_differences(a, b)))
+    held = [
+        each if comparable(each.name, [*a, *b]) else replace(each, ratio=None, interval=None, runs=None)
+        for each in figures
+    ]
+    return Comparison(benchmark, _side(a), _side(b), tuple(held), tuple(_differences(a, b)))
+
+
+def comparable(figure: str, entries: Sequence[Entry]) -> bool:
+    """Whether a figure of these results compares.
+
+    A cost in different currencies, or at a submitter's own price, does not, nor an energy of a part of a run, or that
+    was measured of some of them only.
+    """
+    if figure == "cost":
+        return len({entry.currency for entry in entries}) == 1 and not any(entry.own_price for entry in entries)
+    if figure == "energy":
+        return len({entry.estimated for entry in entries}) == 1 and not any(entry.partial for entry in entries)
+    return True
 
 
 def _differences(a: Sequence[Entry], b: Sequence[Entry]) -> Iterator[tuple[str, str, str]]:

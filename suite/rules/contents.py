@@ -13,7 +13,7 @@ from suite.record.evidence import SEALED, Digest
 from suite.record.mllog import Line
 from suite.record.parsing import MalformedError, check_count, decoded, is_sha256, json_object, json_value
 
-MAX_PREDICTED = 1 << 21  # values; those of the longest text that is predicted word by word are half a million
+MAX_PREDICTED = 1 << 24  # values; those of the longest text that is predicted word by word are 11 million
 _HEX = re.compile("[0-9a-f]*")
 
 

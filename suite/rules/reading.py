@@ -48,7 +48,7 @@ LIMITS = {
     CONFIG: (64 << 10, 1 << 12),
     SYSTEM: (256 << 10, 1 << 13),
     POWER: (MAX_BYTES, 1 << 20),
-    PREDICTIONS: (32 << 20, 1 << 20),
+    PREDICTIONS: (256 << 20, 1 << 20),
     MANIFEST: (10 << 20, 1 << 10),
     EQUIVALENCE: (256 << 10, 1 << 13),
     **dict.fromkeys(STAMPS.values(), (MAX_STAMP_BYTES, MAX_STAMP_BYTES)),

@@ -68,6 +68,10 @@ def main(argv: list[str]) -> int:
                 f"-m makes {len(commands)} commands, and {place.launcher} starts the workers of one: give it one"
             )
         _refuse_one_folder(commands)
+        if slurm_options is not None and commands[0].hw == machine.AUTO and not commands[0].resume:
+            raise UserError(
+                f"hw={machine.AUTO} would be this machine, not those of the job: name their system, hw=NAME"
+            )
     if slurm_options is not None and not commands[0].dry_run:
         return _launched(commands, argv, slurm_options)
     codes: list[int] = []
@@ -100,11 +104,9 @@ def _launched(commands: Sequence[Options], words: Sequence[str], slurm_options: 
     Raises UserError, before it waits in a queue, for what no machine could run.
     """
     (options,) = commands
-    if options.hw == machine.AUTO and not options.resume:
-        raise UserError(f"hw={machine.AUTO} would be this machine, not those of the job: name their system, hw=NAME")
     own, resumed = _own(options), Path(options.resume) if options.resume else None
     made = _planned(options, detect(), own, resumed)
-    if problem := obstacles.anywhere(made, own) or (None if resumed else used(made.out, options.given)):
+    if problem := obstacles.on_machines_of_a_job(made, own) or (None if resumed else used(made.out, options.given)):
         raise UserError(problem)
     named = [] if options.resume or options.out else [f"out={made.out}"]
     return slurm.launch([*words, *named], made.system, slurm_options)
@@ -125,7 +127,7 @@ def _run(options: Options, place: Place, elsewhere: bool) -> int:
     with dismissed_on_mistake(place):
         found, own, resumed = detect(), _own(options), _resumed(options, place)
         made = _planned(options, found, own, resumed)
-        nowhere = obstacles.anywhere(made, own)
+        nowhere = (obstacles.on_machines_of_a_job if elsewhere else obstacles.anywhere)(made, own)
         here = [] if elsewhere else obstacles.here(made, found, place)
         if resumed is None and (taken := used(made.out, options.given)):
             here.append(taken)

@@ -7,7 +7,7 @@ import time
 from suite.config.models import System
 from suite.config.plan import Plan
 from suite.harness.contestant import OwnImplementation, trainer
-from suite.harness.declared import by_reference
+from suite.harness.declared import Declared, by_reference
 from suite.harness.implementation import Device, untrained
 from suite.harness.workers.place import Place
 from suite.measure.machine import Machine, mismatch
@@ -20,19 +20,37 @@ def anywhere(made: Plan, own: OwnImplementation | None) -> str | None:
 
     Raises UserError for a framework in which the task is not written.
     """
-    said = own.declared if own else by_reference(made.benchmark.task, made.framework)
-    asked = made.system.world_size
-    if asked > said.accelerators:
-        what = own.told.name if own else made.framework.title
-        return (
-            f"hw={made.system.name} trains with {asked} workers; {made.benchmark.task} in {what} with "
-            f"{said.accelerators} (its ACCELERATORS): choose fewer accelerators with CUDA_VISIBLE_DEVICES=0 and hw=auto"
-        )
-    who = trainer(own, made.framework.name)
+    return _too_many(made, own) or _untrained(made, own)
+
+
+def on_machines_of_a_job(made: Plan, own: OwnImplementation | None) -> str | None:
+    """The same of a plan that was made on another machine, whose processors tell nothing of the numeric format."""
+    fixed = made.system.precision or made.benchmark.precision
+    return _too_many(made, own) or (_untrained(made, own) if fixed else None)
+
+
+def _too_many(made: Plan, own: OwnImplementation | None) -> str | None:
+    asked, most = made.system.world_size, _declared(made, own).accelerators
+    if asked <= most:
+        return None
+    what = own.told.name if own else made.framework.title
+    return (
+        f"hw={made.system.name} trains with {asked} workers; {made.benchmark.task} in {what} with "
+        f"{most} (its ACCELERATORS): choose fewer accelerators with CUDA_VISIBLE_DEVICES=0 and hw=auto"
+    )
+
+
+def _untrained(made: Plan, own: OwnImplementation | None) -> str | None:
+    said, who = _declared(made, own), trainer(own, made.framework.name)
     problem = untrained(who, Device(made.system.device_kind, made.precision), said.precisions)
     if problem and made.benchmark.precision is None:
         return f"{problem}; {made.precision} is what hw={made.system.name} takes here where precision= is left out"
     return problem
+
+
+def _declared(made: Plan, own: OwnImplementation | None) -> Declared:
+    """Raises UserError for a framework in which the task is not written."""
+    return own.declared if own else by_reference(made.benchmark.task, made.framework)
 
 
 def here(made: Plan, found: Machine, place: Place) -> list[str]:

@@ -51,6 +51,8 @@ def main(argv: list[str]) -> int:
     args = parser.parse_intermixed_args(argv)
     given, folders = split_options(args.words, options.ALLOWED)
     wanted = options.parse(given)
+    if wanted.listen and (args.json or args.html):
+        raise UserError("listen= waits for others' load and measures none: leave out --json and --html")
     if len(folders) != 1:
         raise UserError(f"give one FOLDER, of a run that was made with checkpoints=keep; given: {len(folders)}")
     if lacking := [name for name in NEEDED if not find_spec(name)]:

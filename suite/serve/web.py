@@ -33,6 +33,7 @@ from suite.serve.model import Examples, Request
 
 MAX_BYTES = 16 << 20
 CONNECTIONS = 64
+QUEUED = 4 * CONNECTIONS  # requests of a load that may wait to be asked
 TIMEOUT_S = 60.0
 _RETRY_S = 1  # asked of strangers
 _AGAIN_S = 0.01  # of one that waits for room
@@ -109,7 +110,7 @@ class Client:
     def __init__(self, url: str, examples: Examples) -> None:
         self._url, self._examples = url.rstrip("/"), examples
         self._pool = ThreadPoolExecutor(CONNECTIONS, "client")
-        self._own = threading.local()
+        self._own, self._room = threading.local(), threading.BoundedSemaphore(QUEUED)
         name = examples.plan.benchmark.name
         try:
             told = requests.get(f"{self._url}/health", timeout=TIMEOUT_S).json()["benchmark"]
@@ -123,14 +124,23 @@ class Client:
             raise UserError(f"url={url} serves {shown(told)}, not {name}")
 
     def submit(self, index: int, wait: bool = False) -> Future[Any]:
-        """See `suite.serve.asking.Asked`: no more than CONNECTIONS requests are under way. OSError where it fails."""
-        return self._pool.submit(self._ask, packed(self._examples.request(index)), wait)
+        """See `suite.serve.asking.Asked`: no more than CONNECTIONS requests are under way. OSError where it fails.
+
+        Where it may `wait`, it does so while QUEUED others are to be asked.
+        """
+        if not wait:
+            return self._pool.submit(self._ask, index, wait)
+        self._room.acquire()
+        future = self._pool.submit(self._ask, index, wait)
+        future.add_done_callback(lambda _: self._room.release())
+        return future
 
     def close(self) -> None:
         """Leave what is still to be asked unasked, and wait for none of it."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _ask(self, body: bytes, wait: bool) -> Any:
+    def _ask(self, index: int, wait: bool) -> Any:
+        body = packed(self._examples.request(index))
         if not hasattr(self._own, "session"):
             self._own.session = requests.Session()
         while True:

@@ -12,7 +12,6 @@ import json
 import os
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -25,7 +24,8 @@ from suite.config.dataset import Dataset
 from suite.config.models import Benchmark
 from suite.errors import UserError
 from suite.store import files, shards
-from suite.store.sums import cache_dir
+from suite.store.disk import partial
+from suite.store.sums import RememberedSums, cache_dir
 from suite.store.task import Arrays, Task, check_sizes, prepare
 
 UNUSED_S = 7 * 24 * 3600  # after which arrays of other declarations or code are deleted, as new ones are stored
@@ -72,7 +72,7 @@ def sums(dataset: Dataset, arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
 def _prepared(benchmark: Benchmark, task: Task, folder: Path) -> Arrays:
     """What the task prepares from the files in `folder`."""
     dataset = benchmark.dataset
-    cache = cache_dir() / "arrays" / f"{benchmark.task}-{benchmark.scale}" / _key(benchmark, task)
+    cache = cache_dir() / "arrays" / f"{benchmark.task}-{benchmark.scale}" / _key(benchmark, task, folder)
     with _alone(cache):
         arrays = _load(cache)
         with suppress(OSError):
@@ -91,12 +91,19 @@ def _prepared(benchmark: Benchmark, task: Task, folder: Path) -> Arrays:
     return arrays
 
 
-def _key(benchmark: Benchmark, task: Task) -> str:
-    """Names the cached arrays by what is declared of the dataset and by the source of the code that prepares it."""
-    declared = benchmark.dataset.model_dump(mode="json", include={"files", "made", "arrays"})
-    folder = Path(inspect.getfile(sys.modules[task.prepare.__module__])).parent
-    source = [path.read_text() for path in sorted(folder.glob("*.py"))]
-    return hashlib.sha256(json.dumps([benchmark.name, declared, source], sort_keys=True).encode()).hexdigest()
+def _key(benchmark: Benchmark, task: Task, folder: Path) -> str:
+    """Names the cached arrays by what is declared of the dataset and by the source of the code that prepares it.
+
+    Where the sum of an array is not declared, by the files that it is made of as well, as they lie in `folder`.
+    """
+    dataset = benchmark.dataset
+    named = [benchmark.name, dataset.model_dump(mode="json", include={"files", "made", "arrays"})]
+    own = Path(inspect.getfile(sys.modules[task.prepare.__module__])).parent
+    named.append([path.read_text() for path in sorted(own.glob("*.py"))])
+    if None in dataset.arrays.values():
+        with RememberedSums() as sums:
+            named.append([sums.sha256(folder / file.path) for file in dataset.evaluation.members])
+    return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()
 
 
 def _alone(cache: Path) -> AbstractContextManager[object]:
@@ -122,19 +129,20 @@ def _load(cache: Path) -> Arrays:
 def _store(cache: Path, arrays: Arrays) -> Arrays:
     """The arrays, memory-mapped from the cache; or, if it cannot be written, as they are but read-only."""
     try:
-        with tempfile.TemporaryDirectory(dir=cache.parent) as temporary:
-            fresh = Path(temporary) / "arrays"
-            fresh.mkdir()
-            for name, array in arrays.items():
-                np.save(fresh / f"{name}.npy", array, allow_pickle=False)
-            shutil.rmtree(cache, ignore_errors=True)
-            fresh.rename(cache)
+        fresh = partial(cache)
+        shutil.rmtree(fresh, ignore_errors=True)  # of a process that was killed
+        fresh.mkdir()
+        for name, array in arrays.items():
+            np.save(fresh / f"{name}.npy", array, allow_pickle=False)
+        shutil.rmtree(cache, ignore_errors=True)
+        fresh.rename(cache)
         for other in cache.parent.glob("?" * len(cache.name)):  # of other declarations or code, perhaps in use
             with suppress(FileNotFoundError):
                 if time.time() - other.stat().st_mtime > UNUSED_S:
                     shutil.rmtree(other, ignore_errors=True)
         return _load(cache)
     except OSError:
+        shutil.rmtree(partial(cache), ignore_errors=True)
         for array in arrays.values():
             array.setflags(write=False)
         return arrays

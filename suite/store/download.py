@@ -58,13 +58,13 @@ def download(remote: Remote, target: Path, progress: bool = True, token: str = "
     What has come so far lies in `partial(target)` and is gone on with by HTTP Range, in this process or a later one.
     The caller keeps other processes away. Raises DownloadError, or OSError if `target` cannot be written.
     """
-    part = partial(target)
-    if remote.sha256 is None:
-        remote = remote.model_copy(update={"sha256": _named_sum(remote.url)})
+    part, named = partial(target), remote.sha256 is not None
     farthest = idle = 0
     while True:
         start = _size(part)
         try:
+            if not named:
+                remote, named = remote.model_copy(update={"sha256": _named_sum(remote.url)}), True
             if start < remote.bytes:  # else an earlier process ended just before it renamed the file
                 _fetch(remote, part, start, progress, token)
             _check(remote, part)
@@ -136,12 +136,13 @@ def _check(remote: Remote, part: Path) -> None:
 def _named_sum(url: str) -> str | None:
     """The sha256 of the file at `url` by the Hugging Face hub's header X-Linked-ETag; None where there is none.
 
-    It is of the large file itself, and stands in the answer that leads on to it.
+    It is of the large file itself, and stands in the answer that leads on to it. Raises requests.RequestException where
+    the server has no time to answer.
     """
-    try:
-        tag = requests.head(url, timeout=TIMEOUT_S).headers.get("X-Linked-ETag", "").strip('"')
-    except requests.RequestException:  # the download will say why
-        return None
+    answer = requests.head(url, timeout=TIMEOUT_S)
+    if answer.status_code >= 500 or answer.status_code in (requests.codes.timeout, requests.codes.too_many_requests):
+        answer.raise_for_status()
+    tag = answer.headers.get("X-Linked-ETag", "").strip('"')
     return tag if re.fullmatch("[0-9a-f]{64}", tag) else None
 
 

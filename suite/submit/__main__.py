@@ -110,6 +110,7 @@ def main(argv: list[str]) -> int:
 @contextmanager
 def _alone(target: Path) -> Iterator[None]:
     """Keep other commands off the submission: each seals what it found there. Raises UserError where one is at work."""
+    new = not target.parent.exists()
     target.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(target.with_name(f".{target.name}.lock"), blocking=False)
     try:
@@ -121,8 +122,9 @@ def _alone(target: Path) -> Iterator[None]:
     finally:
         Path(lock.lock_file).unlink(missing_ok=True)
         lock.release()
-        with suppress(OSError):  # unless something was written
-            target.parent.rmdir()
+        if new:
+            with suppress(OSError):  # unless something was written
+                target.parent.rmdir()
 
 
 def _options(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:

@@ -127,3 +127,15 @@ def test_a_brick_that_would_fill_the_memory_is_not_run(tmp_path, capsys):
     assert not refused.hot
     assert len(timed.hot) == 2
     assert "1 of 2 bricks timed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("make", "models=keras", "framework=torch", "out=b.json"), "models=keras are of tensorflow: leave out"),
+        (("make", "models=resnet18", "out=b.json", "--json"), "--json is of compose: make writes a file"),
+    ],
+)
+def test_words_that_would_do_nothing_are_refused(words, said):
+    with pytest.raises(UserError, match=said):
+        main([*words])

@@ -207,10 +207,11 @@ def test_a_part_of_a_gpu_is_an_accelerator_of_its_own(
     if setting is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", setting)
     parts = [fakes.Device("part", f"MIG-{name}", memory=size << 30) for name, size in (("a", 5), ("b", 10))]
-    fakes.install(monkeypatch, fakes.Device("NVIDIA A100-SXM4-40GB", "GPU-a", True, memory=None, parts=tuple(parts)))
+    split = fakes.Device("NVIDIA A100-SXM4-40GB", "GPU-a", True, memory=None, parts=tuple(parts))
+    fakes.install(monkeypatch, split, fakes.Device("NVIDIA H200", "GPU-b"))  # which CUDA leaves out beside a part
     found = machine.detect()
     assert found.accelerators == (Accelerator("NVIDIA A100-SXM4-40GB MIG", gigabytes, "sm_90", True),)
-    assert found.hidden_accelerators == 1
+    assert found.hidden_accelerators == 2
     there = accelerators.find()
     assert there is not None
     assert there.devices[0].joules() is None  # the counter is the whole GPU's

@@ -1,11 +1,16 @@
 """level=clock: blocks of a run's loop, each with its evaluation."""
 
+import gc
+import weakref
+
 import pytest
 
 from suite import config
 from suite.errors import UserError
+from suite.measure import machine
 from suite.probe import measuring, record
 from suite.probe.__main__ import main
+from suite.probe.record import Conditions
 from suite.probe.subject import Subject
 from tests.command import PROJECT
 
@@ -87,3 +92,18 @@ def test_what_diverges_before_it_is_evaluated_is_told(tmp_path):
     words = ["task=image_classification", "scale=mini", f"implementation={own}", "hw=cpu", "seconds=0.05", "repeats=1"]
     with pytest.raises(UserError, match="training diverged before its first evaluation"):
         main(["level=clock", *words, "mlflow=false"])
+
+
+def test_an_implementation_that_was_dropped_keeps_no_memory_from_the_next():
+    """One that a repeat built holds itself by what it compiles, and would wait for Python's collector."""
+    system = machine.resolve(config.system("cpu"), machine.detect())
+    conditions = Conditions(
+        task="image_classification", scale="mini", framework="torch", mode="train", precision="fp32"
+    )
+    gc.disable()
+    try:
+        dropped = weakref.ref(Subject(conditions, system, 1.0).inside().made.inner)
+        Subject(conditions, system, 1.0).inside()
+        assert dropped() is None
+    finally:
+        gc.enable()

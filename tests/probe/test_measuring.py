@@ -65,6 +65,8 @@ def test_one_outlier_does_not_move_jitter_or_drift():
 def test_drift_is_the_rise_from_first_to_last():
     assert measuring.drift([10.0, 11.0, 12.0, 13.0, 14.0]) == pytest.approx(4 / 12)
     assert measuring.drift([1.0, 2.0]) is None
+    many = [10 + index / 10_000 for index in range(20_001)]  # of which a thousand are looked at
+    assert measuring.drift(many) == pytest.approx(2 / 11)
 
 
 def test_steps_fill_the_time():

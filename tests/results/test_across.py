@@ -44,6 +44,7 @@ def test_systems_are_held_to_the_reference_over_what_both_have():
         result("b", "one/small", 5.0),
         result("b", "one/small", 7.0),  # not its fastest
         result("b", "one/small", 1.0, verdict="fail"),
+        result("b", "one/small", 1.0, runs_needed=5),  # of fewer runs
         result("b", "two/small", 10.0),
         result("b", "four/small", 1.0),
     ]
@@ -89,7 +90,7 @@ def test_times_are_multiplied_as_scores_are():
 def test_a_near_tie_is_called_a_tie_and_one_run_tells_nothing():
     near = standings([result("a", "one/small", 10.0), result("b", "one/small", 10.05)], page.system_of, A)
     assert {each.says for each in near[0].figures} == {"tie: no difference is shown"}
-    single = replace(result("b", "one/small", 5.0), runs=(run(5.0),))
+    single = replace(result("b", "one/small", 5.0), runs=(run(5.0),), runs_needed=1)
     (held,) = standings([result("a", "one/small", 10.0), single], page.system_of, A)
     assert held.figures[0].interval is None
     assert "too few runs" in held.figures[0].says
@@ -140,3 +141,15 @@ def test_comparisons_over_several_benchmarks():
     time = next(each for each in of_comparisons(made) if each.name == "time to quality")
     assert time.ratio == pytest.approx(math.sqrt(0.5 * 0.25))
     assert len(time.over) == 2
+
+
+def test_what_does_not_compare_is_in_no_mean():
+    entries = [result("a", "one/small", 10.0), result("b", "one/small", 5.0, own_price=True)]
+    figures = {each.name: each.over for each in standings(entries, page.system_of, A)[0].figures}
+    assert figures == {"time to quality": ("one/small",), "energy": ("one/small",), "cost": ()}
+    guessed = tuple(run(seconds, energy_source="estimated") for seconds in (4.9, 5.0, 5.1))
+    part = tuple(run(seconds, coverage=0.2) for seconds in (4.9, 5.0, 5.1))
+    for runs in (guessed, part):
+        other = replace(entries[1], own_price=False, runs=runs)
+        figures = {each.name: each.over for each in standings([entries[0], other], page.system_of, A)[0].figures}
+        assert figures == {"time to quality": ("one/small",), "energy": (), "cost": ("one/small",)}

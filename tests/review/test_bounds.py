@@ -2,10 +2,12 @@
 
 import pytest
 
+from suite import config
 from suite.record import evidence
 from suite.record.parsing import MalformedError, check_count, json_object
 from suite.rules import contents, finding, reading, seals, submission
 from suite.rules.verdict import review
+from tasks.language_modeling import AUDITED, CHUNK
 from tests.rules.mutants.registry import sum_of
 
 
@@ -114,3 +116,12 @@ def test_power_is_parsed_from_the_bytes_that_were_hashed(run, monkeypatch):
     before = reading.Evidence.read(run.folder).samples
     monkeypatch.setattr(reading, "read_safely", swapped)
     assert reading.Evidence.read(run.folder).samples == before
+
+
+@pytest.mark.parametrize("scale", config.scales("language_modeling"))
+def test_the_longest_text_s_predictions_are_read(scale):
+    """A number of four decimals for each word, and the distributions at the audited places."""
+    benchmark = config.benchmark("language_modeling", scale)
+    values = benchmark.dataset.eval_samples + AUDITED * (1 << 16)
+    assert values + values // CHUNK < contents.MAX_PREDICTED
+    assert values * len("-10.1234,") < reading.LIMITS[evidence.PREDICTIONS][0]

@@ -152,6 +152,7 @@ def test_a_client_that_goes_away_is_no_error(server):
         (("nowhere", "latency=nan"), "latency=nan is not a number above 0, in seconds"),
         (("nowhere", "listen=99999"), "listen=99999 is no port"),
         (("nowhere", "listen=80", "url=http://a"), "leave out url"),
+        (("nowhere", "listen=80", "--json"), "leave out --json and --html"),
         (("nowhere", "btach=3"), "did you mean 'batch'?"),
     ],
 )

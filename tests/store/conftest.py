@@ -66,6 +66,7 @@ class Server:
         self.answers: list[object] = []
         self.ranges: list[str | None] = []  # the Range header of each request
         self.tag: str | None = None  # the sha256 that it names
+        self.busy = 0  # how many times it has no time to name it
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -85,6 +86,10 @@ class Server:
                 self.wfile.write(body[: answer[1]] if isinstance(answer, tuple) else body)
 
             def do_HEAD(self) -> None:
+                if server.busy:
+                    server.busy -= 1
+                    self.send_error(503)
+                    return
                 self.send_response(302)
                 if server.tag:
                     self.send_header("X-Linked-ETag", f'"{server.tag}"')

@@ -4,6 +4,7 @@ import hashlib
 import importlib
 import inspect
 import os
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,7 @@ from suite.config.models import Benchmark, Evaluation
 from suite.errors import UserError
 from suite.store import sums
 from suite.store.arrays import UNUSED_S, array_sha256, prepared
+from suite.store.disk import partial
 from tests.store.conftest import MEMBERS, dataset, tar
 
 Arrays = dict[str, np.ndarray]
@@ -240,3 +242,35 @@ def test_the_sum_tells_dtype_shape_and_bytes_apart(one: np.ndarray, two: np.ndar
 
 def test_the_sum_is_the_documented_one() -> None:
     assert array_sha256(np.array([[1, 2]], dtype="<u2")) == hashlib.sha256(b"<u2 1x2\n\1\0\2\0").hexdigest()
+
+
+def test_arrays_without_a_declared_sum_are_those_of_the_files_that_lie_there(tmp_path: Path) -> None:
+    undeclared = dict.fromkeys(EMBEDDED.arrays, None)
+    made = []
+    for name, content in (("one", b"first"), ("other", b"others"), ("one", b"first")):
+        place = tmp_path / name / "set/a.bin"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content)
+        files = dataset(tar(MEMBERS), "http://127.0.0.1:1").model_copy(
+            update={
+                "arrays": undeclared,
+                "eval_samples": 10,
+                "archive": None,
+                "files": (File(path="set/a.bin", bytes=len(content), sha256=None),),
+            }
+        )
+        task = Task()
+        prepared(benchmark(files), task, str(tmp_path / name))
+        made.append(len(task.given))
+    assert made == [1, 1, 0]
+
+
+def test_what_a_killed_preparation_left_goes() -> None:
+    first = prepared(benchmark(), Task())
+    cache = Path(first["empty"].filename).parent  # type: ignore[attr-defined]
+    left = partial(cache)
+    left.mkdir()
+    (left / "half.npy").write_bytes(b"x")
+    shutil.rmtree(cache)
+    assert same(prepared(benchmark(), Task()))
+    assert not left.exists()

@@ -133,6 +133,10 @@ def test_a_sum_that_the_server_names_holds_the_file(server: Server, tmp_path: Pa
     server.tag = "0" * 64
     with pytest.raises(DownloadError, match=f"expected {'0' * 64}"):
         download(remote, tmp_path / "set.tar", progress=False)
+    server.busy = 1
+    (tmp_path / "set.tar").unlink(missing_ok=True)
+    with pytest.raises(DownloadError, match=f"expected {'0' * 64}"):  # the sum is asked for again
+        download(remote, tmp_path / "set.tar", progress=False)
     server.tag = None
     download(remote, tmp_path / "set.tar", progress=False)
     assert (tmp_path / "set.tar").read_bytes() == server.content

@@ -165,11 +165,15 @@ DRAWN: dict[tuple[str, int, torch.device], torch.Tensor] = {}  # one for all bri
 
 
 def noise(dtype_name: str, below: int, device: torch.device) -> torch.Tensor:
-    """From one half to one and a half, which no operator minds; whole numbers and truths drawn evenly."""
+    """From one half to one and a half, which no operator minds; whole numbers and truths drawn evenly.
+
+    Whole numbers below the largest power of two that is not above `below`, of which there are few.
+    """
+    dtype: torch.dtype = getattr(torch, dtype_name)
+    below = 1 if dtype.is_floating_point else 1 << (below.bit_length() - 1)
     key = dtype_name, below, device
     if key in DRAWN and not isinstance(torch.empty(0), FakeTensor):
         return DRAWN[key]
-    dtype: torch.dtype = getattr(torch, dtype_name)
     drawn = torch.rand(NOISE, device=device)
     if dtype.is_floating_point:
         drawn = (drawn + 0.5).to(dtype)

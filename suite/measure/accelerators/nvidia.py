@@ -30,7 +30,7 @@ def find() -> Found | None:
     """Those that CUDA_VISIBLE_DEVICES leaves visible; None without any, or without NVML.
 
     In NVML's order, which CUDA is told to take too: by itself it takes the fastest of unlike ones first. Of GPUs that
-    are split (MIG) each part counts, of which CUDA lets a process have one.
+    are split (MIG) each part counts, of which CUDA lets a process have one, and then no whole GPU beside it.
     """
     devices, uuids = list[Device](), list[str]()
     try:
@@ -48,8 +48,7 @@ def find() -> Found | None:
         return None
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # before CUDA begins: no framework is imported yet
     chosen = [devices[i] for i in chosen_indices(uuids, os.environ.get("CUDA_VISIBLE_DEVICES"))]
-    if chosen and chosen[0].part is not None:
-        del chosen[1:]
+    chosen = [each for each in chosen if each.part is not None][:1] or chosen
     cuda = pynvml.nvmlSystemGetCudaDriverVersion_v2()  # the newest that the driver supports
     return Found(
         devices=chosen,
@@ -87,7 +86,7 @@ class Device:
     def describe(self) -> Accelerator:
         """See `devices.Device`."""
         try:
-            memory = pynvml.nvmlDeviceGetMemoryInfo(self.handle if self.part is None else self.part).total
+            memory = pynvml.nvmlDeviceGetMemoryInfo(self._own).total
         except pynvml.NVMLError:  # of one that has the machine's
             memory = psutil.virtual_memory().total
         major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(self.handle)
@@ -117,7 +116,7 @@ class Device:
     def processes(self) -> set[int]:
         """See `devices.Device`."""
         try:
-            return {each.pid for each in pynvml.nvmlDeviceGetComputeRunningProcesses(self.handle)}
+            return {each.pid for each in pynvml.nvmlDeviceGetComputeRunningProcesses(self._own)}
         except (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError):  # the latter of drivers before 510
             return set()
 
@@ -136,6 +135,11 @@ class Device:
         except pynvml.NVMLError:
             return None
         return float(status.violationTime / 1e6)
+
+    @property
+    def _own(self) -> Any:
+        """The handle of what is this process's own."""
+        return self.handle if self.part is None else self.part
 
     @cached_property
     def _counter(self) -> NVIDIAGPU:

@@ -119,11 +119,17 @@ class Judge:
             repeats = all(_same(made, call.again()[0]) for _ in range(REPEATS - 1))
         threads = None
         if self.where.startswith("/CPU"):
-            threads = _same(made, self.elsewhere.submit(call.again).result()[0])
+            threads = _same(made, self.elsewhere.submit(_again, call).result())
         kinds_ = " ".join(sorted(kinds))
         return Judged(
             call.kind, shapes, None, kinds_, _errors(made, exact), _errors(gradients, exact_gradients), repeats, threads
         )
+
+
+def _again(call: Call) -> list[Any]:
+    """What another process makes of a call, on its processors."""
+    with tf.device("CPU:0"):
+        return call.again()[0]
 
 
 def judged(build: Callable[[], Workload], device: Device) -> list[Judged]:

@@ -22,7 +22,7 @@ from tensorflow.python.eager.polymorphic_function.concrete_function import Concr
 from suite.harness.implementation import Device
 from suite.probe.instruments.tensorflow_counting import apart, counted, multiplies, told_of_operations
 from suite.probe.instruments.tensorflow_profile import Event, divided, seen
-from suite.probe.tracing import Call, Phases, Trace, sums
+from suite.probe.tracing import MOST_TRACED, Call, Phases, Trace, sums
 from suite.probe.workload import Workload
 
 SAME = {"Identity", "IdentityN", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "PreventGradient"}
@@ -205,6 +205,7 @@ class Watched:
 
     def phases(self, steps: int) -> Phases:
         """See `tracing.Watched`: what the operations of each take together."""
+        steps = min(steps, MOST_TRACED)
         trace = self.trace(steps)
         spent = {str(phase): each.seconds for phase, each in sums(trace.calls, lambda call: call.phase).items()}
         return Phases(steps, trace.seconds, spent)

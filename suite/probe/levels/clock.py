@@ -47,7 +47,7 @@ class Clock:
         if conditions.model or conditions.data or conditions.mode != "train":
             raise UserError("level=clock times what a run of a task does: leave out model=, mode=, data=")
         self.subject, self.notes = subject, list[str]()
-        self.data_share = self._data_share()
+        self.data_s = self._data()
         inside = subject.inside()
         self.made, self.initial = inside.made, inside.made.state_dict()
         self.seen = 0
@@ -81,6 +81,18 @@ class Clock:
 
     def repeat(self) -> None:
         """Blocks of steps, each with its evaluation, until the time of a repeat is up."""
+        try:
+            self._repeated()
+        except BaseException:
+            self._stop()
+            raise
+
+    def _stop(self) -> None:
+        """Look at the machine no more: others may be measured."""
+        self.sampler.stop()
+        self.log.close()
+
+    def _repeated(self) -> None:
         self._to_place()
         began, self.ended = self.log.now_ms(), False
         self.until = time.monotonic() + self.subject.seconds
@@ -94,12 +106,11 @@ class Clock:
                 raise UserError("training diverged before its first evaluation: its loss is no number")
             if reason != "interrupt":
                 self._anew()
-        self.repeats.append((began, self.log.now_ms()))
+        self.repeats.append((began, self.evaluated_ms))  # not the checkpoint after it, which a run seldom writes
 
     def found(self) -> Cell:
         """See `levels.Measurement`."""
-        self.sampler.stop()
-        self.log.close()
+        self._stop()
         rows = self._rows()
         power = self._power()
         self.folder.cleanup()
@@ -111,7 +122,7 @@ class Clock:
             "first evaluation": Figure(value=evaluations[0], unit="ms"),
             EVALUATION: measuring.mean(learnt, "ms"),
             "samples/step": Figure(value=self.samples, unit=""),
-            "data phase": Figure(value=self.data_share, unit="%"),
+            "data phase": Figure(value=self.data_s and 100 * min(self.data_s / self.step, 1), unit="%"),
             "power": power,
             "weights": Figure(value=weights(self.initial) / 1e6, unit="MB"),
         }
@@ -160,7 +171,7 @@ class Clock:
             self.evaluation_began = time.monotonic()
         if line.key == keys.EVAL_STOP:
             self.evaluating = time.monotonic() - self.evaluation_began
-            self.seen = samples_of(line) or 0
+            self.seen, self.evaluated_ms = samples_of(line) or 0, line.time_ms
             self.ended = time.monotonic() >= self.until
 
     def _rows(self) -> list[Row]:
@@ -202,8 +213,8 @@ class Clock:
             self.notes.append(f"power is {found[0].source}")
         return measuring.mean(watts, "W") if len(watts) == len(found) else Figure(value=None, unit="W")
 
-    def _data_share(self) -> float | None:
-        """Per cent of a step that its data takes; None, and a note, where its phases cannot be told."""
+    def _data(self) -> float | None:
+        """Seconds that the data of a step takes; None, and a note, where its phases cannot be told."""
         try:
             watched = self.subject.watched()
             watched.phases(1)
@@ -211,7 +222,7 @@ class Clock:
         except Exception as error:  # whatever a framework raises where it cannot be watched
             self.notes.append(f"the data phase is not known: {one_line(error)}")
             return None
-        return 100 * phases.spent.get(DATA, 0.0) / phases.seconds
+        return phases.spent.get(DATA, 0.0) / phases.steps
 
 
 def weights(state: Mapping[str, np.ndarray]) -> int:

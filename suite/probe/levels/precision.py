@@ -40,7 +40,7 @@ class TrainedIn:
 
     def repeat(self) -> None:
         """See `levels.Measurement`."""
-        self.trained.append(training.train(self.subject, SEED + len(self.trained)))
+        self.trained.append(replace(training.train(self.subject, SEED + len(self.trained)), state={}))
         self.rates.append(self.steps * self.workload.samples / measuring.block(self.workload, self.steps))
 
     def found(self) -> Cell:
@@ -83,8 +83,8 @@ class RoundedTo:
         state = rounding.rounded(whole.state, self.bits)
         inside = self.subject.inside(seed)
         inside.made.load_state_dict(state)
-        self.whole.append(whole)
-        self.trained.append(replace(whole, state=state, quality=training.quality(inside, inside.data)))
+        self.whole.append(replace(whole, state={}))
+        self.trained.append(replace(whole, state={}, quality=training.quality(inside, inside.data)))
 
     def found(self) -> Cell:
         """See `levels.Measurement`. The speed is of hardware for such products, and not known."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +60,7 @@ class Measurement:
             inside = self.subject.inside(seed)  # anew: an implementation keeps the arrays that it predicted first
             inside.made.load_state_dict(model.state)
             self.qualities[name].append(training.quality(inside, self._drawn(data, inside)))
+        self.trained[-1] = replace(model, state={})
 
     def found(self) -> Cell:
         """See `levels.Measurement`."""
