@@ -78,7 +78,7 @@ def test_a_worker_that_fails_ends_the_run_in_one_line_that_names_it(folder, faul
     assert done.returncode == 1, done.stdout + done.stderr
     (line,) = [each for each in done.stderr.splitlines() if each.startswith("error: ")]
     assert re.search(told, line)
-    assert line.endswith(f"go on with resume=made implementation={folder / 'alike'}")
+    assert line.endswith(f"go on with resume=made implementation={folder / 'alike'} mlflow=false")
     assert nobody_is_left(folder)
 
 

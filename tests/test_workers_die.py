@@ -36,7 +36,7 @@ from tests.worlds import (
 
 HERE = socket.gethostname()
 IMPLEMENTATION = f"implementation={PROJECT / SHARED}"
-GO_ON = f"; go on with resume=out {IMPLEMENTATION}"
+GO_ON = f"; go on with resume=out {IMPLEMENTATION} mlflow=false"
 pytestmark = pytest.mark.slow
 
 
@@ -210,7 +210,8 @@ def test_an_exception_of_a_worker_is_told_once(made):
     own(made, *PLAN, *SLOWLY, "out=out", implementation=made.folder / "broken.py")
     made.ended(120)
     told = (
-        f"rank 1 on {HERE}: AssertionError: no more; go on with resume=out implementation={made.folder / 'broken.py'}"
+        f"rank 1 on {HERE}: AssertionError: no more; go on with resume=out implementation={made.folder / 'broken.py'} "
+        "mlflow=false"
     )
     assert made.errors == [told], made.said
     assert made.said.count("Traceback (most recent call last)") == 1

@@ -123,9 +123,11 @@ class TensorFlowGPT(TensorFlowTrainer[Hyperparameters, np.ndarray]):
         self.test = Kept(self.made_test)
         gpu = device.kind == "gpu"
         compiled = gpu and self.workers.size == 1  # XLA cannot send to other workers
-        parts = tf.TensorSpec((self.share // self.at_once, self.at_once, length + 1), tf.int32)
+        passes, rest = divmod(self.share, self.at_once)
+        shapes = (passes, self.at_once, length + 1), (rest, length + 1)
+        parts = [tf.TensorSpec(shape, tf.int32) for shape in shapes]
         self.graph_step = tf.function(
-            self._graph_step, (parts, tf.TensorSpec((), tf.float32)), jit_compile=compiled, autograph=False
+            self._graph_step, (*parts, tf.TensorSpec((), tf.float32)), jit_compile=compiled, autograph=False
         )
         words = tf.TensorSpec((self.at_once, length), tf.int32)
         self.evaluate = tf.function(self._evaluate, (words, words), jit_compile=gpu, autograph=False)
@@ -139,25 +141,32 @@ class TensorFlowGPT(TensorFlowTrainer[Hyperparameters, np.ndarray]):
         """One step on the worker's `sequences` int32 [share, T + 1]; the mean loss, in nats per token."""
         factor = self.hyper.learning_rate(self.step)
         with tf.device(self.device):
-            parts = tf.constant(sequences.reshape(-1, self.at_once, sequences.shape[1]))
-            return self.graph_step(parts, tf.constant(factor, tf.float32))
+            whole, rest = np.split(sequences, [len(sequences) // self.at_once * self.at_once])
+            parts = tf.constant(whole.reshape(-1, self.at_once, sequences.shape[1]))
+            return self.graph_step(parts, tf.constant(rest), tf.constant(factor, tf.float32))
 
-    def _graph_step(self, parts: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
+    def _graph_step(self, parts: tf.Tensor, rest: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
+        """A step on sequences [passes, n, T + 1] and on the [m, T + 1] that are left, of which there may be none."""
         hyper, split = self.hyper, len(self.matrices)
         variables = [*self.matrices, *self.rows.values()]
         rates = {"embedding.weight": hyper.embedding_learning_rate, "head.weight": hyper.head_learning_rate}
 
-        def accumulate(i: tf.Tensor, total: tf.Tensor, summed: list[tf.Tensor]) -> tuple[Any, ...]:
+        def added(sequences: tf.Tensor, total: tf.Tensor, summed: list[tf.Tensor]) -> tuple[Any, ...]:
             with tf.GradientTape() as tape:
-                loss = self._loss(parts[i])
+                loss = self._loss(sequences)
                 scaled = self.scaler.scale(loss)
             gradients = [tf.convert_to_tensor(each) for each in tape.gradient(scaled, variables)]
-            return i + 1, total + loss, [a + b for a, b in zip(summed, gradients, strict=True)]
+            return total + loss, [a + b for a, b in zip(summed, gradients, strict=True)]
+
+        def accumulate(i: tf.Tensor, total: tf.Tensor, summed: list[tf.Tensor]) -> tuple[Any, ...]:
+            return i + 1, *added(parts[i], total, summed)
 
         zeros = [tf.zeros(variable.shape) for variable in variables]
         count = parts.shape[0]
         state = tf.while_loop(lambda i, total, summed: i < count, accumulate, (0, 0.0, zeros), maximum_iterations=count)
         _, total, gradients = state
+        if rest.shape[0]:
+            total, gradients = added(rest, total, gradients)
 
         def apply_muon(gradients: Sequence[tf.Tensor]) -> None:
             self.muon.apply(gradients, hyper.muon_learning_rate * factor)

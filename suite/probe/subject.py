@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from suite.errors import UserError
 from suite.harness import contract
 from suite.harness.contestant import OwnImplementation, trainer
 from suite.harness.implementation import Device, ImplementationModule, check_precision, load_implementation
+from suite.harness.memory import let_go
 from suite.probe import instruments
 from suite.probe.record import DEFAULT_BATCH, Conditions
 from suite.probe.synthetic import synthetic
@@ -68,7 +68,7 @@ class Subject:
 
     def build(self) -> Workload:
         """The workload, warmed up as its `build` does. Raises UserError for conditions that it cannot have."""
-        gc.collect()  # implementations hold themselves by what they compile: what was dropped would keep its memory
+        let_go(self.system.device_kind)
         conditions = self.conditions
         if conditions.model:
             check_model_precision(conditions.precision)
@@ -80,7 +80,7 @@ class Subject:
 
     def inside(self, seed: int = SEED) -> Inside:
         """A task's implementation and what it is held to, built anew. Raises UserError for a model."""
-        gc.collect()  # as above
+        let_go(self.system.device_kind)
         conditions = self.conditions
         if conditions.task is None:
             raise UserError("model= has no data and no quality of its own: give task=")

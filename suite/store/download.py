@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-import time
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -36,10 +36,12 @@ class _WrongContentError(Exception):
 def download_all(remotes: Sequence[Remote], root: Path, token: str = "") -> None:
     """Download each of `remotes` to its place in `root`, several at a time. Raises as `download` does."""
 
+    stopped = threading.Event()
+
     def bring(remote: Remote) -> None:
         target = root / remote.path
         target.parent.mkdir(parents=True, exist_ok=True)
-        download(remote, target, progress=False, token=token)
+        download(remote, target, progress=False, token=token, stopped=stopped)
 
     with ThreadPoolExecutor(CONNECTIONS) as pool:
         brought = [pool.submit(bring, remote) for remote in remotes]
@@ -47,17 +49,22 @@ def download_all(remotes: Sequence[Remote], root: Path, token: str = "") -> None
             for future in tqdm(as_completed(brought), total=len(brought), unit="file", disable=not sys.stderr.isatty()):
                 future.result()
         finally:
+            stopped.set()  # after Ctrl-C, or where one failed: what has come is gone on with
             pool.shutdown(cancel_futures=True)
 
 
-def download(remote: Remote, target: Path, progress: bool = True, token: str = "") -> None:
+def download(
+    remote: Remote, target: Path, progress: bool = True, token: str = "", stopped: threading.Event | None = None
+) -> None:
     """Download `remote` to `target`, which appears only when its size and sha256 are right.
 
     A sum that is not declared is the one that the server names, if it does (`_named_sum`). The server that the address
     names is shown `token`, and no other that it leads on to.
     What has come so far lies in `partial(target)` and is gone on with by HTTP Range, in this process or a later one.
-    The caller keeps other processes away. Raises DownloadError, or OSError if `target` cannot be written.
+    The caller keeps other processes away. Raises DownloadError, also once it is `stopped`, and OSError if `target`
+    cannot be written.
     """
+    stopped = stopped or threading.Event()
     part, named = partial(target), remote.sha256 is not None
     farthest = idle = 0
     while True:
@@ -66,7 +73,7 @@ def download(remote: Remote, target: Path, progress: bool = True, token: str = "
             if not named:
                 remote, named = remote.model_copy(update={"sha256": _named_sum(remote.url)}), True
             if start < remote.bytes:  # else an earlier process ended just before it renamed the file
-                _fetch(remote, part, start, progress, token)
+                _fetch(remote, part, start, progress, token, stopped)
             _check(remote, part)
             part.replace(target)
             return
@@ -79,7 +86,7 @@ def download(remote: Remote, target: Path, progress: bool = True, token: str = "
             farthest = max(farthest, _size(part))
             if idle == ATTEMPTS:
                 raise DownloadError(f"{remote.url}: {_reason(error)}") from None
-            time.sleep(WAIT_S * idle)
+            stopped.wait(WAIT_S * idle)
 
 
 def authorized(token: str) -> dict[str, str]:
@@ -87,11 +94,11 @@ def authorized(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 
-def _fetch(remote: Remote, part: Path, start: int, progress: bool, token: str) -> None:
+def _fetch(remote: Remote, part: Path, start: int, progress: bool, token: str, stopped: threading.Event) -> None:
     """Append to `part`, which holds `start` bytes, what the server sends from there on."""
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {}) | authorized(token)
     with part.open("ab") as file:
-        body = _Body(file, remote)
+        body = _Body(file, remote, stopped)
         fetch = pooch.HTTPDownloader(
             progressbar=progress and sys.stderr.isatty(),
             chunk_size=CHUNK_BYTES,
@@ -103,10 +110,10 @@ def _fetch(remote: Remote, part: Path, start: int, progress: bool, token: str) -
 
 
 class _Body:
-    """The file that pooch writes a response's body to; never longer than `remote` is."""
+    """The file that pooch writes a response's body to, until it is `stopped`; never longer than `remote` is."""
 
-    def __init__(self, file: IO[bytes], remote: Remote) -> None:
-        self.file, self.remote, self.flush = file, remote, file.flush
+    def __init__(self, file: IO[bytes], remote: Remote, stopped: threading.Event) -> None:
+        self.file, self.remote, self.stopped, self.flush = file, remote, stopped, file.flush
 
     def begin(self, response: requests.Response, **_: Any) -> None:
         """Called by requests before the body is read. Statuses of 500 and above are left to pooch, and tried again."""
@@ -121,6 +128,8 @@ class _Body:
         response.raw.headers.pop("Content-Encoding", None)  # some servers call a .tar.gz "gzip": keep it packed
 
     def write(self, chunk: bytes) -> None:
+        if self.stopped.is_set():
+            raise DownloadError(f"{self.remote.url}: another download failed, or a signal ended all")
         if self.file.tell() + len(chunk) > self.remote.bytes:
             raise _WrongContentError(f"it holds more than the expected {self.remote.bytes} bytes")
         self.file.write(chunk)

@@ -16,6 +16,8 @@ import numpy as np
 from tasks.image_classification.index import ROW
 
 FOLDER = "cifar-10-batches-py"
+TRAINING = tuple(f"data_batch_{i}" for i in range(1, 6))
+EACH = 10_000  # images of a file
 QUALITY = 95  # of the JPEG files
 
 
@@ -24,7 +26,7 @@ def read(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 
     Files are unpickled: after their sums were verified.
     """
-    train = [_batch(folder / f"data_batch_{i}") for i in range(1, 6)]
+    train = [_batch(folder / name) for name in TRAINING]
     images, labels = (np.concatenate(parts) for parts in zip(*train, strict=True))
     return images, labels, *_batch(folder / "test_batch")
 
@@ -42,9 +44,8 @@ def rows(files: Path) -> tuple[np.ndarray, np.ndarray]:
 @contextmanager
 def reader(files: Path, split: str) -> Iterator[Callable[[np.void], bytes]]:
     """See `index.Source`."""
-    train, _, test, _ = read(files / FOLDER)
-    images = train if split == "train" else test
-    yield lambda row: _jpeg(images[row["place"]])
+    batches = [_batch(files / FOLDER / name)[0] for name in (TRAINING if split == "train" else ("test_batch",))]
+    yield lambda row: _jpeg(batches[row["place"] // EACH][row["place"] % EACH])
 
 
 def _jpeg(image: np.ndarray) -> bytes:

@@ -52,12 +52,13 @@ def test_the_workers_share_the_batch_of_one(size):
     assert np.array_equal(np.concatenate(shares), Sequences(two_shards(), HYPER, 1, worker()).batch(4))
 
 
+@pytest.mark.parametrize(("most", "together"), [(4, 4), (7, 6)])  # four passes alike, or two and a smaller one
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_gradients_are_accumulated_where_a_batch_does_not_fit(framework, monkeypatch):
+def test_gradients_are_accumulated_where_a_batch_does_not_fit(framework, most, together, monkeypatch):
     whole = build(CASE, framework)
-    monkeypatch.setattr(gpt, "TOKENS_ON_CPU", 4 * HYPER.sequence_length)
+    monkeypatch.setattr(gpt, "TOKENS_ON_CPU", most * HYPER.sequence_length)
     parts = build(CASE, framework)
-    assert (whole.at_once, parts.at_once) == (16, 4)
+    assert (whole.at_once, parts.at_once) == (16, together)
     assert parts.train_until(1024).loss == pytest.approx(whole.train_until(1024).loss, abs=1e-5)
     ours, theirs = whole.state_dict(), parts.state_dict()
     for name, array in ours.items():
@@ -66,7 +67,7 @@ def test_gradients_are_accumulated_where_a_batch_does_not_fit(framework, monkeyp
 
 @pytest.mark.parametrize(
     ("memory_gb", "share", "together"),
-    [(None, 512, 8), (16, 512, 8), (24, 512, 8), (24, 60, 12), (40, 64, 16), (80, 64, 32)],
+    [(None, 512, 8), (16, 512, 8), (24, 512, 12), (24, 60, 12), (40, 64, 16), (80, 64, 32), (40, 103, 18)],
 )
 def test_an_accelerator_s_memory_says_how_many_sequences_go_through_together(memory_gb, share, together):
     hyper = Hyperparameters.of(FULL.hyperparameters)

@@ -2,13 +2,18 @@ from __future__ import annotations
 
 import os
 import resource
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from suite.config.dataset import Remote
 from suite.errors import UserError
 from suite.store import files
+from suite.store.disk import partial
+from suite.store.download import DownloadError, download
 from tests.store.conftest import MEMBERS, Server, dataset, tar
 
 ARCHIVE = tar(MEMBERS)
@@ -152,3 +157,18 @@ def test_processes_that_start_together_download_once(server: Server, tmp_path: P
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(lambda _: fetched(server, tmp_path), range(4)))
     assert server.ranges == [None]
+
+
+def test_a_download_that_is_stopped_leaves_what_has_come(server: Server, tmp_path: Path) -> None:
+    """As the others are where one of several has failed, or at Ctrl-C."""
+    target, stopped = tmp_path / "set.tar", threading.Event()
+    remote = Remote(
+        path="set.tar", bytes=len(server.content), sha256=sha256(server.content).hexdigest(), url=server.url
+    )
+    partial(target).write_bytes(server.content[:10])
+    stopped.set()
+    with pytest.raises(DownloadError, match="another download failed, or a signal ended all"):
+        download(remote, target, progress=False, stopped=stopped)
+    assert partial(target).read_bytes() == server.content[:10]
+    download(remote, target, progress=False)
+    assert target.read_bytes() == server.content

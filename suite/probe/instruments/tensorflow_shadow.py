@@ -35,7 +35,8 @@ class Shadow:
 
     def __init__(self, where: str, worker: ThreadPoolExecutor, held: Sequence[tf.Variable]) -> None:
         self.where, self.worker = where, worker
-        self.variables = {id(each): tf.Variable(double(each.value())) for each in held}
+        with tf.device(where):
+            self.variables = {id(each): tf.Variable(double(each.value())) for each in held}
         self.shadows = {each.handle._id: self.variables[id(each)].handle for each in held}  # by the tensor's number
         self.refused: set[str] = set()
 
