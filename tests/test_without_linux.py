@@ -9,7 +9,7 @@ from tests import command
 from tests.command import PROJECT, run
 
 WITHOUT = Path(__file__).parent / "without_linux"
-SHORT = ("evaluation.first=2048", "budget_samples=4096", "division=open")
+SHORT = ("evaluation.first=2048", "budget_samples=4096", "division=open", "seed=1")
 
 
 @pytest.fixture(autouse=True)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from suite.errors import UserError
 from suite.record.evidence import CONFIG, LOG
-from suite.store.disk import partial
+from suite.store.disk import alone, partial
 
 LOCK = ".lock"
 NOT_KEPT = ("implementation", "data_dir", "mlflow")  # options of each command, not of a run
@@ -60,19 +58,14 @@ def locked(out: Path) -> Iterator[None]:
 
     Raises UserError if another command has it, or if it cannot be written.
     """
-    lock = FileLock(out / LOCK, blocking=False)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
-    except Timeout as error:
-        raise UserError(f"{out}: another command is at work there; wait for it, or choose another out=") from error
-    except OSError as error:
-        raise UserError(f"{out} cannot be written ({error.strerror}): choose another out=") from error
-    try:
+    with ExitStack() as stack:
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            busy = f"{out}: another command is at work there; wait for it, or choose another out="
+            stack.enter_context(alone(out / LOCK, busy))
+        except OSError as error:
+            raise UserError(f"{out} cannot be written ({error.strerror}): choose another out=") from error
         yield
-    finally:
-        Path(lock.lock_file).unlink(missing_ok=True)
-        lock.release()
 
 
 def _counts(path: Path) -> bool:

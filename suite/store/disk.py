@@ -10,6 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from filelock import FileLock, Timeout
+
 from suite.errors import UserError
 
 MAX_FILE_BYTES = 1 << 30
@@ -116,6 +118,21 @@ def open_safely(path: Path, limit: int = MAX_FILE_BYTES) -> Iterator[BinaryIO]:
             yield file
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def alone(lock: Path, busy: str) -> Iterator[None]:
+    """Hold the file `lock` for as long as the block lasts. Raises UserError(busy) where another process does."""
+    held = FileLock(lock, blocking=False)
+    try:
+        held.acquire()
+    except Timeout as error:
+        raise UserError(busy) from error
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)
+        held.release()
 
 
 def odd(entry: os.DirEntry[str]) -> str:

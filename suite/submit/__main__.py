@@ -10,8 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from suite.errors import UserError, command, shown, split_options, truth, unknown
 from suite.record import names
 from suite.record.parsing import MalformedError
@@ -19,6 +17,7 @@ from suite.record.summary import format_count
 from suite.record.system import DIVISIONS, STATUSES
 from suite.review.terminal import score
 from suite.rules.seals import SEAL, SIGNATURE, findings
+from suite.store.disk import alone
 from suite.submit import describing, signing
 from suite.submit.checking import Checked, check
 from suite.submit.collecting import collect
@@ -112,16 +111,11 @@ def _alone(target: Path) -> Iterator[None]:
     """Keep other commands off the submission: each seals what it found there. Raises UserError where one is at work."""
     new = not target.parent.exists()
     target.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(target.with_name(f".{target.name}.lock"), blocking=False)
     try:
-        lock.acquire()
-    except Timeout as error:
-        raise UserError(f"{target}: another command is at work there; wait for it") from error
-    try:
-        yield
+        busy = f"{target}: another command is at work there; wait for it"
+        with alone(target.with_name(f".{target.name}.lock"), busy):
+            yield
     finally:
-        Path(lock.lock_file).unlink(missing_ok=True)
-        lock.release()
         if new:
             with suppress(OSError):  # unless something was written
                 target.parent.rmdir()
