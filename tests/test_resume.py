@@ -5,17 +5,12 @@ import os
 import shutil
 import time
 
-import numpy as np
 import pytest
 from filelock import FileLock
 
-from suite.harness import checkpoint
-from suite.harness.checkpoint import Checkpoints
 from suite.harness.folder import LOCK
 from suite.record import clock
 from suite.record.environment import STARTED
-from suite.record.evidence import LOG
-from suite.record.mllog import Log
 from tests.command import ENVIRONMENT, eighth, start
 from tests.parity_runs import RUN, SLOW, begin, cut_off, keys, lines, refused, rules_broken, wait_for
 from tests.rules.editor import Evidence
@@ -290,16 +285,3 @@ def test_what_was_killed_before_it_began_is_begun_anew(tmp_path):
         (tmp_path / "out" / name).write_bytes(b"")
     done = eighth(tmp_path, "run", *RUN, "seed=1", "out=out")
     assert done.returncode == 0, done.stderr
-
-
-def test_what_a_run_has_written_already_has_its_room(tmp_path, monkeypatch):
-    """So that the disk which it fills is no reason against going on."""
-    asked = []
-    monkeypatch.setattr(checkpoint.os, "posix_fallocate", lambda file, start, size: asked.append(size))
-    state = {"weights": np.zeros(1 << 20)}
-    checkpoint.reserve(tmp_path, state, 2)
-    for samples in (0, 10):
-        Checkpoints(tmp_path, Log(tmp_path / LOG), keep=True).logged(state, samples)
-    checkpoint.reserve(tmp_path, state, 2)
-    before, after = asked
-    assert before - after == pytest.approx(2 * state["weights"].nbytes, rel=0.01)

@@ -24,8 +24,8 @@ from reference_impls.recommendation.shared import (
 )
 from reference_impls.shares import part, require, share
 from reference_impls.torch_cross_entropy import cross_entropy
+from reference_impls.torch_layers import Dropout
 from reference_impls.torch_shared import (
-    Dropout,
     TorchTrainer,
     all_at_once,
     autocast,

@@ -11,7 +11,8 @@ from torch import nn
 
 from reference_impls.speech import shared
 from reference_impls.speech.shared import SPREAD, SUBSAMPLING, Hyperparameters
-from reference_impls.torch_shared import LayerNorm, on_device, unwritten
+from reference_impls.torch_layers import LayerNorm
+from reference_impls.torch_shared import on_device, unwritten
 
 
 class Recordings(nn.Module):

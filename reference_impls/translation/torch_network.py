@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from reference_impls.torch_shared import Dropout, LayerNorm
+from reference_impls.torch_layers import Dropout, LayerNorm
 from reference_impls.translation.shared import MASKED, POSITIONS, Network, positions
 from tasks.translation.subwords import PAD
 

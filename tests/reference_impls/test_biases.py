@@ -6,7 +6,7 @@ import tensorflow as tf
 import torch
 
 from reference_impls.tensorflow_shared import Conv2D, Dense
-from reference_impls.torch_shared import LayerNorm
+from reference_impls.torch_layers import LayerNorm
 
 ROWS = 4096
 

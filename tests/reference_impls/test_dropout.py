@@ -12,7 +12,7 @@ SEEDS = [(seed, step) for seed in (0, 1, 2**62) for step in range(20)]
 def torch_shared(rate, shape):
     import torch
 
-    from reference_impls.torch_shared import Dropout
+    from reference_impls.torch_layers import Dropout
 
     def dropped(seed, step):
         torch.manual_seed(dropout_seed(seed, step))
