@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import threading
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -104,9 +103,8 @@ def test_the_highest_rate_lies_between_one_that_keeps_the_bound_and_one_that_doe
     if found["highest"] is not None:  # a busy machine may keep no bound
         assert served[found["highest"]]["problems"] == []
         assert found["highest"] < found["too_high"]
-    HTMLParser().feed(page.read_text())
-    assert "<script src" not in page.read_text()
-    assert "queries a second" in page.read_text()
+    remark = "no rate keeps" if found["highest"] is None else f"{found['highest']:,.4g}/s keeps"
+    assert remark in page.read_text()
 
 
 def packed(**arrays) -> bytes:

@@ -1,0 +1,40 @@
+"""The page of what a model under load was found to answer."""
+
+from html.parser import HTMLParser
+
+import pytest
+
+from suite.serve.measuring import Measured
+from suite.serve.scenarios import Load
+from suite.serve.showing import page
+
+
+def at(rate: float, latency: float | None) -> Load:
+    """Load of so many queries a second, of which 99 % took so many seconds at most; None where some went unanswered."""
+    return Load(
+        scenario="server", rate=rate, reached=rate, queries=1000, seconds=1.0, bound=0.1, failed=0,
+        shed=0 if latency else 10, latencies={"99": latency} if latency else {},
+        problems=[] if latency and latency <= 0.1 else ["late"],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("loads", "highest", "drawn"),
+    [
+        ([at(500, 0.02), at(900, 0.2)], 500, True),
+        ([at(500, 0.02), at(900, None)], 500, False),
+        ([at(900, None), at(500, 0.3)], None, False),
+    ],
+)
+def test_the_latency_is_drawn_against_the_rate_where_two_were_answered(loads, highest, drawn):
+    found = Measured(
+        benchmark="<b>task</b>", metric="accuracy", trained=0.9, quality=None,
+        loads=loads, bound=0.1, highest=highest, too_high=900 if highest else 500,
+    )  # fmt: skip
+    text = page(found, ["told <i>"])
+    HTMLParser().feed(text)
+    assert "<script src" not in text
+    assert "<b>" not in text
+    assert "<i>" not in text
+    assert ("queries a second" in text) == drawn
+    assert ("500/s keeps 100 ms" if highest else "no rate keeps 100 ms") in text
