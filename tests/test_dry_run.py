@@ -35,6 +35,8 @@ def test_dry_run_prints_the_plan_and_touches_nothing(here, capsys):
         ("hyperparameters.dropout=0.3 evaluation.first=1000", ["division.2", "hyperparameters.1"]),
         ("hyperparameters.dropout=0.3 evaluation.first=1000 division=open", []),
         ("target=0.5 division=open", ["division.2"]),
+        ("hw.price_per_cpu_hour=0.1 hw.workers=2 hw.nodes=2 hw.precision=fp32", []),
+        ("hw.power_ceiling_w=200 division=open", ["system.3"]),
     ],
 )
 def test_the_plan_says_what_could_not_be_submitted(capsys, words, broken):

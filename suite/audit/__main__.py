@@ -67,14 +67,21 @@ def main(argv: list[str]) -> int:
     with archive.opened(path) as opened:
         root = opened.resolve()
         with bar(args.json) as progress:
-            reviewed = report(root, subject=path.resolve().name, data_dir=args.data_dir, progress=progress)
+            reviewed = report(
+                root,
+                subject=path.resolve().name,
+                data_dir=args.data_dir,
+                waivers=args.waivers,
+                progress=progress,
+            )
         if reviewed.verdict != "pass":
             count = format_count(reviewed.counted(reviewed.verdict), "finding")
             said = f"its review has {count} of severity {reviewed.verdict}"
             if args.json:
                 print(json.dumps({"verdict": reviewed.verdict, "error": said, "findings": [], "blocks": []}))
             data = f" data_dir={shlex.quote(args.data_dir)}" if args.data_dir else ""
-            again = f"suite review {shlex.quote(str(path))}{data}"
+            excused = f" --waivers {shlex.quote(str(args.waivers))}" if args.waivers else ""
+            again = f"suite review {shlex.quote(str(path))}{data}{excused}"
             console.print(f"{reviewed.verdict.upper()}: {said}, and is not audited; {again} lists them")
             return EXIT_CODES[reviewed.verdict]
         plan = planned(root, asked)
@@ -100,6 +107,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     )
     parser.add_words("PATH", "what to audit", 1)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    parser.add_argument("--waivers", metavar="FILE", type=Path, help="breaches that you, the reviewer, excuse (YAML)")
     args = parser.parse_words(argv, OPTIONS)
     if len(args.words) != 1:
         raise UserError(f"{len(args.words)} folders given: name one. See suite audit --help.")

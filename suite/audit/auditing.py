@@ -31,12 +31,13 @@ from suite.record.system import ROOT, versions
 from suite.rules.finding import Finding, Verdict, plain, verdict_of
 from suite.rules.implementation import contestant_of
 from suite.rules.reading import Evidence
-from suite.rules.submission import Result, Submission, survey
+from suite.rules.submission import Result, Submission, join, survey
 from suite.store import files
 from suite.store.arrays import prepared
 from suite.store.sums import cache_dir
 from suite.store.task import load_task
 
+_LOGGED = "audit a run of this suite, which logs them"
 _TRAIN = "see that the code that the run names, and its packages, are those that made it"
 
 
@@ -76,7 +77,12 @@ class Part:
         return sum(len(run.claims) for run in self.runs)
 
 
-Plan = Sequence[Part]
+@dataclass(frozen=True)
+class Plan:
+    """The parts that are audited, and the runs that log no sums of their states: they cannot be."""
+
+    parts: tuple[Part, ...]
+    left_out: tuple[str, ...]
 
 
 @dataclass
@@ -98,24 +104,27 @@ class Audited:
 def planned(root: Path, asked: Asked) -> Plan:
     """What is audited of the evidence below `root`. Raises UserError where nothing can be."""
     submission = survey(root)
-    parts = [part for result in submission.results if (part := _part(root, submission, result, asked))]
+    parts, left_out = list[Part](), list[str]()
+    for result in submission.results:
+        runs = {join(result.path, label): _run_of(root, result, label, asked) for label in result.runs}
+        audited = [run for run in runs.values() if run and run.initial_sha256]
+        left_out += [label for label, run in runs.items() if run not in audited]
+        if audited:
+            parts.append(_part(root, submission, result, audited, asked))
     if not parts:
         raise UserError(
             f"{shown(root.name)}: no run logs the sums of its states (rule audit.1): its runs cannot be trained again "
             "in part"
         )
-    return parts
+    return Plan(tuple(parts), tuple(left_out))
 
 
-def _part(root: Path, submission: Submission, result: Result, asked: Asked) -> Part | None:
-    made = []
-    for label in result.runs:
-        folder = root / result.path / label
-        run = run_of(Evidence.read(folder, label, asked.data_dir), folder, result.path, asked.states)
-        if run and run.initial_sha256:
-            made.append(run)
-    if not made:
-        return None
+def _run_of(root: Path, result: Result, label: str, asked: Asked) -> Run | None:
+    folder = root / result.path / label
+    return run_of(Evidence.read(folder, label, asked.data_dir), folder, result.path, asked.states)
+
+
+def _part(root: Path, submission: Submission, result: Result, made: Sequence[Run], asked: Asked) -> Part:
     package = submission.package_of(result.path)
     blocks = [(run, claim) for run in made for claim in run.claims]
     drawn = drawing.draw(blocks, asked.blocks, asked.entropy)
@@ -130,7 +139,10 @@ def audit(root: Path, plan: Plan, asked: Asked, tell: Callable[[str], object]) -
     made, machine, software = Audited(plan), detect(), versions()
     memory_gb = resolve(config.system(AUTO), machine).memory_gb
     hidden = None if asked.isolated else _hidden(root, asked)
-    for part in plan:
+    for label in plan.left_out:
+        without = Finding(LOG, None, "the sums of its states", "none: it cannot be trained again", _LOGGED, "error")
+        made.findings.append(plain(without, "audit.4", label))
+    for part in plan.parts:
         task = load_task(part.benchmark.task)
         data = prepared(part.benchmark, task, asked.data_dir)
         with tempfile.TemporaryDirectory(prefix="suite-audit-code-") as name:

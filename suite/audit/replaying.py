@@ -20,8 +20,9 @@ from suite.harness.implementation import TrainStats
 from suite.harness.seeds import evaluation_seed
 from suite.record import states
 from suite.record.evidence import PREDICTIONS
-from suite.record.parsing import MalformedError, decoded, json_value, number, whole
+from suite.record.parsing import MalformedError, number, whole
 from suite.record.states import BadState, State, state_sha256
+from suite.rules import contents
 from suite.rules.implementation import contestant_of
 from suite.rules.reading import LIMITS
 from suite.store.code import CODE
@@ -242,7 +243,7 @@ def read_predictions(process: Process) -> tuple[bytes, list[Any]]:
     process.ask("predict", evaluation=str(process.given / EVALUATION), predictions=str(path))
     try:
         content = read_safely(path, LIMITS[PREDICTIONS][0])
-        return content, [json_value(decoded(line)) for line in content.splitlines()]
+        return content, contents.predictions(content)
     except (UnsafeFile, OSError, MalformedError) as error:
         raise Failed(f"predict: {error}") from error
 

@@ -23,7 +23,7 @@ from suite.review.terminal import STYLES
 
 def plan(console: Console, made: Plan, asked: Asked) -> None:
     """Print what would be trained, and with whose code."""
-    for part in made:
+    for part in made.parts:
         task = part.benchmark.task
         said = f"{part.benchmark.name}: {format_count(len(part.drawn), 'block')} of {part.blocks}, draw={asked.entropy}"
         console.print(Text(said), soft_wrap=True)
@@ -59,7 +59,7 @@ def show(console: Console, made: Audited, asked: Asked) -> None:
         console.print(_block(each), soft_wrap=True)
     for run, comparison in made.held:
         console.print(_held(run, comparison), soft_wrap=True)
-    if asked.equivalence and not any(part.strange for part in made.plan):
+    if asked.equivalence and not any(part.strange for part in made.plan.parts):
         console.print("the reference trained: there is no implementation to hold to it", soft_wrap=True)
     console.print(
         Text(f"{made.verdict.upper()}: {said(made)}; draw={asked.entropy}", STYLES[made.verdict]), soft_wrap=True
@@ -68,7 +68,7 @@ def show(console: Console, made: Audited, asked: Asked) -> None:
 
 def said(made: Audited) -> str:
     """The verdict in words."""
-    blocks = sum(part.blocks for part in made.plan)
+    blocks = sum(part.blocks for part in made.plan.parts)
     exact = sum(each.exact for each in made.compared)
     trained = f"{len(made.compared)} of {format_count(blocks, 'block')} trained again, {exact} bit for bit"
     seeds = f"{format_count(made.initial, 'initial state')} built again"
@@ -113,7 +113,7 @@ def as_json(made: Audited, asked: Asked) -> dict[str, Any]:
     return {
         "verdict": made.verdict,
         "draw": asked.entropy,
-        "blocks_of": sum(part.blocks for part in made.plan),
+        "blocks_of": sum(part.blocks for part in made.plan.parts),
         "findings": [asdict(finding) for finding in made.findings],
         "blocks": [_json(each) for each in made.compared],
         "equivalence": [

@@ -70,6 +70,9 @@ class Energy:
     covers: tuple[str, ...] = ()
 
 
+UNKNOWN = Energy(joules=None, source=None, interval_s=None, coverage=0.0, mean_w=None)
+
+
 class _Interval(NamedTuple):
     """Two neighbouring samples, and the milliseconds between them that lie within the run."""
 
@@ -99,7 +102,10 @@ def energy(
     of: dict[int, list[Sample]] = {}
     for sample in samples:
         of.setdefault(sample.node, []).append(sample)
-    each = [_of_node(of.get(node, []), start_ms, stop_ms, ceiling_w, library or NVML) for node in range(nodes)]
+    seen = [own for node, own in sorted(of.items()) if node < nodes]
+    each = [_of_node(own, start_ms, stop_ms, ceiling_w, library or NVML) for own in seen]
+    if len(each) < nodes:
+        each.append(UNKNOWN)  # which stands for all nodes that left no sample: a stranger may claim many
     known = [used for used in each if used.joules is not None]
     if len(each) == 1 or not known:
         return each[0]
@@ -130,7 +136,7 @@ def _of_node(samples: Sequence[Sample], start_ms: int, stop_ms: int, ceiling_w: 
         estimate = _measured(intervals, lambda _, last: _scaled(last.utilisation, ceiling_w))
         parts, source = {ESTIMATED: estimate} if estimate else {}, ESTIMATED
     if not parts:
-        return Energy(None, None, None, 0.0, None)
+        return UNKNOWN
     joules = {name: sum(watts * i.within_ms / 1000 for watts, i in part) for name, part in parts.items()}
     measured_ms = {name: sum(i.within_ms for _, i in part) for name, part in parts.items()}
     return Energy(

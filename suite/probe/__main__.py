@@ -49,7 +49,8 @@ How:
   trace=FILE             where level=trace writes, for ui.perfetto.dev or chrome://tracing; default: trace.json in out=
   data_dir=FOLDER        where datasets lie
   mlflow=false           do not feed MLflow; python -m suite.sync FOLDER does it later
-  manifest=FILE          in place of all these: measure again what FILE, or a folder of out=, holds; say what differs
+  manifest=FILE          measure again what FILE, or a folder of out=, holds, and say what differs; beside it go out=,
+                         trace=, data_dir=, mlflow=, and implementation= again where code of one's own was looked at
 
 A cell that cannot be measured is marked, and the sweep goes on. Exit code: 0 measured, 2 a mistake in the command, or
 no cell could be measured. docs/probe.md shows each level.

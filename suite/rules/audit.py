@@ -12,6 +12,7 @@ from suite.record.mllog import Line
 from suite.record.parsing import is_sha256
 from suite.rules.finding import Finding
 from suite.rules.reading import RESULT, RUN, Evidence
+from suite.rules.runs import path_of
 
 STATE_SHA256 = "state_sha256"  # of an evaluation's metadata
 
@@ -44,6 +45,15 @@ def states_logged(run: Evidence) -> Iterator[Finding]:
             yield Finding(LOG, line.number, "the sha256 of the state", found, _AS_WRITTEN)
 
 
+@RESULT.rule("audit.1")
+def states_logged_in_all(runs: Sequence[Evidence]) -> Iterator[Finding]:
+    """Where one run of a result logs its states all do: what trained the others can do so too."""
+    logging = next((run for run in runs if run.lines_of.get(STATE)), None)
+    for run in runs:
+        if logging and run.readable and not run.lines_of.get(STATE):
+            yield Finding(path_of(run, LOG), None, f"{STATE}, as in {logging.label}", "none", _AS_WRITTEN)
+
+
 @RESULT.rule("audit.2")
 def states_differ(runs: Sequence[Evidence]) -> Iterator[Finding]:
     """No state comes twice: not in two runs, and in one only at the same samples, which a restart repeats."""
@@ -56,6 +66,6 @@ def states_differ(runs: Sequence[Evidence]) -> Iterator[Finding]:
             again = line.metadata.get(keys.SAMPLES_COUNT) == before.metadata.get(keys.SAMPLES_COUNT)
             if label != run.label or not again:
                 where = f"{label}/{LOG}" if label else LOG
-                file = f"{run.label}/{LOG}" if run.label else LOG
+                again_at = f"that of {where}:{before.number}"
                 mend = "submit runs of the suite, each with its own seed"
-                yield Finding(file, line.number, "a state of its own", f"that of {where}:{before.number}", mend)
+                yield Finding(path_of(run, LOG), line.number, "a state of its own", again_at, mend)

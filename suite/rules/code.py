@@ -6,7 +6,7 @@ import hashlib
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from suite.config.contestant import Contestant
@@ -78,15 +78,18 @@ def code_that_ran(package: Sealed) -> Iterator[Finding]:
     for missing in package.seal.missing:
         yield Finding(SEAL, None, "a complete package", f"missing: {missing}", "complete it with suite submit", "note")
     places = {str(claimed.get("implementation")) for claimed in package.seal.results}
+    read: set[tuple[str, str, str | None]] = set()  # what several results name is read once
     for claimed in package.seal.results:
         if runs := package.results.get(claimed["path"]):
-            yield from _code(package, claimed, runs[0])
+            yield from _code(package, claimed, runs[0], read)
     for path in sorted(package.seal.files):
         if path.startswith("benchmarks/") and "/".join(path.split("/")[:4]) not in places:
             yield Finding(path, None, "code that a result names", "other code", _AS_WRITTEN)
 
 
-def _code(package: Sealed, claimed: Mapping[str, Any], run: Evidence) -> Iterator[Finding]:
+def _code(
+    package: Sealed, claimed: Mapping[str, Any], run: Evidence, read: set[tuple[str, str, str | None]]
+) -> Iterator[Finding]:
     """Where the code of a result is not what its run names."""
     revision, where = revision_of(run), claimed["path"]
     if revision is None or run.described("git", "dirty") is not False or claimed.get("code_missing"):
@@ -102,7 +105,14 @@ def _code(package: Sealed, claimed: Mapping[str, Any], run: Evidence) -> Iterato
         expected = f"{place}, the code of {where}"
         yield Finding(SEAL, None, expected, claimed.get("implementation"), _AS_WRITTEN)
         return
+    named = place, revision, contestant.sha256 if contestant else None
+    if named in read:
+        return
+    read.add(named)
     packed = [path.removeprefix(f"{place}/") for path in package.seal.files if path.startswith(f"{place}/")]
+    if links := sorted(parent for parent in _folders(place, packed) if (package.folder / parent).is_symlink()):
+        yield Finding(links[0], None, "a folder, no link", "a link: what it leads to is not read", _AS_WRITTEN)
+        return
     own = {name.removeprefix(f"{CODE}/") for name in packed if name.startswith(f"{CODE}/")}
     sums = {name: package.seal.files[f"{place}/{CODE}/{name}"] for name in own}
     files = contestant.files if contestant else {}
@@ -117,6 +127,12 @@ def _code(package: Sealed, claimed: Mapping[str, Any], run: Evidence) -> Iterato
         yield from _held(package.folder / place, place, packed, known)
     else:
         yield from _unknown(place, {name: package.seal.files[f"{place}/{name}"] for name in packed}, run.benchmark)
+
+
+def _folders(place: str, names: Sequence[str]) -> set[str]:
+    """The folders, below a package, in which these files below `place` lie."""
+    paths = [PurePosixPath(place, name) for name in (CODE, *names)]
+    return {folder.as_posix() for path in paths for folder in path.parents} - {"."}
 
 
 def _held(folder: Path, place: str, packed: Sequence[str], known: Mapping[str, str]) -> Iterator[Finding]:

@@ -18,7 +18,7 @@ from suite.rules.benchmark import NOT_YOURS
 from suite.rules.finding import Finding
 from suite.rules.reading import RUN, Evidence
 
-_ABSURD = 1e18  # beyond any hyperparameter; a formula of it might overflow
+_ABSURD = 1e18  # beyond any hyperparameter, as its reciprocal is; a formula of either might overflow
 
 
 def batch_size(run: Evidence, benchmark: Benchmark) -> int:
@@ -83,7 +83,7 @@ def misfit(benchmark: Benchmark, name: str, value: Any, other: Any) -> str | Non
         expected += f", a multiple of {free.multiple_of}" if free.multiple_of else ""
     else:
         usual, given = benchmark.hyperparameters[free.proportional_to], number(other)
-        if given is None or not 0 < given < _ABSURD:
+        if given is None or not 1 / _ABSURD < given < _ABSURD:
             return None  # which is what is wrong, by its own rule
         right = free.of(reference, given, usual)
         fits = found is not None and math.isclose(found, right, rel_tol=free.tolerance)

@@ -21,7 +21,7 @@ from suite.record.parsing import MalformedError, is_sha256, json_object
 from suite.record.states import SMALL
 from suite.rules.finding import Finding
 from suite.rules.reading import LIMITS
-from suite.store.disk import UnsafeFile, read_safely, reason
+from suite.store.disk import LINK, UnsafeFile, entries, read_safely, reason
 
 SEAL = "submission.json"
 SIGNATURE = "submission.json.sig"  # of the seal, by `ssh-keygen -Y sign`
@@ -140,12 +140,9 @@ def _copies(files: Mapping[str, str]) -> Iterator[Finding]:
 
 def _files(folder: Path) -> Iterator[str]:
     """The paths of the files below `folder` but the seal and its signature; no link is followed, and none is named."""
-    for at, _, names in os.walk(folder):
-        for name in names:
-            path = Path(at, name)
-            relative = path.relative_to(folder).as_posix()
-            if relative not in (SEAL, SIGNATURE) and not path.is_symlink():
-                yield relative
+    for path, what in entries(folder):
+        if path not in (SEAL, SIGNATURE) and what != LINK and not (folder / path).is_dir():
+            yield path
 
 
 def _sha256(path: Path) -> str:

@@ -17,6 +17,7 @@ from suite.store.disk import entries, odd
 
 MAX_DEPTH = 8  # of folders below the one that is reviewed
 MAX_ENTRIES = 50_000
+MAX_RUNS = 5000
 MAX_BYTES = 1 << 30  # of evidence
 MAX_KEPT_BYTES = 32 << 20  # of what stays in memory as values, for runs are compared with each other
 
@@ -185,8 +186,10 @@ def _plain(path: Path) -> bool:
 
 
 def check_size(root: Path, submission: Submission) -> None:
-    """Raise UserError where the evidence is too large to be compared in memory."""
+    """Raise UserError where the evidence is too large to be compared, run with run and in memory."""
     paths = [root / result.path / run for result in submission.results for run in result.runs]
+    if len(paths) > MAX_RUNS:
+        raise UserError(f"cannot review {root}: it holds more than {MAX_RUNS} runs; give single results")
     sizes = {
         name: sum(min((path / name).lstat().st_size, limit) for path in paths if os.path.lexists(path / name))
         for name, (limit, _) in LIMITS.items()

@@ -105,6 +105,11 @@ def _framework(run: Evidence) -> Iterator[Finding]:
         yield Finding(SYSTEM, run.json_line(SYSTEM, "framework"), expected, text, "describe the framework that ran")
 
 
+def free_of(name: str) -> set[str]:
+    """The figures of a system that the suite does not give."""
+    return FREE | FOUND if name == AUTO else FREE
+
+
 @RUN.rule("system.3")
 def known_system(run: Evidence) -> Iterator[Finding]:
     """The system is one of the suite's, with the figures that the suite gives it; price and default scale are free."""
@@ -116,9 +121,8 @@ def known_system(run: Evidence) -> Iterator[Finding]:
         mend = "have the suite take its file into conf/hw/, or run as hw=auto without it: docs/adding-a-machine.md"
         yield Finding(CONFIG, where, expected, run.configured("system", "name"), mend)
     else:
-        free = FREE
+        free = free_of(system.name)
         if system.name == AUTO:
-            free = FREE | FOUND
             found = "a machine of no known figures"
             yield Finding(CONFIG, where, "a system of conf/hw/", found, "add it to conf/hw/", "note")
         ours = system.model_dump(mode="json", exclude=free)

@@ -36,6 +36,9 @@ def help_text(argv: Sequence[str]) -> str:
         "  implementation=PATH  train with code of your own, a folder or a file that holds build(), in any framework;",
         "                     its files stay with the evidence; python -m suite.new makes one to begin with",
         "  scale=NAME         the size of the task; default: the system's own, which the plan prints",
+        "  hw=NAME            default: auto, what this machine is",
+        "  framework=NAME     default: torch",
+        "  subset=X           the share of the training data's shards, such as 0.01: a pilot, which is no submission",
         "  seed=N             fixes data order, initialisation, augmentation; default: drawn from the system's entropy",
         "  token=TEXT         what a round published; seeds are derived from it and submitter=: nobody chose them",
         "                     (docs/submissions.md); instead of seed=",
@@ -58,12 +61,15 @@ def help_text(argv: Sequence[str]) -> str:
         f"  precision=NAME           the numeric format: {', '.join(closed())};",
         "                           the references know the first four, reinforcement_learning's fp32 alone;",
         "                           default: the system's",
-        "  hw.price_per_hour=X      your own price; any value of conf/hw/ can be set this way",
+        "  hw.price_per_hour=X      your own price; any value of conf/hw/ can be set this way, but one of",
+        "                           price, precision, nodes and workers alone for a submission (rule system.3)",
         "",
         "Several commands: -m seed=1,2,3 framework=torch,tensorflow runs each combination, one after the other.",
+        "Several workers: hw.nodes=N, and on processors hw.workers=N, under torchrun or SLURM, to which",
+        "-m hydra/launcher=slurm slurm.NAME=X submits (docs/cluster.md).",
         "",
         "Exit code: 0 target reached, 3 the run ended without it, 2 a mistake in the command, 130 Ctrl-C,",
-        "143 SIGTERM; after these resume= goes on.",
+        "143 SIGTERM, 1 a worker was lost; after these resume= goes on.",
     ]
     if "task" in given and "scale" in given:
         lines += ["", *_hyperparameters(config.benchmark(given["task"], given["scale"]))]

@@ -216,5 +216,5 @@ def _price(made: Plan) -> str:
 def _power(made: Plan, found: Machine) -> str:
     watts = power_ceiling(made.system, found)
     if watts is None:
-        return "ceiling not known; give it with hw.power_ceiling_w="
+        return "ceiling not known; hw.power_ceiling_w= gives one, but a run with it cannot be submitted (system.3)"
     return f"at most {watts:g} W" + (" of each node" if made.system.nodes > 1 else "")

@@ -11,7 +11,7 @@ from suite.review.model import Report, report
 from suite.review.progress import bar
 from suite.rules.finding import Finding
 from suite.rules.reading import WAIVERS
-from suite.rules.submission import survey
+from suite.rules.submission import is_below, survey
 from suite.rules.waivers import Waiver, WaiverFile
 
 MLPERF = "mlperf-6.1"  # the round whose package layout is kept to
@@ -65,8 +65,8 @@ def _asked(staged: Path) -> Iterator[tuple[str, Waiver]]:
 def _below(asked: Iterable[tuple[str, Waiver]], finding: Finding) -> Iterator[tuple[Waiver, Finding]]:
     """The waivers asked for where a finding is, and it by the name that its file has there."""
     for folder, waiver in asked:
-        if finding.file.startswith(f"{folder}/"):
-            yield waiver, replace(finding, file=finding.file.removeprefix(f"{folder}/"))
+        if finding.file == folder or is_below(finding.file, folder):
+            yield waiver, replace(finding, file=finding.file.removeprefix(folder).lstrip("/") or ".")
 
 
 def _said(finding: Finding) -> str:

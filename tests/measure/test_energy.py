@@ -123,6 +123,7 @@ def test_energy_of_nodes_is_their_sum_and_covered_as_the_worst_is() -> None:
     assert both.mean_w == pytest.approx(75)
     assert both.coverage == alone.coverage
     assert energy(leader, T0, until, ceiling_w=100, nodes=2).coverage == 0
+    assert energy(leader, T0, until, ceiling_w=100, nodes=10**12) == energy(leader, T0, until, ceiling_w=100, nodes=2)
 
 
 def test_a_counter_that_one_node_lacks_does_not_cover_the_run() -> None:

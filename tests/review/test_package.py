@@ -11,9 +11,14 @@ from hypothesis import strategies as st
 from suite.errors import UserError
 from suite.review.__main__ import main
 from suite.rules import submission
+from suite.rules.seals import SEAL
 from suite.rules.verdict import review
 from tests.rules.editor import Evidence
 from tests.rules.mutants import MUTANTS
+
+EMPTY_SEAL = {
+    "version": 1, "org": "a", "division": "closed", "category": "research", "results": [], "missing": [], "files": {},
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -74,8 +79,11 @@ def test_deep_folders_are_a_mistake(tmp_path):
         review(tmp_path)
 
 
-def test_very_deep_folders_beside_evidence_end(run):
+@pytest.mark.parametrize("sealed", [False, True])
+def test_very_deep_folders_beside_evidence_end(run, sealed):
     path = run.folder
+    if sealed:
+        (path / SEAL).write_text(json.dumps(EMPTY_SEAL))
     descriptor = os.open(path, os.O_RDONLY)
     for _ in range(1500):  # deeper than Python recurses
         os.mkdir("d", dir_fd=descriptor)
@@ -95,6 +103,12 @@ def test_many_entries_are_a_mistake(tmp_path, monkeypatch):
         (tmp_path / f"f{index}").write_text("")
     with pytest.raises(UserError, match="more than 10 files"):
         review(tmp_path)
+
+
+def test_many_runs_are_a_mistake(sound_result, monkeypatch):
+    monkeypatch.setattr(submission, "MAX_RUNS", 2)
+    with pytest.raises(UserError, match="more than 2 runs"):
+        review(sound_result)
 
 
 def test_much_evidence_is_a_mistake(sound_result, monkeypatch):

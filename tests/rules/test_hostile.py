@@ -9,11 +9,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from suite import config
 from suite.config.logkeys import IMPLEMENTATION
 from suite.record import evidence
 from suite.record.mllog import Line
 from suite.record.parsing import json_object, yaml_mapping
 from suite.review.__main__ import main
+from suite.rules.hyperparameters import misfit
 from suite.rules.reading import PACKAGE, RUN, Evidence
 from suite.rules.verdict import review
 from tests.json_values import JSON
@@ -111,6 +113,14 @@ ODD = (
     b"{}",
     b"\n" * 200_000,
 )
+
+
+@pytest.mark.parametrize("size", [5e-324, 1e-308, 1e308])
+def test_no_batch_size_is_too_small_or_large_for_a_formula(size):
+    benchmark = config.benchmark("translation", "small")
+    inverse = next(name for name, free in benchmark.free.items() if getattr(free, "power", 0) < 0)
+    assert misfit(benchmark, inverse, 1, size) is None
+    assert misfit(benchmark, "global_batch_size", size, None)
 
 
 @REUSED

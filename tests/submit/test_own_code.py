@@ -60,14 +60,14 @@ def test_results_and_review_name_it(packed):
 
 
 def test_an_audit_takes_the_code_of_the_package(packed):
-    (part,) = auditing.planned(packed.folder, auditing.Asked(blocks=1, entropy="0a"))
+    (part,) = auditing.planned(packed.folder, auditing.Asked(blocks=1, entropy="0a")).parts
     assert {name: part.code.files[f"{CODE}/{name}"] for name in OWN_CODE} == OWN_CODE
     assert "reference_impls/image_classification/torch.py" in part.code.files
     assert packed.code.parent.name in part.code.source
 
 
 def test_an_audit_takes_the_code_that_lies_with_the_evidence(own):
-    (part,) = auditing.planned(own, auditing.Asked(blocks=1, entropy="0a"))
+    (part,) = auditing.planned(own, auditing.Asked(blocks=1, entropy="0a")).parts
     assert {name: part.code.files[f"{CODE}/{name}"] for name in OWN_CODE} == OWN_CODE
     assert part.code.source == f"ours, kept with the evidence, and git revision {head()[:12]}"
 

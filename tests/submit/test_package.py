@@ -65,6 +65,15 @@ def test_code_is_that_of_the_revision_that_was_run(submit, told):
     assert (folder / "tasks/image_classification/__init__.py").read_bytes() == committed
 
 
+def test_code_behind_a_link_is_not_read(submit, told, tmp_path):
+    submit(f"description={told}")
+    folder = submit.folder / "benchmarks/image_classification-small/implementations" / head()[:12] / "tasks"
+    shutil.move(folder, tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
+    found = [each for each in report(submit.folder).findings if each.rule == "package.9"]
+    assert [each.found for each in found] == ["a link: what it leads to is not read"]
+
+
 @pytest.mark.parametrize(
     ("git", "said"),
     [

@@ -1,6 +1,7 @@
 """A submission of a benchmark without reference convergence points, and of a batch size that they do not reach."""
 
 import pytest
+import yaml
 
 from suite.results.reading import Source, read
 from suite.review.model import report
@@ -37,3 +38,12 @@ def test_a_batch_size_beyond_all_points_is_refused(partial, submit, told, tmp_pa
     assert "run the reference at that batch size and add its runs: python -m suite.rcp FOLDER" in said.out
     assert "nothing was written, 1 broken, 0 missing" in said.err
     assert not submit.folder.exists()
+
+
+def test_a_waiver_can_be_asked_for_what_is_of_a_result_and_no_file(submit, runs, told, tmp_path, monkeypatch, capsys):
+    points = reference_points(tmp_path, batch=50)
+    monkeypatch.setattr(reference, "path", lambda benchmark: points)
+    waiver = {"rule": "convergence.4", "reason": "no points yet", "reviewer": "me", "date": "2026-01-01"}
+    (runs / "waivers.yaml").write_text(yaml.safe_dump({"waivers": [waiver]}))
+    assert submit(f"description={told}", "partial=true") == 0
+    assert "a waiver is asked for" in capsys.readouterr().out

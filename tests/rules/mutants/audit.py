@@ -39,6 +39,15 @@ def a_state_that_is_no_sum(run):
     run.edit(keys.EVAL_ACCURACY, lambda record: record["metadata"].update(state_sha256="0" * 63))
 
 
+@breaks_result("audit.1")
+def states_that_one_run_of_a_result_does_not_log(folder):
+    run = Evidence(folder / "run_3")
+    records = [record for record in run.records() if record["key"] != logkeys.STATE]
+    for record in records:
+        record["metadata"].pop("state_sha256", None)
+    run.write(records)
+
+
 @breaks("audit.2")
 def a_state_that_training_left_as_it_was(run):
     initial = next(record["value"] for record in run.records() if record["key"] == logkeys.STATE)
