@@ -217,6 +217,14 @@ def test_what_is_made_of_other_options_is_what_was_given():
     assert (first.given["out"], second.given["out"]) == ("of_1", "of_2")
 
 
+@pytest.mark.parametrize("name", ["out", "implementation", "resume"])
+def test_a_home_folder_is_expanded_where_no_shell_does(name, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    words = [*RUN, f"{name}=~/a"]
+    (options,) = parse(words)
+    assert getattr(options, name) == options.given[name] == f"{tmp_path}/a"
+
+
 def test_a_lost_worker_ends_one_of_several_commands(tmp_path, monkeypatch):
     def build(*arguments):
         raise WorkerLost("it is gone")

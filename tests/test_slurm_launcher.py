@@ -70,7 +70,7 @@ def launched(**options):
 
 @pytest.mark.parametrize(
     ("problem", "code"),
-    [("Unable to contact slurm controller (connect failure)", 3), ("Invalid job id specified", 0)],
+    [("Unable to contact slurm controller (connect failure)", 3), ("Invalid job id specified", 1)],
 )
 def test_a_job_has_ended_when_slurm_says_so_or_has_forgotten_it(login, monkeypatch, problem, code):
     monkeypatch.setenv("PROBLEM", problem)
@@ -92,7 +92,9 @@ def test_a_job_has_the_time_that_its_partition_gives_unless_it_is_told(login):
     assert "#SBATCH --time=90\n" in (login / "script").read_text()
 
 
-@pytest.mark.parametrize("option", ["array_parallelism", "nodes", "signal_delay_s", "stderr_to_stdout", "use_srun"])
+@pytest.mark.parametrize(
+    "option", ["array_parallelism", "gpus_per_task", "nodes", "signal_delay_s", "stderr_to_stdout", "use_srun"]
+)
 def test_what_the_run_sets_itself_is_refused(login, option):
     with pytest.raises(UserError, match=f"unknown option of slurm '{option}'"):
         launched(**{option: "1"})

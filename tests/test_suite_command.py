@@ -106,7 +106,8 @@ def test_a_user_without_a_name_has_one(monkeypatch):
         raise KeyError("getpwuid(): uid not found: 12345")
 
     monkeypatch.setattr(getpass, "getuser", nobody)
-    monkeypatch.delenv("USER", raising=False)
+    monkeypatch.setenv("USER", "")  # so that what is set meanwhile is undone
+    monkeypatch.delenv("USER")
     with pytest.raises(SystemExit, match="0"):
         command(lambda words: 0)
     assert os.environ["USER"] == f"uid{os.getuid()}"

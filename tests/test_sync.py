@@ -46,9 +46,13 @@ def uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_database: Path) -
     return uri
 
 
+# Without its niceness: beside tests that take all of the CPUs it would hardly get any.
+SYNC = "import os; os.nice = lambda by: 0; from suite.errors import command; from suite.sync import main; command(main)"
+
+
 def start(*arguments: str | Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "suite.sync", *map(str, arguments)],
+        [sys.executable, "-c", SYNC, *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -282,7 +286,7 @@ def test_following_ends_after_a_last_pass_when_the_run_is_killed(tmp_path: Path,
     run = ExampleRun(tmp_path / "out").begin().block(0.5)
     parent = (
         "import subprocess, sys, time\n"
-        f"subprocess.Popen([sys.executable, '-m', 'suite.sync', '--follow', {str(run.folder)!r}])\n"
+        f"subprocess.Popen([sys.executable, '-c', {SYNC!r}, '--follow', {str(run.folder)!r}])\n"
         "time.sleep(600)\n"
     )
     harness = subprocess.Popen(

@@ -124,6 +124,14 @@ def test_ctrl_c_while_workers_start_is_no_traceback(folder):
     assert nobody_is_left(folder)
 
 
+def test_workers_of_several_commands_are_one_line_each(folder):
+    words = [word for word in DIGITS if word.partition("=")[0] not in ("seed", "out", "hw.workers")]
+    done = eighth(folder, "run", "-m", "implementation=alike", *words, "hw.workers=2", "seed=1,2")
+    assert done.returncode == 2
+    said = "error: -m makes 2 commands, and the 2 workers that this one starts are of one: "
+    assert [line.startswith(said) for line in done.stderr.splitlines()] == [True, True]
+
+
 def test_workers_that_a_system_cannot_have_are_one_line(folder):
     for words, told in (
         (("hw.workers=5",), "trains with 5 workers; image_classification in alike with 4"),

@@ -5,6 +5,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 
 import pytest
@@ -159,6 +160,15 @@ def test_a_port_in_use_is_one_line(made):
     assert not (made.folder / "out").exists()
 
 
+SOON = """
+from suite.harness.workers import following
+following.CONNECT_S = 3.0
+from suite.errors import command
+from suite.run.__main__ import main
+command(main)
+"""
+
+
 @pytest.mark.skipif(why_no_namespaces() is not None, reason=str(why_no_namespaces()))
 def test_a_leader_that_cannot_be_reached_is_one_line(made):
     """Addresses of a network that leads nowhere; a worker whose place the environment tells, as torchrun does."""
@@ -166,11 +176,12 @@ def test_a_leader_that_cannot_be_reached_is_one_line(made):
     told |= {"MASTER_ADDR": ADDRESSES[0], "MASTER_PORT": "29411", "TORCHELASTIC_RUN_ID": "w"}
     with two_hosts():
         subprocess.run(["ip", "-n", NAMESPACES[0], "addr", "flush", "dev", "va"], check=True)
-        made.start(["ip", "netns", "exec", NAMESPACES[1], *run(*PLAN, "hw.nodes=2")], environment(**told))
+        words = run(*PLAN, "hw.nodes=2")[3:]
+        made.start(["ip", "netns", "exec", NAMESPACES[1], sys.executable, "-c", SOON, *words], environment(**told))
         made.ended()
     assert made.codes == [2]
     (line,) = made.errors
-    assert f"rank 1 on {HERE} cannot reach the leader at {ADDRESSES[0]}:29412 within 45 s" in line
+    assert f"rank 1 on {HERE} cannot reach the leader at {ADDRESSES[0]}:29412 within 3 s" in line
 
 
 def test_other_code_is_told(made, tmp_path):

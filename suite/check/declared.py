@@ -71,15 +71,18 @@ def arrays_of(ledger: Ledger, benchmark: Benchmark, task: Task, data_dir: str | 
         shards = mapped(dataset, files.root(data_dir))
         found = {name: array_sha256(array) for name, array in made.items() if name not in shards}
         sizes = split_sizes(benchmark, task, made)
-        if found == dataset.arrays and all(getattr(dataset, name) == size for name, size in sizes.items()):
+        declared = dataset.arrays  # None where a sum is not declared
+        differing = sorted(
+            name
+            for name in found.keys() | declared.keys()
+            if name not in found or name not in declared or declared[name] not in (None, found[name])
+        )
+        if not differing and all(getattr(dataset, name) == size for name, size in sizes.items()):
             return
         again = prepare(benchmark, task, files.root(data_dir))  # a sum that is declared must be found again
         strays = [name for name in found if name not in again or array_sha256(again[name]) != found[name]]
         if strays:
             raise Broken(f"prepare makes another {strays[0]!r} each time", "draw with a fixed seed, in a fixed order")
-        differing = sorted(
-            {name for name in found.keys() | dataset.arrays.keys() if found.get(name) != dataset.arrays.get(name)}
-        )
         wrong = [f"{name} {getattr(dataset, name)}" for name, size in sizes.items() if getattr(dataset, name) != size]
         said = [*wrong, *([f"other sums of {', '.join(differing)}"] if differing else [])]
         raise Broken(f"{'; '.join(said)} than the data has", missing_yaml(benchmark.scale, {**sizes, "arrays": found}))

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from suite.forecast.choosing import DEADLINE, Choice
 from suite.forecast.model import LEVEL, Forecast, Range
-from suite.record.summary import format_cost, format_seconds
+from suite.record.summary import format_cost, format_joules, format_seconds
 from suite.record.tables import show_table
 
 UNKNOWN = "not known"
@@ -91,7 +91,7 @@ def _figures(made: Forecast) -> list[tuple[str, Range | None, Callable[[float], 
     return [
         ("samples", made.samples, lambda value: f"{value:,.0f}"),
         ("time", made.seconds, format_seconds),
-        ("energy", made.joules, lambda value: f"{value:.0f} J" if value < 10_000 else f"{value / 1000:.3g} kJ"),
+        ("energy", made.joules, format_joules),
         ("cost", made.cost, lambda value: format_cost(value, made.currency)),
     ]
 

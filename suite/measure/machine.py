@@ -183,14 +183,16 @@ def _detected(auto: System, machine: Machine) -> System:
     )
     plain = config.system(AUTO)
     overridden = {name for name in System.model_fields if getattr(auto, name) != getattr(plain, name)}
-    return found.model_copy(update={name: getattr(auto, name) for name in overridden})
+    values = {name: getattr(auto if name in overridden else found, name) for name in System.model_fields}
+    return config.checked(System, values, f"hw={found.name}")
 
 
 def _own_price(system: System) -> System:
     listed = config.system(system.name)
     figures = (system.price_per_hour, system.price_per_cpu_hour)
-    if figures == (listed.price_per_hour, listed.price_per_cpu_hour) or system.price != listed.price:
+    told, usual = (each.price and each.price.model_dump(exclude={"currency"}) for each in (system, listed))
+    if figures == (listed.price_per_hour, listed.price_per_cpu_hour) or told != usual:
         return system
-    currency = listed.price.currency if listed.price else "USD"
+    currency = system.price.currency if system.price else "USD"
     price = Price(provider="set by hand", instance="", region="", date="", source="hw option", currency=currency)
     return system.model_copy(update={"price": price})

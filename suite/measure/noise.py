@@ -15,7 +15,7 @@ from suite.measure import accelerators, cgroup
 from suite.measure.accelerators.devices import Device
 from suite.measure.energy import MAX_INTERVAL_MS, Sample
 from suite.measure.load import MAX_OTHERS, Load, LoadMeter, ours
-from suite.measure.machine import Machine
+from suite.measure.machine import Machine, usable_cpus
 
 WINDOW_S = 0.5  # before the run; short because it delays the start, long enough for the kernel's 10 ms ticks
 MAX_STEAL = 0.02  # of the CPUs' time: a hypervisor that takes more has sold the CPUs to somebody else as well
@@ -119,7 +119,7 @@ def throttled_ms(machine: Machine) -> dict[str, float]:
     """Milliseconds so far for which each part was throttled; parts without such a counter are left out."""
     found: dict[str, float] = {}
     if (quota := cgroup.throttled_ms()) is not None:
-        found["the CPU quota"] = quota
+        found["the CPU quota"] = quota / usable_cpus()  # the kernel adds up what each CPU was kept from
     counters = list(CPU_FOLDER.glob("cpu[0-9]*/thermal_throttle/core_throttle_total_time_ms"))
     if counters:
         found["the CPU"] = sum(int(path.read_text()) for path in counters) / len(counters)

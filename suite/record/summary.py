@@ -101,11 +101,18 @@ def format_cost(cost: float | None, currency: str | None) -> str:
     return f"{sign}{cost:.2f}" if cost >= 1 else f"{sign}{cost:.6f}"
 
 
+def format_joules(joules: float) -> str:
+    """`312 J`, `42.1 kJ` or `1.23 MJ`."""
+    if joules < 10_000:
+        return f"{joules:.0f} J"
+    return f"{joules / 1e3:.3g} kJ" if joules < 999_500 else f"{joules / 1e6:,.2f} MJ"
+
+
 def format_energy(joules: float | None, source: str | None, coverage: float | None = None) -> str:
     """`312 J (estimated)`, `4.21 kJ (nvml, 3 % of the time)`, or `not known`; `coverage` is the part of the time."""
     if joules is None:
         return "not known"
-    text = f"{joules:.0f} J" if joules < 10_000 else f"{joules / 1000:.3g} kJ"
+    text = format_joules(joules)
     part = f", {max(0.0, 100 * coverage):.0f} % of the time" if coverage is not None and coverage < MIN_COVERAGE else ""
     return f"{text} ({source}{part})"
 

@@ -17,7 +17,9 @@ CONFIDENCE = 0.95
 NOTHING = "nothing"  # where a side lacks a value
 LEAST_RUNS = 3  # of a side; fewer leave no spread to speak of
 # Runs that differ in one of these are not pooled.
-DIFFERING = ("framework", "implementation", "system", "machine", "submitter", "division", "data", "ruleset")
+DIFFERING = (
+    *("framework", "implementation", "precision", "system", "machine", "submitter", "division", "data", "ruleset"),
+)
 
 
 Pair = tuple[Sequence[float], Sequence[float]]

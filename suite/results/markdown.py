@@ -25,9 +25,10 @@ def markdown(entries: Sequence[Entry]) -> str:
         here = list(each)
         first = here[0]
         goal = "" if first.target is None else f"; target: {text(first.metric)} {first.target:g}"
+        precision = "" if first.precision == UNKNOWN else f" in {text(first.precision)}"
         parts.append(
-            f"**{text(first.benchmark)}** on {text(first.system)} ({text(first.machine)}) by {text(first.submitter)}, "
-            f"{text(first.division)}{goal}\n"
+            f"**{text(first.benchmark)}** on {text(first.system)} ({text(first.machine)}){precision} by "
+            f"{text(first.submitter)}, {text(first.division)}{goal}\n"
         )
         parts.append("\n".join([*_runs(here), "", *_frameworks(here)]) + "\n")
     return "\n".join(parts)
@@ -35,7 +36,8 @@ def markdown(entries: Sequence[Entry]) -> str:
 
 def _group(entry: Entry) -> tuple[str, ...]:
     """What runs must have in common to stand in one table."""
-    return entry.benchmark, entry.data, entry.system, entry.machine, entry.submitter, entry.division, entry.ruleset
+    made = (entry.benchmark, entry.data, entry.system, entry.machine, entry.precision)
+    return (*made, entry.submitter, entry.division, entry.ruleset)
 
 
 def text(value: str) -> str:

@@ -77,7 +77,7 @@ def main(argv: list[str]) -> int:
     codes: list[int] = []
     for options in commands:
         try:
-            codes.append(_run(options, place, elsewhere=slurm_options is not None))
+            codes.append(_run(options, place, elsewhere=slurm_options is not None, commands=len(commands)))
         except (UserError, OSError, WorkerLost) as error:
             if len(commands) == 1:
                 raise
@@ -121,8 +121,8 @@ def _planned(options: Options, found: Machine, own: OwnImplementation | None, re
     return from_evidence(resumed, options.given, own) if resumed else from_options(options, found, own)
 
 
-def _run(options: Options, place: Place, elsewhere: bool) -> int:
-    """One command, and its exit code; `elsewhere` where it is for the machines of a job."""
+def _run(options: Options, place: Place, elsewhere: bool, commands: int) -> int:
+    """One of so many `commands`, and its exit code; `elsewhere` where it is for the machines of a job."""
     console = printing.console()
     with dismissed_on_mistake(place):
         found, own, resumed = detect(), _own(options), _resumed(options, place)
@@ -133,6 +133,11 @@ def _run(options: Options, place: Place, elsewhere: bool) -> int:
             here.append(taken)
         if not options.dry_run and (problem := next(iter(here), nowhere)):
             raise UserError(problem)
+        if commands > 1 and made.system.world_size > 1 and not options.dry_run:
+            raise UserError(
+                f"-m makes {commands} commands, and the {made.system.world_size} workers that this one starts are of "
+                "one: give one after the other, or of one command runs=N"
+            )
     if options.dry_run:
         memory = _memory(made, nowhere, options.data_dir)
         told = {"memory": memory.line(made.system), **_forecast(made, found)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from suite.run.resuming import stored
 MULTIRUN = ("-m", "--multirun")
 GROUPS = ("task", "framework", "hw")  # each names a file of the folder of conf/ that is called like it
 VERBATIM = ("out", "data_dir", "implementation", "resume", "submitter", "token", "witness")
+PATHS = ("out", "implementation", "resume")
 TEXTS = (*VERBATIM, "scale", "division", "category", "checkpoints")
 OF_SYSTEM = tuple(name for name in System.model_fields if name != "name")
 OF_BENCHMARK = tuple(
@@ -166,7 +168,7 @@ def _composed(words: Sequence[str], texts: Mapping[str, str]) -> Options:
         given[override.key_or_group] = override.value()
     given |= texts
     if given.get("resume") and "task" not in given:
-        task = stored(Path(str(given["resume"])))["task"]
+        task = stored(Path(str(given["resume"])).expanduser())["task"]
         given["task"] = task
         words = [*words, f"task={task}"]
     if not given.get("task"):
@@ -187,6 +189,8 @@ def _composed(words: Sequence[str], texts: Mapping[str, str]) -> Options:
         raise UserError(f"subset={share} is no number: it is the share of the training data that a pilot takes")
     for name in TEXTS:
         values[name] = None if values[name] is None else str(values[name])
+    for name in PATHS:
+        values[name] = values[name] and os.path.expanduser(values[name])
     given |= {name: values[name] for name in VERBATIM if name in given}  # in a sweep out= may be made of other options
     return Options(**values, benchmark=benchmark, given=given)
 

@@ -123,7 +123,7 @@ def _size(count: int) -> str:
 def _changed(benchmark: Benchmark) -> str:
     """The hyperparameters that are not the suite's, by their values: those that were set, and those that follow."""
     usual = config.benchmark(benchmark.task, benchmark.scale).hyperparameters
-    return ", ".join(f"{name} {value}" for name, value in benchmark.hyperparameters.items() if value != usual[name])
+    return ", ".join(f"{name} {value}" for name, value in benchmark.hyperparameters.items() if value != usual.get(name))
 
 
 def obstacles(to: Console, nowhere: str | None, here: Sequence[str], memory: str | None) -> None:

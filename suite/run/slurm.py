@@ -20,11 +20,12 @@ _ENDS = {  # https://slurm.schedmd.com/job_state_codes.html: in all other states
     *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED"),
     *("REVOKED", "TIMEOUT"),
 }
+FORGOTTEN = "FORGOTTEN"  # which is no state of SLURM's: it no longer tells how the job ended
 _EVERY_S = 1.0
 _SEAL_S = 60  # before the job's time is over the run is told to end
 _OURS = {  # options of submitit that the run sets itself, or that would do nothing
     *("nodes", "ntasks_per_node", "additional_parameters", "setup", "teardown", "map_count", "srun_args"),
-    *("array_parallelism", "signal_delay_s", "stderr_to_stdout", "use_srun"),
+    *("array_parallelism", "signal_delay_s", "stderr_to_stdout", "use_srun", "gpus_per_task", "num_gpus"),
 }
 
 
@@ -107,7 +108,7 @@ def _followed(job: str, logs: Path) -> int:
                 file.seek(read.get(path, 0))
                 print(file.read(), end="", flush=True)
                 read[path] = file.tell()
-        if told["JobState"] in _ENDS:
+        if told["JobState"] in (*_ENDS, FORGOTTEN):
             code, number = map(int, told["ExitCode"].split(":"))
             return (BY_SIGNAL + number if number else code) or (0 if told["JobState"] == "COMPLETED" else LOST)
         time.sleep(_EVERY_S)
@@ -119,4 +120,4 @@ def _told(job: str, before: dict[str, str]) -> dict[str, str]:
     done = subprocess.run(asked, capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return dict(word.split("=", 1) for word in done.stdout.split() if "=" in word)
-    return {**before, "JobState": "COMPLETED"} if "Invalid job id" in done.stderr else before
+    return {**before, "JobState": FORGOTTEN} if "Invalid job id" in done.stderr else before

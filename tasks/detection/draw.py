@@ -30,13 +30,16 @@ def main(argv: list[str]) -> int:
     parser = OneLineParser(prog="python -m tasks.detection.draw", description=__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("file", type=Path)
+    parser.add_argument("--data-dir", help="where the dataset lies; default: $SUITE_DATA, else the user's cache folder")
     given = parser.parse_args(argv)
     try:
         scale = yaml.safe_load((given.run / "config.yaml").read_text())["scale"]
         lines = (given.run / "predictions.jsonl").read_text().splitlines()
     except OSError as error:
         raise UserError(f"{error.filename} cannot be read: name the evidence folder of a run.") from error
-    data = prepared(config.benchmark("detection", scale), load_task("detection"))
+    if not lines:
+        raise UserError(f"{given.run} has no predictions: name a run that was evaluated.")
+    data = prepared(config.benchmark("detection", scale), load_task("detection"), given.data_dir)
     rows, columns, factor = LAYOUT[scale]
     pictures = [
         picture(image, boxes, json.loads(line), class_names(scale), factor)

@@ -22,13 +22,16 @@ def main(argv: list[str]) -> int:
     """Print; see the module."""
     parser = OneLineParser(prog="python -m tasks.speech.transcripts", description=__doc__)
     parser.add_argument("run", type=Path)
+    parser.add_argument("--data-dir", help="where the dataset lies; default: $SUITE_DATA, else the user's cache folder")
     given = parser.parse_args(argv)
     try:
         scale = yaml.safe_load((given.run / "config.yaml").read_text())["scale"]
         heard = [json.loads(line) for line in (given.run / "predictions.jsonl").read_text().splitlines()]
     except OSError as error:
         raise UserError(f"{error.filename} cannot be read: name the evidence folder of a run.") from error
-    data = prepared(config.benchmark("speech", scale), load_task("speech"))
+    if not heard:
+        raise UserError(f"{given.run} has no predictions: name a run that was evaluated.")
+    data = prepared(config.benchmark("speech", scale), load_task("speech"), given.data_dir)
     said = bytes(data["answer_texts"]).decode().split("\n")
     wrong = [pair for pair in zip(said, heard, strict=True) if pair[0] != pair[1]]
     for reference, hypothesis in wrong:

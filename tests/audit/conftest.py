@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,6 @@ from suite.record.evidence import LOG
 from suite.record.states import STATES, state_sha256
 from suite.record.system import ROOT
 from tests.rules.editor import Evidence
-from tests.waiting import until
 
 RUN = ("task=image_classification", "scale=mini", "hw=cpu", "precision=fp32", "mlflow=false", "checkpoints=keep")
 SEED = 23  # it and the next one reach the target at the second evaluation
@@ -63,7 +63,9 @@ def killed_and_resumed(folder, seed):
     environment = {**STARTED, **ONE_THREAD, "PYTHONPATH": str(ROOT)}
     call = [sys.executable, "-m", "suite.run"]
     with subprocess.Popen([*call, *RUN, f"seed={seed}", f"out={out}"], cwd=folder, env=environment) as process:
-        until(lambda: (out / LOG).exists() and "run_start" in (out / LOG).read_text())
+        while not ((out / LOG).exists() and "run_start" in (out / LOG).read_text()):
+            assert process.poll() is None
+            time.sleep(0.002)  # it trains for about a second
         process.kill()
     resumed = [*call, f"resume={out}", "mlflow=false"]
     done = subprocess.run(resumed, cwd=folder, env=environment, capture_output=True, text=True)

@@ -99,7 +99,7 @@ def test_the_loaders_of_all_full_benchmarks_are_held_to_what_is_taken(capsys, tm
         given = float(of_cpu.replace(",", ""))
         assert float(warm.replace(",", "")) > 0
         assert all(told == "not known" or float(told.replace(",", "")) > 0 for told in (cold, disk))
-        assert float(cpus.replace(",", "")) == pytest.approx(float(taken.replace(",", "")) / given, abs=0.01, rel=0.01)
+        assert float(cpus.replace(",", "")) == pytest.approx(float(taken.replace(",", "")) / given, abs=0.01, rel=0.05)
     assert list(tmp_path.iterdir()) == []
 
 

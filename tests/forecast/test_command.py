@@ -211,4 +211,4 @@ def test_a_probe_of_this_machine(capsys, monkeypatch):
     (told,) = json.loads(capsys.readouterr().out)["forecasts"]
     assert told["measured"]
     assert 0 < told["seconds"]["low"] <= told["seconds"]["median"] <= told["seconds"]["high"]
-    assert told["limited_by"] in ("compute", "evaluation", "start")
+    assert told["limited_by"] in ("compute", "input", "evaluation", "start")

@@ -9,9 +9,13 @@ from suite.harness.cache import clear_cache
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="this system cannot drop files from its page cache")
-def test_the_arrays_are_read_afresh_from_their_files(tmp_path):
+def test_the_arrays_are_read_afresh_from_their_files(tmp_path, monkeypatch):
     np.save(tmp_path / "a.npy", np.arange(100_000))
     mapped = np.load(tmp_path / "a.npy", mmap_mode="r")
     assert mapped.sum() == 4999950000
     assert clear_cache({"mapped": mapped, "made": np.arange(3)})
     assert mapped.sum() == 4999950000
+    dropped = []
+    monkeypatch.setattr(os, "posix_fadvise", lambda *given: dropped.append(given[1:]))
+    assert clear_cache({"mapped": mapped, "made": np.arange(3)})
+    assert dropped == [(0, 0, os.POSIX_FADV_DONTNEED)]

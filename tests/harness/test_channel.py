@@ -2,6 +2,7 @@
 
 import time
 from multiprocessing import Pipe
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ class Slow:
 
 
 def test_a_state_that_takes_long_to_come_is_no_silence(monkeypatch):
-    for name, value in {"ALIVE_S": 0.1, "SILENCE_S": 1.5, "PART": 1000}.items():
+    for name, value in {"ALIVE_S": 0.1, "SILENCE_S": 4.0, "PART": 1000}.items():
         monkeypatch.setattr(channel, name, value)
     state, lost = {"weight": np.arange(2000.0), "step": np.array(3)}, []
     ours, theirs = Pipe()
@@ -48,3 +49,18 @@ def test_a_state_that_nobody_takes_ends_the_wait(monkeypatch):
     assert len(lost) == 1
     assert "it hangs, or its network is down" in lost[0]
     sender.close()
+
+
+def test_two_that_stood_still_together_have_not_lost_each_other(monkeypatch):
+    """As Ctrl-Z and `fg`, and a batch system that suspends a job, have it."""
+    stood = [0.0]
+    monkeypatch.setattr(channel, "ALIVE_S", 0.1)
+    monkeypatch.setattr(channel, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + stood[0]))
+    lost, ends = [], Pipe()
+    both = [Channel(each, lost.append) for each in ends]
+    time.sleep(0.3)
+    stood[0] = 1000.0
+    time.sleep(0.5)
+    for each in both:
+        each.close()
+    assert lost == []

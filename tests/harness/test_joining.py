@@ -5,6 +5,7 @@ import socket
 import pytest
 
 from suite.errors import UserError
+from suite.harness.workers import place
 from suite.harness.workers.channel import Channel, connect, free_port
 from suite.harness.workers.leading import Followers
 from suite.harness.workers.place import LOCALHOST, Place, find
@@ -14,16 +15,16 @@ from suite.harness.workers.sameness import told
 def test_what_connects_and_says_nothing_keeps_no_worker_out():
     followers = Followers(Place(0, 2, port=free_port(), key="key", launcher="torchrun"))
     with socket.create_connection((LOCALHOST, followers.place.port)):
-        connect(LOCALHOST, followers.place.port, followers.place.key, within_s=5.0).close()
+        connect(LOCALHOST, followers.place.port, followers.place.key, within_s=60.0).close()
     followers.close()
 
 
 def test_the_leader_is_found_at_the_address_by_which_other_nodes_know_it():
     """Its own name may lead it to 127.0.1.1, as Debian and Ubuntu have it; the node is one host."""
-    place = Place(0, 3, local_size=2, host="127.0.1.1", port=free_port(), key="key", launcher="torchrun")
-    followers = Followers(place)
-    for rank, node, host in ((1, 0, place.host), (2, 1, "127.0.0.2")):
-        channel = Channel(connect(host, place.port, place.key, within_s=5.0), lambda why: None)
+    own = Place(0, 3, local_size=2, host="127.0.1.1", port=free_port(), key="key", launcher="torchrun")
+    followers = Followers(own)
+    for rank, node, host in ((1, 0, own.host), (2, 1, "127.0.0.2")):
+        channel = Channel(connect(host, own.port, own.key, within_s=60.0), lambda why: None)
         channel.send("hello", rank=rank, node=node, address=channel.local_host(), port=rank, **told())
     followers.join([])
     assert [each.rpartition(":")[0] for each in followers.addresses] == ["127.0.0.2", "127.0.0.2", LOCALHOST]
@@ -53,3 +54,14 @@ def test_what_srun_tells_mpi_beside_its_own_is_no_other_launcher():
     assert find({"WORLD_SIZE": ""}) == find({})
     with pytest.raises(UserError, match="SLURM_STEP_NODELIST"):  # the first that _slurm() asks for
         find({**step, "PMI_SIZE": "2"})
+
+
+@pytest.mark.parametrize(
+    ("nodes", "first"),
+    [("a", "a"), ("a,b", "a"), ("gpu[003-010,012],login", "gpu003"), ("n[7,9]-c[2-3]-x,y", "n7-c2-x")],
+)
+def test_the_first_of_slurms_nodes_leads_also_where_no_command_of_slurm_is_installed(monkeypatch, nodes, first):
+    monkeypatch.setattr(place, "_address_of_node", lambda name: name)
+    step = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "1", "SLURM_STEP_NODELIST": nodes, "SLURM_JOB_ID": "1"}
+    step |= {"SLURM_STEP_ID": "0", "SLURM_NODEID": "0", "SLURM_LOCALID": "1", "SLURM_STEP_TASKS_PER_NODE": "2"}
+    assert find(step).host == first

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite import config
+from suite.errors import UserError
 from suite.measure import accelerators, machine, processor
 from suite.measure.accelerators.devices import Accelerator, chosen_indices
 from suite.measure.cost import cost, price_per_hour
@@ -132,6 +133,17 @@ def test_overridden_values_survive_auto_and_a_price_set_by_hand_loses_its_source
     assert system.price is not None
     assert (system.price.provider, system.price.date, system.price.currency) == ("set by hand", "", "USD")
     assert machine.resolve(config.system("l4"), found).price == config.system("l4").price
+    listed = config.load("hw", "l4")
+    euros = {**listed, "price_per_hour": 2.1, "price": {**listed["price"], "currency": "EUR"}}
+    price = machine.resolve(config.system("l4", euros), found).price
+    assert price is not None
+    assert (price.provider, price.source, price.currency) == ("set by hand", "hw option", "EUR")
+
+
+def test_what_is_overridden_is_held_to_the_machine_that_is_found() -> None:
+    auto = config.system("auto", {**config.load("hw", "auto"), "workers": 2})
+    with pytest.raises(UserError, match="one worker for each accelerator"):
+        machine.resolve(auto, fakes.machine("NVIDIA L4"))
 
 
 @pytest.mark.parametrize(

@@ -115,9 +115,10 @@ def test_a_pause_between_samples_weighs_nothing() -> None:
 def test_during_counts_throttling_since_before(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = fakes.machine("NVIDIA L4")
     fakes.install(monkeypatch, fakes.Device("NVIDIA L4", "GPU-a"))
+    monkeypatch.setattr(noise, "usable_cpus", lambda: 2)
     monkeypatch.setattr(cgroup, "throttled_ms", lambda: 5000.0)
     quiet = noise.before(machine)
-    assert quiet.throttled_ms == {"the CPU quota": 5000.0, "accelerator 0": 7.0}
+    assert quiet.throttled_ms == {"the CPU quota": 2500.0, "accelerator 0": 7.0}
     assert not quiet.noisy
     assert noise.during(machine, quiet, samples(0.0, 0.0)).figures["throttled_ms"] == {
         "the CPU quota": 0,

@@ -36,10 +36,11 @@ build = Slow
 
 @pytest.mark.slow
 def test_first_steps_past_the_budget_are_no_block(tmp_path, monkeypatch):
-    """They train on 28,000 samples, if this machine takes them in four seconds; the budget is 24,000."""
+    """They train on 28,000 samples; the budget is 24,000."""
+    monkeypatch.setattr(measuring, "LEAST_WARM_UP_STEPS", FIRST_STEPS)
     monkeypatch.setattr(measuring, "MOST_WARM_UP_STEPS", FIRST_STEPS)
     task = ["task=image_classification", "scale=mini", "batch=400", "hw=cpu"]
-    assert main(["level=clock", *task, "seconds=4", "repeats=1", "mlflow=false", f"out={tmp_path}"]) == 0
+    assert main(["level=clock", *task, "seconds=0.05", "repeats=1", "mlflow=false", f"out={tmp_path}"]) == 0
     (cell,) = record.read(tmp_path).cells
     assert cell.figures["step"].value > 0
     assert cell.rows[0].values["samples"] <= FIRST_STEPS * 400
@@ -85,7 +86,7 @@ build = Diverges
 """
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(400)
 def test_what_diverges_before_it_is_evaluated_is_told(tmp_path):
     own = tmp_path / "diverges"
     own.mkdir()

@@ -85,7 +85,8 @@ def test_a_precision_of_tensorflow(capsys):
 def test_a_model_is_trained_to_the_target(capsys):
     (cell,) = probe(capsys, "level=precision", *TASK, "precision=fp32")
     (row,) = cell.rows
-    assert (row.values["reached"] == "yes") == (row.values["quality"] >= 0.98)
+    assert row.values["reached"] == "yes"
+    assert row.values["quality"] >= 0.98
     assert row.values["samples"] <= 24000
 
 
@@ -104,7 +105,8 @@ def test_input_tells_both_kinds_of_data_and_the_loader(capsys):
     (cell,) = probe(capsys, "level=input", *TASK, "precision=fp32")
     figures = {name: each.value for name, each in cell.figures.items()}
     assert [row.name for row in cell.rows] == ["real", "synthetic"]
-    assert figures["loader alone"] > figures["samples/s"]
+    loading = figures["data phase"] / 100 * figures["overhead"]  # of a step without instruments
+    assert figures["loader alone"] == pytest.approx(figures["samples/s"] / loading)
     assert 0 < figures["data phase"] < 100
     assert figures["input-bound"] == pytest.approx(
         100 * (1 - cell.rows[1].values["step"] / cell.rows[0].values["step"])

@@ -38,10 +38,13 @@ pytestmark = [
 
 
 def free_ports() -> tuple[int, int]:
-    with socket.socket() as one, socket.socket() as another:
-        for probe in (one, another):
-            probe.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], another.getsockname()[1]
+    """Below those that the system gives out, for they are taken later, and again after a restart."""
+    for port in range(20_001, 20_999, 2):
+        with socket.socket() as one, socket.socket() as another, suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            another.bind(("127.0.0.1", port + 1))
+            return port, port + 1
+    raise OSError("no two ports are free")
 
 
 class TrackingServer:

@@ -106,7 +106,7 @@ def test_the_number_of_processes_changes_nothing(cores):
         assert np.array_equal(ours, theirs)
 
 
-@pytest.mark.timeout(120)  # seconds, of which it takes a few; asked for group by group the process waits for ever
+@pytest.mark.timeout(400)  # seconds, of which it takes a few; asked for group by group the process waits for ever
 def test_a_process_has_any_number_of_groups():
     """Both the weights for eight groups and the steps of one are more than a pipe holds."""
     environments = Environments("LunarLander-v3", 64, 7, 1)
@@ -125,7 +125,7 @@ def test_no_process_outlives_the_environments():
     assert not alive
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(400)
 def test_processes_end_while_another_has_their_pipe_as_well():
     """One that was forked from this would."""
     environments = Environments("CartPole-v1", 8, 7, 1)

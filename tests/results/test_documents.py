@@ -35,7 +35,7 @@ def test_a_row_for_each_run_and_one_for_each_framework():
     lost = run(50.0, seed=9, reached=False, samples=900, quality=0.5)
     noisy = run(11.0, seed=2, noise=("others took 20 %",), joules=7.0, energy_source="estimated")
     source = markdown([entry(runs=(lost, noisy, run(12.0, seed=3))), entry(20.0, framework="tensorflow")])
-    assert "**vision/small** on box (8 x an accelerator) by example-org, closed; target: accuracy 0.9" in source
+    assert "**vision/small** on box (8 x an accelerator) in bf16 by example-org, closed; target: accuracy 0.9" in source
     runs, frameworks = cells(source)
     by_seed = {(row[0], row[1]): row for row in runs[1:]}
     assert by_seed["torch", "9"][2:6] == [
@@ -63,7 +63,7 @@ def test_what_mlperf_s_logs_do_not_tell_is_not_known():
     assert frameworks[1][4:6] == ["not known", "not known"]
 
 
-@pytest.mark.parametrize("differs", ["benchmark", "system", "machine", "submitter", "division", "ruleset"])
+@pytest.mark.parametrize("differs", ["benchmark", "system", "machine", "precision", "submitter", "division", "ruleset"])
 def test_results_that_differ_in_more_than_the_framework_are_not_pooled(differs):
     tables = cells(markdown([entry(10.0), entry(20.0, **{differs: "another"})]))
     assert sorted(table[1][2] for table in tables[1::2]) == ["10.0 s", "20.0 s"]

@@ -1,6 +1,7 @@
 import hashlib
 import json
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,7 @@ def runs(tmp_path, tmp_path_factory, monkeypatch):
     return tmp_path / "runs"
 
 
+@cache
 def head():
     call = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
     return subprocess.run(call, capture_output=True, text=True, check=True).stdout.strip()

@@ -88,9 +88,13 @@ class Channel:
         return content
 
     def _live(self) -> None:
+        began = time.monotonic()
         while not self._closed.wait(ALIVE_S):
             self.send("alive")
-            if (silent := time.monotonic() - self._heard) > SILENCE_S:
+            stood_still, began = time.monotonic() - began > SILENCE_S / 2, time.monotonic()
+            if stood_still:  # this process, as all do that are suspended: what came meanwhile was not read
+                self._heard = began
+            elif (silent := time.monotonic() - self._heard) > SILENCE_S:
                 self._lose(f"nothing was heard of it for {silent:.0f} s: it hangs, or its network is down")
 
     def _lose(self, why: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 import subprocess
 from collections.abc import Mapping
@@ -94,8 +95,7 @@ def _torchrun(environ: Mapping[str, str]) -> Place:
 
 def _slurm(environ: Mapping[str, str]) -> Place:
     """https://slurm.schedmd.com/srun.html, "OUTPUT ENVIRONMENT VARIABLES"."""
-    shown = ["scontrol", "show", "hostnames", environ["SLURM_STEP_NODELIST"]]
-    first = subprocess.run(shown, capture_output=True, text=True, check=True, timeout=30).stdout.split()[0]
+    first = _first_node(environ["SLURM_STEP_NODELIST"])
     job, step, node = int(environ["SLURM_JOB_ID"]), int(environ["SLURM_STEP_ID"]), int(environ["SLURM_NODEID"])
     return Place(
         rank=int(environ["SLURM_PROCID"]),
@@ -109,6 +109,14 @@ def _slurm(environ: Mapping[str, str]) -> Place:
         launcher="srun",
         restarts=int(environ.get("SLURM_RESTART_COUNT", 0)),
     )
+
+
+def _first_node(nodes: str) -> str:
+    """The first of a list of nodes in SLURM's short form, `gpu[003-010,012],login`; a container has no scontrol."""
+    first = re.match(r"(?:[^\[,]|\[[^\]]*\])+", nodes)
+    if first is None:
+        raise ValueError(f"no node in {nodes!r}")
+    return re.sub(r"\[([^\],-]+)[^\]]*\]", r"\1", first[0])
 
 
 def _port(environ: Mapping[str, str], usual: int) -> int:

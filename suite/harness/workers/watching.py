@@ -31,7 +31,8 @@ class NodeWatch:
 
     def start(self, device: str, workers: Sequence[int], clock_ms: int) -> None:
         """Send samples from now on, which by the leader's clock is `clock_ms`."""
-        meter, began = Meter(device, workers), time.monotonic()
+        began = time.monotonic()
+        meter = Meter(device, workers)
 
         def send() -> None:
             sample = meter.sample(clock_ms + round((time.monotonic() - began) * 1000))

@@ -1,0 +1,14 @@
+"""Figures of a run in words."""
+
+import pytest
+
+from suite.record.summary import format_joules
+
+
+@pytest.mark.parametrize(
+    ("joules", "said"),
+    [(0.0, "0 J"), (9999.4, "9999 J"), (12_345.0, "12.3 kJ"), (999_499.0, "999 kJ"), (1_234_567.0, "1.23 MJ"),
+     (4.2e9, "4,200.00 MJ")],
+)  # fmt: skip
+def test_energy_has_the_unit_of_its_size(joules, said):
+    assert format_joules(joules) == said
