@@ -59,3 +59,11 @@ def test_the_table_shows_expected_found_and_contract(parity, capsys):
     assert lines[at + 3].startswith("  contract  Dataset: Where a benchmark's data comes from")
     assert lines[at + 4] == "  mend      scales:"
     assert lines[-1] == "pass: 22, fail: 1, skipped: 1"
+
+
+def test_a_sum_that_nobody_declares_is_no_other_sum(parity, capsys):
+    from tests.eighth_task.not_kept import declaring
+
+    declaring(lambda scale: scale["dataset"].update(arrays=dict.fromkeys(scale["dataset"]["arrays"])))(parity)
+    assert main(["task=parity"]) == 0
+    assert "fail" not in capsys.readouterr().out
