@@ -107,16 +107,16 @@ def planned(root: Path, asked: Asked) -> Plan:
     parts, left_out = list[Part](), list[str]()
     for result in submission.results:
         runs = {join(result.path, label): _run_of(root, result, label, asked) for label in result.runs}
-        audited = [run for run in runs.values() if run and run.initial_sha256]
-        left_out += [label for label, run in runs.items() if run not in audited]
+        audited = {label: run for label, run in runs.items() if run and run.initial_sha256}
+        left_out += runs.keys() - audited.keys()
         if audited:
-            parts.append(_part(root, submission, result, audited, asked))
+            parts.append(_part(root, submission, result, list(audited.values()), asked))
     if not parts:
         raise UserError(
             f"{shown(root.name)}: no run logs the sums of its states (rule audit.1): its runs cannot be trained again "
             "in part"
         )
-    return Plan(tuple(parts), tuple(left_out))
+    return Plan(tuple(parts), tuple(sorted(left_out)))
 
 
 def _run_of(root: Path, result: Result, label: str, asked: Asked) -> Run | None:

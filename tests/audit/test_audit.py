@@ -7,6 +7,7 @@ import pytest
 
 from suite.audit import comparing
 from suite.audit.__main__ import main
+from suite.audit.auditing import Asked, audit, planned
 from suite.errors import UserError
 from suite.measure.load import Load, LoadMeter
 from suite.record import states
@@ -290,3 +291,13 @@ def test_evidence_that_fails_its_review_is_not_audited(result, capsys):
     Evidence(result / "run_1").edit("suite_cost", lambda record: record.update(value=1e-9))
     assert main([str(result), "run_code=true"]) == 1
     assert "FAIL: its review has 1 finding" in capsys.readouterr().out
+
+
+def test_a_run_whose_states_have_no_sums_leaves_the_question_open(result):
+    run = Evidence(result / "run_2")
+    records = [record for record in run.records() if record["key"] != "suite_state"]
+    run.write(records)
+    asked = Asked(blocks=1, entropy="0a")
+    made = audit(result, planned(result, asked), asked, lambda said: None)
+    assert [(each.rule, each.severity, each.file) for each in made.findings] == [("audit.4", "error", "run_2/log.txt")]
+    assert made.verdict == "error"
