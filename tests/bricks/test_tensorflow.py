@@ -37,6 +37,21 @@ def test_bricks_do_what_the_layers_do():
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
+def test_the_gradient_of_a_pooling_stands_behind_it():
+    """As in a model: else TensorFlow takes an operation of its own, which is not oneDNN's."""
+    import tensorflow as tf
+
+    from suite.bricks.frameworks.tensorflow_running import Runner
+
+    pooled = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "VALID", "data_format": "NHWC"}
+    call = Call(op="MaxPoolGrad", arguments=({"tensor": 0}, {"tensor": 1}, {"tensor": 2}), keywords=pooled)
+    shapes = (1, 4, 4, 2), (1, 2, 2, 2), (1, 2, 2, 2)
+    brick = Brick(tensors=tuple(Tensor(shape=s, dtype="float32", fresh=True) for s in shapes), calls=(call,))
+    runner = Runner(brick, Device("cpu", "fp32"))
+    given, result, _ = runner.ready(runner.sources)
+    np.testing.assert_array_equal(result, tf.nn.max_pool2d(given, 2, 2, "VALID"))
+
+
 def test_a_brick_multiplies_in_its_own_precision():
     """On a GPU, where TensorFlow multiplies fp32 as tf32 if it is not told otherwise."""
     import tensorflow as tf

@@ -6,7 +6,7 @@ are read from a variable. A small brick is run several times in a graph, for it 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import ceil, prod
 from typing import Any
 
@@ -25,6 +25,7 @@ NOISE = 1 << 16  # numbers that are drawn; a larger tensor holds them again and 
 FEW = 1 << 18  # bytes that a small brick takes and makes in all the times that a graph runs it
 MOST_REPEATS = 16
 LEAST_HELD = 1 << 15  # bytes of weights for which it matters where they lie, so that these are read once
+FORWARD = {"MaxPoolGrad": "MaxPool"}  # of a gradient that oneDNN takes over only behind it, in a tenth of the time
 
 
 class Runner:
@@ -34,6 +35,7 @@ class Runner:
         self.brick, self.device = brick, device_name(device)
         number_type(device)
         self.calls = [_compiled(call, len(brick.tensors)) for call in brick.calls]
+        self.forwards = list(_forwards(brick))
         self.bytes = sum(each.elements * tf.as_dtype(each.dtype).size for each in brick.tensors)
         with tf.device(self.device):
             self.sources = [self._noise(each) for each in brick.tensors]
@@ -57,11 +59,14 @@ class Runner:
             return self.step.seconds(self.given)
 
     def ready(self, given: Values) -> Values:
-        """What the brick is given, the fresh tensors copied."""
-        return [
+        """What the brick is given, the fresh tensors copied; the result of a `FORWARD` is made by it."""
+        values = [
             tf.raw_ops.DeepCopy(x=source) if described.fresh and not described.variable else source
             for described, source in zip(self.brick.tensors, given, strict=True)
         ]
+        for made, forward in self.forwards:
+            values[made] = forward(values)
+        return values
 
     def forward(self, given: Values) -> Values:
         """What the last call makes, or the operation where it writes to a variable."""
@@ -166,6 +171,15 @@ def _compiled(call: Call, given: int) -> Callable[[Values], Any]:
     gets = {known[name]: _getter(each, given) for (name, _), each in zip(names, call.arguments, strict=True)}
     attributes = {known[name]: _attribute(value) for name, value in call.keywords.items()}
     return lambda values: function(**{name: get(values) for name, get in gets.items()}, **attributes)
+
+
+def _forwards(brick: Brick) -> Iterator[tuple[int, Callable[[Values], Any]]]:
+    """The places of tensors that are the result of a `FORWARD` of another one, and what makes them."""
+    for call in brick.calls:
+        match FORWARD.get(call.op), call.arguments:
+            case str(op), ({"tensor": _} as given, {"tensor": made}, *_):
+                forward = Call(op=op, arguments=(given,), keywords=call.keywords)
+                yield made, _compiled(forward, len(brick.tensors))
 
 
 def _getter(argument: Any, given: int) -> Callable[[Values], Any]:
