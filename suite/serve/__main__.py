@@ -92,12 +92,14 @@ def _load(wanted: Options, found: Examples, asked: Asked, where: str, args: Name
         measured = measuring.measure(wanted, found, asked, status.update)
     noisy = disturbed()
     told = [f"{found.plan.benchmark.name} {where}", *(f"NOISY  {why}" for why in noisy)]
-    if args.json:
-        print(json.dumps({**measured.model_dump(), "where": where, "noisy": noisy}, indent=1))
-    else:
-        showing.show(plain_console(160), measured, told)
-    if html:
-        write_text(html, showing.page(measured, told))
+    try:
+        if args.json:
+            print(json.dumps({**measured.model_dump(), "where": where, "noisy": noisy}, indent=1))
+        else:
+            showing.show(plain_console(160), measured, told)
+    finally:  # whoever reads what is shown may have gone, as head does
+        if html:
+            write_text(html, showing.page(measured, told))
     return LOST if any(each.failed for each in measured.loads) else 0
 
 

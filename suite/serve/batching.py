@@ -28,7 +28,7 @@ class Batcher:
 
     def __init__(self, make: Callable[[], Answers], batch: int, wait_s: float, queue: int) -> None:
         self.batches, self.taken, self.shed = 0, 0, 0
-        self._batch, self._wait_s, self._queue = batch, wait_s, queue
+        self._batch, self._wait_s, self._queue = min(batch, queue), wait_s, queue
         self._waiting: deque[tuple[Request, Future[Any]]] = deque()
         self._change = threading.Condition()
         made: Future[Answers] = Future()

@@ -113,6 +113,8 @@ def load(
             ask(sample.index).add_done_callback(partial(answered, sample.id))
 
     def answered(number: int, done: Future[Any]) -> None:
+        if done.cancelled():  # the command ends
+            return
         if error := done.exception():
             count("shed" if isinstance(error, Overloaded) else "failed")
         loadgen.QuerySamplesComplete([loadgen.QuerySampleResponse(number, 0, 0)])
@@ -122,7 +124,9 @@ def load(
         _start(issue, examples, settings, folder)
         lasted = time.monotonic() - began
         told = _told(Path(folder) / _DETAIL)
-    times = {name: told.get(f"result_{name}_percentile_latency_ns") for name in PERCENTILES}
+    # Without "per_query" they are of samples, of which a query of the multi-stream waits for the last
+    of = "percentile_per_query_latency_ns" if scenario == "multi-stream" else "percentile_latency_ns"
+    times = {name: told.get(f"result_{name}_{of}") for name in PERCENTILES}
     found = {f"{float(name):g}": ns / 1e9 for name, ns in times.items() if ns is not None}
     problems = [f"{number} of its samples {name}" for name, number in counts.items() if number]
     if told["result_validity"] != "VALID":
@@ -136,7 +140,7 @@ def load(
         queries=told["result_query_count"],
         seconds=lasted,
         latencies={} if scenario == "offline" or lost else found,
-        counts=next((told[name] / 1e9 for name in _COUNTS if name in told), None),
+        counts=None if lost else next((told[name] / 1e9 for name in _COUNTS if told.get(name)), None),
         bound=bound if scenario == "server" else None,
         problems=problems,
         **counts,

@@ -37,6 +37,8 @@ QUEUED = 4 * CONNECTIONS  # requests of a load that may wait to be asked
 TIMEOUT_S = 60.0
 _RETRY_S = 1  # asked of strangers
 _AGAIN_S = 0.01  # of one that waits for room
+_IDLE_S = round(2 * TIMEOUT_S)  # for which a connection is kept: a load of a slow model comes round to it late
+_END_S = 5  # for requests that are under way where the server ends
 
 
 def app(examples: Examples, batcher: Batcher) -> Starlette:
@@ -52,7 +54,7 @@ def app(examples: Examples, batcher: Batcher) -> Starlette:
                     return JSONResponse({"error": f"more than {MAX_BYTES} bytes"}, 413)
             future = batcher.submit(examples.checked(unpacked(body)))
             return JSONResponse({"prediction": await asyncio.wrap_future(future)})
-        except ClientDisconnect:
+        except (ClientDisconnect, asyncio.CancelledError):  # the latter where the server ends
             return Response()  # to nobody
         except UserError as error:
             return JSONResponse({"error": str(error)}, 400)
@@ -77,7 +79,13 @@ def serve(examples: Examples, batcher: Batcher, host: str, port: int, what: str)
     # asyncio sets it for sockets that were made for TCP by name alone; without it some answers wait 40 ms for an ACK
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     print(f"http://{host}:{listening.getsockname()[1]}   {what}", flush=True)
-    config = uvicorn.Config(app(examples, batcher), log_level="warning", access_log=False)
+    config = uvicorn.Config(
+        app(examples, batcher),
+        log_level="warning",
+        access_log=False,
+        timeout_keep_alive=_IDLE_S,
+        timeout_graceful_shutdown=_END_S,
+    )
     uvicorn.Server(config).run([listening])
 
 
@@ -113,7 +121,7 @@ class Client:
         self._own, self._room = threading.local(), threading.BoundedSemaphore(QUEUED)
         name = examples.plan.benchmark.name
         try:
-            told = requests.get(f"{self._url}/health", timeout=TIMEOUT_S).json()["benchmark"]
+            told = _session().get(f"{self._url}/health", timeout=TIMEOUT_S).json()["benchmark"]
         except (MissingSchema, InvalidSchema, InvalidURL) as error:
             raise UserError(f"url={url} is no address: write url=http://HOST:PORT") from error
         except requests.ConnectionError as error:
@@ -128,11 +136,15 @@ class Client:
 
         Where it may `wait`, it does so while QUEUED others are to be asked.
         """
-        if not wait:
-            return self._pool.submit(self._ask, index, wait)
-        self._room.acquire()
-        future = self._pool.submit(self._ask, index, wait)
-        future.add_done_callback(lambda _: self._room.release())
+        if wait:
+            self._room.acquire()
+        try:
+            future = self._pool.submit(self._ask, index, wait)
+        except RuntimeError:  # it is closed: the command ends, and LoadGen does not know it
+            future = Future()
+            future.cancel()
+        if wait:
+            future.add_done_callback(lambda _: self._room.release())
         return future
 
     def close(self) -> None:
@@ -142,7 +154,7 @@ class Client:
     def _ask(self, index: int, wait: bool) -> Any:
         body = packed(self._examples.request(index))
         if not hasattr(self._own, "session"):
-            self._own.session = requests.Session()
+            self._own.session = _session()
         while True:
             answer = self._own.session.post(f"{self._url}/predict", data=body, timeout=TIMEOUT_S)
             if answer.status_code != 503:
@@ -152,3 +164,10 @@ class Client:
             time.sleep(_AGAIN_S)
         answer.raise_for_status()
         return answer.json()["prediction"]
+
+
+def _session() -> requests.Session:
+    """Without a proxy between the load and its server, nor .netrc, which would be looked for each time."""
+    made = requests.Session()
+    made.trust_env = False
+    return made

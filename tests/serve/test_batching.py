@@ -37,6 +37,12 @@ def test_answers_are_those_of_their_requests_and_batches_no_larger_than_allowed(
     assert (batcher.taken, batcher.shed) == (11, 0)
 
 
+def test_no_batch_waits_for_more_requests_than_may_wait():
+    batcher = Batcher(lambda: list, batch=4, wait_s=600.0, queue=2)
+    first, second = map(batcher.submit, "ab")
+    assert (first.result(60), second.result(60)) == ("a", "b")
+
+
 def test_a_request_that_was_given_up_is_left_out_and_the_others_are_answered(slow):
     batcher = Batcher(lambda: slow, batch=1, wait_s=0.0, queue=100)
     first, given_up, last = map(batcher.submit, "abc")

@@ -7,6 +7,10 @@ import socket
 import subprocess
 import sys
 import threading
+from concurrent.futures import Future
+from contextlib import closing
+from itertools import count
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +20,7 @@ from suite.errors import UserError
 from suite.harness import contract
 from suite.measure.noise import Environment
 from suite.serve.__main__ import main
-from suite.serve.web import MAX_BYTES
+from suite.serve.web import MAX_BYTES, Client
 from tests.command import PROJECT, run, start
 
 OURS = PROJECT / "tests/implementations/alike"
@@ -189,18 +193,82 @@ def test_a_task_that_cannot_be_asked_for_one_example_says_so(tmp_path):
     assert "no tasks/recommendation/requests.py" in done.stderr
 
 
-def test_ctrl_c_under_load_ends_the_process_without_an_abort():
-    code = """
-import os, signal, threading
-from concurrent.futures import Future
+def test_a_query_takes_until_its_last_sample_is_answered():
+    from suite.serve import scenarios  # which needs LoadGen
+
+    asked = count(1)
+
+    def ask(_: int) -> Future:
+        future: Future = Future()
+        if next(asked) % 8:
+            future.set_result(None)
+        else:
+            threading.Timer(0.001, future.set_result, (None,)).start()
+        return future
+
+    found = scenarios.load("multi-stream", ask, examples=8, seconds=0.1, expected=0.001)
+    assert found.latencies["50"] >= 0.001
+
+
+def test_a_load_with_a_lost_sample_has_no_latency():
+    from suite.serve import scenarios
+
+    asked = count()
+
+    def ask(_: int) -> Future:
+        future: Future = Future()
+        if next(asked) == 9:
+            future.set_exception(OSError("reset"))
+        else:
+            future.set_result(None)
+        return future
+
+    found = scenarios.load("single-stream", ask, examples=4, seconds=0.01, expected=0.001)
+    assert (found.failed, found.latencies, found.counts) == (1, {}, None)
+
+
+def test_a_load_asks_its_server_and_no_proxy(server, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    plan = SimpleNamespace(benchmark=SimpleNamespace(name="image_classification/mini"))
+    images = {"test_images": np.zeros((1, 8, 8, 1), np.uint8)}
+    with closing(Client(server, SimpleNamespace(plan=plan, request=lambda index: images))) as client:
+        assert client.submit(0).result(60) in range(10)
+
+
+def test_a_server_ends_though_a_client_says_no_more(trained, tmp_path):
+    process = start(tmp_path, "suite.serve", str(trained), f"implementation={OURS}", "listen=0")
+    host, port = process.stdout.readline().split()[0].removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as client:
+        client.sendall(b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nabc")
+        assert requests.get(f"http://{host}:{port}/health", timeout=60).ok
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGINT
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize("ask", ["return Future()", "return pool.submit(time.sleep, 1)"], ids=["one", "threads"])
+def test_ctrl_c_under_load_ends_the_process_without_an_abort(ask):
+    code = f"""
+import os, signal, threading, time
+from concurrent.futures import Future, ThreadPoolExecutor
 from suite.errors import command
 from suite.serve.scenarios import load
 
-def ask(index):
-    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
-    return Future()
+pool = ThreadPoolExecutor(1)
+threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
 
-command(lambda argv: load("single-stream", ask, examples=4, seconds=5.0).queries)
+def ask(index):
+    {ask}
+
+def loaded(argv):
+    try:
+        load("multi-stream", ask, examples=4, seconds=5.0)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+command(loaded)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (128 + signal.SIGINT, "")
