@@ -96,6 +96,8 @@ def make(given: dict[str, str], *, to: Console, as_json: bool) -> int:
                 if len(wanted.sources) == 1:
                     raise UserError(f"{told.name}: {one_line(error)}") from error
                 failed[told.name] = one_line(error)
+        if not models:
+            raise UserError(f"no bricks of any: {next(iter(failed.values()))}")
         made, key = tuple(bricks.made), None
         if wanted.key:
             status.update(f"making {wanted.decoys} decoys")
@@ -105,8 +107,6 @@ def make(given: dict[str, str], *, to: Console, as_json: bool) -> int:
                 return framework.runs(brick, device, conditions.mode, ROOM)
 
             made, key = private.disguised(made, models, wanted.decoys, runs)
-    if not models:
-        raise UserError(f"no bricks of any: {next(iter(failed.values()))}")
     found = Made(
         framework=conditions.framework,
         mode=conditions.mode,
@@ -117,12 +117,13 @@ def make(given: dict[str, str], *, to: Console, as_json: bool) -> int:
         bricks=made,
         models=() if key else tuple(models),
     )
-    showing.made(to, models, len(bricks.made), failed)
-    showing.noisy(to, found.noisy)
     record.write(found, wanted.out)
-    to.print(f"kept in {wanted.out}", soft_wrap=True)
     if key and wanted.key:
         record.write(key, wanted.key)
+    showing.made(to, models, len(bricks.made), failed)
+    showing.noisy(to, found.noisy)
+    to.print(f"kept in {wanted.out}", soft_wrap=True)
+    if key and wanted.key:
         to.print(f"{key.decoys} decoys among {key.bricks} bricks; yours alone: {wanted.key}", soft_wrap=True)
     return 0
 

@@ -65,7 +65,7 @@ def making(given: Mapping[str, str], found: Machine) -> Making:
         raise UserError(f"out={given['out']} is no name of a file, for example out=bricks.json")
     if private and key is None:
         key = out.with_suffix(".key.json")
-    if key == out:
+    if key is not None and key.resolve() == out.resolve():
         raise UserError(f"key={key} is the file of out=, which is to be given away")
     return Making(
         sources=_sources(given, found),

@@ -42,7 +42,7 @@ def decoys_of(bricks: Sequence[Brick], count: int, runs: Callable[[Brick], bool]
     drawn, taken = secrets.SystemRandom(), {_content(each) for each in bricks}
     sizes = sorted({size for brick in bricks for tensor in brick.tensors for size in tensor.shape if _is_size(size)})
     found: list[tuple[str, Brick]] = []
-    for _ in range(TRIES * count):
+    for _ in range(TRIES * count if bricks else 0):
         if len(found) == count:
             break
         brick = drawn.choice(bricks)

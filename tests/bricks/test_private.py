@@ -46,6 +46,14 @@ def test_decoys_are_other_bricks_that_can_be_run():
 def test_too_many_decoys_are_refused():
     with pytest.raises(UserError, match="gave 0 decoys"):
         private.disguised([made.relu(1)], [made.model(0)], 2, lambda brick: True)
+    with pytest.raises(UserError, match="gave 0 decoys"):
+        private.disguised([], [], 2, lambda brick: True)
+
+
+def test_the_key_is_not_written_over_what_is_given_away(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="which is to be given away"):
+        main(["make", "models=alexnet", "private=true", "out=bricks.json", f"key={tmp_path}/bricks.json"])
 
 
 def test_the_file_that_is_given_away_has_bricks_alone(tmp_path, capsys):
