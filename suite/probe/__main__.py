@@ -88,16 +88,18 @@ def main(argv: list[str]) -> int:
             wanted.level, wanted.subjects, wanted.repeats, found, lambda said: status.update(Text(printable(said)))
         )
     console = plain_console(160)
-    if args.json:
-        print(probe.model_dump_json(indent=1))
-    else:
-        showing.show(console, probe)
-        if kept:
-            showing.show_compared(console, comparing.compare(kept, probe), comparing.differences(kept, probe))
-    if out:
-        record.write(probe, out)
-    if html:
-        write_text(html, page.html(probe))
+    try:
+        if args.json:
+            print(probe.model_dump_json(indent=1))
+        else:
+            showing.show(console, probe)
+            if kept:
+                showing.show_compared(console, comparing.compare(kept, probe), comparing.differences(kept, probe))
+    finally:  # whoever reads what is shown may have gone, as head does
+        if out:
+            record.write(probe, out)
+        if html:
+            write_text(html, page.html(probe))
     for place in filter(None, () if args.json else (out, html)):
         console.print(f"kept in {place}", soft_wrap=True)
     if out and mlflow:

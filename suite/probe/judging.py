@@ -76,7 +76,8 @@ def _errors(values: Values) -> Errors:
     off = np.abs(values.made[finite] - exact)
     if not exact.size:
         return Errors(0.0, 0.0, 0.0, 0.0, lost)
-    exponents = np.maximum(np.frexp(exact)[1] - 1, LEAST_EXPONENT[values.kind])
+    least = LEAST_EXPONENT[values.kind]
+    exponents = np.where(exact == 0, least, np.maximum(np.frexp(exact)[1] - 1, least))
     units = off / np.exp2(exponents - MANTISSA[values.kind])
     norm, largest = float(np.linalg.norm(exact)), float(np.abs(exact).max())
     return Errors(

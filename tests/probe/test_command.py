@@ -10,7 +10,7 @@ import reference_impls
 import tasks
 from suite.config import folder as conf
 from suite.errors import UserError
-from suite.probe import record
+from suite.probe import record, showing
 from suite.probe.__main__ import main
 from suite.probe.levels import names
 from suite.sync import main as sync
@@ -160,6 +160,16 @@ def test_what_cannot_be_kept_after_all_is_shown(capsys, tmp_path, monkeypatch):
     with pytest.raises(UserError, match="No space left"):
         main(["level=throughput", *SMALL, *BRIEF, f"out={tmp_path / 'kept'}"])
     assert "samples/s" in capsys.readouterr().out
+
+
+def test_what_nobody_reads_to_its_end_is_kept(tmp_path, monkeypatch):
+    def gone(*_: object) -> None:
+        raise SystemExit(1)  # as rich does where the reader of a pipe has gone
+
+    monkeypatch.setattr(showing, "show", gone)
+    with pytest.raises(SystemExit):
+        main(["level=throughput", *SMALL, *BRIEF, f"out={tmp_path / 'kept'}"])
+    assert record.read(tmp_path / "kept").cells
 
 
 def test_what_was_kept_is_in_mlflow_once(capsys, tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 import reference_impls
 import tasks
@@ -89,6 +90,16 @@ def test_gradients_that_are_asked_for_are_the_backward_phase():
     with Places(marks.append).followed():
         torch.autograd.grad(layer(torch.ones(1, 2)).sum(), list(layer.parameters()))
     assert marks == ["forward", "loss", "backward", "update"]
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_activations_that_are_made_again_are_of_the_backward_phase(reentrant):
+    marks, layer = [], torch.nn.Linear(2, 2)
+    with Places(marks.append).followed():
+        made = layer(checkpoint(layer, torch.ones(1, 2, requires_grad=True), use_reentrant=reentrant))
+        made.sum().backward()
+    assert marks[-2:] == ["backward", "update"]
+    assert marks.count("backward") == 1
 
 
 def test_a_profiler_that_tells_no_time_is_named(monkeypatch):

@@ -66,6 +66,8 @@ class Places:
 
         def followed(taken: Callable[..., Any]) -> Callable[..., Any]:
             def gradients(*args: Any, **keywords: Any) -> Any:
+                if self.phase == "backward":  # within another, of what is made again for it
+                    return taken(*args, **keywords)
                 self.enter("backward")
                 found = taken(*args, **keywords)
                 self.enter("update")
@@ -91,7 +93,8 @@ class Places:
 
     def _before(self, module: torch.nn.Module, _: Any) -> None:
         if not self.stack:
-            self.enter("forward")
+            if self.phase != "backward":  # in which activations may be made again
+                self.enter("forward")
             if module not in self.names:
                 root = type(module).__name__
                 found = {each: f"{root}.{name}".rstrip(".") for name, each in module.named_modules()}
@@ -103,7 +106,7 @@ class Places:
     def _after(self, *_: Any) -> None:
         self.stack.pop()
         self._changed()
-        if not self.stack:
+        if not self.stack and self.phase != "backward":
             self.enter("loss")
 
     def _changed(self) -> None:
