@@ -18,6 +18,7 @@ from suite.harness.implementation import Device, unseen
 
 POLICIES = {"fp32": "float32", "tf32": "float32", "bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
 DTYPES = {"fp32": tf.float32, "tf32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
+LIBRARIES = "'tensorflow[and-cuda]' brings CUDA's, into an environment without PyTorch: docs/adding-a-machine.md"
 # Keras's names of variables whose PyTorch names differ
 NAMES = {
     "kernel": "weight",
@@ -40,20 +41,23 @@ class Optimizer(Protocol):
 def device_name(device: Device) -> str:
     """TensorFlow's name of the device. Raises UserError where it is a GPU and TensorFlow sees none."""
     if device.kind == "cpu":
+        _sharing()  # of a machine that has GPUs too: what has no place of its own is made there
         return "/CPU:0"
     gpus()
     return "/GPU:0"
 
 
 def gpus() -> list[Any]:
-    """TensorFlow's GPUs, of whose memory it takes what it needs and leaves the rest to others, as PyTorch does.
-
-    Raises UserError where it sees none: it would train on the processors and say nothing.
-    """
-    found: list[Any] = tf.config.list_physical_devices("GPU")
+    """TensorFlow's GPUs. Raises UserError where it sees none: it would train on the processors and say nothing."""
+    found = _sharing()
     if not found:
-        libraries = "pip install -c constraints.txt 'tensorflow[and-cuda]' brings CUDA's libraries"
-        raise unseen(f"TensorFlow {tf.__version__}", libraries)
+        raise unseen(f"TensorFlow {tf.__version__}", LIBRARIES)
+    return found
+
+
+def _sharing() -> list[Any]:
+    """TensorFlow's GPUs, of whose memory it takes what it needs and leaves the rest to others, as PyTorch does."""
+    found: list[Any] = tf.config.list_physical_devices("GPU")
     with suppress(RuntimeError):  # it is at work already
         for each in found:
             tf.config.experimental.set_memory_growth(each, True)

@@ -25,6 +25,7 @@ from suite.measure import machine
 from suite.measure.accelerators import amd
 from suite.measure.machine import Machine
 from suite.measure.sampler import Counters
+from suite.record.system import versions
 from suite.record.tables import plain_console, show_table
 from suite.store import files, packages
 
@@ -38,6 +39,7 @@ started by torchrun or srun it does so with the workers that these started, on a
 """
 RAPL = Path("/sys/class/powercap/intel-rapl:0/energy_uj")
 
+CUDNNS = {"nvidia-cudnn-cu12", "nvidia-cudnn-cu13"}
 OPTIONS = ("data_dir", "workers")
 MOST_WORKERS = 1024
 SUMS = ("bytes", "microseconds", "bus bandwidth, Gbit/s")
@@ -158,6 +160,11 @@ def _missing(data_dir: str | None, counters: Sequence[float | None], machine: Ma
     for framework in _frameworks() if machine.accelerators else []:
         if why := packages.without_compiler(framework):
             yield f"{framework.title}'s compiler", why
+    if machine.accelerators and versions().keys() >= CUDNNS:
+        yield (
+            "cuDNN and NCCL of one CUDA: those of 12 and 13 lie in the same files",
+            "PyTorch and TensorFlow in an environment each: docs/adding-a-machine.md",
+        )
     if amd.KFD.exists() and not machine.accelerators and not amd.answers():
         yield (
             "AMD SMI, which finds accelerators",

@@ -92,6 +92,16 @@ def test_a_missing_compiler_is_named_where_there_is_an_accelerator(
     assert "TensorFlow's compiler" not in shown
 
 
+def test_two_frameworks_whose_libraries_lie_in_the_same_files_are_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fakes.install(monkeypatch, fakes.Device("NVIDIA H200", "GPU-a"))
+    for names in ({"nvidia-cudnn-cu13"}, {"nvidia-cudnn-cu12", "nvidia-cudnn-cu13"}):
+        monkeypatch.setattr(doctor, "versions", lambda names=names: dict.fromkeys(names, "9.1"))
+        assert doctor.main([]) == 0
+        assert ("an environment each" in capsys.readouterr().out) == (len(names) == 2)
+
+
 def test_an_unknown_option_is_one_line() -> None:
     with pytest.raises(UserError, match=r"unknown option 'data'.*data_dir"):
         doctor.main(["data=x"])

@@ -23,6 +23,7 @@ from tensorflow.python.framework import op_callbacks
 from suite.errors import UserError
 from suite.harness.implementation import Device, unseen
 
+LIBRARIES = "'tensorflow[and-cuda]' brings CUDA's, into an environment without PyTorch: docs/adding-a-machine.md"
 MADE_APART: weakref.WeakSet[Function] = weakref.WeakSet()
 DTYPES = {"fp32": tf.float32, "tf32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
 
@@ -36,8 +37,7 @@ def device_name(device: Device) -> str:
         with suppress(RuntimeError):  # once it is in use
             tf.config.experimental.set_memory_growth(gpu, True)
     if device.kind == "gpu" and not tf.config.list_physical_devices("GPU"):
-        libraries = "pip install -c constraints.txt 'tensorflow[and-cuda]' brings CUDA's libraries"
-        raise unseen(f"TensorFlow {tf.__version__}", libraries)
+        raise unseen(f"TensorFlow {tf.__version__}", LIBRARIES)
     return "/GPU:0" if device.kind == "gpu" else "/CPU:0"
 
 
