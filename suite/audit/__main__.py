@@ -36,10 +36,11 @@ and metric of that state, the loss, the time. The initial state of every run is 
   draw=HEX           draw the blocks that an audit has drawn before, which prints this; default: new entropy
   states=FOLDER      where the states lie that the runs kept (checkpoints=keep), below it as in PATH; default: in PATH;
                      without them training begins at the seed, and only the same bits will do
-  framework=NAME     train in another framework than the run did
+  framework=NAME     train the reference in another framework than the run did
   precision=NAME     train in another precision than the run did
-  equivalence=true   hold an implementation that is not the reference to it again, as suite.check does; also what a
-                     package calls the reference, where neither its revision nor its files are those that are here
+  equivalence=true   hold an implementation that is not the reference to it again, as suite.check does, where the
+                     division is closed; also what a package calls the reference, where neither its revision nor its
+                     files are those that are here
   data_dir=FOLDER    where datasets lie; default: $SUITE_DATA, else the user's cache folder
 
 Exit code: 0 trained again as claimed, 1 not, or the review fails, 2 it could not be told, or a mistake in the command.

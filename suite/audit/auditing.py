@@ -69,7 +69,13 @@ class Part:
     @property
     def strange(self) -> bool:
         """Whether what trained is to be held to the reference: an implementation of one's own, or another reference."""
-        return bool(self.code.others) or contestant_of(self.runs[0].evidence) is not None
+        others = bool(self.code.others) or contestant_of(self.runs[0].evidence) is not None
+        return others and not self.in_open
+
+    @property
+    def in_open(self) -> bool:
+        """Whether the open division frees the model."""
+        return self.runs[0].evidence.in_open
 
     @property
     def blocks(self) -> int:
@@ -131,6 +137,8 @@ def _part(root: Path, submission: Submission, result: Result, made: Sequence[Run
     files, task = code(made[0], root, result.path, package), made[0].benchmark.task
     if asked.framework is not None and asked.framework not in (written := files.frameworks(task)):
         raise unknown(f"framework for {task}", asked.framework, written)
+    if asked.framework is not None and (own := contestant_of(made[0].evidence)):
+        raise UserError(f"framework={asked.framework} is for the reference, and {own.name} trained: leave it out")
     return Part(made[0].benchmark, tuple(made), tuple(drawn), files)
 
 

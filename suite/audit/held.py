@@ -19,7 +19,7 @@ from suite.config.bounds import bounds
 from suite.config.models import Benchmark
 from suite.errors import UserError
 from suite.harness.contestant import read
-from suite.harness.implementation import Device, TrainStats
+from suite.harness.implementation import Device, TrainStats, compared
 from suite.measure import machine
 from suite.record.equivalence import FILE, Comparison
 from suite.record.states import State
@@ -62,11 +62,12 @@ def held(run: Run, means: Means) -> Comparison:
         own_draws = own and read(means.code / CODE, framework).declared.own_draws
     except UserError as error:
         raise Failed(f"its code: {error}") from error
+    beside = compared(run.benchmark.task, framework)
     with ExitStack() as stack:
         apart = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="suite-audit-reference-")))
         hidden = None if means.hidden is None else [*means.hidden, apart]  # or what it has to find could be read there
-        reference = _builder(stack, run, replace(means, code=ROOT, place=apart), reference=True)
-        candidate = _builder(stack, run, replace(means, hidden=hidden))
+        reference = _builder(stack, run, replace(means, code=ROOT, place=apart, framework=beside), reference=True)
+        candidate = _builder(stack, run, replace(means, hidden=hidden, framework=None))
         cpus = machine.detect().logical_cpus
         subject = Subject(run.benchmark, reference, candidate, data_of(run, means), means.kind, cpus, own_draws)
         return equivalence(subject, ("fp32", precision))

@@ -156,7 +156,7 @@ def started(
     With other `hyperparameters`, and with the `reference` in its place, where these are given.
     """
     framework, _, precision, own_hyperparameters = run.configuration
-    own = means.framework is None and not reference and contestant_of(run.evidence) is not None
+    own = not reference and contestant_of(run.evidence) is not None
     with (
         tempfile.TemporaryDirectory(prefix="suite-audit-", dir=means.place) as name,
         Process(means.code, Path(name), means.limit_s, means.hidden) as process,

@@ -60,7 +60,9 @@ def show(console: Console, made: Audited, asked: Asked) -> None:
     for run, comparison in made.held:
         console.print(_held(run, comparison), soft_wrap=True)
     if asked.equivalence and not any(part.strange for part in made.plan.parts):
-        console.print("the reference trained: there is no implementation to hold to it", soft_wrap=True)
+        in_open = any(part.in_open for part in made.plan.parts)
+        why = "the open division frees the model" if in_open else "the reference trained"
+        console.print(f"{why}: there is no implementation to hold to the reference", soft_wrap=True)
     console.print(
         Text(f"{made.verdict.upper()}: {said(made)}; draw={asked.entropy}", STYLES[made.verdict]), soft_wrap=True
     )

@@ -74,7 +74,7 @@ def main(argv: list[str]) -> int:
         print(as_json(rows))
     else:
         show(rows)
-    if own and "out" in options:
+    if own and "out" in options and compared:
         held.write(Path(options["out"]), own.told, compared)
     return int(any(row.status == "fail" for row in rows))
 

@@ -186,6 +186,14 @@ def frameworks(task: str) -> list[str]:
     return [name for name in config.names("framework") if find_spec(f"reference_impls.{task}.{name}")]
 
 
+def compared(task: str, framework: str) -> str:
+    """The framework of the reference that code in `framework` is held to: the same, else the first installed."""
+    written = frameworks(task)
+    if framework in written:
+        return framework
+    return next((name for name in written if not packages.missing(task, config.framework(name))), written[0])
+
+
 def _module(task: str, framework: Framework) -> str:
     written = frameworks(task)
     if not written:

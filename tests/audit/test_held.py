@@ -1,11 +1,15 @@
 """`suite audit PATH equivalence=true`: an implementation of one's own, held to the reference by the auditor."""
 
+from importlib.util import find_spec
+from pathlib import Path
+
 import pytest
 
 from suite.record.system import ROOT
 from tests.audit.conftest import SEED, audited, trained
 
 pytestmark = pytest.mark.soak  # trains; test_package.py tells most of the same
+JAX = Path(__file__).parents[1] / "implementations/jax_digits"
 OURS = """
 import torch
 
@@ -18,6 +22,15 @@ def build(hyperparameters, data, seed, device):
     rate = 1.05 * hyperparameters["head_learning_rate"]
     return reference.build({**hyperparameters, "head_learning_rate": rate}, data, seed, device)
 """
+
+
+@pytest.mark.skipif(find_spec("jax") is None, reason="jax is not installed: pip install -e '.[jax]'")
+def test_code_in_a_framework_of_no_reference_is_held_to_one(tmp_path, capsys):
+    made = trained(tmp_path, ROOT, f"seed={SEED}", f"implementation={JAX}")
+    code, report, failed = audited(capsys, made, "blocks=1", "draw=01", "equivalence=true")
+    assert (code, failed) == (0, set()), report["findings"]
+    ((_, trials),) = [each.values() for each in report["equivalence"]]
+    assert any(trial["found"] for trial in trials)
 
 
 def test_an_auditor_finds_a_changed_hyperparameter_again(tmp_path, capsys):

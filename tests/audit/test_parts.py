@@ -1,5 +1,6 @@
 """What an audit is made of: the draw, the distance of two ways, predictions that differ, and whose code is taken."""
 
+import io
 import json
 import os
 from types import SimpleNamespace
@@ -8,9 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
-from suite.audit import drawing
+from suite.audit import drawing, showing
 from suite.audit.__main__ import main
+from suite.audit.auditing import Asked, Audited, planned
 from suite.audit.code import Code, _packed
 from suite.audit.comparing import (
     MAX_DISTANCE,
@@ -178,6 +181,26 @@ def test_a_mistake_is_one_line(tmp_path, monkeypatch, words, said):
     with pytest.raises(UserError, match=said) as raised:
         main([str(run.folder), *words])
     assert "\n" not in str(raised.value)
+
+
+def test_what_trained_one_s_own_code_is_not_audited_with_the_reference_in_its_place(tmp_path, monkeypatch):
+    isolate(monkeypatch, tmp_path)
+    run = write_run(tmp_path / "run", own=True)
+    with pytest.raises(UserError, match=r"^framework=tensorflow is for the reference, and ours trained: leave it out$"):
+        main([str(run.folder), "framework=tensorflow"])
+
+
+@pytest.mark.parametrize(("division", "held"), [("closed", True), ("open", False)])
+def test_only_the_closed_division_s_code_is_held_to_the_reference(tmp_path, monkeypatch, division, held):
+    isolate(monkeypatch, tmp_path)
+    run = write_run(tmp_path / "run", own=True)
+    run.edit("submission_division", lambda record: record.update(value=division))
+    asked = Asked(blocks=1, entropy="01", equivalence=True)
+    plan = planned(run.folder, asked)
+    assert plan.parts[0].strange == held
+    console = Console(file=io.StringIO())
+    showing.show(console, Audited(plan), asked)
+    assert ("the open division frees the model" in console.file.getvalue()) != held
 
 
 def package(folder, implementation):

@@ -7,7 +7,7 @@ import pytest
 
 from suite import config
 from suite.errors import UserError
-from suite.harness.implementation import load_implementation
+from suite.harness.implementation import compared, load_implementation
 from suite.store import packages
 from suite.store.task import load_task
 from tests import distributions
@@ -54,6 +54,12 @@ def test_a_task_and_an_implementation_name_what_is_missing_and_the_command(site)
 def test_a_missing_framework_is_named_before_the_task_s_packages(site):
     distributions.install(site, "time-to-accuracy", torch=["a-torch", "a-vision"], translation=["a-bleu"])
     assert packages.missing("translation", TORCH) == ["a-torch", "a-vision", "a-bleu"]
+
+
+def test_code_in_another_framework_is_held_to_the_reference_that_is_installed(site):
+    assert [compared("speech", name) for name in ("torch", "jax")] == ["torch", "tensorflow"]
+    distributions.install(site, "time-to-accuracy", tensorflow=["a-tensorflow"])
+    assert [compared("speech", name) for name in ("tensorflow", "jax")] == ["tensorflow", "torch"]
 
 
 def test_a_framework_that_cannot_be_found_is_missing_though_no_distribution_asks_for_it(site):

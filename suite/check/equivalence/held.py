@@ -14,7 +14,7 @@ from suite.config.contestant import Contestant
 from suite.config.models import Benchmark
 from suite.errors import UserError
 from suite.harness.contestant import OwnImplementation
-from suite.harness.implementation import Implementation, ImplementationModule, frameworks, load_implementation
+from suite.harness.implementation import Implementation, ImplementationModule, compared, load_implementation
 from suite.measure import machine
 from suite.record.equivalence import FILE, Comparison, Equivalence, Trial
 from suite.store.disk import write_atomically
@@ -42,8 +42,7 @@ def against(
     precision: str,
 ) -> Comparison | None:
     """Hold the implementation `own`, loaded as `module`, to the reference: that in its framework, if there is one."""
-    written = frameworks(benchmark.task)
-    beside = own.framework.name if own.framework.name in written else written[0]
+    beside = compared(benchmark.task, own.framework.name)
     references: list[ImplementationModule] = []
     if not ledger.hold(
         f"the reference in {beside} can be loaded",

@@ -8,6 +8,7 @@ import yaml
 
 from suite import config
 from suite.check.__main__ import main
+from suite.check.equivalence import held
 from suite.config.plan import Plan
 from suite.errors import UserError
 from suite.harness.contestant import read
@@ -62,6 +63,15 @@ def test_a_folder_without_a_run_is_refused_before_anything_is_tried(written, tmp
         main([*words[:2], f"out={tmp_path / 'fresh'}"])
     assert not (tmp_path / "fresh").exists()
     assert not capsys.readouterr().out
+
+
+def test_where_nothing_could_be_compared_what_was_found_before_stays(written, tmp_path, monkeypatch, capsys):
+    words = written(1.0)
+    assert main(words) == 0, capsys.readouterr().out
+    before = (tmp_path / "runs/run_1" / FILE).read_bytes()
+    monkeypatch.setattr(held, "load_implementation", lambda *_: 1 / 0)
+    assert main(words) == 1
+    assert (tmp_path / "runs/run_1" / FILE).read_bytes() == before
 
 
 def test_the_numeric_format_is_that_of_the_runs_whatever_this_machine_takes(written, tmp_path, monkeypatch, capsys):
