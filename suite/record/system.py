@@ -72,6 +72,7 @@ KEYS = (
     "operating_system",
     "sw_notes",
 )
+STORAGE = "host_storage_capacity"  # moves on one machine, where a file system shares its room with others, as ZFS does
 
 
 def describe(
@@ -181,7 +182,7 @@ def _host(machine: Machine) -> dict[str, Any]:
         "host_processor_frequency": f"{frequency.max:.0f} MHz" if frequency and frequency.max else None,
         "host_processor_caches": ", ".join(_caches()),
         "host_memory_capacity": memory_text(machine.memory_gb),
-        "host_storage_capacity": f"{shutil.disk_usage(ROOT).total / 1e9:.0f} GB",
+        STORAGE: f"{shutil.disk_usage(ROOT).total / 1e9:.0f} GB",
     }
 
 

@@ -13,7 +13,7 @@ from mlperf_logging.mllog import constants as keys
 from suite.record.evidence import LOG
 from suite.record.names import REFERENCE
 from suite.record.parsing import MalformedError, json_object, same
-from suite.record.system import KEYS, STATUSES
+from suite.record.system import KEYS, STATUSES, STORAGE
 from suite.rules.finding import Checks, Finding
 from suite.rules.implementation import contestant_of
 from suite.rules.reading import Evidence
@@ -154,5 +154,5 @@ def _described(package: Sealed, system: str, run: Evidence) -> Iterator[Finding]
         wanted = declared.get(key) or (found.strip() if isinstance(found, str) else "")
         if not isinstance(text, str):
             yield Finding(path, None, f"{key} as text", text, "leave it empty if it is not known")
-        elif wanted and text.strip() != wanted:
+        elif wanted and text.strip() != wanted and key != STORAGE:
             yield Finding(path, None, f"{key}: {wanted}", text or "nothing", _AS_WRITTEN)

@@ -16,6 +16,7 @@ from suite.harness.seeds import LIMIT
 from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.record.mllog import Line, line_hash
 from suite.record.parsing import differences, same, whole
+from suite.record.system import STORAGE
 from suite.rules.finding import Finding, Severity
 from suite.rules.quality import converged
 from suite.rules.reading import PACKAGE, RESULT, RUN, RUN_FOLDER, Evidence
@@ -155,8 +156,8 @@ def one_machine(runs: Sequence[Evidence]) -> Iterator[Finding]:
             continue
         for part in ("description", "detected", "software", "git"):
             for path, expected, found in differences(first.described(part), run.described(part)):
-                if path in (("submitter",), ("division",)):
-                    continue  # division.6
+                if path in (("submitter",), ("division",), (STORAGE,)):
+                    continue  # division.6, or free
                 where = run.json_line(SYSTEM, str(path[-1]) if path else part)
                 name = ".".join(map(str, path)) or part
                 mend = "submit runs of one command on one machine: python -m suite.run runs=N"

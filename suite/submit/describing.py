@@ -8,7 +8,7 @@ from typing import Any
 
 from suite.errors import UserError, unknown
 from suite.record.parsing import MalformedError, yaml_mapping
-from suite.record.system import KEYS
+from suite.record.system import KEYS, STORAGE
 from suite.rules.claims import MAX_DESCRIPTION, SPELLED
 from suite.store.disk import UnsafeFile, read_safely
 from suite.submit.collecting import Collected
@@ -74,7 +74,7 @@ def joined(stored: Mapping[str, str], made: Mapping[str, str], where: str) -> De
     """A description that may stand already, with what is filled in now. Raises UserError where it would change."""
     for key in KEYS:
         before, after = stored.get(key, ""), made[key]
-        if before and after and before != after:
+        if before and after and before != after and key != STORAGE:
             raise UserError(
                 f"{where} says {key}: {before}; this result says {after}: give another machine a name of its own, "
                 "system=NAME; nothing is overwritten"

@@ -29,7 +29,7 @@ from tests.conftest import is_here
 from tests.rules.conftest import run, sound_run  # noqa: F401
 from tests.rules.editor import Evidence
 from tests.rules.evidence_maker import write_run
-from tests.submit.conftest import ORG, PLACE, files, head
+from tests.submit.conftest import ORG, PLACE, files, head, resealed
 
 
 def test_layout_is_mlperf_s(submit, told, tmp_path, caplog):
@@ -176,6 +176,18 @@ def test_one_result_of_a_benchmark_on_a_system(submit, tmp_path):
     write_run(tmp_path / "more" / "run_1", seed=900)
     with pytest.raises(UserError, match=r"two results of image_classification/small on cpu_torch.*runs\.9"):
         submit(str(tmp_path / "more"))
+
+
+def test_storage_that_shares_its_room_with_others_is_no_other_machine(submit, runs, told):
+    for index in (1, 2, 3):
+        room = {"host_storage_capacity": f"{810 + index} GB"}
+        Evidence(runs / f"run_{index}").edit_system(lambda values, room=room: values["description"].update(room))
+    assert submit(f"description={told}") == 0
+    described = submit.folder / "systems/cpu_torch.json"
+    described.write_text(described.read_text().replace("811 GB", "800 GB"))
+    resealed(submit.folder)
+    assert submit(f"description={told}") == 0
+    assert "800 GB" in described.read_text()
 
 
 @pytest.mark.parametrize("category", STATUSES)
