@@ -46,14 +46,15 @@ def test_the_plan_says_what_could_not_be_submitted(capsys, words, broken):
 
 
 @pytest.mark.parametrize(
-    ("told", "said"), [((None, None), "none"), (("0" * 40, True), "changes"), (("0" * 40, False), "")]
+    ("told", "said"), [((None, None), "none: why"), (("0" * 40, True), "changes"), (("0" * 40, False), "")]
 )
 def test_the_plan_of_a_submitter_says_that_the_code_is_of_no_revision(here, capsys, monkeypatch, told, said):
     monkeypatch.setattr("suite.rules.foreseen.git", lambda: dict(zip(("revision", "dirty"), told, strict=True)))
+    monkeypatch.setattr("suite.rules.foreseen.without_revision", lambda: "why")
     for submitter in ("someone", "unknown"):
         assert main([*RUN, f"submitter={submitter}", "dry_run=true"]) == 0
         found = re.findall(
-            "package.9: expected the suite as a git revision has it, found (none|changes)", capsys.readouterr().out
+            "package.9: expected the suite as a git revision has it, found (none: why|changes)", capsys.readouterr().out
         )
         assert found == ([said] if said and submitter == "someone" else [])
 

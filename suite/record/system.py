@@ -145,10 +145,28 @@ def git() -> dict[str, Any]:
     return {"revision": None, "dirty": None}
 
 
+def without_revision() -> str:
+    """Why `git` finds no revision, in git's own words where it has some."""
+    try:
+        git_output("rev-parse", "HEAD")
+    except FileNotFoundError:
+        return "git is not installed"
+    except subprocess.CalledProcessError as error:
+        said: bytes = error.stderr
+        return said.decode(errors="replace").partition("\n")[0]
+    except (OSError, subprocess.SubprocessError) as error:
+        return str(error)
+    return "the repository is that of a folder above the suite's"
+
+
 def git_output(*words: str, at: Path | None = None) -> bytes:
-    """What a git command says of the project, or of another folder. Raises OSError or SubprocessError if it cannot."""
+    """What a git command says of the project, whosever its files are, or of another folder.
+
+    Raises OSError or SubprocessError if it cannot.
+    """
     environ = {name: value for name, value in os.environ.items() if name not in OF_A_REPOSITORY}
-    command = ["git", "-C", str(at or ROOT), *words]
+    ours = [] if at else ["-c", f"safe.directory={ROOT}"]
+    command = ["git", "-C", str(at or ROOT), *ours, *words]
     return subprocess.run(command, capture_output=True, timeout=60, check=True, env=environ).stdout
 
 

@@ -9,8 +9,9 @@ from mlperf_logging.mllog import constants as keys
 from suite import config
 from suite.config.models import Formula, Range
 from suite.config.plan import Plan
+from suite.errors import shown
 from suite.record.parsing import differences
-from suite.record.system import git
+from suite.record.system import git, without_revision
 from suite.rules import convergence
 from suite.rules.benchmark import OF_CADENCE
 from suite.rules.claims import UNNAMED
@@ -21,7 +22,7 @@ from suite.rules.system import free_of
 def breaches(plan: Plan) -> Iterator[str]:
     """A line for each rule that a submission of the plan's runs will break."""
     if plan.submitter != UNNAMED and (code := git())["dirty"] is not False:
-        found = "changes: git status" if code["revision"] else "none"
+        found = "changes: git status" if code["revision"] else f"none: {shown(without_revision())}"
         yield f"package.9: expected the suite as a git revision has it, found {found}"
     if plan.system.name in config.names("hw"):  # a run that goes on may be of one that was there when it began
         systems, theirs = (config.system(plan.system.name), plan.system), free_of(plan.system.name)
