@@ -19,6 +19,7 @@ from suite.results.across import Across, of_comparisons
 from suite.results.comparison import CONFIDENCE, LEAST_RUNS, Comparison, Figure, compare
 from suite.results.reading import read, sources
 from suite.review.progress import bar
+from suite.rules.waivers import EXCUSED
 from suite.rules.witness import WITNESS_ROOTS
 
 MAX_DIFFERENCES = 40  # in the terminal
@@ -54,6 +55,7 @@ def main(argv: list[str]) -> int:
         epilog=EPILOG,
     )
     parser.add_words("A B", "two results", 1)
+    parser.add_argument("--waivers", metavar="FILE", type=Path, help=EXCUSED)
     parser.add_argument("--witness-roots", metavar="FILE", type=Path, help=WITNESS_ROOTS)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     args = parser.parse_intermixed_args(argv)
@@ -63,7 +65,7 @@ def main(argv: list[str]) -> int:
     if len(named) != 2:
         raise UserError(f"{len(named)} results given: name two. See {parser.prog} --help.")
     with bar() as progress:
-        sides = [read(source, data_dir, progress, args.witness_roots).entries for source in named]
+        sides = [read(source, data_dir, progress, args.witness_roots, args.waivers).entries for source in named]
     made = compare(*sides)
     if not made:
         a, b = (

@@ -16,7 +16,8 @@ from tests.mlperf import maker
 from tests.results.maker import HOSTILE, entry, everywhere, run
 from tests.rules.conftest import sound_result, sound_run  # noqa: F401
 from tests.rules.editor import Evidence
-from tests.rules.evidence_maker import write_run
+from tests.rules.evidence_maker import isolate, write_run
+from tests.rules.mutants import MUTANTS
 
 
 def of(times, **changes):
@@ -139,6 +140,18 @@ def test_prints_a_table(sound_result, tmp_path, capsys):  # noqa: F811
     assert main([str(sound_result), str(tmp_path / "other"), "--json"]) == 0
     (made,) = json.loads(capsys.readouterr().out)["comparisons"]
     assert made["figures"][0]["says"] == "noise: no difference is shown"
+
+
+def test_what_the_reviewer_waives_is_excused(tmp_path, monkeypatch, capsys):
+    isolate(monkeypatch, tmp_path)
+    made = write_run(tmp_path / "run")
+    MUTANTS["division.2"][0](made)
+    file = tmp_path / "waivers.yaml"
+    file.write_text("waivers: [{rule: division.2, reason: agreed, reviewer: A. Reviewer, date: 2025-11-20}]")
+    words = [str(made.folder), str(made.folder)]
+    for more, said in (([], True), (["--waivers", str(file)], False)):
+        assert main([*words, *more]) == 0
+        assert ("NOT COMPLIANT" in capsys.readouterr().out) == said
 
 
 def test_several_benchmarks_are_summed_up_and_what_one_side_lacks_is_said(monkeypatch, capsys):

@@ -19,6 +19,7 @@ from suite.record.summary import format_count
 from suite.review import archive
 from suite.review.model import report
 from suite.review.progress import bar
+from suite.rules.waivers import EXCUSED
 
 EXIT_CODES = {"pass": 0, "fail": 1, "error": 2}
 OPTIONS = ("blocks", "draw", "run_code", "isolated", "states", "framework", "precision", "equivalence")
@@ -108,7 +109,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     )
     parser.add_words("PATH", "what to audit", 1)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
-    parser.add_argument("--waivers", metavar="FILE", type=Path, help="breaches that you, the reviewer, excuse (YAML)")
+    parser.add_argument("--waivers", metavar="FILE", type=Path, help=EXCUSED)
     args = parser.parse_words(argv, OPTIONS)
     if len(args.words) != 1:
         raise UserError(f"{len(args.words)} folders given: name one. See suite audit --help.")

@@ -21,6 +21,7 @@ from suite.review.drawn import groups
 from suite.review.excerpt import excerpts
 from suite.review.page import html as review_page
 from suite.review.progress import bar
+from suite.rules.waivers import EXCUSED
 from suite.rules.witness import WITNESS_ROOTS
 from suite.store.disk import refuse_unwritable, write_text
 
@@ -56,7 +57,8 @@ def main(argv: list[str]) -> int:
     refuse_unwritable(args.curves, args.html)
     with bar() as progress:
         named = dict.fromkeys(args.sources)
-        found = _distinct([read(source, args.data_dir, progress, args.witness_roots) for source in named])
+        given = (args.data_dir, progress, args.witness_roots, args.waivers)
+        found = _distinct([read(source, *given) for source in named])
     entries = [entry for each in found for entry in each.entries]
     if args.html:
         _page(args.html, found, entries, _reference(args.reference, entries))
@@ -135,6 +137,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--curves", metavar="FILE", type=Path, help="write the runs' curves as an SVG file")
     parser.add_argument("--html", metavar="FILE", type=Path, nargs="?", const=Path("results.html"), help="write a page")
     parser.add_argument("--reference", metavar="SYSTEM", help="with --html: the system that times are held to at first")
+    parser.add_argument("--waivers", metavar="FILE", type=Path, help=EXCUSED)
     parser.add_argument("--witness-roots", metavar="FILE", type=Path, help=WITNESS_ROOTS)
     args = parser.parse_intermixed_args(argv)
     args.sources, args.data_dir = sources(args.words, args.data_dir)

@@ -69,6 +69,7 @@ def read(
     data_dir: str | None = None,
     progress: Progress = lambda done, of: None,
     witness_roots: Path | None = None,
+    waivers: Path | None = None,
 ) -> Read:
     """Review a source and take its results. Raises UserError where there is nothing to review."""
     made = report(
@@ -76,6 +77,7 @@ def read(
         source.ruleset,
         source.folder.resolve().name,
         data_dir=data_dir,
+        waivers=waivers,
         witness_roots=witness_roots,
         progress=progress,
     )
@@ -88,6 +90,7 @@ def _of_suite(result: ResultReview, source: Source, made: Report) -> Entry:
     benchmark, description = result.benchmark, result.description
     declared = _declared(source.folder, result)
     seals = _seals(source.folder, result.path)
+    judged = {log.path: log.verdict for log in made.logs}
     counting = [
         finding
         for finding in made.findings
@@ -123,7 +126,7 @@ def _of_suite(result: ResultReview, source: Source, made: Report) -> Entry:
         part=benchmark.dataset.subset if benchmark else None,
         flops=benchmark.train_flops_per_sample if benchmark and result.division != keys.OPEN else None,
         peak_flops=_peak_flops(result),
-        runs=tuple(map(_bounded, result.runs)),
+        runs=tuple(_bounded(replace(run, verdict=judged[run.path])) for run in result.runs),
         decided=result.decided,
     )
 

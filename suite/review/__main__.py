@@ -19,6 +19,7 @@ from suite.review.page import html
 from suite.review.progress import bar
 from suite.review.sarif import sarif
 from suite.review.terminal import show
+from suite.rules.waivers import EXCUSED
 from suite.rules.witness import WITNESS_ROOTS
 from suite.store.disk import write_text
 
@@ -91,7 +92,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     parser.add_argument("--html", metavar="FILE", type=Path, help="write a page for people: self-contained, offline")
     parser.add_argument("--sarif", metavar="FILE", type=Path, help="write SARIF 2.1.0, for CI")
-    parser.add_argument("--waivers", metavar="FILE", type=Path, help="breaches that you, the reviewer, excuse (YAML)")
+    parser.add_argument("--waivers", metavar="FILE", type=Path, help=EXCUSED)
     parser.add_argument("--witness-roots", metavar="FILE", type=Path, help=WITNESS_ROOTS)
     parser.add_argument("--ruleset", metavar="NAME", default=SUITE, help="suite (rules.md), or mlperf-X.Y")
     parser.add_argument(

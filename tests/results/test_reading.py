@@ -39,6 +39,15 @@ def test_verdict_is_the_result_s_own(sound_result, tmp_path):  # noqa: F811
     assert made == {"bad": ("fail", True), "good": ("pass", False)}
 
 
+def test_what_the_reviewer_waives_is_excused(run, tmp_path):  # noqa: F811
+    MUTANTS["division.2"][0](run)
+    file = tmp_path / "waivers.yaml"
+    file.write_text("waivers: [{rule: division.2, reason: agreed, reviewer: A. Reviewer, date: 2025-11-20}]")
+    for given, verdict in ((None, "fail"), (file, "pass")):
+        (made,) = read(Source(run.folder), waivers=given).entries
+        assert (made.verdict, made.runs[0].verdict) == (verdict, verdict)
+
+
 @pytest.mark.parametrize("length", [199, 200, 201])
 def test_verdict_is_that_of_a_result_far_below(run, tmp_path, length):  # noqa: F811
     MUTANTS["measurement.3"][0](run)
