@@ -86,6 +86,19 @@ def test_code_that_changes_its_hyperparameters_changes_no_record(tmp_path):
     assert rules_broken(tmp_path, "out") == set()
 
 
+@pytest.mark.parametrize(
+    ("words", "told", "mend"),
+    [(["mlflow=false", "out=out"], "out", "another out="), (["out=../out"], "{own}/mlflow.db", "mlflow=false")],
+)
+def test_what_the_suite_would_write_beside_its_code_is_refused(tmp_path, words, told, mend):
+    own = ours(tmp_path, "build")
+    assert refused(own, "task=parity", "hw=cpu", "implementation=.", *words) == (
+        f"error: {told.format(own=own)} would be written into implementation={own}, whose files may not change: start "
+        f"it from another folder, or give {mend}\n"
+    )
+    assert {path.name for path in own.iterdir()} <= {"__init__.py", "__pycache__"}
+
+
 def test_what_its_code_writes_beside_itself_is_named_though_it_is_no_code(tmp_path):
     write = "here.with_name('weights.npy').write_bytes(b'\\xff'); here.with_name('more').symlink_to('/etc')"
     ours(tmp_path, "build", "from pathlib import Path; here = Path(__file__)", write)
@@ -96,16 +109,18 @@ def test_what_its_code_writes_beside_itself_is_named_though_it_is_no_code(tmp_pa
     assert rules_broken(tmp_path, "out") == {"implementation.3"}
 
 
-def test_what_is_to_be_typed_to_go_on_names_the_code(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("more", "words"), [("", []), ("import torch\n", ["framework=numpy"])])
+def test_what_is_to_be_typed_to_go_on_names_the_code(tmp_path, monkeypatch, more, words):
     own = ours(tmp_path, "build")
+    (own / "unused.py").write_text(more)
 
     def build(*arguments):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr(contract, "build", build)
-        ended = eighth(tmp_path, "run", *RUN)
-    command = f"resume=out implementation={own} mlflow=false"
+        ended = eighth(tmp_path, "run", *RUN, *words)
+    command = " ".join([f"resume=out implementation={own} mlflow=false", *words])
     assert ended.stdout.endswith(f"go on     python -m suite.run {command}\n")
     done = eighth(tmp_path, "run", *command.split())
     assert done.returncode == 0, done.stderr

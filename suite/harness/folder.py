@@ -14,6 +14,7 @@ from suite.store.disk import alone, partial
 
 LOCK = ".lock"
 NOT_KEPT = ("implementation", "data_dir", "mlflow")  # options of each command, not of a run
+OF_CODE = ("framework",)  # which tells in what code of one's own trains that imports two
 CHANGED = ("hw.workers",)  # which a command that goes on may change
 
 
@@ -44,7 +45,11 @@ def used(out: Path, given: Mapping[str, Any]) -> str | None:
 
 def gone_on_by(out: Path, given: Mapping[str, Any]) -> str:
     """The options with which a command goes on with the run in `out`: of those `given` what its evidence has not."""
-    names = (*NOT_KEPT, *(CHANGED if "resume" in given else ()))
+    names = (
+        *NOT_KEPT,
+        *(OF_CODE if given.get("implementation") is not None else ()),
+        *(CHANGED if "resume" in given else ()),
+    )
     again = {"resume": out, **{name: given[name] for name in names if given.get(name) is not None}}
     if "implementation" in again:
         again["implementation"] = Path(again["implementation"]).absolute()

@@ -128,7 +128,7 @@ def _run(options: Options, place: Place, elsewhere: bool, commands: int) -> int:
         found, own, resumed = detect(), _own(options), _resumed(options, place)
         made = _planned(options, found, own, resumed)
         nowhere = (obstacles.on_machines_of_a_job if elsewhere else obstacles.anywhere)(made, own)
-        here = [] if elsewhere else obstacles.here(made, found, place)
+        here = [] if elsewhere else obstacles.here(made, own, found, place, options.mlflow)
         if resumed is None and (taken := used(made.out, options.given)):
             here.append(taken)
         if not options.dry_run and (problem := next(iter(here), nowhere)):

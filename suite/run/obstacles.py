@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 from suite.config.models import System
 from suite.config.plan import Plan
@@ -12,6 +13,8 @@ from suite.harness.implementation import Device, untrained
 from suite.harness.workers.place import Place
 from suite.measure.machine import Machine, mismatch
 from suite.record.mllog import EARLIEST_MS
+from suite.record.tracking_server import SQLITE, tracking_uri
+from suite.store import code
 from suite.store.packages import lacking, without_compiler
 
 
@@ -53,7 +56,7 @@ def _declared(made: Plan, own: OwnImplementation | None) -> Declared:
     return own.declared if own else by_reference(made.benchmark.task, made.framework)
 
 
-def here(made: Plan, found: Machine, place: Place) -> list[str]:
+def here(made: Plan, own: OwnImplementation | None, found: Machine, place: Place, mlflow: bool) -> list[str]:
     """Why this machine, and the workers that were started on it, cannot run the plan; empty if they can."""
     framework = None if made.contestant else made.framework  # what an own one lacks is found when it is loaded
     reasons = (
@@ -61,6 +64,7 @@ def here(made: Plan, found: Machine, place: Place) -> list[str]:
         _world(made.system, place),
         lacking(made.benchmark.task, framework),
         without_compiler(framework) if framework and made.system.device_kind == "gpu" else None,
+        _among_code(made, own, mlflow) if own else None,
         _unset_clock(),
     )
     return [why for why in reasons if why]
@@ -87,6 +91,20 @@ def _world(system: System, place: Place) -> str | None:
         f"say {options[0]}={nodes} {options[1]}={each}, or hw.nodes= and "
         f"{'hw=' if system.accelerator else 'hw.workers='} as they are"
     )
+
+
+def _among_code(made: Plan, own: OwnImplementation, mlflow: bool) -> str | None:
+    """Why what the run writes would change the code that trains (rule implementation.3)."""
+    written = [(made.out, "another out=")]
+    if mlflow and (uri := tracking_uri()).startswith(SQLITE):
+        written.append((Path(uri.removeprefix(SQLITE)), "mlflow=false"))
+    for path, mend in written:
+        if code.holds(own.path, path.resolve()):
+            return (
+                f"{path} would be written into implementation={own.path}, whose files may not change: start it from "
+                f"another folder, or give {mend}"
+            )
+    return None
 
 
 def _unset_clock() -> str | None:

@@ -61,6 +61,11 @@ def read(path: Path) -> dict[str, bytes]:
     return dict(sorted(found.items()))
 
 
+def holds(folder: Path, path: Path) -> bool:
+    """Whether `read` would take a file at `path` for one of the code in `folder`."""
+    return path.is_relative_to(folder) and not any(map(_left_out, path.relative_to(folder).parts))
+
+
 def sums_now(path: Path) -> dict[str, str]:
     """The sha256 of each file that `read` would look at, also where it is none of code, or why it has none; no more
     than `MAX_FILES` + 1. Raises UserError for a folder that cannot be read.
@@ -131,6 +136,10 @@ def write(files: Mapping[str, bytes], folder: Path) -> None:
         write_atomically(folder / name, content)
 
 
+def _left_out(name: str) -> bool:
+    return name.startswith(".") or name == "__pycache__"
+
+
 def _sum(file: Path) -> str:
     """The sha256 of a plain file, or why it has none."""
     try:
@@ -154,7 +163,7 @@ def _names(path: Path) -> Iterator[tuple[str, str]]:
             with os.scandir(folder / at) as listed:
                 for entry in sorted(listed, key=lambda each: each.name):
                     name = os.path.join(at, entry.name)
-                    if entry.name.startswith(".") or entry.name == "__pycache__":
+                    if _left_out(entry.name):
                         continue
                     if entry.is_dir(follow_symlinks=False):
                         pending.append(name)
