@@ -47,6 +47,13 @@ def test_prints_a_json_object_also_where_nothing_can_be_reviewed(tmp_path, capsy
     assert "cannot review" in made["error"]
 
 
+@pytest.mark.parametrize("option", ["--html", "--sarif"])
+def test_a_file_that_cannot_be_written_is_told_before_the_review(run, tmp_path, monkeypatch, option):
+    monkeypatch.setattr("suite.review.__main__.report", lambda *_, **__: pytest.fail("reviewed"))
+    with pytest.raises(UserError, match=f"^cannot write {tmp_path}: Is a directory$"):
+        main([str(run.folder), option, str(tmp_path)])
+
+
 @pytest.mark.parametrize("name", [evidence.LOG, evidence.CONFIG, evidence.PREDICTIONS])
 def test_names_file_and_line_of_a_changed_byte(run, name, capsys):
     path = run.folder / name

@@ -21,7 +21,7 @@ from suite.review.sarif import sarif
 from suite.review.terminal import show
 from suite.rules.waivers import EXCUSED
 from suite.rules.witness import WITNESS_ROOTS
-from suite.store.disk import write_text
+from suite.store.disk import refuse_unwritable, write_text
 
 EXIT_CODES = {"pass": 0, "fail": 1, "error": 2}
 
@@ -63,6 +63,7 @@ def main(argv: list[str]) -> int:
 def _review(args: argparse.Namespace) -> Report:
     """The report, written to the files that `args` name."""
     path = Path(args.words[0])
+    refuse_unwritable(args.html, args.sarif)
     with archive.opened(path) as root, bar(args.json) as progress:
         made = report(
             root,
