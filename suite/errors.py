@@ -128,6 +128,8 @@ class OneLineParser(argparse.ArgumentParser):
 def split_options(words: Iterable[str], allowed: Collection[str]) -> tuple[dict[str, str], list[str]]:
     """The words name=value by their names, and the others: also one that is no option's but a file or folder.
 
+    A value that begins with `~/` is below the user's folder, also where the shell leaves it as it is.
+
     Raises UserError for a name that is not one of `allowed`, or is given twice.
     """
     options: dict[str, str] = {}
@@ -141,7 +143,7 @@ def split_options(words: Iterable[str], allowed: Collection[str]) -> tuple[dict[
         elif name in options:
             raise UserError(f"{name}= is given twice")
         else:
-            options[name] = value
+            options[name] = os.path.expanduser(value) if value.startswith("~/") else value
     return options, others
 
 

@@ -197,11 +197,13 @@ def test_hostile_names_are_text(evil, sound_result, monkeypatch, capsys):  # noq
         (["a", "b", "c"], "3 results given"),
         (["a", "b", "datadir=c"], "did you mean 'data_dir'"),
         (["a", "b", "--jsom"], "--jsom"),
+        (["a", "b.zip"], "b.zip is an archive: unpack it"),
         (["nowhere", "nowhere"], "cannot review nowhere"),
     ],
 )
 def test_a_mistake_is_one_line(words, answer, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "b.zip").touch()
     with pytest.raises(UserError, match=answer):
         main(words)
 

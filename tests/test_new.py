@@ -29,6 +29,12 @@ def test_an_implementation_is_the_reference_s_files_by_names_of_their_own(task, 
     assert own.load(task).ACCELERATORS == 1024
 
 
+def test_a_home_folder_is_expanded_where_no_shell_does(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert main(["implementation=~/ours", "task=speech"]) == 0
+    assert (tmp_path / "ours/__init__.py").exists()
+
+
 def test_code_that_was_loaded_before_hides_no_name(tmp_path):
     (tmp_path / "ours.py").write_text("import torch\n\nACCELERATORS = 1\n\n\ndef build(*words):\n    pass\n")
     contestant.read(tmp_path / "ours.py").load("speech")

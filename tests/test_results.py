@@ -85,12 +85,15 @@ def test_folder_of_a_hostile_name_leads_nowhere_else(run, tmp_path):  # noqa: F8
         (["mlperf-9.9=."], "mlperf-9.9"),
         (["a", "datadir=b"], "did you mean 'data_dir'"),
         (["a", "--htlm"], "--htlm"),
+        (["a.tar.xz"], "a.tar.xz is an archive: unpack it; suite review and suite audit alone take one as it is"),
+        (["mlperf-5.1=a.tar.xz"], "a.tar.xz is an archive: unpack it"),
         (["a", "--reference", "b"], "give --html"),
         (["a", "--html", "b.csv"], "something.html"),
     ],
 )
 def test_a_mistake_is_one_line(words, answer, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.tar.xz").touch()
     with pytest.raises(UserError) as error:
         main(words)
     assert answer in str(error.value)

@@ -33,6 +33,11 @@ def test_complete_submission_passes_its_review(submit, told, capsys):
     assert seal["results"][0]["revision"] == head()
 
 
+def test_the_review_that_is_named_is_of_the_same_data(submit, told, tmp_path, capsys):
+    assert submit(f"description={told}", f"data_dir={tmp_path}") == 0
+    assert f"review    suite review {submit.folder} data_dir={tmp_path}\n" in capsys.readouterr().out
+
+
 def test_all_that_is_missing_is_listed_at_once_and_nothing_is_written(submit, runs, capsys):
     shutil.rmtree(runs / "run_3")
     for index in (1, 2):
@@ -154,6 +159,9 @@ def test_what_a_crash_left_is_gone_on_from(submit, told):
         (["org=a", "category=cloud", "partial=yes", "."], "neither true nor false"),
         (["org=a", "category=cloud", "nowhere"], "cannot submit nowhere: no such folder"),
         (["org=a", "category=cloud", "."], "holds no evidence"),
+        (["org=a", "category=cloud", "a.zip"], "a.zip is an archive: unpack it"),
+        (["org=a", "category=cloud", "runs=~/b"], "cannot submit home/b: no such folder"),
+        (["org=a", "category=cloud", "runs=,~/b"], "cannot submit home/b: no such folder"),
         (["org=a", "org=b"], "org= is given twice"),
         (["orgg=a"], "did you mean 'org'"),
         (["--org", "a"], "written name=value"),
@@ -162,6 +170,8 @@ def test_what_a_crash_left_is_gone_on_from(submit, told):
 )
 def test_a_mistake_is_one_line(words, answer, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "home")
+    (tmp_path / "a.zip").touch()
     with pytest.raises(UserError) as error:
         main(words)
     assert answer in str(error.value)

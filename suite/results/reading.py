@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -16,6 +17,7 @@ from suite.mlperf.scores import Score
 from suite.record.parsing import MalformedError, number, whole
 from suite.record.summary import Summary
 from suite.results.entry import UNKNOWN, Entry
+from suite.review.archive import refuse_packed
 from suite.review.drawn import history_of
 from suite.review.model import SUITE, Report, report
 from suite.rules.claims import SPELLED, UNDECIDED, UNNAMED
@@ -41,17 +43,22 @@ class Source:
         """`FOLDER`, or `mlperf-X.Y=FOLDER`."""
         ruleset, equals, folder = word.partition("=")
         if equals and ruleset.startswith("mlperf-") and not Path(word).exists():
-            return cls(Path(folder), ruleset)
+            return cls(Path(os.path.expanduser(folder)), ruleset)
         return cls(Path(word))
 
 
 def sources(words: Sequence[str], data_dir: str | None) -> tuple[list[Source], str | None]:
-    """The folders and the data folder that a command line names. Raises UserError for an unknown option."""
+    """The folders and the data folder that a command line names.
+
+    Raises UserError for an unknown option, and for an archive.
+    """
     theirs = [word for word in words if word.startswith("mlperf-")]
     options, ours = split_options([word for word in words if word not in theirs], ("data_dir",))
     found = [Source.of_word(word) for word in words if word in (*theirs, *ours)]
     if not found:
         raise UserError("no results are named: give a FOLDER")
+    for source in found:
+        refuse_packed(source.folder)
     return found, data_dir or options.get("data_dir")
 
 

@@ -36,6 +36,12 @@ def is_archive(path: Path) -> bool:
     return path.name.lower().endswith((".zip", *_TAR)) and path.is_file()
 
 
+def refuse_packed(path: Path) -> None:
+    """Raise UserError for an archive, where a folder is asked for."""
+    if is_archive(path):
+        raise UserError(f"{path} is an archive: unpack it; suite review and suite audit alone take one as it is")
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[Path]:
     """`path`, or the folder that it was unpacked to. Raises UserError if it cannot be looked at.

@@ -73,7 +73,8 @@ def main(argv: list[str]) -> int:
         if others := [f"{name}=" for name in options if name not in ("verify", "signers")] + words:
             raise UserError(f"verify= only looks at what is there: leave out {', '.join(others)}")
         return _verify(Path(options["verify"]), options.get("signers"))
-    folders = [Path(each) for each in (*words, *options.get("runs", "").split(",")) if each]
+    named = (*words, *map(os.path.expanduser, options.get("runs", "").split(",")))
+    folders = [Path(each) for each in named if each]
     lacking = [f"{name}=" for name in ("org", "category") if not options.get(name)] + ["runs="] * (not folders)
     if lacking:
         raise UserError(f"{' and '.join(lacking)} must be given; suite submit --help explains them")
@@ -102,7 +103,7 @@ def main(argv: list[str]) -> int:
         if "sign" in options:
             signing.sign(staged, target, Path(options["sign"]))
         written = install(staged, target)
-    _print(target, written, checked)
+    _print(target, written, checked, options.get("data_dir"))
     return 0
 
 
@@ -172,7 +173,7 @@ def _listed(lines: Sequence[str]) -> list[str]:
     return [*lines[:MAX_LISTED], *([f"and {left} more"] if left > 0 else [])]
 
 
-def _print(target: Path, written: Sequence[str], checked: Checked) -> None:
+def _print(target: Path, written: Sequence[str], checked: Checked, data_dir: str | None) -> None:
     state = "partial" if checked.missing else "complete"
     files = f"{format_count(len(written), 'file')} written" if written else "nothing to add"
     print(f"{target}: {state}, {files}")
@@ -187,7 +188,8 @@ def _print(target: Path, written: Sequence[str], checked: Checked) -> None:
     if checked.remarks:
         print("Notes:", *_listed(checked.remarks), sep="\n  ")
     quoted = shlex.quote(str(target))
-    print(f"review    suite review {quoted}")
+    data = f" data_dir={shlex.quote(data_dir)}" if data_dir else ""
+    print(f"review    suite review {quoted}{data}")
     if (target / SIGNATURE).exists():
         print(f"signed    {os.path.join(target, SIGNATURE)}; suite submit verify={quoted} signers=FILE")
     else:

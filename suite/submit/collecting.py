@@ -12,6 +12,7 @@ from suite.config.contestant import Contestant
 from suite.config.models import Benchmark
 from suite.errors import UserError, shown
 from suite.record.evidence import CONFIG, LOG, SYSTEM
+from suite.review.archive import refuse_packed
 from suite.rules.claims import folder_of
 from suite.rules.implementation import contestant_of
 from suite.rules.reading import Evidence
@@ -61,6 +62,7 @@ def collect(folders: Iterable[Path], system: str | None) -> list[Collected]:
     for folder in folders:
         if not folder.exists():
             raise UserError(f"cannot submit {folder}: no such folder")
+        refuse_packed(folder)
         root = folder.resolve()
         for result in survey(root).results:
             made = _collected(root / result.path, result.runs, system)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -131,6 +132,8 @@ def test_words_name_sources_and_the_data_folder(tmp_path, monkeypatch):
     named, data = sources(["a=b", "mlperf-5.1=c", "data_dir=d"], None)
     assert [(each.ruleset, str(each.folder)) for each in named] == [("suite", "a=b"), ("mlperf-5.1", "c")]
     assert data == "d"
+    monkeypatch.setenv("HOME", "home")
+    assert sources(["mlperf-5.1=~/c"], None)[0][0].folder == Path("home/c")
     with pytest.raises(UserError, match="did you mean 'data_dir'"):
         sources(["x", "datadir=d"], None)
     with pytest.raises(UserError, match="no results"):
