@@ -1,5 +1,6 @@
 """`python -m suite.run`, tried with a task, a framework and a machine that `suite/` has never heard of."""
 
+import io
 import json
 import re
 import resource
@@ -7,12 +8,17 @@ import shlex
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
+from rich.console import Console
 
+from suite import config
+from suite.config.plan import Plan
 from suite.record.evidence import OF_EACH_RUN
+from suite.run import printing
 from tests.command import ENVIRONMENT, eighth, run, start
 from tests.parity_runs import RUN, SLOW, keys, lines, rules_broken, wait_for
 from tests.waiting import FOREVER_S
@@ -45,6 +51,22 @@ def test_prints_a_path_as_it_stands_and_in_a_command_in_quotes(tmp_path):
     assert "mlflow    python -m suite.sync 'a [/b] c'\n" in done.stdout
     refused = eighth(tmp_path, "run", *RUN, "seed=1", "out=a [/b] c")
     assert refused.stderr.endswith("or go on with resume='a [/b] c' mlflow=false\n")
+
+
+@pytest.mark.parametrize(
+    ("uri", "said"),
+    [
+        ("http://user:secret@host:5000", "http://***@host:5000"),
+        ("sqlite:////a.db", "python -m mlflow ui --backend-store-uri sqlite:////a.db"),
+    ],
+)
+def test_says_how_to_look_at_it_in_mlflow(uri, said, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    of = (config.benchmark("speech", "mini"), config.system("cpu"), config.framework("torch"))
+    plan = Plan(*of, "fp32", (1,), None, "0" * 32, "someone", "closed", "research", None, Path("out"))
+    console = Console(file=io.StringIO(), width=120)
+    printing.result(console, plan, [], mlflow=True, data_dir=None)
+    assert console.file.getvalue().endswith(f"mlflow    {said}\n")
 
 
 def test_goes_on_when_nobody_reads_what_it_prints(tmp_path):
