@@ -5,6 +5,7 @@ import os
 import shutil
 import time
 
+import numpy as np
 import pytest
 from filelock import FileLock
 
@@ -262,6 +263,20 @@ def test_runs_after_one_that_was_interrupted_are_made(cut):
     done = eighth(cut.parent, "run", *RUN, "resume=cut")
     assert done.returncode == 0, done.stderr
     assert keys(cut / "run_2").count("run_stop") == 1
+
+
+def test_a_run_that_is_yet_to_begin_is_of_no_other_configuration(cut):
+    shutil.rmtree(cut / "run_2")
+    said = refused(cut.parent, *RUN, "resume=cut", "hw.workers=2")
+    assert "error: hw.workers=2 comes too late: a run of resume=cut has yet to begin, and all have one conf" in said
+
+
+def test_the_plan_says_that_what_is_yet_to_begin_will_be_of_other_software(cut):
+    Evidence(cut / "run_1").edit_system(lambda values: values["software"].update(numpy="0.1"))
+    said = f"system.5: expected numpy 0.1, as in run_1, found {np.__version__}\n"
+    assert said not in eighth(cut.parent, "run", "resume=cut", "mlflow=false", "dry_run=true").stdout
+    shutil.rmtree(cut / "run_2")
+    assert said in eighth(cut.parent, "run", "resume=cut", "mlflow=false", "dry_run=true").stdout
 
 
 def test_a_folder_at_work_is_left_alone(cut):

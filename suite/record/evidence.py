@@ -22,6 +22,7 @@ from typing import Any
 
 from mlperf_logging.mllog import constants as keys
 
+from suite.config.plan import Plan
 from suite.store.disk import partial, sync, write_atomically
 
 LOG = "log.txt"
@@ -42,6 +43,11 @@ _LOCATOR = 4  # hex digits of a line's sha256 that stand in the manifest
 
 class NotFinite(ValueError):
     """A prediction that holds what is not a number: the model has diverged."""
+
+
+def to_begin(plan: Plan) -> bool:
+    """Whether a run of the plan has yet to begin."""
+    return not all((plan.folder(index) / CONFIG).exists() for index in range(1, len(plan.seeds) + 1))
 
 
 def write_predictions(path: Path, predictions: Iterable[Any]) -> str:

@@ -10,8 +10,9 @@ from suite import config
 from suite.config.models import Formula, Range
 from suite.config.plan import Plan
 from suite.errors import shown
-from suite.record.parsing import differences
-from suite.record.system import git, without_revision
+from suite.record.evidence import SYSTEM, to_begin
+from suite.record.parsing import MalformedError, differences, json_object
+from suite.record.system import git, versions, without_revision
 from suite.rules import convergence
 from suite.rules.benchmark import OF_CADENCE
 from suite.rules.claims import UNNAMED
@@ -29,6 +30,7 @@ def breaches(plan: Plan) -> Iterator[str]:
         listed, wanted = (each.model_dump(mode="json", exclude=theirs) for each in systems)
         for path, right, wrong in differences(listed, wanted):
             yield f"system.3: expected hw.{'.'.join(map(str, path))} {right}, found {wrong}"
+    yield from _begun_otherwise(plan)
     made, in_open = plan.benchmark, plan.division == keys.OPEN
     usual = config.benchmark(made.task, made.scale)
     deciding = {"metric", "target", "direction", *(() if in_open else OF_CADENCE)}
@@ -52,3 +54,15 @@ def breaches(plan: Plan) -> Iterator[str]:
     if points and convergence.at(points, size) is None:
         largest = max(point.batch_size for point in points)
         yield f"convergence.4: expected a reference convergence point at batch size {size} or above, found {largest}"
+
+
+def _begun_otherwise(plan: Plan) -> Iterator[str]:
+    """Where the runs that are yet to begin will be of other code or packages than the first."""
+    try:
+        first = json_object((plan.folder(1) / SYSTEM).read_bytes())
+    except (OSError, MalformedError):  # it is none yet, or going on says so
+        return
+    if to_begin(plan):
+        now = {"git": git(), "software": versions()}
+        for path, right, wrong in differences({name: first.get(name) for name in now}, now):
+            yield f"system.5: expected {path[-1]} {shown(right)}, as in run_1, found {shown(wrong)}"

@@ -44,7 +44,7 @@ def from_evidence(out: Path, given: Mapping[str, Any], own: OwnImplementation | 
 
     `given` holds the options on the command line, `own` the implementation that they name, and `option` is that which
     names `out`, empty where it stands alone. Raises UserError where one contradicts the stored run, and where it would
-    have to change it. Only the number of workers on each node may.
+    have to change it. Only the number of workers on each node may, once all runs have begun.
     """
     lacking = {"division": DIVISIONS[0], "status": STATUSES["research"], "checkpoints": "last"}  # in older evidence
     values, named = lacking | stored(out, option), f"{option}{out}"
@@ -67,7 +67,7 @@ def from_evidence(out: Path, given: Mapping[str, Any], own: OwnImplementation | 
         if name not in (*known, *_WITH_RESUME, _WORKERS) and not same:
             raise UserError(f"{name}={given[name]} comes too late: {named} goes on as it was begun. Leave it out.")
     workers = given.get(_WORKERS, values["system"].get("workers"))
-    return Plan(
+    made = Plan(
         benchmark=config.checked(Benchmark, values["benchmark"], f"{out}: benchmark"),
         system=config.checked(System, {**values["system"], "workers": workers}, f"{out}: system"),
         framework=config.framework(values["framework"]),
@@ -83,6 +83,12 @@ def from_evidence(out: Path, given: Mapping[str, Any], own: OwnImplementation | 
         checkpoints=values["checkpoints"],
         contestant=contestant,
     )
+    if workers != values["system"].get("workers") and evidence.to_begin(made):
+        raise UserError(
+            f"{_WORKERS}={workers} comes too late: a run of {named} has yet to begin, and all have one configuration. "
+            "Leave it out."
+        )
+    return made
 
 
 def _contestant(out: Path, named: str, stored: Any, own: OwnImplementation | None) -> Contestant | None:
