@@ -1,5 +1,6 @@
 """`python -m suite.run`, tried with a task, a framework and a machine that `suite/` has never heard of."""
 
+import gc
 import io
 import json
 import re
@@ -8,6 +9,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ from rich.console import Console
 
 from suite import config
 from suite.config.plan import Plan
+from suite.harness import contract, memory
 from suite.record.evidence import OF_EACH_RUN
 from suite.run import printing
 from tests.command import ENVIRONMENT, eighth, run, start
@@ -158,6 +161,27 @@ def test_makes_several_runs_with_distinct_seeds(tmp_path):
     assert len(seeds) == 3
     assert "time to quality, olympic mean of 3 runs: " in done.stdout
     assert eighth(tmp_path, "review", "result").returncode == 0
+
+
+def test_what_a_run_built_is_let_go_of_before_the_next_builds(tmp_path, monkeypatch):
+    """Though it holds itself, as what is compiled does, and though Python would not look yet."""
+    build, built, alive = contract.build, [], []
+
+    def holding_itself(*given):
+        alive.append([each() for each in built if each()])
+        made = build(*given)
+        made.inner.itself = made.inner
+        built.append(weakref.ref(made.inner))
+        return made
+
+    monkeypatch.setattr(contract, "build", holding_itself)
+    monkeypatch.setattr(memory, "GROWN", -float("inf"))  # as on a GPU, always
+    gc.disable()
+    try:
+        eighth(tmp_path, "run", *RUN, "runs=2", "out=result")
+    finally:
+        gc.enable()
+    assert alive == [[], []]
 
 
 def test_one_seed_gives_one_log_apart_from_times(tmp_path):

@@ -62,6 +62,32 @@ def test_several_workers_make_the_run_of_one(folder):
     assert nobody_is_left(folder)
 
 
+HOLDS_ITSELF = """
+import gc, weakref
+from suite.harness import memory
+
+gc.disable()
+memory.GROWN = -float("inf")  # as on a GPU, always
+whole, built = build, []
+
+
+def build(*given):
+    assert not any(each() for each in built), "two at once"
+    made = whole(*given)
+    made.itself = made
+    built.append(weakref.ref(made))
+    return made
+"""
+
+
+def test_no_worker_holds_the_implementations_of_two_runs(folder):
+    with (folder / "alike/__init__.py").open("a") as code:
+        code.write(HOLDS_ITSELF)
+    words = [word for word in DIGITS if not word.startswith("seed=")]
+    done = trained(folder, 2, *words, "runs=2", "evaluation.first=100", "evaluation.every=100", "budget_samples=100")
+    assert done.returncode == ENDED, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize(
     ("fault", "told"),
     [

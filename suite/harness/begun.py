@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from suite.config.logkeys import CONFIG, HEAD
 from suite.errors import UserError
 from suite.record import evidence
 from suite.record.mllog import Line, Log, whole_lines
-from suite.record.parsing import MalformedError, json_object
+from suite.record.parsing import MalformedError, differences, json_object
 
 _MEND = "bring back the file as it was, or begin a new run with another out="
 
@@ -34,13 +36,18 @@ def open_log(folder: Path, not_before_ms: int) -> Log:
         raise UserError(f"{folder} cannot be written ({error.strerror}): choose another out=") from error
 
 
-def description(folder: Path) -> dict[str, Any]:
-    """What system.json says, as the run was begun. Raises UserError where it cannot be read."""
+def changed(folder: Path, description: Mapping[str, Any]) -> list[str]:
+    """Where system.json, as the run was begun, is not the `description` of now.
+
+    Raises UserError where it cannot be read.
+    """
     path = folder / evidence.SYSTEM
     try:
-        return json_object(path.read_bytes())
+        began = json_object(path.read_bytes())
     except (OSError, MalformedError) as error:
         raise UserError(f"{path} cannot be read ({error}): {_MEND}") from error
+    now = json.loads(json.dumps(description))
+    return [".".join(map(str, place)) for place, _, _ in differences(began, now)]
 
 
 def _has_head(folder: Path, lines: list[Line]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping
 from contextlib import chdir
@@ -26,6 +25,7 @@ from suite.harness.contract import Checked
 from suite.harness.implementation import Device, ImplementationModule
 from suite.harness.interrupt import Interrupted, interruptible
 from suite.harness.loop import Loop
+from suite.harness.memory import let_go
 from suite.harness.seeds import evaluation_seed
 from suite.harness.workers import watching
 from suite.harness.workers.leading import Followers
@@ -38,7 +38,6 @@ from suite.measure.noise import Environment
 from suite.measure.sampler import Sampler
 from suite.record import evidence, system
 from suite.record.mllog import Log, is_interrupt, run_stop, samples_of, since_restart
-from suite.record.parsing import differences
 from suite.record.summary import Summary, summarise
 from suite.record.terminal import Terminal
 from suite.record.tracking import Follower
@@ -239,6 +238,7 @@ class _Run:
         device = Device(kind, precision, addresses=followers.addresses if followers else (), memory_gb=memory_gb)
 
         def own() -> Checked:
+            let_go(kind)  # what the run before built
             return contract.build(self.session.module, plan.benchmark, data, seed, device)
 
         if followers is None:
@@ -264,8 +264,6 @@ class _Run:
         evidence.keep_predictions(self.folder / evidence.PREDICTIONS, logged)
         told = [samples_of(line) or 0 for line in since_restart(self.log.lines)]
         saved = checkpoint.load(self.folder, max(told))
-        began = begun.description(self.folder)
-        now = json.loads(json.dumps(self.description()))
         system = yaml.safe_load((self.folder / evidence.CONFIG).read_bytes())["system"]
         workers = [] if system.get("workers") == self.session.plan.system.workers else ["workers"]
         self.log.event(
@@ -275,7 +273,7 @@ class _Run:
             lost_ms=self.log.now_ms() - self.log.lines[-1].time_ms,
             torn_bytes=self.log.torn_bytes,
             clock={**self.log.clock.told(), "source": self.log.clock.source, "passed_ms": self.log.clock.passed_ms},
-            changed=[".".join(map(str, path)) for path, _, _ in differences(began, now)] + workers,
+            changed=begun.changed(self.folder, self.description()) + workers,
             workers=self.session.plan.system.world_size,
         )
         return saved

@@ -23,6 +23,7 @@ from suite.harness.contestant import OwnImplementation, read
 from suite.harness.contract import Checked
 from suite.harness.implementation import Device, ImplementationModule, load_implementation
 from suite.harness.interrupt import SIGNALS
+from suite.harness.memory import let_go
 from suite.harness.workers.channel import CONNECT_S, ENDED, OWN_CONNECT_S, Channel, connect, free_port
 from suite.harness.workers.place import Place
 from suite.harness.workers.sameness import told
@@ -115,6 +116,8 @@ class _Worker:
     ) -> None:  # fmt: skip
         self.advice = advice
         self.data = for_run(self.benchmark, self.task, self.arrays, evaluation_seed)
+        vars(self).pop("implementation", None)  # that of the run before: there may be no room for two
+        let_go(device)
         place = Device(device, precision, self.place.rank, self.place.local_rank, tuple(addresses), memory_gb)
         self.implementation = contract.build(self.module, self.benchmark, self.data, seed, place)
 
