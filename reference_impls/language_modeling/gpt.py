@@ -221,6 +221,12 @@ def made_up(hyper: Hyperparameters, sequences: int) -> np.ndarray:
     )
 
 
+def made_up_audit(hyper: Hyperparameters, data: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """As many sequences int32 [A, sequence_length] as hold audited tokens, and a place int64 [A] in each."""
+    count = len(data["audit_positions"])
+    return made_up(hyper, count)[:, :-1], np.zeros(count, np.int64)
+
+
 def blocks_of(rows: np.ndarray, size: int) -> Sequence[np.ndarray]:
     """`rows` in blocks of `size`, the last filled up with its last row."""
     filled = np.concatenate([rows, np.repeat(rows[-1:], -len(rows) % size, 0)]) if len(rows) else rows

@@ -22,6 +22,7 @@ from reference_impls.language_modeling.gpt import (
     initial_parameters,
     is_matrix,
     made_up,
+    made_up_audit,
     predictions,
     rotations,
 )
@@ -86,11 +87,13 @@ class GPT(keras.Model):
         self.head = keras.layers.Dense(hyper.vocabulary_size, use_bias=False, dtype=policy, name="head")
         self.cosines, self.sines = (tf.constant(each[:, None]) for each in rotations(hyper))
 
-    def call(self, words: tf.Tensor) -> tf.Tensor:
-        """Logits float32 [B, T, V] of `words` [B, T]."""
+    def call(self, words: tf.Tensor, places: tf.Tensor | None = None) -> tf.Tensor:
+        """Logits float32 [B, T, V] of `words` [B, T]; with `places` [B] of one place each, [B, V]."""
         x = normalised(self.embedding(words))
         for block in self.blocks:
             x = block(x, self.cosines, self.sines)
+        if places is not None:
+            x = tf.gather(x, places, axis=1, batch_dims=1)
         return tf.cast(self.head(tf.cast(normalised(x), self.type)), tf.float32)
 
 
@@ -201,11 +204,11 @@ class TensorFlowGPT(TensorFlowTrainer[Hyperparameters, np.ndarray]):
 
     def distributions(self, words: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
         """The log-probabilities float32 [A, V] of all tokens at one place [A] of each of `words` [A, T]."""
-        return tf.gather(self.log_probabilities(words), places, axis=1, batch_dims=1)
+        return self.log_probabilities(words, places)
 
-    def log_probabilities(self, words: tf.Tensor) -> tf.Tensor:
-        """Float32 [n, T, V] of the data's tokens after `words`; the rows beyond them stand for none."""
-        return tf.nn.log_softmax(self.model(words)[..., : len(self.data["vocabulary"])])
+    def log_probabilities(self, words: tf.Tensor, places: tf.Tensor | None = None) -> tf.Tensor:
+        """Float32 [n, T, V], or [n, V], of the data's tokens after `words`; the rows beyond them stand for none."""
+        return tf.nn.log_softmax(self.model(words, places)[..., : len(self.data["vocabulary"])])
 
     def made_test(self, data: Mapping[str, np.ndarray]) -> tuple[Evaluation, list[Any], Any]:
         """The worker's share of the test text, its parts as `_evaluate` takes them, and what `distributions` takes."""
@@ -219,10 +222,13 @@ class TensorFlowGPT(TensorFlowTrainer[Hyperparameters, np.ndarray]):
     def warm_up(self) -> None:
         """Trace and compile steps and evaluations, on made-up sequences."""
         made = made_up(self.hyper, self.share)
-        words = tf.constant(made[: self.at_once, :-1])
-        for _ in range(2):
-            self.train_step(made)
-            self.evaluate(words, words)
+        with tf.device(self.device):
+            words = tf.constant(made[: self.at_once, :-1])
+            audited, places = map(tf.constant, made_up_audit(self.hyper, self.data))
+            for _ in range(2):
+                self.train_step(made)
+                self.evaluate(words, words)
+                self.distributions(audited, places)
 
 
 def build(

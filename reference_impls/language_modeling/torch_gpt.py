@@ -24,6 +24,7 @@ from reference_impls.language_modeling.gpt import (
     initial_parameters,
     is_matrix,
     made_up,
+    made_up_audit,
     predictions,
     rotations,
 )
@@ -95,11 +96,13 @@ class GPT(nn.Module):
         self.register_buffer("cosines", cosines, persistent=False)
         self.register_buffer("sines", sines, persistent=False)
 
-    def forward(self, words: torch.Tensor) -> torch.Tensor:
-        """Logits float32 [B, T, V] of `words` [B, T]."""
+    def forward(self, words: torch.Tensor, places: torch.Tensor | None = None) -> torch.Tensor:
+        """Logits float32 [B, T, V] of `words` [B, T]; with `places` [B] of one place each, [B, V]."""
         x = normalised(self.embedding(words))
         for block in self.blocks:
             x = block(x, self.cosines, self.sines)
+        if places is not None:
+            x = x[torch.arange(len(x), device=x.device), places]
         logits: torch.Tensor = self.head(normalised(x)).float()
         return logits
 
@@ -182,12 +185,12 @@ class TorchGPT(TorchTrainer[Hyperparameters, np.ndarray]):
 
     def distributions(self, words: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
         """The log-probabilities float32 [A, V] of all tokens at one place [A] of each of `words` [A, T]."""
-        return self.log_probabilities(words)[torch.arange(len(words), device=self.device), places]
+        return self.log_probabilities(words, places)
 
-    def log_probabilities(self, words: torch.Tensor) -> torch.Tensor:
-        """Float32 [n, T, V] of the data's tokens after `words`; the rows beyond them stand for none."""
+    def log_probabilities(self, words: torch.Tensor, places: torch.Tensor | None = None) -> torch.Tensor:
+        """Float32 [n, T, V], or [n, V], of the data's tokens after `words`; the rows beyond them stand for none."""
         with autocast(self.device, self.dtype):
-            logits = self.model(words)
+            logits = self.model(words, places)
         return F.log_softmax(logits[..., : len(self.data["vocabulary"])], -1)
 
     def made_test(self, data: Mapping[str, np.ndarray]) -> tuple[Evaluation, list[Any], Any]:
@@ -202,11 +205,13 @@ class TorchGPT(TorchTrainer[Hyperparameters, np.ndarray]):
         """Compile steps and evaluations, on made-up sequences."""
         made = made_up(self.hyper, self.share)
         words = on_device(made[: self.at_once, :-1].astype(np.int64), self.device)
+        audited, places = (on_device(each, self.device) for each in made_up_audit(self.hyper, self.data))
         for _ in warm_ups(self.device):
             self.train_step(made)
             self.model.eval()
             with torch.no_grad():
                 self.evaluate(words, words.clone())  # were they one tensor, two would be compiled for anew
+                self.distributions(audited, places)
 
 
 def build(hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device) -> TorchGPT:

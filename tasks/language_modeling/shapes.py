@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from tasks.language_modeling import AUDITED
 from tasks.language_modeling.shards import SHARDED
 
 
 def shaped(scale: str) -> dict[str, np.ndarray] | None:
-    """The vocabulary's numbers."""
-    return {"vocabulary": np.arange(SHARDED[scale].vocabulary, dtype=np.uint16)} if scale in SHARDED else None
+    """The vocabulary's numbers, and as many places as are audited."""
+    if scale not in SHARDED:
+        return None
+    vocabulary = np.arange(SHARDED[scale].vocabulary, dtype=np.uint16)
+    return {"vocabulary": vocabulary, "audit_positions": np.arange(AUDITED)}

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
 from reference_impls.language_modeling import gpt
 from reference_impls.language_modeling.gpt import Hyperparameters, Sequences, initial_parameters
@@ -87,6 +88,44 @@ def test_the_predictions_of_workers_follow_one_another(framework):
         shared += made.predict(data)
     assert [len(row) for row in shared] == [len(row) for row in whole]
     assert max(abs(a - b) for x, y in zip(shared, whole, strict=True) for a, b in zip(x, y, strict=True)) < 1e-3
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_an_audit_makes_logits_of_its_places_alone(framework, monkeypatch):
+    made = build(CASE, framework)
+    made.train_until(512)
+    _, _, (words, places) = made.test.of({"test_tokens": two_shards()["test_tokens"]})
+    linear, shapes = type(made.model.head), []
+    call = linear.__call__
+
+    def told(*given):
+        made = call(*given)
+        shapes.append(tuple(made.shape))
+        return made
+
+    with torch.no_grad():
+        expected = np.asarray(made.log_probabilities(words))[np.arange(len(words)), np.asarray(places)]
+        monkeypatch.setattr(linear, "__call__", told)
+        found = np.asarray(made.distributions(words, places))
+    assert np.abs(found - expected).max() < 1e-5
+    assert shapes[-1] == (len(words), HYPER.vocabulary_size)
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_an_audit_is_tried_before_the_clock_starts(framework, monkeypatch):
+    module, asked = importlib.import_module(f"reference_impls.language_modeling.{framework}_gpt"), []
+    kind = getattr(module, {"torch": "TorchGPT", "tensorflow": "TensorFlowGPT"}[framework])
+    whole = kind.distributions
+
+    def distributions(made, *given):
+        asked.append([(tuple(each.shape), each.dtype, torch.is_grad_enabled()) for each in given])
+        return whole(made, *given)
+
+    monkeypatch.setattr(kind, "distributions", distributions)
+    made = build(CASE, framework)
+    assert asked
+    made.predict({"test_tokens": two_shards()["test_tokens"]})
+    assert asked[-1] == asked[0]
 
 
 def test_the_learning_rate_stays_and_then_falls_to_zero():
