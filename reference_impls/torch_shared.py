@@ -66,6 +66,16 @@ def _ready_cuda() -> None:
     torch.backends.cudnn.benchmark = True
 
 
+def own_attention() -> None:
+    """Let PyTorch take its own kernels for attention, not cuDNN's, which it prefers on sm_90 and sm_100.
+
+    cuDNN's rounds dropout to sixteenths (pytorch/pytorch#174245). And GPT of `full`, which alone took it, ended in a
+    segmentation fault as it was built on an H200: it is the first suspect, for it has ended so as it planned
+    (NVIDIA/cudnn-frontend#1071), and without it GPT was not tried on a GPU yet.
+    """
+    torch.backends.cuda.enable_cudnn_sdp(False)
+
+
 def built_for() -> str:
     """The platform that PyTorch is built for, with its version."""
     versions = {"ROCm": torch.version.hip, "CUDA": torch.version.cuda, "XPU": torch.version.xpu}

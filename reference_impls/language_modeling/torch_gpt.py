@@ -40,6 +40,7 @@ from reference_impls.torch_shared import (
     in_training,
     keep_gradients,
     on_device,
+    own_attention,
     prepare,
     set_learning_rate,
     torch_device,
@@ -114,6 +115,7 @@ class TorchGPT(TorchTrainer[Hyperparameters, np.ndarray]):
         require(device, hyper.sequences, "sequences")
         self.hyper, self.data, self.seed, self.worker = hyper, data, seed, device
         self.device, self.dtype = torch_device(device), dtype(device)
+        own_attention()
         self.workers = Workers(device)
         self.model: GPT = GPT(hyper).to(self.device)
         self.parallel = self.workers.parallel(self.model)

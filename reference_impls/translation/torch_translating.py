@@ -10,7 +10,7 @@ import torch
 
 from reference_impls.kept import Kept
 from reference_impls.shares import share
-from reference_impls.torch_shared import TorchTrainer, autocast, compiled, dtype, on_device, torch_device
+from reference_impls.torch_shared import TorchTrainer, autocast, compiled, dtype, on_device, own_attention, torch_device
 from reference_impls.torch_workers import Workers
 from reference_impls.trainer import Fed, Hyper
 from reference_impls.translation.search import longest, questions, together, translate
@@ -26,8 +26,7 @@ class Translator(TorchTrainer[Hyper, Fed]):
     def __init__(self, hyper: Network, data: Mapping[str, np.ndarray], device: Device) -> None:
         self.network, self.data, self.kind, self.worker = hyper, data, device.kind, device
         self.device, self.dtype = torch_device(device), dtype(device)
-        # PyTorch prefers cuDNN's on sm_90 and sm_100, which rounds dropout to sixteenths (pytorch/pytorch#174245)
-        torch.backends.cuda.enable_cudnn_sdp(False)
+        own_attention()
         self.workers = Workers(device)
         self.model: Transformer = Transformer(hyper, vocabulary(data), self.dtype).to(self.device)
         self.search_step = compiled(self._search_step, self.device)

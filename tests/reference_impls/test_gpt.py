@@ -128,6 +128,20 @@ def test_an_audit_is_tried_before_the_clock_starts(framework, monkeypatch):
     assert asked[-1] == asked[0]
 
 
+def test_attention_is_not_cudnns(monkeypatch):
+    whole, by_cudnn = torch.nn.functional.scaled_dot_product_attention, []
+
+    def attention(*given, **named):
+        by_cudnn.append(torch.backends.cuda.cudnn_sdp_enabled())
+        return whole(*given, **named)
+
+    torch.backends.cuda.enable_cudnn_sdp(True)  # as PyTorch begins, whatever was built before
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", attention)
+    build(CASE, "torch")
+    assert by_cudnn
+    assert not any(by_cudnn)
+
+
 def test_the_learning_rate_stays_and_then_falls_to_zero():
     hyper = Hyperparameters.of(FULL.hyperparameters)
     rates = [hyper.learning_rate(step) for step in (0, 3270, 3924, 4578)]

@@ -145,6 +145,7 @@ def test_attention_of_a_gpu_has_masks_that_every_kernel_takes_and_is_not_cudnns(
         by_cudnn.append(torch.backends.cuda.cudnn_sdp_enabled())
         return whole(q, k, v, mask, dropout)
 
+    torch.backends.cuda.enable_cudnn_sdp(True)  # as PyTorch begins, whatever was built before
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", attention)
     data = case.data()
     with on_meta("reference_impls.translation", Counted()):
