@@ -214,8 +214,7 @@ def state_dict(
 
     `updates` is how many steps Adam has taken: fewer than `step` where loss scaling skipped some.
     """
-    tensors = {**_weights(model), **_moments(model, optimizers)}
-    state = {name: _copied(value) for name, value in tensors.items()}
+    state = _copies({**_weights(model), **_moments(model, optimizers)})
     if "updates" in state:
         state["updates"] = state["updates"].astype(np.int64)  # as Keras has it
     if scaler.is_enabled():
@@ -264,10 +263,19 @@ class TorchTrainer(Trainer[Hyper, Fed]):
         self.fed = None
 
 
-def _copied(value: torch.Tensor) -> np.ndarray:
-    """The values in C's order, in memory of their own; what came from an accelerator is copied already."""
-    found: np.ndarray = value.detach().cpu().numpy()
-    return found.copy() if value.is_cpu or not found.flags.c_contiguous else found
+def _copies(tensors: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray]:
+    """The values in C's order, in memory of their own; an accelerator's are waited for together.
+
+    They come to pinned memory, which PyTorch keeps for the next.
+    """
+    copies = {name: value.detach().to("cpu", non_blocking=True) for name, value in tensors.items()}
+    if any(value.device.type not in ("cpu", "meta") for value in tensors.values()):
+        torch.accelerator.synchronize()
+    arrays = {name: copy.numpy() for name, copy in copies.items()}
+    return {
+        name: array.copy() if tensors[name].is_cpu or not array.flags.c_contiguous else array
+        for name, array in arrays.items()
+    }
 
 
 def _weights(model: torch.nn.Module) -> dict[str, torch.Tensor]:

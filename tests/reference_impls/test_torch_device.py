@@ -1,4 +1,4 @@
-"""Which accelerators PyTorch takes, and what it says of those that it has no kernels for."""
+"""Which accelerators PyTorch takes, what it says of those that it has no kernels for, how states come from them."""
 
 from importlib import import_module
 from types import SimpleNamespace
@@ -58,3 +58,30 @@ def test_pytorch_for_rocm_says_for_which_gpus_it_has_no_kernels(name, runs, monk
         return
     with pytest.raises(UserError, match="has kernels for gfx90a, gfx942 and none for gfx1030, which AMD A is"):
         torch_device(Device("gpu", "bf16"))
+
+
+def test_a_state_is_waited_for_once(monkeypatch):
+    """The model's tensors are of an accelerator whose copies have their values when the host has waited."""
+    queued, waits = [], []
+
+    class Parameter:
+        is_cpu, device = False, torch.device("cuda")
+
+        def detach(self):
+            return self
+
+        def to(self, device, non_blocking):
+            assert (device, non_blocking) == ("cpu", True)
+            queued.append(torch.zeros(2, 3))
+            return queued[-1]
+
+    def synchronize():
+        waits.append([copy.fill_(1.0) for copy in queued])
+
+    monkeypatch.setattr("torch.accelerator.synchronize", synchronize)
+    shared = import_module("reference_impls.torch_shared")
+    parameters = {"weight": Parameter(), "bias": Parameter()}
+    model = SimpleNamespace(state_dict=lambda: parameters, named_parameters=dict)
+    state = shared.state_dict(model, [], shared.grad_scaler(torch.device("cpu"), torch.float32), 5)
+    assert {name: array.sum() for name, array in state.items()} == {"weight": 6, "bias": 6, "step": 5}
+    assert len(waits) == 1
