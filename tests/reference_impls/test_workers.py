@@ -70,8 +70,9 @@ def test_several_workers_take_the_steps_of_one(trained, framework, size, task, q
 
 
 @pytest.mark.soak
-def test_compiled_workers_take_the_steps_of_those_that_are_not(tmp_path):
-    task, eager, compiled = "image_classification", tmp_path / "eager", tmp_path / "compiled"
+@pytest.mark.parametrize("task", ["detection", "image_classification", "language_modeling-pilot", "translation-pilot"])
+def test_compiled_workers_take_the_steps_of_those_that_are_not(tmp_path, task):
+    eager, compiled = tmp_path / "eager", tmp_path / "compiled"
     assert start("torch", "fp32", 2, {task: 2}, eager)
     assert start("torch", "fp32", 2, {task: 2}, compiled, compiled=True)
     assert compare(task, eager, compiled, 2).parameters <= 1e-6
