@@ -120,10 +120,12 @@ class Evidence:
         return made
 
     def release(self) -> None:
-        """Let go of what the checks of one run alone need: samples, predictions, and the bytes of what was parsed."""
+        """Let go of what the checks of one run alone need: samples, predictions, what was parsed, and sums of lines."""
         self.samples = self.predictions = None
         for name in (LOG, POWER, PREDICTIONS, MANIFEST):
             self.contents.pop(name, None)
+        self.digests = {name: each.short for name, each in self.digests.items()}
+        self.sealed = self.sealed and {name: each.short for name, each in self.sealed.items()}
 
     def _survey(self, folder: Path) -> list[str]:
         """Note what else lies in the folder; the paths of what may be code, below its own folder."""

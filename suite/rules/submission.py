@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from suite.errors import UserError
-from suite.record.evidence import POWER, PREDICTIONS
+from suite.record.evidence import MANIFEST, POWER, PREDICTIONS
 from suite.rules import seals
 from suite.rules.finding import MAX_FINDINGS, Checks, Finding
 from suite.rules.reading import LIMITS, RUN_FOLDER, WAIVERS
@@ -18,7 +18,7 @@ from suite.store.disk import entries, odd
 MAX_DEPTH = 8  # of folders below the one that is reviewed
 MAX_ENTRIES = 50_000
 MAX_RUNS = 5000
-MAX_BYTES = 1 << 30  # of evidence
+MAX_BYTES = 16 << 30  # of evidence, which is read and let go of, run by run
 MAX_KEPT_BYTES = 32 << 20  # of what stays in memory as values, for runs are compared with each other
 
 _LAYOUT = "submit the package as suite submit wrote it"
@@ -194,7 +194,7 @@ def check_size(root: Path, submission: Submission) -> None:
         name: sum(min((path / name).lstat().st_size, limit) for path in paths if os.path.lexists(path / name))
         for name, (limit, _) in LIMITS.items()
     }
-    kept = sum(size for name, size in sizes.items() if name not in (POWER, PREDICTIONS))
+    kept = sum(size for name, size in sizes.items() if name not in (MANIFEST, POWER, PREDICTIONS))
     for size, most, what in ((kept, MAX_KEPT_BYTES, "logs and descriptions"), (sum(sizes.values()), MAX_BYTES, "all")):
         if size > most:
             said = f"its evidence, {what}, is of more than {most >> 20} MiB"

@@ -54,6 +54,18 @@ def test_logs_and_descriptions_of_all_runs_fit_in_memory(sound_result, monkeypat
     monkeypatch.setattr(submission, "MAX_KEPT_BYTES", 1 << 16)
     with pytest.raises(submission.UserError, match="logs and descriptions, is of more than"):
         review(sound_result)
+    named = (evidence.LOG, evidence.CONFIG, evidence.SYSTEM)
+    kept = sum((each / name).stat().st_size for each in sound_result.glob("run_*") for name in named)
+    monkeypatch.setattr(submission, "MAX_KEPT_BYTES", kept)
+    assert review(sound_result).verdict == "pass"
+
+
+def test_predictions_of_five_results_of_a_large_model_are_read(tmp_path):
+    for number in range(1, 16):
+        (tmp_path / f"run_{number}").mkdir()
+        with (tmp_path / f"run_{number}" / evidence.PREDICTIONS).open("wb") as file:
+            file.truncate(90_000_000)
+    submission.check_size(tmp_path, submission.survey(tmp_path))
 
 
 def test_many_runs_have_as_many_findings_as_one(tmp_path):
@@ -99,6 +111,7 @@ def test_what_the_checks_of_one_run_needed_is_let_go(run):
     assert made.samples
     assert made.predictions
     made.release()
+    assert {len(each.lines) for each in (*made.digests.values(), *made.sealed.values())} == {64}
     assert (made.samples, made.predictions, set(made.contents)) == (None, None, {evidence.CONFIG, evidence.SYSTEM})
     assert made.intact(evidence.LOG, evidence.POWER, evidence.PREDICTIONS)
 
