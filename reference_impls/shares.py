@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from suite.errors import UserError
-from suite.harness.implementation import Device
+from suite.harness.implementation import Device, unshared
 
 
 def part(count: int, device: Device) -> slice:
@@ -22,8 +22,5 @@ def share(array: Any, device: Device, axis: int = 0) -> Any:
 
 def require(device: Device, most: int, of: str) -> None:
     """Raise UserError where there are more workers than the `most` parts that a step has."""
-    if device.world_size > most:
-        raise UserError(
-            f"{device.world_size} workers cannot share the {most} {of} of a step: "
-            f"take {most} workers at most, or a larger batch"
-        )
+    if problem := unshared(device.world_size, most, of):
+        raise UserError(problem)

@@ -107,6 +107,26 @@ def test_dry_run_plans_for_more_accelerators_than_the_reference_trains_on(here, 
     assert "No machine could run it yet: hw=toaster trains with 2 workers; parity in NumPy with 1" in shown
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            "task=image_classification scale=full hw.nodes=2",
+            "16 workers cannot share the 8 parts of a step: take 8 workers at most",
+        ),
+        ("task=translation scale=full hw.nodes=4", "32 workers cannot share the 24 parts of a step"),
+        ("task=language_modeling scale=full hw.nodes=65", "520 workers cannot share the 512 parts of a step"),
+        ("task=detection scale=small hw.nodes=2", "16 workers cannot share the 8 parts of a step"),
+        ("task=translation scale=full hw.nodes=3", None),
+    ],
+)
+@pytest.mark.parametrize("framework", ["torch", "tensorflow"])
+def test_dry_run_refuses_more_workers_than_a_step_has_parts(capsys, framework, words, said):
+    assert main([*words.split(), f"framework={framework}", "hw=h100x8", "dry_run=true"]) == 0
+    shown = capsys.readouterr().out
+    assert f"No machine could run it yet: {said}" in shown if said else "No machine" not in shown
+
+
 def test_dry_run_plans_for_a_format_that_the_reference_does_not_train_in(here, capsys):
     assert main(["task=translation", "hw=h100", "precision=mxfp8", "dry_run=true"]) == 0
     shown = capsys.readouterr().out

@@ -38,6 +38,7 @@ from suite.harness.implementation import Device
 
 ACCELERATORS = 1024
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
+SHARED_BY = ()
 Arrays = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # images, boxes, classes
 
 

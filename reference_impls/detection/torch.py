@@ -42,6 +42,7 @@ from suite.harness.memory import keep_freed_memory
 
 ACCELERATORS = 1024
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
+SHARED_BY = ()
 Arrays = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # images, boxes, classes
 
 

@@ -35,6 +35,7 @@ from suite.harness.implementation import Device, TrainStats
 
 ACCELERATORS = 1024
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
+SHARED_BY = ("norm_batch_size",)
 EVAL_BATCH = 500
 
 

@@ -51,6 +51,7 @@ from suite.harness.memory import keep_freed_memory
 
 ACCELERATORS = 1024
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
+SHARED_BY = ("norm_batch_size",)
 EVAL_BATCH = 500
 
 

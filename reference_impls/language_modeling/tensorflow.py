@@ -45,6 +45,7 @@ from suite.harness.implementation import Device
 
 ACCELERATORS = 1024
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
+SHARED_BY = ("segment_length", "sequence_length")
 
 
 class TensorFlowLanguageModel(TensorFlowTrainer[Hyperparameters, Batch]):

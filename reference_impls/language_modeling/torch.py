@@ -56,6 +56,7 @@ from suite.harness.memory import keep_freed_memory
 
 ACCELERATORS = 1024
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
+SHARED_BY = ("segment_length", "sequence_length")
 
 
 class TorchLanguageModel(TorchTrainer[Hyperparameters, Batch]):

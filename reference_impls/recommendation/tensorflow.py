@@ -27,6 +27,7 @@ from suite.harness.implementation import Device
 
 ACCELERATORS = 1024
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
+SHARED_BY = ()
 Asked = tuple[tf.Tensor, int, tf.Tensor]  # windows, length, candidates; see `Question`
 Fed = tuple[np.ndarray, int, float]  # windows, length, learning rate
 

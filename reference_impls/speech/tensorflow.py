@@ -20,6 +20,7 @@ from suite.harness.implementation import Device
 
 ACCELERATORS = 1024
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
+SHARED_BY = ()
 
 
 def ctc_loss(logits: tf.Tensor, labels: tf.SparseTensor, fits: tf.Tensor, frames: tf.Tensor) -> tf.Tensor:

@@ -45,6 +45,7 @@ from tasks.translation.subwords import BEGIN, PAD
 
 ACCELERATORS = 1024
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
+SHARED_BY = ("part_size",)
 
 
 class TorchTranslator(Translator[Hyperparameters, tuple[Batch, float]]):

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from mlperf_logging.mllog.constants import GLOBAL_BATCH_SIZE
 
 from suite.config.formats import formats
 from suite.config.models import Framework
@@ -15,12 +19,22 @@ from suite.harness.implementation import ImplementationModule, source
 class Declared:
     """How many accelerators it trains on, and in which numeric formats, None where it does not say that.
 
-    With `own_draws` it draws order and augmentation by random numbers of its own.
+    With `own_draws` it draws order and augmentation by random numbers of its own. `shared_by` names hyperparameters
+    that hold how many samples stay on one worker, None where it does not say how a step is shared out.
     """
 
     accelerators: int
     precisions: tuple[str, ...] | None
     own_draws: bool = False
+    shared_by: tuple[str, ...] | None = None
+
+    def parts(self, hyperparameters: Mapping[str, Any]) -> int | None:
+        """In how many parts workers can share a step of a recipe; None where that is not known."""
+        if self.shared_by is None or GLOBAL_BATCH_SIZE not in hyperparameters:
+            return None
+        least = next((hyperparameters[name] for name in self.shared_by if name in hyperparameters), 1)
+        sized = isinstance(least, int) and least > 0  # else `build` refuses it
+        return hyperparameters[GLOBAL_BATCH_SIZE] // least if sized else None
 
 
 def by_reference(task: str, framework: Framework) -> Declared:
@@ -32,7 +46,7 @@ def declared(tree: ast.Module, name: str) -> Declared:
     """What the module `name` says. Raises BrokenContract where that is missing, or not plain."""
     match _assigned(tree, "ACCELERATORS"):
         case ast.Constant(int(accelerators)):
-            return Declared(accelerators, _precisions(tree, name), _own_draws(tree, name))
+            return Declared(accelerators, _precisions(tree, name), _own_draws(tree, name), _shared_by(tree, name))
     raise BrokenContract(f"{name} has no ACCELERATORS, or none that is a plain number", ImplementationModule)
 
 
@@ -40,11 +54,8 @@ def _precisions(tree: ast.Module, name: str) -> tuple[str, ...] | None:
     match _assigned(tree, "PRECISIONS"):
         case None:
             return None
-        case ast.Tuple(elts) if elts:
-            named = [each.value if isinstance(each, ast.Constant) else None for each in elts]
-            precisions = tuple(each for each in named if isinstance(each, str) and each in formats())
-            if len(precisions) == len(named):
-                return precisions
+        case ast.Tuple(elts) if elts and (precisions := _texts(elts)) and set(precisions) <= formats().keys():
+            return precisions
     raise BrokenContract(
         f"{name} has PRECISIONS that are no tuple of names of conf/formats.yaml: {', '.join(formats())}",
         ImplementationModule,
@@ -58,6 +69,20 @@ def _own_draws(tree: ast.Module, name: str) -> bool:
         case ast.Constant(bool(own)):
             return own
     raise BrokenContract(f"{name} has OWN_DRAWS that are neither True nor False", ImplementationModule)
+
+
+def _shared_by(tree: ast.Module, name: str) -> tuple[str, ...] | None:
+    match _assigned(tree, "SHARED_BY"):
+        case None:
+            return None
+        case ast.Tuple(elts) if (names := _texts(elts)) is not None:
+            return names
+    raise BrokenContract(f"{name} has SHARED_BY that is no tuple of names of hyperparameters", ImplementationModule)
+
+
+def _texts(elements: Sequence[ast.expr]) -> tuple[str, ...] | None:
+    texts = [each.value for each in elements if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    return tuple(texts) if len(texts) == len(elements) else None
 
 
 def _assigned(tree: ast.Module, name: str) -> ast.expr | None:

@@ -65,6 +65,13 @@ def check_precision(who: str, module: ImplementationModule, device: Device) -> N
         raise UserError(problem)
 
 
+def unshared(workers: int, most: int, of: str) -> str | None:
+    """Why so many workers cannot train together where a step has `most` parts `of` something; None where they can."""
+    if workers <= most:
+        return None
+    return f"{workers} workers cannot share the {most} {of} of a step: take {most} workers at most, or a larger batch"
+
+
 def unseen(framework: str, mend: str) -> UserError:
     """The error of a framework that is to train on an accelerator and sees none.
 
@@ -121,9 +128,10 @@ class ImplementationModule(Protocol):
     """A module `reference_impls.<task>.<framework>`, or one of your own, `implementation=PATH`.
 
     `ACCELERATORS`: how many workers can train together, at most, one for each accelerator. `PRECISIONS`, which may be
-    left out: the numeric formats of conf/formats.yaml that it trains in. `OWN_DRAWS`, False where left out: whether
-    order and augmentation are drawn by random numbers of its own. A plain number, a tuple of plain texts, and True or
-    False, for they are read without an import.
+    left out: the numeric formats of conf/formats.yaml that it trains in. `SHARED_BY`, which may be left out: names of
+    hyperparameters, of which one, where a recipe has it, is how many samples of a step stay on one worker; else each
+    is alone. `OWN_DRAWS`, False where left out: whether order and augmentation are drawn by random numbers of its own.
+    A plain number, tuples of plain texts, and True or False, for they are read without an import.
     """
 
     ACCELERATORS: int

@@ -9,7 +9,7 @@ from suite.config.models import System
 from suite.config.plan import Plan
 from suite.harness.contestant import OwnImplementation, trainer
 from suite.harness.declared import Declared, by_reference
-from suite.harness.implementation import Device, untrained
+from suite.harness.implementation import Device, unshared, untrained
 from suite.harness.workers.place import Place
 from suite.measure.machine import Machine, mismatch
 from suite.record.mllog import EARLIEST_MS
@@ -19,7 +19,7 @@ from suite.store.packages import lacking, without_compiler
 
 
 def anywhere(made: Plan, own: OwnImplementation | None) -> str | None:
-    """Why no machine could run the plan: the implementation trains with fewer workers, or in other numeric formats.
+    """Why no machine could run the plan: it trains with fewer workers, a step has fewer parts, or in other formats.
 
     Raises UserError for a framework in which the task is not written.
     """
@@ -33,9 +33,10 @@ def on_machines_of_a_job(made: Plan, own: OwnImplementation | None) -> str | Non
 
 
 def _too_many(made: Plan, own: OwnImplementation | None) -> str | None:
-    asked, most = made.system.world_size, _declared(made, own).accelerators
+    asked, said = made.system.world_size, _declared(made, own)
+    most, parts = said.accelerators, said.parts(made.benchmark.hyperparameters)
     if asked <= most:
-        return None
+        return unshared(asked, parts, "parts") if parts is not None else None
     what = own.told.name if own else made.framework.title
     return (
         f"hw={made.system.name} trains with {asked} workers; {made.benchmark.task} in {what} with "

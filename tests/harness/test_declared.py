@@ -23,6 +23,7 @@ def said(text):
         ("ACCELERATORS = 1", Declared(1, None)),
         ("ACCELERATORS = 1\nOWN_DRAWS = True", Declared(1, None, own_draws=True)),
         ("ACCELERATORS: int = 8\nPRECISIONS: tuple = ('fp32', 'fp8_rowwise')", Declared(8, ("fp32", "fp8_rowwise"))),
+        ("ACCELERATORS = 1\nSHARED_BY = ('part_size',)", Declared(1, None, shared_by=("part_size",))),
     ],
 )
 def test_plain_values_are_read(text, found):
@@ -35,6 +36,27 @@ def test_plain_values_are_read(text, found):
 def test_formats_that_are_none_break_the_contract(precisions):
     with pytest.raises(BrokenContract, match="ours has PRECISIONS that are no tuple of names"):
         said(f"ACCELERATORS = 1\nPRECISIONS = {precisions}")
+
+
+@pytest.mark.parametrize("names", ["'part_size'", "(1,)", "[]"])
+def test_parts_of_a_step_that_are_not_plain_break_the_contract(names):
+    with pytest.raises(BrokenContract, match="ours has SHARED_BY that is no tuple of names"):
+        said(f"ACCELERATORS = 1\nSHARED_BY = {names}")
+
+
+@pytest.mark.parametrize(
+    ("shared_by", "hyperparameters", "parts"),
+    [
+        (None, {"global_batch_size": 8}, None),
+        ((), {}, None),
+        ((), {"global_batch_size": 8}, 8),
+        (("part_size",), {"global_batch_size": 8}, 8),
+        (("part_size",), {"global_batch_size": 8, "part_size": 3}, 2),
+        (("part_size",), {"global_batch_size": 8, "part_size": 0}, None),
+    ],
+)
+def test_a_step_has_as_many_parts_as_can_be_shared_out(shared_by, hyperparameters, parts):
+    assert Declared(1, None, shared_by=shared_by).parts(hyperparameters) == parts
 
 
 @pytest.mark.parametrize(("task", "framework"), REFERENCES)
