@@ -127,6 +127,8 @@ def test_excess_is_counted_from_the_grammar():
         (1, lambda p: p[0].__setitem__(7, 0.1), "0.1 is not a log-probability"),
         (1, lambda p: p[0].__setitem__(7, math.nan), "nan"),
         (1, lambda p: p[0].__setitem__(7, -math.inf), "-inf"),
+        (1, lambda p: p[0].__setitem__(7, -1000.1), "-1000.1 is not a log-probability from -1000 to 0"),
+        (1, lambda p: p[0].__setitem__(7, -(10**400)), "-1000000.* is not a log-probability"),
         (1, lambda p: p[0].__setitem__(7, True), "True"),
         (2, lambda p: p[1].__setitem__(7, "-1.0"), "'-1.0'"),
         (3, lambda p: p[2].__setitem__(1, -1.0), "word 3 sum to 1.1179, not 1"),
