@@ -11,14 +11,17 @@ import io
 import json
 import math
 import os
+import resource
 import signal
 import sys
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from typing import Any, NoReturn
 
 LOST = 1
 USER_ERROR = 2
 STANDARD_ERROR = 2  # its file descriptor
+OPEN_FILES = 8_192  # no more than any system takes
 BY_SIGNAL = 128  # and the signal's number: the exit code of what a signal ended, as shells have it
 _MAX_SHOWN = 200  # characters
 _MAX_PATH = 4096  # bytes, of any path in Linux
@@ -185,6 +188,7 @@ def command(main: Callable[[list[str]], int]) -> None:
     Where compiled code crashes, standard error has the lines of Python that were at work.
     """
     _complete()
+    _allow_files()
     faulthandler.enable(STANDARD_ERROR)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -204,6 +208,15 @@ def command(main: Callable[[list[str]], int]) -> None:
         complain(error)
         code = LOST
     sys.exit(code)
+
+
+def _allow_files() -> None:
+    """Let the process have more files open than is usual: a shard that is mapped and read holds two."""
+    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if most == resource.RLIM_INFINITY else min(OPEN_FILES, most)
+    if allowed != resource.RLIM_INFINITY and allowed < wanted:
+        with suppress(OSError, ValueError):  # a system may have a limit of its own
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 def _complete() -> None:

@@ -3,6 +3,7 @@
 import getpass
 import io
 import os
+import resource
 import subprocess
 import sys
 import tomllib
@@ -11,7 +12,7 @@ import pytest
 
 from suite.__main__ import commands, main
 from suite.config import names
-from suite.errors import UserError, command
+from suite.errors import OPEN_FILES, UserError, command
 from tests.command import ENVIRONMENT, PROJECT
 
 ENTRIES = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["scripts"]
@@ -97,6 +98,17 @@ def test_what_the_terminal_cannot_write_is_escaped(monkeypatch):
     with pytest.raises(SystemExit, match="0"):
         command(lambda words: print("Müller AG") or 0)
     assert written.getvalue() == b"M\\xfcller AG\n"
+
+
+def test_more_files_may_be_open_than_is_usual():
+    usual = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, usual[1]))
+        with pytest.raises(SystemExit, match="0"):
+            command(lambda words: 0)
+        assert 256 < resource.getrlimit(resource.RLIMIT_NOFILE)[0] <= OPEN_FILES
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, usual)
 
 
 def test_a_user_without_a_name_has_one(monkeypatch):

@@ -3,11 +3,47 @@
 from __future__ import annotations
 
 import mmap
+import os
+import weakref
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 
 NAME = "_jpegs_"  # in the names of the arrays that are shards: train_jpegs_0000
+
+
+class Shard:
+    """Some of the bytes; those of a file are read by one descriptor of it, while other threads go on.
+
+    A page that a memory map does not have yet is waited for with Python's lock held: on a slow disk by all threads.
+    """
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def part(self, begin: int, end: int) -> np.ndarray:
+        """The bytes from `begin` to `end`, or to the last."""
+        if self._file is None:
+            return self.array[begin:end]
+        descriptor, offset = self._file
+        length, found = min(end, len(self)) - begin, b""
+        while more := os.pread(descriptor, length - len(found), offset + begin + len(found)):
+            found += more
+        return np.frombuffer(found, np.uint8)
+
+    @cached_property
+    def _file(self) -> tuple[int, int] | None:
+        """The descriptor of its file, and where it begins there."""
+        mapped = self.array
+        if not (isinstance(mapped, np.memmap) and isinstance(mapped.base, mmap.mmap) and mapped.filename):
+            return None
+        descriptor = os.open(mapped.filename, os.O_RDONLY)
+        weakref.finalize(self, os.close, descriptor)
+        return descriptor, mapped.offset
 
 
 class Jpegs(Sequence[np.ndarray]):
@@ -18,7 +54,7 @@ class Jpegs(Sequence[np.ndarray]):
     """
 
     def __init__(self, data: Mapping[str, np.ndarray], split: str) -> None:
-        self.shards = [data[name] for name in sorted(data) if name.startswith(split + NAME)]
+        self.shards = [Shard(data[name]) for name in sorted(data) if name.startswith(split + NAME)]
         self.shard_ends = np.cumsum([len(shard) for shard in self.shards])
         there = int(self.shard_ends[-1]) if self.shards else 0
         ends = np.cumsum(data[f"{split}_lengths"], dtype=np.int64)
@@ -33,17 +69,5 @@ class Jpegs(Sequence[np.ndarray]):
         pieces = []
         for shard in range(first, last + 1):
             offset = int(self.shard_ends[shard - 1]) if shard else 0
-            pieces.append(_part(self.shards[shard], max(begin - offset, 0), end - offset))
+            pieces.append(self.shards[shard].part(max(begin - offset, 0), end - offset))
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
-
-
-def _part(shard: np.ndarray, begin: int, end: int) -> np.ndarray:
-    """shard[begin:end]; that of a file is read from it, while other threads go on.
-
-    A page that a memory map does not have yet is waited for with Python's lock held: on a slow disk by all threads.
-    """
-    if not (isinstance(shard, np.memmap) and isinstance(shard.base, mmap.mmap) and shard.filename):
-        return shard[begin:end]
-    with open(shard.filename, "rb", buffering=0) as file:
-        file.seek(shard.offset + begin)
-        return np.frombuffer(file.read(min(end, len(shard)) - begin), np.uint8)

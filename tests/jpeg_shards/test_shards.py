@@ -1,6 +1,7 @@
 """Images of a thousand classes: archives as ImageNet's are made into shards, and read from them."""
 
 import io
+import os
 import tracemalloc
 from pathlib import Path
 
@@ -47,6 +48,22 @@ def test_a_part_of_the_shards_holds_the_pictures_that_lie_whole_in_it(
     assert 0 < len(part) < len(whole)
     assert all(np.array_equal(a, b) for a, b in zip(part, whole, strict=False))
     assert int(part.ends[-1]) <= SMALL.shard_bytes < int(whole.ends[len(part)])
+
+
+def test_a_shard_is_opened_once_and_read_whole(
+    tmp_path: Path, pictures: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, begin, opened = make(tmp_path), os.open, list[int]()
+    read = os.pread
+    monkeypatch.setattr("os.open", lambda *given: opened.append(begin(*given)) or opened[-1])
+    monkeypatch.setattr("os.pread", lambda file, length, at: read(file, min(length, 1000), at))
+    train = Jpegs(data, "train")
+    assert {file.tobytes() for file in train} == {file for name, file in pictures.items() if name[0].isdigit()}
+    assert len(opened) == -(-int(data["train_lengths"].sum()) // SMALL.shard_bytes) > 1
+    del train
+    for descriptor in opened:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(descriptor)
 
 
 def test_requests_for_single_pictures_are_a_split_of_them(tmp_path: Path, pictures: dict[str, bytes]) -> None:
