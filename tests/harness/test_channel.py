@@ -2,6 +2,7 @@
 
 import time
 from multiprocessing import Pipe
+from queue import Queue
 from types import SimpleNamespace
 
 import numpy as np
@@ -29,6 +30,7 @@ def test_a_state_that_takes_long_to_come_is_no_silence(monkeypatch):
     state, lost = {"weight": np.arange(2000.0), "step": np.array(3)}, []
     ours, theirs = Pipe()
     sender, receiver = Channel(Slow(ours), lost.append), Channel(theirs, lost.append)
+    sender.built()
     sender.send("load_state_dict", state)
     message = receiver.inbox.get(timeout=30)
     assert lost == []
@@ -49,6 +51,20 @@ def test_a_state_that_nobody_takes_ends_the_wait(monkeypatch):
     assert len(lost) == 1
     assert "it hangs, or its network is down" in lost[0]
     sender.close()
+
+
+@pytest.mark.timeout(60)
+def test_silence_is_told_once_all_have_built(monkeypatch):
+    """Until then an import from a cold disk may hold Python's lock for minutes."""
+    for name, value in {"ALIVE_S": 0.05, "SILENCE_S": 0.2}.items():
+        monkeypatch.setattr(channel, name, value)
+    lost, (ours, _theirs) = Queue(), Pipe()
+    other = Channel(ours, lost.put)
+    time.sleep(0.5)
+    assert lost.empty()
+    other.built()
+    assert "nothing was heard of it" in lost.get(timeout=30)
+    other.close()
 
 
 def test_two_that_stood_still_together_have_not_lost_each_other(monkeypatch):

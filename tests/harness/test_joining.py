@@ -1,11 +1,13 @@
 """How workers find their leader."""
 
+import itertools
 import socket
+from types import SimpleNamespace
 
 import pytest
 
 from suite.errors import UserError
-from suite.harness.workers import place
+from suite.harness.workers import leading, place
 from suite.harness.workers.channel import Channel, connect, free_port
 from suite.harness.workers.leading import Followers
 from suite.harness.workers.place import LOCALHOST, Place, find
@@ -28,6 +30,16 @@ def test_the_leader_is_found_at_the_address_by_which_other_nodes_know_it():
         channel.send("hello", rank=rank, node=node, address=channel.local_host(), port=rank, **told())
     followers.join([])
     assert [each.rpartition(":")[0] for each in followers.addresses] == ["127.0.0.2", "127.0.0.2", LOCALHOST]
+    followers.close()
+
+
+@pytest.mark.parametrize(("launcher", "within"), [("torchrun", "300 s"), ("suite", "45 s")])
+def test_nodes_may_start_minutes_apart(monkeypatch, launcher, within):
+    passed = itertools.count(step=400)
+    monkeypatch.setattr(leading, "time", SimpleNamespace(monotonic=lambda: next(passed)))
+    followers = Followers(Place(0, 2, port=free_port(), key="key", launcher=launcher))
+    with pytest.raises(UserError, match=f"of 2 workers rank 1 did not join the leader at .* within {within}"):
+        followers.join([])
     followers.close()
 
 

@@ -20,8 +20,10 @@ import numpy as np
 
 ALIVE_S = 2.0  # a worker that has nothing to say says so
 SILENCE_S = 20.0  # without a word: long enough for a machine that swaps, or was stopped for a moment
+START_SILENCE_S = 300.0  # until all have built: a framework imported from a cold disk holds Python's lock
 PART = 16 << 20  # bytes that are sent at a time: a second on a slow network, so that a large state is no silence
-CONNECT_S = 45.0  # for the leader to be found, and for all to have found it
+CONNECT_S = 300.0  # for the leader to be found, and for all to have found it: nodes may start minutes apart
+OWN_JOIN_S = 45.0  # for all that the leader has started on its own machine
 ENDED = "its process has ended"
 OWN_CONNECT_S = 10.0  # for the leader that has started this worker: it listens by then, or has ended
 _AGAIN_S = 0.2
@@ -36,7 +38,11 @@ class Channel:
 
     def __init__(self, connection: Connection, on_lost: Callable[[str], None]) -> None:
         self.inbox: Queue[dict[str, Any]] = Queue()
-        self.at_once: dict[str, Callable[[dict[str, Any]], None]] = {"alive": lambda message: None}
+        self.at_once: dict[str, Callable[[dict[str, Any]], None]] = {
+            "alive": lambda message: None,
+            "built": lambda message: self._expect_words(),
+        }
+        self._silence_s = START_SILENCE_S
         self._connection, self._on_lost = connection, on_lost
         with socket.socket(fileno=os.dup(connection.fileno())) as same:  # what nobody takes would be sent without end
             same.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", math.ceil(SILENCE_S), 0))
@@ -60,6 +66,11 @@ class Channel:
             self._lose(f"it took nothing for {SILENCE_S:.0f} s: it hangs, or its network is down")
         except (OSError, ValueError) as error:
             self._lose(ENDED if isinstance(error, ConnectionError) else f"the connection to it broke ({error})")
+
+    def built(self) -> None:
+        """Hold both ends to SILENCE_S from now on, as all have built."""
+        self._expect_words()
+        self.send("built")
 
     def local_host(self) -> str:
         """The address by which the other end knows this machine."""
@@ -94,8 +105,11 @@ class Channel:
             stood_still, began = time.monotonic() - began > SILENCE_S / 2, time.monotonic()
             if stood_still:  # this process, as all do that are suspended: what came meanwhile was not read
                 self._heard = began
-            elif (silent := time.monotonic() - self._heard) > SILENCE_S:
+            elif (silent := time.monotonic() - self._heard) > self._silence_s:
                 self._lose(f"nothing was heard of it for {silent:.0f} s: it hangs, or its network is down")
+
+    def _expect_words(self) -> None:
+        self._silence_s = SILENCE_S
 
     def _lose(self, why: str) -> None:
         if not self._closed.is_set():

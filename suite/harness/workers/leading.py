@@ -20,7 +20,7 @@ import numpy as np
 
 from suite.config.plan import Plan
 from suite.errors import LOST, Stopped, UserError, WorkerLost, complain
-from suite.harness.workers.channel import CONNECT_S, ENDED, Channel, at, free_port, listen
+from suite.harness.workers.channel import CONNECT_S, ENDED, OWN_JOIN_S, Channel, at, free_port, listen
 from suite.harness.workers.place import PORT, Place
 from suite.harness.workers.sameness import difference, told
 
@@ -76,7 +76,9 @@ class Followers:
         self._closing = threading.Event()
         self._joined: dict[int, Follower] = {}
         self._news = threading.Condition()
-        host = place.host if place.launcher == "suite" else None  # on other machines the name may be of another address
+        own = place.launcher == "suite"
+        self._join_s = OWN_JOIN_S if own else CONNECT_S
+        host = place.host if own else None  # on other machines the name may be of another address
         try:
             self._listener = listen(host, place.port, place.world_size)
         except OSError as error:
@@ -97,7 +99,7 @@ class Followers:
             ranks = ", ".join(map(str, missing))
             raise UserError(
                 f"of {self.place.world_size} workers rank {ranks} did not join the leader at "
-                f"{self.place.host}:{self.place.port} within {CONNECT_S:.0f} s: see what they say, and whether they "
+                f"{self.place.host}:{self.place.port} within {self._join_s:.0f} s: see what they say, and whether they "
                 "reach that address"
             )
         leader = told()
@@ -115,8 +117,8 @@ class Followers:
             yield at(each.hello["address"] if each.hello["node"] else here, each.hello["port"])
 
     def wait_joined(self, processes: Sequence[subprocess.Popen[bytes]] = ()) -> list[int]:
-        """The ranks that have not joined when all have, one is lost, or CONNECT_S have passed."""
-        expected, until = set(range(1, self.place.world_size)), time.monotonic() + CONNECT_S
+        """The ranks that have not joined when all have, one is lost, or the time for it has passed."""
+        expected, until = set(range(1, self.place.world_size)), time.monotonic() + self._join_s
         while time.monotonic() < until:
             with self._news:
                 if self._news.wait_for(lambda: self._fault or self._joined.keys() == expected, 0.5):

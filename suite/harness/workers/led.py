@@ -24,7 +24,10 @@ class Led:
     def build(cls, make: Callable[[], Checked], followers: Followers, **given: Any) -> Led:
         """What `make` builds for the leader, while the followers build theirs from what is `given`."""
         followers.tell("build", addresses=followers.addresses, advice=followers.advice, **given)
-        return cls(followers.with_own(make)[0], followers)
+        own, _ = followers.with_own(make)
+        for each in followers.each:
+            each.channel.built()
+        return cls(own, followers)
 
     def train_until(self, samples: int) -> TrainStats:
         """The samples that all have seen, and the mean of their losses, each that of its share of a batch."""
