@@ -107,6 +107,16 @@ def test_processors_are_asked_for_again_of_srun_and_what_has_no_value_gets_none(
     assert "--cpus-per-task=8 " in next(line for line in script.splitlines() if line.startswith("srun"))
 
 
+@pytest.mark.parametrize(
+    ("hw", "options", "told"),
+    [("v100x8", {}, 1), ("v100x8", {"cpus_per_task": "8"}, 0), ("v100x8", {"exclusive": "true"}, 0), ("cpu", {}, 0)],
+)
+def test_workers_of_accelerators_that_get_one_processor_each_are_told(login, capsys, hw, options, told):
+    slurm.launch(["task=translation"], resolve(config.system(hw, {}), detect()), options)
+    said = "none of slurm.cpus_per_task=, slurm.cpus_per_gpu=, slurm.exclusive= is given"
+    assert capsys.readouterr().out.count(said) == told
+
+
 def test_the_system_is_not_that_of_the_login_node(login):
     for words in ((), ("dry_run=true",)):
         with pytest.raises(UserError, match="hw=auto would be this machine, not those of the job"):

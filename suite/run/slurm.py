@@ -27,6 +27,7 @@ _OURS = {  # options of submitit that the run sets itself, or that would do noth
     *("nodes", "ntasks_per_node", "additional_parameters", "setup", "teardown", "map_count", "srun_args"),
     *("array_parallelism", "signal_delay_s", "stderr_to_stdout", "use_srun", "gpus_per_task", "num_gpus"),
 }
+_PROCESSORS = ("cpus_per_task", "cpus_per_gpu", "exclusive")
 
 
 def split(argv: Sequence[str]) -> tuple[dict[str, str] | None, list[str]]:
@@ -53,6 +54,11 @@ def launch(words: Sequence[str], system: System, options: Mapping[str, str]) -> 
     """
     job, logs = _submitted(words, system, options)
     print(f"job       {job}, {system.nodes} nodes of {system.workers_per_node}; its log: {logs}/{job}_0_log.out")
+    if system.accelerator and not options.keys() & set(_PROCESSORS):
+        print(
+            f"none of {', '.join(f'{_PREFIX}{name}=' for name in _PROCESSORS)} is given: where the partition sets "
+            "none either a worker has one processor"
+        )
     try:
         return _followed(job, logs)
     except KeyboardInterrupt:
