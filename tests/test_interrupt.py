@@ -4,6 +4,7 @@ import signal
 
 import pytest
 
+from suite.config.logkeys import INIT_LIMITS_MIN
 from suite.harness import contract
 from suite.record import evidence
 from suite.record.evidence import OF_EACH_RUN
@@ -79,6 +80,20 @@ def test_attempts_that_a_signal_ends_before_the_clock_runs_stay_in_the_log(tmp_p
     assert "run 1: 2 aborted starts" in done.stdout
     assert "verdict   pass" in done.stdout
     assert [keys(tmp_path / "cut").count(key) for key in ("init_start", "seed", "run_start")] == [1, 1, 1]
+
+
+def test_an_attempt_that_could_not_begin_in_time_any_more_is_one_line(tmp_path, monkeypatch):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contract, "build", lambda *given: signal.raise_signal(signal.SIGINT))
+        eighth(tmp_path, "run", *RUN, "seed=1", "out=cut")
+    monkeypatch.setitem(INIT_LIMITS_MIN, "closed", 0)
+    done = eighth(tmp_path, "run", "resume=cut", "mlflow=false")
+    assert done.returncode == 2
+    assert (
+        "cut: its initialisation was begun 0 minutes ago and never ended, and timing.2 allows 0: begin a new"
+        in done.stderr
+    )
+    assert "suite_restart" not in keys(tmp_path / "cut")
 
 
 @pytest.mark.parametrize("runs", [1, 2])

@@ -14,6 +14,8 @@ STATE = "suite_state"  # the sum of the initial state
 WITNESS = "suite_witness"
 TRACKED = "tracked_stats"  # the key that MLPerf submissions use for throughput and loss along the way
 
+INIT_LIMITS_MIN = {keys.CLOSED: 30, keys.OPEN: 240}  # MLPerf's, from init_start to run_start
+
 # What names a run, in the configuration and in the line of the log with its sum.
 IDENTITY = ("run_id", "result_id", "run_index", "runs", "task", "scale", "framework")
 # What describes a run, logged once, beside the hyperparameters.

@@ -10,7 +10,7 @@ from typing import Any
 
 from mlperf_logging.mllog import constants as keys
 
-from suite.config.logkeys import CONFIG, HEAD
+from suite.config.logkeys import CONFIG, HEAD, INIT_LIMITS_MIN
 from suite.errors import UserError
 from suite.record import evidence
 from suite.record.mllog import Line, Log, whole_lines
@@ -23,7 +23,7 @@ def open_log(folder: Path, not_before_ms: int) -> Log:
     """The log of the run in `folder`, which is made; a new one where no more than a part of its head was written.
 
     Raises UserError where the folder cannot be written, and, with all left as it is, where its log is damaged or its
-    config.yaml is another than that of the log.
+    config.yaml is another than that of the log, or its initialisation has lasted for longer than a review lets pass.
     """
     path = folder / evidence.LOG
     try:
@@ -31,9 +31,13 @@ def open_log(folder: Path, not_before_ms: int) -> Log:
         lines = whole_lines(path.read_bytes()) if path.exists() else []
         if not _has_head(folder, lines):
             path.unlink(missing_ok=True)
-        return Log(path, not_before_ms)
+        log = Log(path, not_before_ms)
     except OSError as error:
         raise UserError(f"{folder} cannot be written ({error.strerror}): choose another out=") from error
+    if problem := _too_late(log):
+        log.close()
+        raise UserError(f"{folder}: {problem}")
+    return log
 
 
 def changed(folder: Path, description: Mapping[str, Any]) -> list[str]:
@@ -48,6 +52,23 @@ def changed(folder: Path, description: Mapping[str, Any]) -> list[str]:
         raise UserError(f"{path} cannot be read ({error}): {_MEND}") from error
     now = json.loads(json.dumps(description))
     return [".".join(map(str, place)) for place, _, _ in differences(began, now)]
+
+
+def _too_late(log: Log) -> str | None:
+    """Why a run whose clock does not run yet would not pass its review."""
+    first = {line.key: line for line in reversed(log.lines)}
+    if keys.INIT_START not in first or keys.RUN_START in first:
+        return None
+    passed, limit = (
+        log.now_ms() - first[keys.INIT_START].time_ms,
+        INIT_LIMITS_MIN[first[keys.SUBMISSION_DIVISION].value],
+    )
+    if passed <= limit * 60_000:
+        return None
+    return (
+        f"its initialisation was begun {passed / 60_000:.0f} minutes ago and never ended, and timing.2 allows {limit}: "
+        "begin a new run with another out="
+    )
 
 
 def _has_head(folder: Path, lines: list[Line]) -> bool:

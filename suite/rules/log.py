@@ -10,7 +10,7 @@ from itertools import pairwise
 from mlperf_logging.mllog import constants as keys
 
 from suite.config import logkeys
-from suite.config.logkeys import RESTART, TRACKED
+from suite.config.logkeys import INIT_LIMITS_MIN, RESTART, TRACKED
 from suite.record.evidence import LOG
 from suite.record.mllog import Line, samples_of, since_restart
 from suite.record.parsing import number
@@ -26,7 +26,6 @@ OURS = {
     *logkeys.HEAD,
     *STEPS,
 }
-INIT_LIMITS_MIN = {keys.CLOSED: 30, keys.OPEN: 240}  # MLPerf's
 LEAST_MS = 0.001  # between two looks at the clock, with a call between them
 _SLACK, _SLACK_MS = 0.01, 10  # of a time that a line tells: it is taken a moment before the line is written
 
