@@ -160,6 +160,16 @@ class Benchmark(Values):
         blocks = 0 if samples < first else (samples - first) // every + 1
         return min(first + blocks * every, self.budget_samples)
 
+    @property
+    def tracked_every(self) -> int:
+        """How many samples lie between two lines of throughput and loss, at each of which a checkpoint may be written:
+        as many as between evaluations; where these are more than a twentieth of the budget apart an equal part of
+        that, a hundredth of the budget at most.
+        """
+        every, budget = self.evaluation.every, self.budget_samples
+        parts = -(-every * 100 // budget) if every * 20 > budget else 1
+        return -(-every // parts)
+
 
 class TaskFile(Values):
     """What `conf/task/<task>.yaml` holds."""

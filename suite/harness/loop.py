@@ -78,7 +78,7 @@ class Loop:
                 return reason
 
     def _train_until(self, end: int, samples: int) -> tuple[int, float | None]:
-        """Train to `end` in slices; log throughput and loss every `evaluation.every` samples, and at the end.
+        """Train to `end` in slices; log throughput and loss every `tracked_every` samples, and at the end.
 
         A loss that is not a number ends it.
         """
@@ -86,7 +86,7 @@ class Loop:
         slice_samples = 1
         tracked_at, tracked_samples = time.monotonic(), samples
         while samples < end and not self.interrupted() and not _is_nan(loss):
-            track = min(end, tracked_samples + self.benchmark.evaluation.every)
+            track = min(end, tracked_samples + self.benchmark.tracked_every)
             began = time.monotonic()
             stats = self.implementation.train_until(min(track, samples + slice_samples))
             now = time.monotonic()

@@ -55,7 +55,7 @@ class Counting:
         return {"samples": np.array(self.samples)}
 
 
-def run(folder, implementation, keep=False):
+def run(folder, implementation, keep=False, benchmark=MINI):
     log = Log(folder / "log.txt")
 
     def score(predictions):
@@ -63,7 +63,7 @@ def run(folder, implementation, keep=False):
             raise BadPrediction(1, f"{predictions[0]!r} is no number")
         return {"accuracy": predictions[0]}
 
-    loop = Loop(MINI, implementation, {}, score, log, folder, lambda *_: None, lambda: False, keep)
+    loop = Loop(benchmark, implementation, {}, score, log, folder, lambda *_: None, lambda: False, keep)
     return loop.run(0), log.lines
 
 
@@ -72,6 +72,16 @@ def test_a_checkpoint_is_there_before_the_first_evaluation(tmp_path):
     assert reason == "target"
     state, samples = checkpoint.load(tmp_path, samples_of(lines[-1]))
     assert samples == state["samples"] < MINI.evaluation.first
+
+
+@pytest.mark.parametrize(("every", "apart"), [(500, 500), (600, 100), (1000, 100), (5250, 105)])
+def test_between_rare_evaluations_the_loss_is_tracked_by_hundredths_of_the_budget(tmp_path, every, apart):
+    update = {"evaluation": Evaluation(first=2 * every, every=every)}
+    _, lines = run(tmp_path, Counting(0.5), benchmark=MINI.model_copy(update=update))
+    tracked = [samples_of(line) for line in lines if line.key == "tracked_stats"]
+    assert tracked == [*range(apart, 10_501, apart)]
+    evaluated = [samples_of(line) for line in lines if line.key == "eval_accuracy"]
+    assert evaluated == sorted({*range(2 * every, 10_501, every), 10_500})
 
 
 def test_the_log_is_on_the_disk_before_each_checkpoint(tmp_path, monkeypatch):
