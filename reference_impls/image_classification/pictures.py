@@ -12,6 +12,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from typing import TypeVar
@@ -21,6 +22,7 @@ from PIL import Image
 
 from reference_impls.image_classification.resnet import Hyperparameters
 from reference_impls.shares import part
+from suite.errors import UserError
 from suite.harness.implementation import Device
 from tasks.image_classification.jpegs import Jpegs
 
@@ -107,8 +109,9 @@ class Training:
 
     def image(self, epoch: int, number: int) -> np.ndarray:
         """What an epoch sees of an image; see `training_image`."""
-        random = np.random.default_rng([self.seed, _CROP_STREAM, epoch, number])
-        return training_image(self.jpegs[number], self.hyper, random)
+        random, file = np.random.default_rng([self.seed, _CROP_STREAM, epoch, number]), self.jpegs[number]
+        with _named("training", number):
+            return training_image(file, self.hyper, random)
 
     def iterate(self, step: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Images uint8 [norm_batch_size, image_size, image_size, 3] and labels int64 of each group, decoded ahead."""
@@ -131,7 +134,21 @@ def evaluation(
 
 
 def _test_image(jpegs: Jpegs, number: int, hyper: Hyperparameters) -> np.ndarray:
-    return test_image(jpegs[number], hyper)
+    file = jpegs[number]
+    with _named("test", number):
+        return test_image(file, hyper)
+
+
+@contextmanager
+def _named(split: str, number: int) -> Iterator[None]:
+    """Raise UserError, which names the image, for one that cannot be decoded."""
+    try:
+        yield
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise UserError(
+            f"{split} image {number} of the shards cannot be decoded ({error}): bring the images again, delete the "
+            "shards that were made of them, and begin a new run"
+        ) from error
 
 
 def decoded(

@@ -125,6 +125,20 @@ def test_each_test_image_is_seen_once(size):
     assert np.array_equal(found, [pictures.test_image(files[i], HYPER) for i in range(len(files))])
 
 
+@pytest.mark.parametrize(("split", "named"), [("train", "training"), ("test", "test")])
+def test_an_image_that_cannot_be_decoded_is_named(split, named):
+    data = few_jpegs()
+    data[f"{split}_lengths"][3:5] += np.array([-200, 200], np.int32)
+    with pytest.raises(
+        UserError, match=rf"{named} image 3 of the shards cannot be decoded \(.*truncated.*\): bring the images again"
+    ):
+        _ = (
+            list(evaluation(data, HYPER, worker()))
+            if split == "test"
+            else Training(data, HYPER, 1, worker()).image(0, 3)
+        )
+
+
 def test_the_learning_rate_is_mlperfs():
     hyper = Hyperparameters.of(FULL.hyperparameters)
     steps = 1_281_167 // 1632
