@@ -4,6 +4,7 @@ import itertools
 import socket
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from suite.errors import UserError
@@ -30,6 +31,22 @@ def test_the_leader_is_found_at_the_address_by_which_other_nodes_know_it():
         channel.send("hello", rank=rank, node=node, address=channel.local_host(), port=rank, **told())
     followers.join([])
     assert [each.rpartition(":")[0] for each in followers.addresses] == ["127.0.0.2", "127.0.0.2", LOCALHOST]
+    followers.close()
+
+
+def test_a_state_is_packed_once_for_all(monkeypatch):
+    packings, savez = [], np.savez
+    monkeypatch.setattr(np, "savez", lambda *given, **arrays: packings.append(arrays) or savez(*given, **arrays))
+    own = Place(0, 3, local_size=3, port=free_port(), key="key", launcher="torchrun")
+    followers = Followers(own)
+    channels = [Channel(connect(LOCALHOST, own.port, own.key, within_s=60.0), lambda why: None) for _ in range(2)]
+    for rank, channel in enumerate(channels, 1):
+        channel.send("hello", rank=rank, node=0, address=channel.local_host(), port=rank, **told())
+    followers.join([])
+    followers.tell("load_state_dict", {"weight": np.arange(3.0)})
+    for channel in channels:
+        assert channel.inbox.get(timeout=30)["state"]["weight"].tolist() == [0, 1, 2]
+    assert len(packings) == 1
     followers.close()
 
 

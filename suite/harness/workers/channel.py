@@ -10,7 +10,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 from queue import Queue
@@ -51,16 +51,14 @@ class Channel:
             threading.Thread(target=work, name=f"channel {work.__name__}", daemon=True).start()
 
     def send(self, kind: str, state: Mapping[str, np.ndarray] | None = None, **values: Any) -> None:
-        """Send a message of that kind, with plain values, and a state's arrays if there are any."""
-        content = io.BytesIO()
-        if state is not None:
-            np.savez(content, allow_pickle=False, **{f"state/{name}": array for name, array in state.items()})
-        arrays = content.getbuffer()
-        parts: list[bytes | memoryview] = [arrays[at : at + PART] for at in range(0, len(arrays), PART)]
-        message = json.dumps({"kind": kind, **values, "arrays": len(parts)}).encode()
+        """Send a message; see `packed`."""
+        self.send_packed(packed(kind, state, **values))
+
+    def send_packed(self, parts: Sequence[bytes | memoryview]) -> None:
+        """Send what `packed` made."""
         try:
             with self._sending:
-                for part in [message, *parts]:
+                for part in parts:
                     self._connection.send_bytes(part)
         except BlockingIOError:
             self._lose(f"it took nothing for {SILENCE_S:.0f} s: it hangs, or its network is down")
@@ -115,6 +113,16 @@ class Channel:
         if not self._closed.is_set():
             self._closed.set()
             self._on_lost(why)
+
+
+def packed(kind: str, state: Mapping[str, np.ndarray] | None = None, **values: Any) -> Sequence[bytes | memoryview]:
+    """A message of that kind, with plain values, and a state's arrays if there are any; it may be sent to many."""
+    content = io.BytesIO()
+    if state is not None:
+        np.savez(content, allow_pickle=False, **{f"state/{name}": array for name, array in state.items()})
+    arrays = content.getbuffer()
+    parts = [arrays[at : at + PART] for at in range(0, len(arrays), PART)]
+    return [json.dumps({"kind": kind, **values, "arrays": len(parts)}).encode(), *parts]
 
 
 def listen(host: str | None, port: int, backlog: int) -> socket.socket:

@@ -20,7 +20,7 @@ import numpy as np
 
 from suite.config.plan import Plan
 from suite.errors import LOST, Stopped, UserError, WorkerLost, complain
-from suite.harness.workers.channel import CONNECT_S, ENDED, OWN_JOIN_S, Channel, at, free_port, listen
+from suite.harness.workers.channel import CONNECT_S, ENDED, OWN_JOIN_S, Channel, at, free_port, listen, packed
 from suite.harness.workers.place import PORT, Place
 from suite.harness.workers.sameness import difference, told
 
@@ -157,8 +157,9 @@ class Followers:
 
     def tell(self, kind: str, state: Mapping[str, np.ndarray] | None = None, **values: Any) -> None:
         """Send all of them a message."""
+        message = packed(kind, state, **values)  # once: a large state takes seconds
         for each in self.each:
-            each.channel.send(kind, state, **values)
+            each.channel.send_packed(message)
 
     def answers(self) -> list[dict[str, Any]]:
         """The next message of each."""
