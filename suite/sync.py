@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import sys
 import time
 from pathlib import Path
@@ -82,6 +83,8 @@ def follow(folder: Path) -> None:
     if not (folder / evidence.LOG).is_file():
         raise UserError(f"{folder} holds no {evidence.LOG}: --follow takes the folder of one run.")
     parent = int(os.environ.get(FOLLOWED, os.getppid()))
+    if FOLLOWED in os.environ:  # SLURM tells all processes of a step to end: this one has the run's end to write
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.nice(19)
     mirror = Mirror(folder)
     try:

@@ -21,6 +21,7 @@ from suite import sync
 from suite.errors import UserError
 from suite.record import evidence
 from suite.record.mirror import Mirror
+from suite.record.tracking import FOLLOWED
 from suite.record.tracking_server import BehindError
 from tests.record.example_run import ExampleRun
 from tests.record.mlflow_content import content
@@ -264,7 +265,8 @@ def test_a_database_that_cannot_be_opened_is_told_at_once(
 
 
 @pytest.mark.slow
-def test_following_keeps_up_and_ends_with_the_run(tmp_path: Path, uri: str) -> None:
+def test_following_keeps_up_and_ends_with_the_run(tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FOLLOWED, str(os.getpid()))
     run = ExampleRun(tmp_path / "out").begin().block(0.5)
     follower = start(run.folder, "--follow")
     assert follower.stdout
@@ -274,6 +276,7 @@ def test_following_keeps_up_and_ends_with_the_run(tmp_path: Path, uri: str) -> N
     run.block(0.6)
     until(lambda: len(content(uri)[0]["points"].get("accuracy", [])) == 2)
     assert follower.poll() is None
+    follower.send_signal(signal.SIGTERM)  # as SLURM ends a job; the run ends and seals
     run.end("interrupt").seal()
     assert follower.wait(FOREVER_S) == 0
     (found,) = content(uri)

@@ -13,14 +13,13 @@ import suite
 FOLLOWING = "following"  # the first word that `suite.sync --follow` prints once MLflow has answered
 FOLLOWED = "SUITE_FOLLOWED"  # the process with which a follower ends, which may be gone before it looks
 _ROOT = Path(suite.__file__).resolve().parent.parent
-_END_S = 1.0  # how long a terminated follower may take to go
 
 
 class Follower:
     """`python -m suite.sync --follow` on one evidence folder. None of its methods raises because of MLflow.
 
     The process has a session of its own, so that Ctrl-C in the terminal does not keep it from writing the run's end,
-    and goes by itself when this process dies.
+    does not hear SIGTERM, and goes by itself when this process dies.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -55,17 +54,13 @@ class Follower:
         return os.read(self._process.stdout.fileno(), 4096).startswith(FOLLOWING.encode())
 
     def finish(self, timeout_s: float) -> bool:
-        """Wait at most `timeout_s` (and a moment to end it) after the sealing; whether MLflow has everything."""
+        """Wait at most `timeout_s` after the sealing; whether MLflow has everything."""
         if self._process is None:
             self.start()
         assert self._process
         try:
             code = self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            self._process.terminate()
-            try:
-                code = self._process.wait(_END_S)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                code = self._process.wait()
+            self._process.kill()
+            code = self._process.wait()
         return code == 0
