@@ -39,6 +39,12 @@ def logged(folder, key):
     return [line for line in lines if line["key"] == key]
 
 
+def states(folder):
+    """The samples and the sum of the state at each evaluation; one that was made again after a restart is the same."""
+    evaluations = [line["metadata"] for line in logged(folder, "eval_accuracy")]
+    return {(each["samples_count"], each["state_sha256"]) for each in evaluations}
+
+
 def nobody_is_left(folder):
     here = [each for each in psutil.process_iter(["environ", "cwd"]) if each.info["cwd"] == str(folder)]
     return not [each for each in here if "SUITE_WORKER" in (each.info["environ"] or {})]
@@ -118,11 +124,11 @@ def test_a_leader_that_exits_ends_the_run_in_one_line(folder):
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
-    """The sums of the states that a run of one worker had at its evaluations."""
+    """The states that a run of one worker had at its evaluations."""
     folder = tmp_path_factory.mktemp("undisturbed")
     shutil.copytree(ALIKE, folder / "alike")
     assert trained(folder, 1).returncode == ENDED
-    return [line["metadata"]["state_sha256"] for line in logged(folder, "eval_accuracy")]
+    return states(folder)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +141,7 @@ def test_a_run_that_lost_a_worker_goes_on_with_another_number_as_if_it_had_not(f
     assert again.returncode == ENDED, again.stdout + again.stderr
     (restart,) = logged(folder, "suite_restart")
     assert (restart["value"], restart["metadata"]["workers"]) == (1, goes_on)
-    assert [line["metadata"]["state_sha256"] for line in logged(folder, "eval_accuracy")] == undisturbed
+    assert states(folder) == undisturbed
     review = json.loads(run(folder, "suite.review", "made", "--json").stdout)
     assert [each for each in review["findings"] if each["severity"] == "fail"] == []
 
