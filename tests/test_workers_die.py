@@ -37,7 +37,7 @@ from tests.worlds import (
 
 HERE = socket.gethostname()
 IMPLEMENTATION = f"implementation={PROJECT / SHARED}"
-GO_ON = f"; go on with resume=out {IMPLEMENTATION} mlflow=false"
+GO_ON = f"; go on with resume=out {IMPLEMENTATION} mlflow=false framework=torch"
 pytestmark = pytest.mark.slow
 
 
@@ -222,7 +222,7 @@ def test_an_exception_of_a_worker_is_told_once(made):
     made.ended(120)
     told = (
         f"rank 1 on {HERE}: AssertionError: no more; go on with resume=out implementation={made.folder / 'broken.py'} "
-        "mlflow=false"
+        "mlflow=false framework=torch"
     )
     assert made.errors == [told], made.said
     assert made.said.count("Traceback (most recent call last)") == 1
