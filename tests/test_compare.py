@@ -108,6 +108,17 @@ def test_estimated_energy_is_marked(source):
     assert figures(guessed, guessed)["energy"].ratio == 1
 
 
+def test_energies_of_unlike_boundaries_are_not_compared():
+    gpu, whole = (
+        tuple(run(at, covers=covers) for at in (10, 11, 12)) for covers in (("accelerator",), ("accelerator", "cpu"))
+    )
+    assert figures(entry(runs=gpu), entry(runs=whole))["energy"].says == "does not compare"
+    assert figures(entry(runs=gpu), entry(runs=(*gpu[:2], *whole[:1])))["energy"].ratio is None
+    assert figures(entry(runs=whole), entry(runs=whole))["energy"].ratio == 1
+    guessed = (*(run(at, energy_source="estimated") for at in (10, 11, 12)), *[run(9, reached=False)] * 2)
+    assert figures(of([10, 11, 12]), entry(None, runs=guessed))["energy"].ratio is None
+
+
 def test_frameworks_are_compared_one_by_one_where_a_side_has_several():
     two = [of([10, 11, 12]), of([20, 21, 22], framework="tensorflow")]
     assert [made.benchmark for made in compare(two, two)] == ["vision/small, tensorflow", "vision/small, torch"]

@@ -20,7 +20,8 @@ class Summary:
     """A run's claims. What was not measured, or not reached, is None.
 
     `seconds` runs from run_start to run_stop; `cost` is in `currency`; `energy_source` is `estimated` for an estimate;
-    `coverage` is the part of the time, 0 to 1, that `joules` are of, `unmetered` what they leave out; `restarts` counts
+    `coverage` is the part of the time, 0 to 1, that `joules` are of, `covers` the counters that they
+    are of, `unmetered` what they leave out; `restarts` counts
     those on the clock, `aborted` the attempts that ended before it ran.
     """
 
@@ -34,6 +35,7 @@ class Summary:
     joules: float | None = None
     energy_source: str | None = None
     coverage: float | None = None
+    covers: tuple[str, ...] = ()
     unmetered: str = ""
     noise: tuple[str, ...] = ()
     restarts: int = 0
@@ -73,10 +75,15 @@ def summarise(lines: Sequence[Line]) -> Summary:
         joules=number(energy.value) if energy else None,
         energy_source=text(energy.metadata.get("source")) if energy else None,
         coverage=number(energy.metadata.get("coverage")) if energy else None,
+        covers=_texts(energy.metadata.get("covers")) if energy else (),
         noise=tuple(dict.fromkeys(shown(_reasons(line.metadata.get("reasons"))) for line in noisy)),
         restarts=restarts.count(True),
         aborted=restarts.count(False),
     )
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(shown(each) for each in value if isinstance(each, str)) if isinstance(value, list) else ()
 
 
 def _reasons(value: Any) -> str:

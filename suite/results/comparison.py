@@ -178,13 +178,14 @@ def _compared(benchmark: str, a: Sequence[Entry], b: Sequence[Entry]) -> Compari
 def comparable(figure: str, entries: Sequence[Entry]) -> bool:
     """Whether a figure of these results compares.
 
-    A cost in different currencies, or at a submitter's own price, does not, nor an energy of a part of a run, or that
-    was measured of some of them only.
+    A cost in different currencies, or at a submitter's own price, does not, nor an energy of a part of a run, or
+    of other parts of the machine than another's (measurement.8), or that was measured of some of them only.
     """
     if figure == "cost":
         return len({entry.currency for entry in entries}) == 1 and not any(entry.own_price for entry in entries)
     if figure == "energy":
-        return len({entry.estimated for entry in entries}) == 1 and not any(entry.partial for entry in entries)
+        boundaries = set[tuple[str, ...]]().union(*(entry.boundaries for entry in entries))
+        return len(boundaries) == 1 and not any(entry.partial for entry in entries)
     return True
 
 

@@ -141,6 +141,16 @@ class Entry:
         return self.joules is not None and self.energy_source == ESTIMATED
 
     @property
+    def boundaries(self) -> set[tuple[str, ...]]:
+        """What the energies of its runs are of: the counters that were read, or what they come from if not known."""
+        known = [run for run in self.runs if run.summary.joules is not None]
+        sources = [energy_source([run]) for run in known]
+        return {
+            (source,) if source == ESTIMATED or not run.summary.covers else run.summary.covers
+            for run, source in zip(known, sources, strict=True)
+        }
+
+    @property
     def utilisation(self) -> float | None:
         """Model FLOPs utilisation over the timed run (Chowdhery et al. 2022, PaLM, appendix B), 1 for the whole peak.
 

@@ -149,7 +149,8 @@ def test_what_does_not_compare_is_in_no_mean():
     assert figures == {"time to quality": ("one/small",), "energy": ("one/small",), "cost": ()}
     guessed = tuple(run(seconds, energy_source="estimated") for seconds in (4.9, 5.0, 5.1))
     part = tuple(run(seconds, coverage=0.2) for seconds in (4.9, 5.0, 5.1))
-    for runs in (guessed, part):
+    wider = tuple(run(seconds, covers=("accelerator", "cpu")) for seconds in (4.9, 5.0, 5.1))
+    for runs in (guessed, part, wider):
         other = replace(entries[1], own_price=False, runs=runs)
         figures = {each.name: each.over for each in standings([entries[0], other], page.system_of, A)[0].figures}
         assert figures == {"time to quality": ("one/small",), "energy": (), "cost": ("one/small",)}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from suite.config import logkeys
 from suite.errors import UserError
 from suite.results.entry import remarks
 from suite.results.reading import Source, read, sources
@@ -28,6 +29,7 @@ def test_a_result_of_ours_as_its_review_has_it(sound_result):  # noqa: F811
     assert made.seeds == "chosen"
     assert made.machine == "2 logical CPUs of a CPU"
     assert (made.energy_source, made.estimated, made.currency) == ("estimated", True, "USD")
+    assert made.boundaries == {("estimated",)}
     assert made.cost == pytest.approx(30 / 3600 * 2 * 0.05132)
     assert [each.path for each in made.runs] == [f"run_{at}/log.txt" for at in range(1, 6)]
     assert all(each.history.points[-1].quality == each.summary.quality for each in made.runs)
@@ -179,3 +181,9 @@ def test_noise_that_the_log_does_not_tell_is_told(run, mutate, reason):  # noqa:
     (made,) = read(Source(run.folder)).entries
     assert (made.noisy, made.runs[0].summary.noise) == (1, (reason,))
     assert "1 of 1 NOISY" in remarks(made)
+
+
+def test_an_energy_is_of_what_its_log_says(run):  # noqa: F811
+    run.edit(logkeys.ENERGY, lambda record: record["metadata"].update(source="nvml", covers=["accelerator"]))
+    (made,) = read(Source(run.folder)).entries
+    assert made.boundaries == {("accelerator",)}
