@@ -136,6 +136,16 @@ def test_results_that_differ_are_not_pooled(differs):
         compare(two, [of([10, 11, 12], **{differs: "a third"})])
 
 
+def test_results_of_other_hyperparameters_are_not_pooled():
+    sizes = [{"config.benchmark.hyperparameters.global_batch_size": size} for size in ("64", "128")]
+    two = [of([10, 11, 12], decided=sizes[0]), of([20, 21, 22], decided=sizes[1])]
+    assert [(made.benchmark, made.figures[0].b) for made in compare(two, two)] == [
+        ("vision/small, global_batch_size 128", 21.0),
+        ("vision/small, global_batch_size 64", 11.0),
+    ]
+    assert len(compare(two[:1], two[1:])) == 1
+
+
 def test_what_tells_a_side_s_results_apart_need_not_be_the_other_s():
     two = [of([10, 11, 12], system="box_torch"), of([20, 21, 22], system="box_tf", framework="tensorflow")]
     assert [made.benchmark for made in compare(two, [of([10, 11, 12])])] == ["vision/small, torch"]

@@ -16,7 +16,7 @@ from suite.rules.verdict import RunReview
 CONFIDENCE = 0.95
 NOTHING = "nothing"  # where a side lacks a value
 LEAST_RUNS = 3  # of a side; fewer leave no spread to speak of
-# Runs that differ in one of these are not pooled.
+# Runs that differ in one of these, or in a hyperparameter, are not pooled.
 DIFFERING = (
     *("framework", "implementation", "precision", "system", "machine", "submitter", "division", "data", "ruleset"),
 )
@@ -88,17 +88,18 @@ class Comparison:
 def compare(a: Sequence[Entry], b: Sequence[Entry]) -> list[Comparison]:
     """The benchmarks that both sides hold.
 
-    Where a side holds several results of one benchmark that differ in `DIFFERING`, like is held to like. Raises
-    UserError where there is no like in any benchmark that both hold.
+    Where a side holds several results of one benchmark that differ in `DIFFERING` or a hyperparameter, like is held to
+    like. Raises UserError where there is no like in any benchmark that both hold.
     """
     sides = [_grouped(side, ("benchmark",)) for side in (a, b)]
     made, unlike = [], []
     for (benchmark,) in sorted(sides[0].keys() & sides[1].keys()):
         here = [side[benchmark,] for side in sides]
         names: list[str] = []
-        for name in DIFFERING:
+        hyperparameters = dict.fromkeys(name for side in here for entry in side for name in entry.hyperparameters)
+        for name in (*DIFFERING, *hyperparameters):
             pooled = [each for side in here for each in _grouped(side, names).values()]
-            if any(len({getattr(entry, name) for entry in each}) > 1 for each in pooled):
+            if any(len({_of(entry, name) for entry in each}) > 1 for each in pooled):
                 names.append(name)
         pairs = [_grouped(side, names) for side in here]
         common = sorted(pairs[0].keys() & pairs[1].keys())
@@ -147,8 +148,15 @@ def ratio_interval(*pairs: Pair) -> tuple[float, float] | None:
 def _grouped(entries: Sequence[Entry], names: Sequence[str]) -> dict[tuple[str, ...], list[Entry]]:
     made: dict[tuple[str, ...], list[Entry]] = {}
     for entry in entries:
-        made.setdefault(tuple(getattr(entry, name) for name in names), []).append(entry)
+        made.setdefault(tuple(_of(entry, name) for name in names), []).append(entry)
     return made
+
+
+def _of(entry: Entry, name: str) -> str:
+    """A field of the result, or a hyperparameter after its name."""
+    if name in ("benchmark", *DIFFERING):
+        return str(getattr(entry, name))
+    return f"{name} {entry.hyperparameters.get(name, NOTHING)}"
 
 
 def _compared(benchmark: str, a: Sequence[Entry], b: Sequence[Entry]) -> Comparison:

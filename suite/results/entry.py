@@ -17,6 +17,7 @@ from suite.rules.finding import Verdict
 from suite.rules.verdict import RunReview
 
 UNKNOWN = "not known"
+_HYPERPARAMETERS = "config.benchmark.hyperparameters."
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,15 @@ class Entry:
         """The framework, and the name of the implementation where it is not the reference."""
         known = self.implementation in (REFERENCE, UNKNOWN)
         return self.framework if known else f"{self.framework}, {self.implementation}"
+
+    @property
+    def hyperparameters(self) -> dict[str, str]:
+        """Those of its first run; none of one of MLPerf's."""
+        return {
+            name.removeprefix(_HYPERPARAMETERS): value
+            for name, value in self.decided.items()
+            if name.startswith(_HYPERPARAMETERS)
+        }
 
     @property
     def contest(self) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
+from mlperf_logging.mllog import constants as keys
+
 from suite.measure.energy import ESTIMATED
 from suite.record.scoring import DROPS_FROM, mean_of, olympic_mean
 from suite.record.summary import format_cost, format_energy, format_restarts, format_seconds
@@ -26,8 +28,10 @@ def markdown(entries: Sequence[Entry]) -> str:
         first = here[0]
         goal = "" if first.target is None else f"; target: {text(first.metric)} {first.target:g}"
         precision = "" if first.precision == UNKNOWN else f" in {text(first.precision)}"
+        batch = first.hyperparameters.get(keys.GLOBAL_BATCH_SIZE)
+        size = f" at batch size {text(batch)}" if batch else ""
         parts.append(
-            f"**{text(first.benchmark)}** on {text(first.system)} ({text(first.machine)}){precision} by "
+            f"**{text(first.benchmark)}** on {text(first.system)} ({text(first.machine)}){precision}{size} by "
             f"{text(first.submitter)}, {text(first.division)}{goal}\n"
         )
         parts.append("\n".join([*_runs(here), "", *_frameworks(here)]) + "\n")
@@ -37,7 +41,7 @@ def markdown(entries: Sequence[Entry]) -> str:
 def _group(entry: Entry) -> tuple[str, ...]:
     """What runs must have in common to stand in one table."""
     made = (entry.benchmark, entry.data, entry.system, entry.machine, entry.precision)
-    return (*made, entry.submitter, entry.division, entry.ruleset)
+    return (*made, entry.submitter, entry.division, entry.ruleset, *sorted(map(str, entry.hyperparameters.items())))
 
 
 def text(value: str) -> str:

@@ -69,6 +69,13 @@ def test_results_that_differ_in_more_than_the_framework_are_not_pooled(differs):
     assert sorted(table[1][2] for table in tables[1::2]) == ["10.0 s", "20.0 s"]
 
 
+def test_results_of_other_hyperparameters_are_not_pooled():
+    sizes = [{"config.benchmark.hyperparameters.global_batch_size": size} for size in ("64", "128")]
+    source = markdown([entry(seconds, decided=each) for seconds, each in zip((10.0, 20.0), sizes, strict=True)])
+    assert sorted(table[1][2] for table in cells(source)[1::2]) == ["10.0 s", "20.0 s"]
+    assert source.index(" at batch size 128 by ") < source.index(" at batch size 64 by ")
+
+
 def test_marks_and_factor_stand_beside_the_score():
     made = entry(11.0, normalisation=1.1, verdict="fail", runs=tuple(run(10.0) for _ in range(3)))
     _, frameworks = cells(markdown([made]))
