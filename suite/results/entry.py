@@ -87,10 +87,11 @@ class Entry:
 
     @property
     def contest(self) -> str:
-        """What ranks it: results of one benchmark in another division, or of a part of its data, are no rivals."""
+        """What ranks it: results of one benchmark in another division, round or part of its data are no rivals."""
         made = [self.benchmark]
         made += [self.data] if self.part is not None else []
         made += [f"division {self.division}"] if self.division != keys.CLOSED else []
+        made += [f"rules {self.ruleset}"] if self.ruleset != SUITE else []
         return ", ".join(made)
 
     @property

@@ -1,4 +1,4 @@
-"""Cost against time of the results of each benchmark, those of another division or of a part of its data apart."""
+"""Cost against time of the results of each benchmark, those of another division, round or part of its data apart."""
 
 from __future__ import annotations
 

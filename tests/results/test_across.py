@@ -77,6 +77,12 @@ def test_what_differs_in_division_or_data_is_no_rival():
     assert remarks(entries[3]) == ["0.5 OF THE DATA"]
 
 
+def test_results_of_other_rules_are_no_rivals():
+    entries = [result("a", "one", 10.0, ruleset="mlperf-4.1"), result("b", "one", 5.0, ruleset="mlperf-5.1")]
+    (b,) = standings(entries, page.system_of, A)
+    assert (b.figures[0].ratio, b.missing) == (None, ("one, rules mlperf-4.1", "one, rules mlperf-5.1"))
+
+
 def test_times_are_multiplied_as_scores_are():
     entries = [result("a", "one/small", 10.0), result("b", "one/small", 11.0, normalisation=1.1)]
     entries[1] = replace(entries[1], runs=entries[0].runs)
