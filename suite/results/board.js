@@ -29,7 +29,8 @@
     board.toggleAttribute("data-held", Boolean(reference.value));
     const best = new Map();
     for (const { dataset } of rows) {
-      if (dataset.system === reference.value && dataset.seconds && dataset.verdict === "pass") {
+      const ranks = dataset.seconds && dataset.verdict === "pass" && !("short" in dataset);
+      if (ranks && dataset.system === reference.value) {
         best.set(dataset.contest, Math.min(best.get(dataset.contest) ?? Infinity, Number(dataset.seconds)));
       }
     }

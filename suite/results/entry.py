@@ -100,6 +100,11 @@ class Entry:
         return "all of the data" if self.part is None else f"{self.part:g} of the data"
 
     @property
+    def short(self) -> bool:
+        """Whether it has fewer runs than a result has."""
+        return self.runs_needed is not None and len(self.runs) < self.runs_needed
+
+    @property
     def reached(self) -> int:
         """How many runs reached the target."""
         return sum(run.converged for run in self.runs)
@@ -244,7 +249,7 @@ def remarks(entry: Entry) -> list[str]:
     made = {"fail": ["NOT COMPLIANT"], "error": ["NOT CHECKED"], "pass": []}[entry.verdict]
     made += [f"{count - entry.reached} of {count} {entry.lost}"] if entry.reached < count else []
     made += ["NO SCORE"] if entry.seconds is None else []
-    made += [f"{count} OF {entry.runs_needed} RUNS"] if entry.runs_needed and count < entry.runs_needed else []
+    made += [f"{count} OF {entry.runs_needed} RUNS"] if entry.short else []
     made += ["NO REFERENCE POINTS"] if entry.unheld else []
     made += [f"{entry.noisy} of {count} NOISY"] if entry.noisy else []
     made += [f"{entry.partial} of {count} ENERGY IN PART"] if entry.partial else []
