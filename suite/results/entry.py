@@ -221,14 +221,17 @@ def score(runs: Sequence[RunReview]) -> float | None:
     return olympic_mean([run.summary.seconds if run.converged else None for run in runs])
 
 
+def kept(runs: Sequence[RunReview]) -> list[RunReview]:
+    """The runs that the olympic mean of the times keeps; none where there is no score."""
+    if score(runs) is None:
+        return []
+    reached = sorted((run for run in runs if run.converged), key=lambda run: run.summary.seconds or 0.0)
+    return reached[1 : len(runs) - 1] if len(runs) >= DROPS_FROM else reached
+
+
 def mean_of_kept(runs: Sequence[RunReview], of: Callable[[RunReview], float | None]) -> float | None:
     """The mean of a figure over the runs that the olympic mean of the times keeps; None where one is not known."""
-    if score(runs) is None:
-        return None
-    reached = sorted((run for run in runs if run.converged), key=lambda run: run.summary.seconds or 0.0)
-    if len(runs) >= DROPS_FROM:
-        reached = reached[1 : len(runs) - 1]
-    found = [of(run) for run in reached]
+    found = [of(run) for run in kept(runs)]
     known = [value for value in found if value is not None]
     return statistics.fmean(known) if known and len(known) == len(found) else None
 

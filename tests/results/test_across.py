@@ -93,6 +93,15 @@ def test_times_are_multiplied_as_scores_are():
     assert made.b.remarks == ("TIMES MULTIPLIED BY 1.1, as its score is",)
 
 
+def test_nobody_gains_by_a_lost_run():
+    times = (5.0, 10.0, 11.0, 12.0, 30.0)
+    whole = entry(11.0, system="a", benchmark="one/small", runs=tuple(map(run, times)))
+    lost = replace(whole, system="b", runs=(*map(run, times[:-1]), run(40.0, reached=False)))
+    (b,) = standings([whole, lost], page.system_of, A)
+    assert [each.ratio for each in b.figures] == pytest.approx([1.0] * 3)
+    assert page.ratios([whole, lost], A) == [1.0, 1.0]
+
+
 def test_a_near_tie_is_called_a_tie_and_one_run_tells_nothing():
     near = standings([result("a", "one/small", 10.0), result("b", "one/small", 10.05)], page.system_of, A)
     assert {each.says for each in near[0].figures} == {"tie: no difference is shown"}
