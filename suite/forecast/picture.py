@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from suite.forecast.model import Forecast
 from suite.plots.scatter import Mark, Scatter, scatter, svg
 from suite.record.summary import format_cost, format_seconds
-from suite.results.entry import Entry
+from suite.results.entry import Entry, remarks
+
+FORECAST = "forecast"
 
 
 def picture(forecasts: Sequence[Forecast], results: Sequence[Entry], benchmark: str) -> str:
@@ -16,12 +18,25 @@ def picture(forecasts: Sequence[Forecast], results: Sequence[Entry], benchmark: 
 
 
 def drawn(forecasts: Sequence[Forecast], results: Sequence[Entry], benchmark: str) -> Scatter:
-    """The drawing. Of forecasts the medians are drawn."""
+    """The drawing. Of forecasts the medians are drawn.
+
+    A result can be on the front that passed review, in the closed division, of all the data, at no price of its own.
+    """
     here = [entry for entry in results if entry.benchmark == benchmark]
     places = [
-        *((entry.seconds, entry.cost, entry.currency, entry.system, True) for entry in here),
         *(
-            (each.seconds.median, each.cost.median if each.cost else None, each.currency, each.system, False)
+            (
+                entry.seconds,
+                entry.cost,
+                entry.currency,
+                entry.verdict == "pass" and entry.contest == benchmark and not entry.own_price,
+                entry.system,
+                "; ".join(("measured", *_apart(entry), *remarks(entry))),
+            )
+            for entry in here
+        ),
+        *(
+            (each.seconds.median, each.cost.median if each.cost else None, each.currency, True, each.system, FORECAST)
             for each in forecasts
         ),
     ]
@@ -32,12 +47,16 @@ def drawn(forecasts: Sequence[Forecast], results: Sequence[Entry], benchmark: st
             number=number,
             seconds=seconds,
             y=cost,
-            contends=True,
-            doubtful=not measured,
-            text=f"{system}: {format_seconds(seconds)}, {format_cost(cost, unit)}, "
-            + ("measured" if measured else "forecast"),
+            contends=contends,
+            doubtful=what == FORECAST,
+            text=f"{system}: {format_seconds(seconds)}, {format_cost(cost, unit)}, {what}",
         )
-        for number, (seconds, cost, unit, system, measured) in enumerate(known, 1)
+        for number, (seconds, cost, unit, contends, system, what) in enumerate(known, 1)
         if seconds and cost and unit == currency
     ]
     return scatter(benchmark, f"cost in {currency}", marks, len(places) - len(marks), "hollow: forecasts")
+
+
+def _apart(entry: Entry) -> list[str]:
+    """The contest of a result that is not simply of its benchmark."""
+    return [] if entry.contest == entry.benchmark else [entry.contest]

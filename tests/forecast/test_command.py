@@ -4,18 +4,21 @@ import json
 import re
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from suite import config
 from suite.errors import UserError
 from suite.forecast.__main__ import main
+from suite.forecast.picture import drawn
 from suite.measure import machine
 from suite.measure.accelerators.devices import Accelerator
 from suite.probe import record
 from suite.probe.subject import Subject
 from suite.run.__main__ import main as run
 from tests.forecast import made
+from tests.results.maker import entry
 
 TASK = ["task=recommendation", "scale=mini"]
 
@@ -106,16 +109,32 @@ def test_a_probe_of_accelerators_that_no_file_describes_is_of_the_machine_it_was
 
 
 def test_every_system_with_the_choices_and_a_picture(capsys, kept, tmp_path):
-    drawn = tmp_path / "costs.svg"
-    words = [*TASK, kept, "hw=all", "deadline=2h", "budget=100", "--picture", str(drawn)]
+    costs = tmp_path / "costs.svg"
+    words = [*TASK, kept, "hw=all", "deadline=2h", "budget=100", "--picture", str(costs)]
     assert main(words) == 0
     shown = capsys.readouterr().out
     assert "measured" in shown
     assert "ESTIMATE" in shown
     assert "cheapest within 2 h 00 min: " in shown
     assert "fastest within $100.00: " in shown
-    assert drawn.read_text().count("hollow") > 12
-    assert "<script" not in drawn.read_text()
+    assert costs.read_text().count("hollow") > 12
+    assert "<script" not in costs.read_text()
+
+
+def test_only_a_result_that_ranks_is_on_the_front():
+    unlike: list[dict[str, Any]] = [
+        {},
+        {"verdict": "fail"},
+        {"division": "open"},
+        {"own_price": True},
+        {"part": 0.5},
+    ]
+    results = [entry(10.0 - at, **each) for at, each in enumerate(unlike)]
+    dots = drawn([], results, "vision/small").dots
+    assert [dot.front for dot in dots] == [True, False, False, False, False]
+    said = [dot.text.partition("measured")[2] for dot in dots]
+    contest = "; vision/small, division open", "; OWN PRICE", "; vision/small, 0.5 of the data; 0.5 OF THE DATA"
+    assert said == ["", "; NOT COMPLIANT", *contest]
 
 
 def test_choices_are_in_the_json_too_and_a_price_that_is_not_known_is_told_there(capsys, kept):
