@@ -84,6 +84,12 @@ def test_the_plan_of_several_nodes_says_what_is_of_each(here, capsys, monkeypatc
         assert text in shown
 
 
+def test_the_plan_of_several_nodes_asks_for_the_network_between_them(capsys):
+    assert main(["task=recommendation", "scale=mini", "hw=v100x8", "hw.nodes=2", "dry_run=true"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "time not known without a probe: hw=v100x8 hw.nodes=2: the link of conf/hw/ is that within a node" in shown
+
+
 def test_dry_run_names_what_is_not_installed(here, capsys):
     assert main(["task=parity", "framework=ghost", "hw=cpu", "dry_run=true"]) == 0
     shown = capsys.readouterr().out

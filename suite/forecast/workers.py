@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from suite import config
 from suite.config.models import System
 from suite.errors import UserError
 
@@ -18,7 +19,8 @@ def ring(workers: int, nbytes: float, latency_s: float, bytes_per_s: float) -> f
 def communication(system: System, weights: float | None) -> float:
     """Seconds of a step in which the workers of the system send `weights` bytes of gradients; 0 for a single worker.
 
-    Raises UserError where the link between the workers, or the size of the model, is not known.
+    Raises UserError where the link between the workers, or the size of the model, is not known. conf/hw/ does not tell
+    that between nodes.
     """
     workers = system.world_size
     if workers == 1:
@@ -28,6 +30,21 @@ def communication(system: System, weights: float | None) -> float:
             f"hw={system.name} has {workers} workers, and what links them is not known: give hw.link_gb_per_s= and "
             "hw.link_latency_us= (python -m suite.doctor workers=N measures them)"
         )
+    if system.nodes > 1 and _within_a_node(system):
+        raise UserError(
+            f"hw={system.name} hw.nodes={system.nodes}: the link of conf/hw/ is that within a node: give "
+            "hw.link_gb_per_s= and hw.link_latency_us= of the network between them (python -m suite.doctor workers=N "
+            "measures them)"
+        )
     if weights is None:
         raise UserError("the size of the model is not known, so what its workers send is not")
     return ring(workers, weights, system.link_latency_us / 1e6, system.link_gb_per_s * 1e9)
+
+
+def _within_a_node(system: System) -> bool:
+    """Whether its link, or a part of it, is that of the one node of its file."""
+    if system.name not in config.names("hw"):
+        return False
+    filed = config.system(system.name)
+    same = system.link_gb_per_s == filed.link_gb_per_s or system.link_latency_us == filed.link_latency_us
+    return filed.nodes == 1 and same

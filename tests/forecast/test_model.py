@@ -201,6 +201,11 @@ def test_a_ring_of_workers():
     assert communication(config.system("v100"), None) == 0
     with pytest.raises(UserError, match="link_gb_per_s"):
         communication(CPU.model_copy(update={"nodes": 2}), 1e6)
+    two = v100.model_copy(update={"nodes": 2})
+    with pytest.raises(UserError, match="is that within a node: give"):
+        communication(two, 1e6)
+    network = {"link_gb_per_s": 10.0, "link_latency_us": 20.0}
+    assert communication(two.model_copy(update=network), 1e6) == ring(16, 1e6, 20e-6, 10e9)
     with pytest.raises(UserError, match="size of the model"):
         communication(v100, None)
 
