@@ -123,8 +123,10 @@ def needed(benchmark: Benchmark, batch: int | None = None) -> Needed:
         note = f"samples are those of batch size {first.batch}: a smaller one takes no more"
         return Needed(usual, batch, first, first, 0.0, note if batch < first.batch else "", source)
     low, high = next(pair for pair in pairwise(points) if pair[1].batch >= batch)
+    if batch == high.batch:
+        return Needed(usual, batch, high, high, 0.0, "", source)
     between = (batch - low.batch) / (high.batch - low.batch)
-    note = "" if between == 1 else f"samples are interpolated between batch sizes {low.batch} and {high.batch}"
+    note = f"samples are interpolated between batch sizes {low.batch} and {high.batch}"
     return Needed(usual, batch, low, high, between, note, source)
 
 

@@ -158,6 +158,8 @@ def test_between_two_batch_sizes_samples_are_interpolated(monkeypatch):
     assert samples_to_target(told).median == FIRST + EVERY
     assert "between batch sizes 20 and 40" in told.note
     assert samples_to_target(needed(BENCHMARK, 40)).median == FIRST + 2 * EVERY
+    assert told.said == "18 of 18 reference runs reached the target"
+    assert needed(BENCHMARK, 40).said == "9 of 9 reference runs reached the target"
     assert "a smaller one takes no more" in needed(BENCHMARK, 10).note
     with pytest.raises(UserError, match="at batch size 20, 40"):
         needed(BENCHMARK, 41)
