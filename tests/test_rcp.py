@@ -91,6 +91,20 @@ def test_points_stand_by_batch_size(points, tmp_path):
     assert command.endswith(" seed=100 hyperparameters.global_batch_size=200")  # the learning rate follows by itself
 
 
+def test_the_threshold_is_the_review_s_which_may_hold_to_another_batch_size(points, tmp_path, capsys):
+    rate = BENCHMARK.hyperparameters["muon_learning_rate"]
+    for index in range(1, 6):
+        write_run(tmp_path / "usual" / f"run_{index}", index, runs=5, evaluations=4)
+        run = write_run(tmp_path / "larger" / f"run_{index}", index, runs=5, seed=500)
+        hyperparameters(run, global_batch_size=200, muon_learning_rate=2 * rate)
+    assert main([str(tmp_path / "usual"), str(tmp_path / "larger")]) == 0
+    usual, larger = capsys.readouterr().out.splitlines()[1:]
+    assert usual.partition("5 runs pass ")[2] == larger.partition("5 runs pass ")[2] + (
+        ", held to batch size 200, which needs fewer samples"
+    )
+    assert "mean 7,000" in usual
+
+
 def test_points_of_an_older_recipe_are_dropped(points, tmp_path):
     main([str(write_run(tmp_path / "old").folder)])
     points.write_text(points.read_text().replace("recipe: ", "recipe: x"))

@@ -135,6 +135,7 @@ def _write(benchmark: Benchmark, stored: Reference) -> None:
 
 def _print(benchmark: Benchmark, stored: Reference) -> None:
     print(f"{benchmark.name}: {reference.path(benchmark)}")
+    populations = [convergence.of_point(point, benchmark) for point in convergence.counting(benchmark)]
     for point in stored.points:
         runs = f"batch size {point.global_batch_size}: {format_count(len(point.runs), 'run')}"
         failed = [run.seed for run in point.runs if run.samples is None]
@@ -144,12 +145,23 @@ def _print(benchmark: Benchmark, stored: Reference) -> None:
         if len(convergence.reached(point)) < convergence.runs_needed(benchmark):
             print(f"  {runs}; they count from {convergence.runs_needed(benchmark)} on")
             continue
-        held_to = convergence.of_point(point, benchmark)
+        own = convergence.of_point(point, benchmark)
+        held_to = convergence.at(populations, own.batch_size)
+        assert held_to is not None, "the point itself counts"
         results = max(benchmark.runs, DROPS_FROM)  # of fewer runs none is held to the points
         least = held_to.mean - convergence.margin(held_to, results - 2)
         wanted = convergence.runs_asked(benchmark)
         asked = f"; MLPerf asks for {wanted}" if len(convergence.reached(point)) < wanted else ""
         print(
-            f"  {runs}{asked}; samples to the target: mean {held_to.mean:,.0f}, deviation {held_to.deviation:,.0f}; "
-            f"{results} runs pass from a mean of {math.ceil(least):,} on"
+            f"  {runs}{asked}; samples to the target: mean {own.mean:,.0f}, deviation {own.deviation:,.0f}; "
+            f"{results} runs pass from a mean of {math.ceil(least):,} on{_elsewhere(own, held_to)}"
         )
+
+
+def _elsewhere(own: convergence.Population, held_to: convergence.Population) -> str:
+    """What a review holds the batch size to, where that is not its own point."""
+    if held_to == own:
+        return ""
+    if held_to.batch_size == own.batch_size:
+        return ", held to the points at smaller and larger batch sizes, which need fewer samples"
+    return f", held to batch size {held_to.batch_size}, which needs fewer samples"
