@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -32,6 +33,15 @@ class Device:
     parts: tuple[Device, ...] = ()
     memory: int | None = 80 * 2**30  # None: it is not told
     closed: bool = False  # to this process
+
+
+def failing(code: int) -> Callable[[], Any]:
+    """What raises NVML's error of that number."""
+
+    def fail() -> None:
+        raise pynvml.NVMLError(code)
+
+    return fail
 
 
 def install(monkeypatch: pytest.MonkeyPatch, *devices: Device) -> None:

@@ -4,6 +4,7 @@ import os
 import platform
 import re
 
+import pynvml
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -227,6 +228,15 @@ def test_a_part_of_a_gpu_is_an_accelerator_of_its_own(
     there = accelerators.find()
     assert there is not None
     assert there.devices[0].joules() is None  # the counter is the whole GPU's
+
+
+def test_a_driver_without_cuda_s_library_is_named_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container with NVIDIA_DRIVER_CAPABILITIES=utility."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    fakes.install(monkeypatch, fakes.Device("NVIDIA L4", "GPU-a"))
+    without = fakes.failing(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
+    monkeypatch.setattr(pynvml, "nvmlSystemGetCudaDriverVersion_v2", without)
+    assert machine.detect().driver == "NVIDIA driver 570.1"
 
 
 def test_a_gpu_that_tells_of_no_memory_has_the_machine_s(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,7 @@ def find() -> Found | None:
                 parts = _parts(handle)
                 devices += [Device(index, handle, part) for part in parts.values()] or [Device(index, handle)]
                 uuids += parts or [uuid]
+        driver = _driver()
     except pynvml.NVMLError:
         return None
     if not devices:
@@ -49,13 +50,17 @@ def find() -> Found | None:
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # before CUDA begins: no framework is imported yet
     chosen = [devices[i] for i in chosen_indices(uuids, os.environ.get("CUDA_VISIBLE_DEVICES"))]
     chosen = [each for each in chosen if each.part is not None][:1] or chosen
-    cuda = pynvml.nvmlSystemGetCudaDriverVersion_v2()  # the newest that the driver supports
-    return Found(
-        devices=chosen,
-        hidden=len(devices) - len(chosen),
-        library="nvml",
-        driver=f"NVIDIA driver {pynvml.nvmlSystemGetDriverVersion()}, CUDA {cuda // 1000}.{cuda % 1000 // 10}",
-    )
+    return Found(devices=chosen, hidden=len(devices) - len(chosen), library="nvml", driver=driver)
+
+
+def _driver() -> str:
+    """With the newest CUDA that it supports, which is not told where CUDA's own library is missing."""
+    driver = f"NVIDIA driver {pynvml.nvmlSystemGetDriverVersion()}"
+    try:
+        cuda = pynvml.nvmlSystemGetCudaDriverVersion_v2()
+    except pynvml.NVMLError:
+        return driver
+    return f"{driver}, CUDA {cuda // 1000}.{cuda % 1000 // 10}"
 
 
 def _split(handle: Any) -> bool:
