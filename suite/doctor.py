@@ -22,7 +22,7 @@ from suite.harness.workers import place as places
 from suite.harness.workers import starting
 from suite.harness.workers.place import Place
 from suite.measure import machine
-from suite.measure.accelerators import amd
+from suite.measure.accelerators import amd, nvidia
 from suite.measure.machine import Machine
 from suite.measure.sampler import Counters
 from suite.record.system import versions
@@ -164,6 +164,11 @@ def _missing(data_dir: str | None, counters: Sequence[float | None], machine: Ma
         yield (
             "cuDNN and NCCL of one CUDA: those of 12 and 13 lie in the same files",
             "PyTorch and TensorFlow in an environment each: docs/adding-a-machine.md",
+        )
+    if why := nvidia.broken():
+        yield (
+            f"NVML, which finds accelerators: {why}",
+            "after an update of the driver reboot; in a container set NVIDIA_DRIVER_CAPABILITIES=compute,utility",
         )
     if amd.KFD.exists() and not machine.accelerators and not amd.answers():
         yield (

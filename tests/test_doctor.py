@@ -4,6 +4,7 @@ import re
 import shutil
 from pathlib import Path
 
+import pynvml
 import pytest
 
 import reference_impls
@@ -11,6 +12,7 @@ import tasks
 from suite import config, doctor
 from suite.config import folder
 from suite.errors import UserError
+from suite.measure.accelerators import nvidia
 from tests import distributions
 from tests.command import run
 from tests.eighth_task import HERE
@@ -77,6 +79,19 @@ def test_names_accelerators_and_their_counters(
     assert "hw=h200:" in shown
     assert "accelerators (nvml)" in shown
     assert "NVIDIA driver 570.1, CUDA 12.8" in shown
+
+
+def test_a_driver_whose_nvml_does_not_answer_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nvidia, "DRIVER", (tmp_path / "none", tmp_path))
+    assert doctor.main([]) == 0
+    assert "NVML" not in capsys.readouterr().out
+    monkeypatch.setattr(pynvml, "nvmlInit", fakes.failing(pynvml.NVML_ERROR_DRIVER_NOT_LOADED))
+    assert doctor.main([]) == 0
+    assert re.search(
+        r"^NVML, .*: Driver Not Loaded +after .* reboot; in a container .*$", capsys.readouterr().out, re.M
+    )
 
 
 def test_a_missing_compiler_is_named_where_there_is_an_accelerator(

@@ -4,9 +4,11 @@ import re
 import subprocess
 import sys
 
+import pynvml
 import pytest
 
 from suite.errors import UserError
+from suite.measure.accelerators import nvidia
 from suite.run.__main__ import main
 from tests.command import ENVIRONMENT
 from tests.measure import fakes
@@ -104,6 +106,15 @@ def test_dry_run_names_a_compiler_that_a_gpu_wants_and_is_not_there(here, capsys
     for hw, wants in (("h200", True), ("cpu", False)):
         assert main(["task=recommendation", "scale=mini", "framework=torch", f"hw={hw}", "dry_run=true"]) == 0
         assert (f"It could not be run here: {why}" in capsys.readouterr().out) == wants
+
+
+def test_the_plan_says_that_a_driver_is_there_and_no_accelerator_was_found(here, capsys, monkeypatch):
+    fakes.install(monkeypatch)
+    monkeypatch.setattr(pynvml, "nvmlInit", fakes.failing(pynvml.NVML_ERROR_DRIVER_NOT_LOADED))
+    monkeypatch.setattr(nvidia, "DRIVER", (here,))
+    for hw, said in (("auto", True), ("cpu", False)):
+        assert main(["task=parity", "framework=numpy", f"hw={hw}", "dry_run=true"]) == 0
+        assert ("none, for NVML does not answer (Driver Not Loaded)" in capsys.readouterr().out) == said
 
 
 def test_dry_run_plans_for_more_accelerators_than_the_reference_trains_on(here, capsys):

@@ -23,6 +23,7 @@ from suite.harness.workers.following import follow
 from suite.harness.workers.leading import Followers, dismiss, dismissed_on_mistake, followed
 from suite.harness.workers.place import Place
 from suite.measure import machine
+from suite.measure.accelerators import nvidia
 from suite.measure.machine import Machine, detect
 from suite.record.mllog import INTERRUPT
 from suite.record.summary import Summary
@@ -138,14 +139,15 @@ def _run(options: Options, place: Place, elsewhere: bool, commands: int) -> int:
                 f"-m makes {commands} commands, and the {made.system.world_size} workers that this one starts are of "
                 "one: give one after the other, or of one command runs=N"
             )
+    unseen = _unseen(made) if options.hw == machine.AUTO and resumed is None else {}
     if options.dry_run:
         memory = _memory(made, nowhere, options.data_dir)
-        told = {"memory": memory.line(made.system), **_forecast(made, found)}
+        told = {**unseen, "memory": memory.line(made.system), **_forecast(made, found)}
         printing.plan(console, made, found, options.data_dir, told)
         printing.obstacles(console, nowhere, here, memory.problem(made.system))
         dismiss(place)
         return 0
-    printing.plan(console, made, found, options.data_dir)
+    printing.plan(console, made, found, options.data_dir, unseen)
     try:
         summaries, stopped_by = _trained(console, made, found, options, own, place, resumed is None)
     except KeyboardInterrupt:  # before the clock ran, or a second signal
@@ -159,6 +161,12 @@ def _run(options: Options, place: Place, elsewhere: bool, commands: int) -> int:
             printing.go_on(console, gone_on_by(made.out, options.given), place.launcher)
         return BY_SIGNAL + stopped_by
     return 0 if all(summary.converged for summary in summaries) else BUDGET_ENDED
+
+
+def _unseen(made: Plan) -> dict[str, str]:
+    """Why a plan for processors may have been meant for accelerators; nothing where no sign of any is seen."""
+    why = nvidia.broken() if made.system.device_kind == "cpu" else None
+    return {"accelerators": f"none, for NVML does not answer ({why}): see python -m suite.doctor"} if why else {}
 
 
 def _forecast(made: Plan, found: Machine) -> dict[str, str]:

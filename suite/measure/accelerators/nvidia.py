@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -17,6 +18,7 @@ from suite.measure.accelerators.devices import Accelerator, Found, chosen_indice
 if TYPE_CHECKING:
     from zeus.device.gpu.nvidia import NVIDIAGPU
 
+DRIVER = Path("/dev/nvidiactl"), Path("/usr/lib/wsl/lib/libcuda.so.1")  # what it makes on Linux, and in Windows' Linux
 BF16_COMPUTE_CAPABILITY = (8, 0)  # Ampere
 SLOWDOWNS = {
     pynvml.nvmlClocksEventReasonHwSlowdown: "hardware",
@@ -51,6 +53,17 @@ def find() -> Found | None:
     chosen = [devices[i] for i in chosen_indices(uuids, os.environ.get("CUDA_VISIBLE_DEVICES"))]
     chosen = [each for each in chosen if each.part is not None][:1] or chosen
     return Found(devices=chosen, hidden=len(devices) - len(chosen), library="nvml", driver=driver)
+
+
+def broken() -> str | None:
+    """Why NVML does not answer on a machine that has NVIDIA's driver; None where it does, or without the driver."""
+    if not any(each.exists() for each in DRIVER):
+        return None
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        return str(error)
+    return None
 
 
 def _driver() -> str:
