@@ -173,7 +173,7 @@ def _missing(data_dir: str | None, counters: Sequence[float | None], machine: Ma
     if amd.KFD.exists() and not machine.accelerators and not amd.answers():
         yield (
             "AMD SMI, which finds accelerators",
-            "pip install amdsmi==VERSION, that of ROCm: cat /opt/rocm/.info/version",
+            "pip install amdsmi==VERSION, that of ROCm, 6.4 or newer: cat /opt/rocm/.info/version",
         )
     for task in config.names("task"):
         for scale in config.scales(task):

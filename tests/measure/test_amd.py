@@ -217,6 +217,16 @@ def test_without_amd_smi_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert machine.detect().accelerators == ()
 
 
+def test_an_amd_smi_that_is_too_old_is_none_and_doctor_names_the_oldest(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(monkeypatch, Card(0))
+    monkeypatch.delattr(zeus.amdsmi, "amdsmi_get_gpu_enumeration_info")
+    assert machine.detect().accelerators == ()
+    assert doctor.main([]) == 0
+    assert "that of ROCm, 6.4 or newer" in capsys.readouterr().out
+
+
 def test_doctor_says_where_amd_smi_is_missing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,8 +62,8 @@ def find() -> Found | None:
 
 
 def answers() -> bool:
-    """Whether AMD SMI does; it may be missing, or of another version than ROCm."""
-    return bool(_zeus().amdsmi_is_available())
+    """Whether AMD SMI does; it may be missing, of another version than ROCm, or older than 6.4: without HIP's order."""
+    return bool(_zeus().amdsmi_is_available()) and hasattr(_smi(), "amdsmi_get_gpu_enumeration_info")
 
 
 @dataclass
