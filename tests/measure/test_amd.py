@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +60,11 @@ def install(monkeypatch: pytest.MonkeyPatch, *cards: Card) -> None:
         for card in cards:
             card.joules += card.watts * card.counts * seconds
 
+    def shut_down() -> None:
+        for name in answers:
+            if name.startswith("amdsmi_get"):
+                monkeypatch.setattr(zeus.amdsmi, name, unsupported)
+
     def violations(card: Card) -> dict[str, Any]:
         return dict.fromkeys(amd.VIOLATIONS, False) | {"active_ppt_pwr": True} | dict.fromkeys(card.violations, True)
 
@@ -68,7 +74,7 @@ def install(monkeypatch: pytest.MonkeyPatch, *cards: Card) -> None:
         "AmdSmiInitFlags": SimpleNamespace(INIT_AMD_GPUS=2),
         "AmdSmiMemoryType": SimpleNamespace(VRAM=0),
         "amdsmi_init": lambda flags: None,
-        "amdsmi_shut_down": lambda: None,
+        "amdsmi_shut_down": shut_down,
         "amdsmi_get_processor_handles": lambda: list(cards),
         "amdsmi_get_gpu_enumeration_info": lambda card: {"hip_id": card.hip, "hip_uuid": f"GPU-{card.hip}a"},
         "amdsmi_get_gpu_asic_info": lambda card: {
@@ -178,6 +184,32 @@ def test_a_counter_that_does_not_fit_the_power_or_is_of_the_whole_is_none(
     assert Counters("gpu").joules()[0] is None
     install(monkeypatch, Card(0), Card(1, partition=None))
     assert Counters("gpu").joules()[0] is not None
+
+
+@pytest.mark.parametrize("without", ["energy_count", "power_info"])
+def test_one_whose_energy_cannot_be_told_is_there_and_measured_all_the_same(
+    without: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(monkeypatch, Card(0))
+    monkeypatch.setattr(zeus.amdsmi, f"amdsmi_get_{without}", unsupported)
+    counters = Counters("gpu")
+    assert counters.joules()[0] is None
+    assert counters.accelerator_utilisation() == 0.75
+    assert len(machine.detect().accelerators) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "joules"),
+    [({"HIP_VISIBLE_DEVICES": "GPU-1a"}, 1001), ({"ROCR_VISIBLE_DEVICES": "1,2", "HIP_VISIBLE_DEVICES": "1"}, 1002)],
+)
+def test_the_energy_is_that_of_those_that_rocm_shows(
+    settings: dict[str, str], joules: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(monkeypatch, *(Card(hip, joules=1000 + hip, watts=10) for hip in range(3)))
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    assert Counters("gpu").joules()[0] == pytest.approx(joules + 5)  # the half second in which it is tried
+    assert {name: os.environ[name] for name in VARIABLES if name in os.environ} == settings
 
 
 def test_a_part_of_an_accelerator_is_named_as_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -16,6 +18,7 @@ from suite.measure.accelerators.devices import Accelerator, Found, chosen_indice
 if TYPE_CHECKING:
     from zeus.device.gpu.amd import AMDGPU, AMDGPUs
 
+HIP = "HIP_VISIBLE_DEVICES"
 KFD = Path("/dev/kfd")  # through which ROCm computes
 WHOLE = ("SPX", "N/A")  # partitions of one that is not split
 BF16 = re.compile(r"gfx(908|90a|9[45]\w|1[12]\w\w)")  # matrix units: CDNA from the first on, RDNA from the third
@@ -49,12 +52,13 @@ def find() -> Found | None:
     visible = numbered
     for setting in (
         os.environ.get("ROCR_VISIBLE_DEVICES"),
-        os.environ.get("HIP_VISIBLE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES")),
+        os.environ.get(HIP, os.environ.get("CUDA_VISIBLE_DEVICES")),
     ):
         visible = [visible[index] for index in chosen_indices([told["hip_uuid"] for told, _ in visible], setting)]
+    indices = tuple(told["hip_id"] for told, _ in visible)
     known, rocm = smi.amdsmi_get_rocm_version()
     return Found(
-        devices=[Device(told["hip_id"], handle) for told, handle in visible],
+        devices=[Device(told["hip_id"], handle, indices) for told, handle in visible],
         hidden=len(numbered) - len(visible),
         library="amdsmi",
         driver=f"AMD driver {driver}" + (f", ROCm {rocm}" if known else ""),
@@ -68,10 +72,11 @@ def answers() -> bool:
 
 @dataclass
 class Device:
-    """The accelerator of HIP's index and AMD SMI's handle."""
+    """The accelerator of HIP's index and AMD SMI's handle; `together` are the indices of all that were found."""
 
     index: int
     handle: Any
+    together: tuple[int, ...]
 
     def describe(self) -> Accelerator:
         """See `devices.Device`."""
@@ -121,7 +126,7 @@ class Device:
 
     @cached_property
     def _counter(self) -> AMDGPU | None:
-        manager = None if self._partition() else _manager()
+        manager = None if self._partition() else _manager(self.together)
         return next((each for each in manager.gpus if each.gpu_index == self.index), None) if manager else None
 
     def _partition(self) -> str | None:
@@ -134,13 +139,35 @@ class Device:
 
 
 @cache
-def _manager() -> AMDGPUs | None:
-    """Zeus's, which takes half a second to see whose energy fits its power, and ends AMD SMI when it is dropped."""
+def _manager(indices: tuple[int, ...]) -> AMDGPUs | None:
+    """Zeus's of those of HIP's indices, which takes half a second to see whose energy fits its power."""
+    from zeus.device.gpu.amd import AMDGPUs  # as in _zeus
+
+    class Lasting(AMDGPUs):  # type: ignore[misc]
+        """One that does not end AMD SMI for the whole process when it is dropped, or could not be made."""
+
+        def __del__(self) -> None:
+            """Nothing."""
+
     try:
-        made: AMDGPUs = _zeus().AMDGPUs()
-        return made
+        with _chosen(indices):
+            return Lasting()
     except (ZeusBaseError, ValueError, KeyError):
         return None
+
+
+@contextmanager
+def _chosen(indices: tuple[int, ...]) -> Iterator[None]:
+    """With these in the variable that Zeus reads HIP's indices from; it knows no UUIDs and no ROCR_VISIBLE_DEVICES."""
+    given = os.environ.get(HIP)
+    os.environ[HIP] = ",".join(map(str, indices))
+    try:
+        yield
+    finally:
+        if given is None:
+            del os.environ[HIP]
+        else:
+            os.environ[HIP] = given
 
 
 def _smi() -> Any:
