@@ -15,6 +15,7 @@ from zeus.device.gpu import amd as zeus
 from suite import config, doctor
 from suite.measure import accelerators, machine, noise
 from suite.measure.accelerators import amd
+from suite.measure.accelerators.devices import Accelerator
 from suite.measure.energy import energy, read_samples
 from suite.measure.sampler import Counters, Sampler
 from tests.measure import fakes
@@ -51,6 +52,7 @@ class Card:
     busy: int | str = 75
     pids: tuple[int, ...] = ()
     violations: tuple[str, ...] = ()
+    render: int | str = "N/A"
 
 
 def install(monkeypatch: pytest.MonkeyPatch, *cards: Card) -> None:
@@ -76,7 +78,11 @@ def install(monkeypatch: pytest.MonkeyPatch, *cards: Card) -> None:
         "amdsmi_init": lambda flags: None,
         "amdsmi_shut_down": shut_down,
         "amdsmi_get_processor_handles": lambda: list(cards),
-        "amdsmi_get_gpu_enumeration_info": lambda card: {"hip_id": card.hip, "hip_uuid": f"GPU-{card.hip}a"},
+        "amdsmi_get_gpu_enumeration_info": lambda card: {
+            "hip_id": card.hip,
+            "hip_uuid": f"GPU-{card.hip}a",
+            "drm_render": card.render,
+        },
         "amdsmi_get_gpu_asic_info": lambda card: {
             "market_name": card.name,
             "target_graphics_version": card.architecture,
@@ -153,6 +159,19 @@ def test_those_that_rocm_shows_are_found_in_hips_order(
     found = machine.detect()
     assert [each.name for each in found.accelerators] == [f"AMD {hip}" for hip in visible]
     assert found.hidden_accelerators == 4 - len(visible)
+
+
+@pytest.mark.parametrize(("nodes", "visible"), [((129, 130), [2]), ((), [1])])
+def test_those_whose_node_cannot_be_opened_count_for_none_unless_none_can(
+    nodes: tuple[int, ...], visible: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container with some of the host's."""
+    monkeypatch.setattr(amd, "DRI", tmp_path)
+    for node in nodes:
+        (tmp_path / f"renderD{node}").touch()
+    install(monkeypatch, *(Card(hip, name=f"AMD {hip}", render=128 + hip) for hip in range(3)))
+    monkeypatch.setenv("HIP_VISIBLE_DEVICES", "1")
+    assert [each.name for each in machine.detect().accelerators] == [f"AMD {hip}" for hip in visible]
 
 
 def test_their_energy_and_load_are_sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,6 +253,14 @@ def test_a_kind_that_tells_little_is_measured_as_far_as_it_goes(monkeypatch: pyt
     assert found is not None
     (device,) = found.devices
     assert (device.utilisation(), device.processes(), device.slowdowns()) == (None, set(), set())
+
+
+def test_one_that_does_not_say_what_it_is_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, Card(0))
+    for name in ("gpu_asic_info", "gpu_memory_total"):
+        monkeypatch.setattr(zeus.amdsmi, f"amdsmi_get_{name}", unsupported)
+    found = machine.detect()
+    assert found.accelerators == (Accelerator("AMD", found.memory_gb, "unknown", False),)
 
 
 def test_a_driver_that_does_not_tell_hips_order_is_taken_in_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

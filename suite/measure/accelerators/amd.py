@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 from zeus.exception import ZeusBaseError
 
 from suite.measure.accelerators.devices import Accelerator, Found, chosen_indices
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 HIP = "HIP_VISIBLE_DEVICES"
 KFD = Path("/dev/kfd")  # through which ROCm computes
+DRI = Path("/dev/dri")  # where each accelerator has a node
 WHOLE = ("SPX", "N/A")  # partitions of one that is not split
 BF16 = re.compile(r"gfx(908|90a|9[45]\w|1[12]\w\w)")  # matrix units: CDNA from the first on, RDNA from the third
 VIOLATIONS = {
@@ -47,6 +49,8 @@ def find() -> Found | None:
         return None
     if not numbered:
         return None
+    # Where none can be opened it is for want of leave, which PyTorch says before it trains.
+    numbered = [(told, handle) for told, handle in numbered if _opens(told["drm_render"])] or numbered
     if all(isinstance(told["hip_id"], int) for told, _ in numbered):  # else N/A, of a driver that does not tell it
         numbered.sort(key=lambda each: each[0]["hip_id"])
     visible = numbered
@@ -65,6 +69,17 @@ def find() -> Found | None:
     )
 
 
+def _opens(node: int | str) -> bool:
+    """Whether HIP can open the node to compute on; in a container with some GPUs AMD SMI lists all of the host's."""
+    if isinstance(node, str):  # N/A
+        return True
+    try:
+        os.close(os.open(DRI / f"renderD{node}", os.O_RDWR | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
+
+
 def answers() -> bool:
     """Whether AMD SMI does; it may be missing, of another version than ROCm, or older than 6.4: without HIP's order."""
     return bool(_zeus().amdsmi_is_available()) and hasattr(_smi(), "amdsmi_get_gpu_enumeration_info")
@@ -80,11 +95,14 @@ class Device:
 
     def describe(self) -> Accelerator:
         """See `devices.Device`."""
-        told = _smi().amdsmi_get_gpu_asic_info(self.handle)
-        memory = _smi().amdsmi_get_gpu_memory_total(self.handle, _smi().AmdSmiMemoryType.VRAM)
-        split, architecture = self._partition(), told["target_graphics_version"]
+        smi, told, memory = _smi(), dict[str, str](), psutil.virtual_memory().total
+        with suppress(smi.AmdSmiException):
+            told = smi.amdsmi_get_gpu_asic_info(self.handle)
+        with suppress(smi.AmdSmiException):  # of one that has the machine's
+            memory = smi.amdsmi_get_gpu_memory_total(self.handle, smi.AmdSmiMemoryType.VRAM)
+        split, architecture = self._partition(), told.get("target_graphics_version", "unknown")
         return Accelerator(
-            name=told["market_name"] + (f" {split}" if split else ""),
+            name=told.get("market_name", "AMD") + (f" {split}" if split else ""),
             memory_gb=round(memory / 2**30, 1),
             architecture=architecture,
             bf16=BF16.fullmatch(architecture) is not None,
