@@ -161,6 +161,16 @@ def test_those_that_rocm_shows_are_found_in_hips_order(
     assert found.hidden_accelerators == 4 - len(visible)
 
 
+def test_they_are_found_where_those_of_another_maker_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    fakes.install(monkeypatch, fakes.Device("NVIDIA T400", "GPU-a"))
+    install(monkeypatch, Card(0), Card(1))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    for setting, visible, hidden in (("0", 1, 1), ("", 0, 1)):
+        monkeypatch.setenv("HIP_VISIBLE_DEVICES", setting)
+        found = machine.detect()
+        assert (len(found.accelerators), found.hidden_accelerators) == (visible, hidden)
+
+
 @pytest.mark.parametrize(("nodes", "visible"), [((129, 130), [2]), ((), [1])])
 def test_those_whose_node_cannot_be_opened_count_for_none_unless_none_can(
     nodes: tuple[int, ...], visible: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

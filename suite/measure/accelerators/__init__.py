@@ -17,11 +17,17 @@ GROUP = "suite.accelerators"
 
 
 def find() -> Found | None:
-    """Those of the first maker that has any here, visible or hidden; None without any.
+    """Those of the first maker of whose any are visible, else of the first whose are all hidden; None without any.
 
     Raises UserError for an entry point that cannot be loaded.
     """
-    return next((found for maker in _makers() if (found := maker())), None)
+    hidden = None
+    for maker in _makers():
+        found = maker()
+        if found and found.devices:
+            return found
+        hidden = hidden or found
+    return hidden
 
 
 @cache
