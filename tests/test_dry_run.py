@@ -3,12 +3,14 @@
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import pynvml
 import pytest
 
 from suite.errors import UserError
 from suite.measure.accelerators import nvidia
+from suite.measure.accelerators.devices import Accelerator
 from suite.run.__main__ import main
 from tests.command import ENVIRONMENT
 from tests.measure import fakes
@@ -115,6 +117,26 @@ def test_the_plan_says_that_a_driver_is_there_and_no_accelerator_was_found(here,
     for hw, said in (("auto", True), ("cpu", False)):
         assert main(["task=parity", "framework=numpy", f"hw={hw}", "dry_run=true"]) == 0
         assert ("none, for NVML does not answer (Driver Not Loaded)" in capsys.readouterr().out) == said
+
+
+@pytest.mark.parametrize(
+    ("architecture", "allowed", "refused"),
+    [
+        ("sm_75", "0", True),
+        ("sm_120", "0", False),
+        ("gfx942", "0", True),
+        ("gfx942", "1", False),
+        ("gfx1100", "1", True),
+        ("example", "0", False),
+    ],
+)
+def test_tf32_is_refused_where_it_would_be_fp32(here, capsys, monkeypatch, architecture, allowed, refused):
+    monkeypatch.setenv("HIPBLASLT_ALLOW_TF32", allowed)
+    found = replace(fakes.machine(), accelerators=(Accelerator("A", 80.0, architecture, True),))
+    monkeypatch.setattr("suite.run.__main__.detect", lambda: found)
+    assert main(["task=translation", "hw=auto", "scale=mini", "precision=tf32", "dry_run=true"]) == 0
+    said = f"It could not be run here: precision=tf32: A ({architecture}) multiplies fp32 as it is; tf32 takes sm_80"
+    assert (said in capsys.readouterr().out) == refused
 
 
 def test_dry_run_plans_for_more_accelerators_than_the_reference_trains_on(here, capsys):

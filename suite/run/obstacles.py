@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -63,6 +64,7 @@ def here(made: Plan, own: OwnImplementation | None, found: Machine, place: Place
     reasons = (
         mismatch(made.system, found),
         _world(made.system, place),
+        _without_tf32(found) if (made.system.device_kind, made.precision) == ("gpu", "tf32") else None,
         lacking(made.benchmark.task, framework),
         without_compiler(framework) if framework and made.system.device_kind == "gpu" else None,
         _among_code(made, own, mlflow) if own else None,
@@ -92,6 +94,26 @@ def _world(system: System, place: Place) -> str | None:
         f"say {options[0]}={nodes} {options[1]}={each}, or hw.nodes= and "
         f"{'hw=' if system.accelerator else 'hw.workers='} as they are"
     )
+
+
+def _without_tf32(found: Machine) -> str | None:
+    """Why a run in tf32 would be one in fp32."""
+    for each in found.accelerators:
+        if not _multiplies_tf32(each.architecture):
+            return (
+                f"precision=tf32: {each.name} ({each.architecture}) multiplies fp32 as it is; tf32 takes sm_80 or "
+                "newer, or gfx942 with HIPBLASLT_ALLOW_TF32=1: take precision=fp32"
+            )
+    return None
+
+
+def _multiplies_tf32(architecture: str) -> bool:
+    """Whether frameworks let it; of other makers' accelerators they may."""
+    if architecture.startswith("sm_"):
+        return int(architecture.removeprefix("sm_")) >= 80
+    if architecture.startswith("gfx"):
+        return architecture == "gfx942" and os.environ.get("HIPBLASLT_ALLOW_TF32") == "1"
+    return True
 
 
 def _among_code(made: Plan, own: OwnImplementation, mlflow: bool) -> str | None:
