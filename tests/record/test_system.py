@@ -125,6 +125,9 @@ def test_the_environment_tells_what_decides_a_run_and_neither_secret_nor_name(mo
         "OMP_NUM_THREADS": "3,2",
         "NCCL_P2P_DISABLE": "1",
         "ATEN_CPU_CAPABILITY": "avx2",
+        "HIPBLASLT_ALLOW_TF32": "1",
+        "AMD_SERIALIZE_KERNEL": "3",
+        "ZE_AFFINITY_MASK": "0",
         "LD_LIBRARY_PATH": f"{Path.home()}/lib:/scratch/a.user/lib",
         "TORCH_LOGS": f"//{'x' * 9000}",
         "XLA_FLAGS": "--to=http://somebody:hidden@host/",
@@ -138,6 +141,7 @@ def test_the_environment_tells_what_decides_a_run_and_neither_secret_nor_name(mo
     assert known["OMP_NUM_THREADS"] == "3,2"
     assert known["LD_LIBRARY_PATH"] == "~/lib:/scratch/~/lib"
     assert (known["NCCL_P2P_DISABLE"], known["ATEN_CPU_CAPABILITY"]) == ("1", "avx2")
+    assert {"HIPBLASLT_ALLOW_TF32", "AMD_SERIALIZE_KERNEL", "ZE_AFFINITY_MASK"} <= known.keys()
     assert len(known["TORCH_LOGS"]) == 500
     assert found["threads"] == 3
     assert found["cpus"] == len(os.sched_getaffinity(0))
