@@ -149,9 +149,9 @@ def unwritten(values: np.ndarray) -> torch.Tensor:
 
 
 def on_device(values: np.ndarray, device: torch.device) -> torch.Tensor:
-    """The values as a tensor; the copy to an accelerator is queued, so the host goes on at once."""
+    """The values as a tensor; the copy to `cuda` and `xpu` is queued, so the host goes on at once."""
     tensor = torch.from_numpy(values)
-    if device.type in ("cpu", "meta"):
+    if device.type not in ("cuda", "xpu"):  # others may raise at pin_memory, as MPS does
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
 

@@ -3,6 +3,7 @@
 from importlib import import_module
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
@@ -42,6 +43,15 @@ def test_pytorch_takes_the_accelerator_that_it_finds(monkeypatch):
     for shared in ("reference_impls.torch_shared", "suite.probe.instruments.torch_counting"):
         assert import_module(shared).torch_device(device) == torch.device("xpu")
     assert chosen == [1, 1]
+
+
+@pytest.mark.parametrize(("kind", "pinned"), [("cuda", True), ("xpu", True), ("mps", False)])
+def test_values_are_pinned_where_that_can_be(kind, pinned, monkeypatch):
+    done = []
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: done.append("pinned") or self)
+    monkeypatch.setattr(torch.Tensor, "to", lambda self, device, **options: done.append(device.type))
+    import_module("reference_impls.torch_shared").on_device(np.zeros(1), torch.device(kind))
+    assert done == ["pinned"] * pinned + [kind]
 
 
 @pytest.mark.parametrize(("name", "runs"), [("gfx942:sramecc+:xnack-", True), ("gfx1030", False)])
