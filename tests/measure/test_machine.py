@@ -33,6 +33,7 @@ NAMES = {
     "NVIDIA A100-SXM4-40GB": "a100",
     "NVIDIA A100-SXM4-80GB": "a100_80gb",
     "NVIDIA A100-SXM4-40GB MIG": None,
+    "NVIDIA A100-SXM4-40GB MIG 7g.40gb": None,
     "NVIDIA A100-PCIE-40GB": None,
     "NVIDIA A100 80GB PCIe": None,
     "GRID A100D-80C": None,
@@ -212,18 +213,23 @@ def test_a_gpu_that_this_process_may_not_open_counts_for_none(monkeypatch: pytes
     assert (found.hidden, [device.index for device in found.devices]) == (0, [1])  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(("setting", "gigabytes"), [(None, 5.0), ("MIG-b", 10.0), ("0", 5.0)])
+@pytest.mark.parametrize(("setting", "part"), [(None, "1g.5gb"), ("MIG-b", "2g.10gb"), ("0", "1g.5gb")])
 def test_a_part_of_a_gpu_is_an_accelerator_of_its_own(
-    setting: str | None, gigabytes: float, monkeypatch: pytest.MonkeyPatch
+    setting: str | None, part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if setting is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", setting)
-    parts = [fakes.Device("part", f"MIG-{name}", memory=size << 30) for name, size in (("a", 5), ("b", 10))]
-    split = fakes.Device("NVIDIA A100-SXM4-40GB", "GPU-a", True, memory=None, parts=tuple(parts))
+    a100 = "NVIDIA A100-SXM4-40GB"
+    parts = [
+        fakes.Device(f"{a100} MIG {profile}", uuid, memory=size << 30)
+        for uuid, profile, size in (("MIG-a", "1g.5gb", 5), ("MIG-b", "2g.10gb", 10))
+    ]
+    split = fakes.Device(a100, "GPU-a", True, memory=None, parts=tuple(parts))
     fakes.install(monkeypatch, split, fakes.Device("NVIDIA H200", "GPU-b"))  # which CUDA leaves out beside a part
     found = machine.detect()
-    assert found.accelerators == (Accelerator("NVIDIA A100-SXM4-40GB MIG", gigabytes, "sm_90", True),)
+    gigabytes = {"1g.5gb": 5.0, "2g.10gb": 10.0}[part]
+    assert found.accelerators == (Accelerator(f"{a100} MIG {part}", gigabytes, "sm_90", True),)
     assert found.hidden_accelerators == 2
     there = accelerators.find()
     assert there is not None

@@ -11,7 +11,7 @@ from typing import Protocol
 class Accelerator:
     """An accelerator as its maker's library names it, and whether it computes in bf16 natively.
 
-    The name of one that is split says how: ` MIG`, ` CPX`. `architecture` is what kernels are built for: sm_90, gfx942.
+    The name of one that is split says how: ` MIG 1g.5gb`, ` CPX`. `architecture` is what kernels are for, as sm_90.
     """
 
     name: str

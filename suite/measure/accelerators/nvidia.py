@@ -108,8 +108,9 @@ class Device:
         except pynvml.NVMLError:  # of one that has the machine's
             memory = psutil.virtual_memory().total
         major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(self.handle)
+        name = pynvml.nvmlDeviceGetName(self._own)  # of a part with its profile, as MIG 1g.5gb
         return Accelerator(
-            name=pynvml.nvmlDeviceGetName(self.handle) + (" MIG" if _split(self.handle) else ""),
+            name=name + (" MIG" if _split(self.handle) and " MIG" not in name else ""),
             memory_gb=round(memory / 2**30, 1),
             architecture=f"sm_{major}{minor}",
             bf16=(major, minor) >= BF16_COMPUTE_CAPABILITY,
