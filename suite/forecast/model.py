@@ -104,7 +104,7 @@ def _parts(benchmark: Benchmark, rates: Rates, samples: np.ndarray, of_rates: np
     return {
         "compute": training * (1 - data),
         "input": training * data,
-        "evaluation": evaluations(benchmark, samples) * rates.evaluation[of_rates],
+        "evaluation": evaluations(benchmark, samples, rates.samples) * rates.evaluation[of_rates],
         "communication": steps * rates.communication,
         "start": np.full(len(samples), rates.start),
     }

@@ -151,10 +151,14 @@ def on_grid(benchmark: Benchmark, samples: np.ndarray, rounded: np.ufunc = np.ri
     return np.asarray(np.where(samples > budget, np.maximum(due, budget), np.minimum(due, budget)), float)
 
 
-def evaluations(benchmark: Benchmark, samples: np.ndarray) -> np.ndarray:
-    """How many evaluations a run has that ends with the one at `samples`, at the first whole step after it was due."""
+def evaluations(benchmark: Benchmark, samples: np.ndarray, step: int = 1) -> np.ndarray:
+    """How many evaluations a run has that ends with the one at `samples`, at the first whole step after it was due.
+
+    One that is due in the last step, of `step` samples, is that at the end.
+    """
     first, every, budget = benchmark.evaluation.first, benchmark.evaluation.every, benchmark.budget_samples
-    at_the_end = (samples >= budget) & ((budget - first) % every > 0)
+    last = budget - (budget - first) % every
+    at_the_end = (samples >= budget) & (-(-last // step) < -(-budget // step))
     return np.asarray(1 + np.maximum(samples - first, 0) // every + at_the_end)
 
 

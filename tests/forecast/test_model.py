@@ -108,6 +108,13 @@ def test_samples_lie_where_a_run_is_evaluated():
     assert evaluations(BENCHMARK, np.array([float(samples)]))[0] == counted
 
 
+def test_an_evaluation_due_in_the_last_step_is_that_of_the_end():
+    close = BENCHMARK.model_copy(update={"budget_samples": FIRST + 3 * EVERY + 1})
+    end = np.array([float(close.budget_samples)])
+    assert [int(evaluations(close, end, step)[0]) for step in (BATCH, 40)] == [5, 4]
+    assert seconds_at(close, made.rates(0.0, 1.0, samples=40), close.budget_samples) == 4
+
+
 def test_new_runs_take_what_those_seen_took_and_not_an_evaluation_more():
     """Those seen end at the first whole step after an evaluation was due."""
     seen = [FIRST + each * EVERY + BATCH - 1 for each in (2, 2, 3, 4, 4, 5, 6)]
