@@ -21,6 +21,7 @@ from suite.harness import contract
 from suite.harness.implementation import Device, ImplementationModule
 from suite.record.equivalence import Comparison, Trial
 from suite.record.predictions import differing
+from suite.rules.equivalence import WIDEST
 from suite.rules.plausible import CPU_PEAK, SAVED
 
 TRAINED = 6  # steps of the reference to the state that most trials begin from
@@ -168,7 +169,10 @@ def _steps(
         size = max(abs(one.loss), 1e-12)
         spreads = [abs(each.loss - one.loss) / size for each in rounded if each.loss is not None]
         bound = max([within.loss, *(within.slack * each for each in spreads)])
-        yield found(f"{trial}: loss", precision, abs(other.loss - one.loss) / size, bound)
+        if bound > WIDEST:
+            yield found(f"{trial}: loss", precision, None, None, remark=f"a nudge moves it by {max(spreads):.0%}")
+        else:
+            yield found(f"{trial}: loss", precision, abs(other.loss - one.loss) / size, bound)
     way = ways(state, one.state)
     apart = distances(state, way, ways(state, other.state))
     by_nudge = [distances(state, way, ways(before, each.state)) for before, each in zip(moved, rounded, strict=True)]

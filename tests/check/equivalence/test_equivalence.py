@@ -4,6 +4,7 @@ import pytest
 
 from suite import config
 from suite.check.equivalence import trials
+from suite.config.bounds import bounds
 from suite.rules.equivalence import beyond
 from tests.check.equivalence.altered import (
     BEGUN_OTHERWISE,
@@ -68,6 +69,15 @@ def test_draws_of_its_own_pass_as_such_alone():
     for own_draws in (True, False):
         report = compared(DRAWN_ALIKE, IMAGES, own_draws=own_draws)
         assert report.equivalent == own_draws, told(report)
+
+
+def test_a_loss_that_a_nudge_moves_anywhere_is_not_judged(monkeypatch):
+    """As a review has it: it takes no bound of more than the whole loss."""
+    wide = bounds("fp32").model_copy(update={"slack": 1e12})
+    monkeypatch.setattr(trials, "bounds", lambda precision: wide)
+    report = compared(FREEDOMS["gradient accumulation"], ITEMS)
+    losses = [row for row in report.trials if row.trial.endswith(": loss")]
+    assert {(row.found, row.remark[:13]) for row in losses} == {(None, "a nudge moves")}
 
 
 def test_what_no_processor_can_have_done_so_soon_is_found(monkeypatch):
