@@ -31,7 +31,7 @@ class Range:
 class Forecast:
     """What a run to the target is expected to take. What cannot be known is None.
 
-    `shares` are the parts of the median run's time, 0 to 1, by what they go to; None for one that is not known, which
+    `shares` are the parts of the mean time of a run, 0 to 1, by what they go to; None for one that is not known, which
     is in `compute` then. `limited_by` is the largest. `measured` is false for an estimate from peak rates; `published`
     is the source of samples that are not of the reference's runs, empty where they are.
     """
