@@ -163,7 +163,7 @@ def _missing(data_dir: str | None, counters: Sequence[float | None], machine: Ma
     if machine.accelerators and versions().keys() >= CUDNNS:
         yield (
             "cuDNN and NCCL of one CUDA: those of 12 and 13 lie in the same files",
-            "PyTorch and TensorFlow in an environment each: docs/adding-a-machine.md",
+            "frameworks built for one and for the other in an environment each: docs/adding-a-machine.md",
         )
     if why := nvidia.broken():
         yield (
