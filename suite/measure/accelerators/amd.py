@@ -49,7 +49,7 @@ def find() -> Found | None:
         return None
     if not numbered:
         return None
-    # Where none can be opened it is for want of leave, which PyTorch says before it trains.
+    # Where none can be opened it is for want of leave, which a framework says before it trains.
     numbered = [(told, handle) for told, handle in numbered if _opens(told["drm_render"])] or numbered
     if all(isinstance(told["hip_id"], int) for told, _ in numbered):  # else N/A, of a driver that does not tell it
         numbered.sort(key=lambda each: each[0]["hip_id"])
