@@ -16,7 +16,7 @@ from suite import __version__
 from suite.bricks import evaluating, frameworks, measuring, options, pace, private, record, showing
 from suite.bricks.arguments import MOST_CALLS
 from suite.bricks.chaining import Bricks
-from suite.bricks.composing import compose
+from suite.bricks.composing import compose, counted
 from suite.bricks.record import Brick, Key, Made, Model, Timings
 from suite.errors import OneLineParser, UserError, command, printable, split_options, unknown, whole
 from suite.harness.implementation import Device
@@ -161,6 +161,7 @@ def measure(given: dict[str, str], file: str, *, to: Console, as_json: bool) -> 
         pace=None if system.accelerator else pace.microseconds(),
         seconds=seconds,
         noisy=[*(f"when the bricks were made: {why}" for why in made.noisy), *disturbed()],
+        quickest=measuring.quickest_counts(framework, device),
         digest=record.digest(made.bricks),
         times=tuple(times),
         models=made.models,
@@ -194,7 +195,8 @@ def compose_models(given: dict[str, str], file: str, *, to: Console, as_json: bo
         if not chosen:
             raise unknown("model of these bricks", given["model"], (each.conditions.name for each in models))
         models = chosen
-    found = [compose(model, timings.times, timings.cache, timings.pace) for model in models]
+    times = counted(timings)
+    found = [compose(model, times, timings.cache, timings.pace) for model in models]
     if as_json:
         print(json.dumps({"models": showing.rows(found), "noisy": timings.noisy}, indent=1))
     else:

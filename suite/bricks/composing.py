@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from suite.bricks.record import Cache, Model, Time
+from suite.bricks.record import Cache, Model, Time, Timings
 from suite.probe.measuring import median
 from suite.probe.record import Figure
 
@@ -69,6 +69,16 @@ def compose(model: Model, times: Sequence[Time], cache: Cache, pace: float | Non
         missing=sum(not each.hot for each in chosen),
         batches=tuple((sum(_point(each, share) for each in its) + beside) / 1e3 for its in _parted(model, chosen)),
     )
+
+
+def counted(timings: Timings) -> Sequence[Time]:
+    """The times of the rounds that count: of each brick all, or the quickest alone."""
+    return [quickest(each) for each in timings.times] if timings.quickest else timings.times
+
+
+def quickest(time: Time) -> Time:
+    """The same, as if it had been run in its quickest round alone."""
+    return time.model_copy(update={name: tuple(sorted(getattr(time, name))[:1]) for name in ("hot", "cold")})
 
 
 def sums(rounds: Sequence[Sequence[float]]) -> list[float]:

@@ -22,7 +22,7 @@ import numpy as np
 from suite.bricks.frameworks import Framework, Runner
 from suite.bricks.record import Brick, Cache, Time
 from suite.harness.implementation import Device
-from suite.measure.machine import room_of
+from suite.measure.machine import own_cpus, room_of
 from suite.probe.record import one_line
 from suite.probe.subject import SEED
 
@@ -157,6 +157,11 @@ def measure(
         del group
         running.clear()  # before the next are built
     return [each.time() for each in found], spent
+
+
+def quickest_counts(framework: Framework, device: Device) -> bool:
+    """Whether the quickest round of each brick counts; see `Framework`."""
+    return framework.SPREADS_LATE and device.kind == "cpu" and own_cpus() > 1
 
 
 def groups(

@@ -233,6 +233,8 @@ class Timings(Values):
     seconds: float
     """That the measuring took, without the building."""
     noisy: list[str]
+    quickest: bool = False
+    """Whether the quickest round of each brick counts, and not the median of all rounds."""
     times: tuple[Time, ...] = Field(max_length=MOST_BRICKS)
     models: tuple[Model, ...] = Field(default=(), max_length=MOST_MODELS)
 

@@ -13,7 +13,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from suite import config
 from suite.bricks import record as bricks
-from suite.bricks.composing import Composed, compose
+from suite.bricks.composing import Composed, compose, counted
 from suite.bricks.record import Model, Timings
 from suite.config.models import Benchmark, System
 from suite.errors import UserError, printable
@@ -126,9 +126,8 @@ def _composed(
     system: System,
     node: Machine,
 ) -> Rates:
-    taken, evaluated = (
-        each and compose(each, timings.times, timings.cache, timings.pace) for each in (step, evaluation)
-    )
+    times = counted(timings)
+    taken, evaluated = (each and compose(each, times, timings.cache, timings.pace) for each in (step, evaluation))
     assert taken
     if taken.sequential.value is None:
         raise UserError(f"{source}: none of its bricks could be timed")

@@ -27,8 +27,8 @@ import numpy as np
 from suite import config
 from suite.bricks import frameworks
 from suite.bricks.chaining import Bricks
-from suite.bricks.composing import compose
-from suite.bricks.measuring import COLD, Group, Timed, largest_cache
+from suite.bricks.composing import compose, quickest
+from suite.bricks.measuring import COLD, Group, Timed, largest_cache, quickest_counts
 from suite.bricks.pace import microseconds
 from suite.bricks.record import Model
 from suite.errors import UserError
@@ -93,6 +93,7 @@ def main(argv: Sequence[str]) -> int:
         flush=True,
     )
     found, spent = [Timed(each.held, each.given) for each in bricks.made], 0.0
+    alone = quickest_counts(frameworks.load(given.framework), Device("cpu", given.precision))
     rows = []
     for sweep in range(given.sweeps):
         for each in held:
@@ -100,7 +101,7 @@ def main(argv: Sequence[str]) -> int:
                 found = [Timed(each.held, each.given) for each in bricks.made]
             spent += measured(each, bricks, found, given)
             if given.own or sweep == given.sweeps - 1:
-                rows.append(row(each, found))
+                rows.append(row(each, found, alone))
                 show(rows[-1], given.json, len(rows) == 1)
     whole = sum(each.seconds for each in held)
     ratios = [each["ratio"] for each in rows]
@@ -163,9 +164,9 @@ def measured(held: Held, bricks: Bricks, found: list[Timed], given: argparse.Nam
     return spent
 
 
-def row(held: Held, found: Sequence[Timed]) -> dict[str, Any]:
-    """A model's true time and what its bricks come to."""
-    times = [each.time() for each in found]
+def row(held: Held, found: Sequence[Timed], alone: bool) -> dict[str, Any]:
+    """A model's true time and what its bricks come to, the quickest round of each `alone` or all."""
+    times = [quickest(each.time()) if alone else each.time() for each in found]
     composed, true = compose(held.model, times, largest_cache(), microseconds()), float(np.median(held.true))
     return {
         "model": held.model.conditions.name,

@@ -54,6 +54,14 @@ def test_a_request_is_taken_as_it_is_and_others_are_not(task):
             pytest.fail(f"{task}: {what} was taken: {found.checked(asked).keys()}")
 
 
+def test_a_sentence_of_a_subword_that_is_not_in_the_vocabulary_is_not_taken():
+    found = examples("translation")
+    sentence = found.request(1)["test_source"].copy()
+    sentence[0] = 60_000
+    with pytest.raises(UserError, match="subword 60000 of a vocabulary of"):
+        found.checked({"test_source": sentence})
+
+
 @pytest.mark.parametrize("batch", [1, 2, 3, 32, 48])
 def test_a_model_is_warm_for_every_size_of_batch(batch):
     found, sizes = examples("image_classification"), []

@@ -34,7 +34,13 @@ class Runner(Protocol):
 
 
 class Framework(Protocol):
-    """A module of this folder."""
+    """A module of this folder.
+
+    `SPREADS_LATE`: on several processors an operation now and then finds its threads on one of them, as it does not
+    within a step, and takes twice as long.
+    """
+
+    SPREADS_LATE: bool
 
     def record(self, subject: Subject, network: Callable[[], Any] | None = None) -> Sequence[Recorded]:
         """The calls that a step of the workload takes; of `network`, one's own, where that is given.

@@ -5,10 +5,12 @@ from suite.bricks.frameworks.torch_running import runner, runs
 from suite.bricks.frameworks.torch_table import FUNCTIONS
 from suite.probe.instruments.torch_models import listed
 
+SPREADS_LATE = False  # OpenMP's threads wait awake for the next operation
+
 
 def known(op: str) -> bool:
     """See `Framework.known`."""
     return op in FUNCTIONS
 
 
-__all__ = ["known", "listed", "record", "runner", "runs"]
+__all__ = ["SPREADS_LATE", "known", "listed", "record", "runner", "runs"]
