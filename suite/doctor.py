@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from socket import AF_INET, AF_INET6
+from typing import TYPE_CHECKING
 
 import psutil
 from rich.console import Console
@@ -29,13 +30,17 @@ from suite.record.system import versions
 from suite.record.tables import plain_console, show_table
 from suite.store import files, packages
 
+if TYPE_CHECKING:
+    from suite.probe.instruments.torch_all_reduce import AllReduce
+
 HELP = """\
 usage: python -m suite.doctor [data_dir=FOLDER] [workers=N]
 
 What this machine has, what each benchmark needs, what is missing and the command that brings it.
 data_dir= is the data folder to look into; without it SUITE_DATA, else a folder in the user's cache folder.
 workers=N starts as many processes here and measures how fast they sum arrays over each other (all-reduce, PyTorch);
-started by torchrun or srun it does so with the workers that these started, on as many machines.
+started by torchrun or srun it does so with the workers that these started, on as many machines. What this makes of
+their link it prints as options of suite.forecast.
 """
 RAPL = Path("/sys/class/powercap/intel-rapl:0/energy_uj")
 
@@ -71,7 +76,7 @@ def main(argv: list[str]) -> int:
     _show(console, "This machine", ["part", "found"], [*_parts(found, counters, root), *_network(place)])
     if place.launcher or workers > 1:
         with starting.started(place, workers, "suite.doctor") as (led, _):
-            _show(console, f"All-reduce, {led.world_size} workers", SUMS, list(_all_reduces(led)))
+            _show_sums(console, list(_all_reduces(led)), led.world_size)
         if place.launcher:
             return 0
     _show(console, "Benchmarks", ["benchmark", "what", "data", *written()], list(_benchmarks(root)))
@@ -114,13 +119,21 @@ def _network(place: Place) -> Iterator[Row]:
         )
 
 
-def _all_reduces(place: Place) -> Iterator[Row]:
+def _all_reduces(place: Place) -> Iterator[AllReduce]:
     """What each size took."""
     from suite.probe.instruments.torch_all_reduce import measured  # where it is asked for: it imports PyTorch
 
     starting.take_share(place)
-    for found in measured(place, place.port, "gpu" if machine.detect().accelerators else "cpu"):
-        yield f"{found.nbytes:,}", f"{found.seconds * 1e6:,.0f}", f"{found.bandwidth * 8 / 1e9:.3g}"
+    yield from measured(place, place.port, "gpu" if machine.detect().accelerators else "cpu")
+
+
+def _show_sums(console: Console, found: Sequence[AllReduce], workers: int) -> None:
+    """What each size took, and the link that makes a ring (`suite.forecast.workers.ring`) as slow."""
+    rows = [(f"{each.nbytes:,}", f"{each.seconds * 1e6:,.0f}", f"{each.bandwidth * 8 / 1e9:.3g}") for each in found]
+    _show(console, f"All-reduce, {workers} workers", SUMS, rows)
+    if workers > 1:  # torchrun and srun may start one
+        gb_per_s, latency_us = found[-1].bandwidth / 1e9, 1e6 * found[0].seconds / (2 * (workers - 1))
+        console.print(f"For suite.forecast: hw.link_gb_per_s={gb_per_s:.3g} hw.link_latency_us={latency_us:.1f}\n")
 
 
 def _benchmarks(root: Path) -> Iterator[Row]:

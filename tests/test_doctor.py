@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pynvml
@@ -12,7 +14,12 @@ import tasks
 from suite import config, doctor
 from suite.config import folder
 from suite.errors import UserError
+from suite.forecast.workers import ring
+from suite.harness.workers import starting
+from suite.harness.workers.place import Place
 from suite.measure.accelerators import nvidia
+from suite.probe.instruments import torch_all_reduce
+from suite.probe.instruments.torch_all_reduce import AllReduce
 from tests import distributions
 from tests.command import run
 from tests.eighth_task import HERE
@@ -135,6 +142,20 @@ def test_measures_how_fast_workers_sum(tmp_path):
     rows = [line.split() for line in table.splitlines()[2:8]]
     assert [row[0] for row in rows] == ["64", "1,024", "16,384", "262,144", "4,194,304", "67,108,864"]
     assert all(float(row[1].replace(",", "")) > 0 and float(row[2]) > 0 for row in rows)
+
+
+def test_names_the_link_as_forecasts_take_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measured(*_: object) -> Iterator[AllReduce]:
+        for nbytes in torch_all_reduce.SIZES:
+            seconds = ring(3, nbytes, 20e-6, 2e9)
+            yield AllReduce(nbytes, seconds, 2 * 2 / 3 * nbytes / seconds)
+
+    monkeypatch.setattr(torch_all_reduce, "measured", measured)
+    monkeypatch.setattr(starting, "started", lambda *_: nullcontext((Place(world_size=3), [])))
+    assert doctor.main(["workers=3"]) == 0
+    assert "hw.link_gb_per_s=2 hw.link_latency_us=20.0\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("workers", ["0", "two", "-1", "1.5"])

@@ -28,13 +28,13 @@ def communication(system: System, weights: float | None) -> float:
     if system.link_gb_per_s is None or system.link_latency_us is None:
         raise UserError(
             f"hw={system.name} has {workers} workers, and what links them is not known: give hw.link_gb_per_s= and "
-            "hw.link_latency_us= (python -m suite.doctor workers=N measures them)"
+            "hw.link_latency_us= (python -m suite.doctor workers=N prints them)"
         )
     if system.nodes > 1 and _within_a_node(system):
         raise UserError(
             f"hw={system.name} hw.nodes={system.nodes}: the link of conf/hw/ is that within a node: give "
             "hw.link_gb_per_s= and hw.link_latency_us= of the network between them (python -m suite.doctor workers=N "
-            "measures them)"
+            "prints them)"
         )
     if weights is None:
         raise UserError("the size of the model is not known, so what its workers send is not")
