@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
 
 from suite.config.bounds import bounds, unmeasured
 from suite.config.contestant import Contestant
 from suite.record.equivalence import FILE, Comparison
-from suite.rules.finding import MAX_FINDINGS, Finding, Severity
+from suite.rules.finding import Finding, Severity
 from suite.rules.implementation import contestant_of
 from suite.rules.reading import PACKAGE, Evidence
 from suite.rules.runs import path_of
@@ -21,13 +20,12 @@ WIDEST_OF_DRAWS = 10.0  # -log10 of the chance of draws of one distribution
 @PACKAGE.rule("equivalence.1")
 def held_to_the_reference(runs: Sequence[Evidence]) -> Iterator[Finding]:
     """An implementation of the closed division was held to the reference, as it ran, and is within all bounds."""
-    most = max(1, MAX_FINDINGS // max(1, len(runs)))  # of a run, so that none hides what is found in another
     for run in runs:
         told = contestant_of(run)
         if told is None or run.in_open or run.benchmark is None:
             continue
         severity: Severity = "note" if run.package is None else "fail"
-        for expected, found in islice(_problems(run, told, run.benchmark.name), most):
+        for expected, found in _problems(run, told, run.benchmark.name):
             task, scale = run.benchmark.task, run.benchmark.scale
             options = f"task={task} scale={scale} implementation={told.name} precision={run.configured('precision')}"
             mend = f"python -m suite.check {options} out=FOLDER, and see docs/equivalence.md"

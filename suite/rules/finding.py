@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from posixpath import dirname
 from typing import Any, Generic, Literal, TypeVar
 
 from suite.errors import shown, shown_path
@@ -61,17 +62,21 @@ class Checks(Generic[Subject]):
 
         return register
 
-    def findings(self, subject: Subject, label: str = "", most: int = MAX_FINDINGS) -> list[Finding]:
+    def findings(
+        self, subject: Subject, label: str = "", most: int = MAX_FINDINGS, apart: bool = False
+    ) -> list[Finding]:
         """The findings in `subject`, whose files lie in the folder `label` of what is reviewed.
 
-        Of each rule so many of each severity: no number of notes hides a breach.
+        Of each rule so many of each severity: no number of notes hides a breach. If `apart`, so many in each folder as
+        well: none hides what is found in another.
         """
         made = []
         for rule, check in self.by_rule.items():
-            kept = Counter[Severity]()
+            kept = Counter[tuple[Severity, str]]()
             for finding in check(subject):
-                kept[finding.severity] += 1
-                if kept[finding.severity] <= most:
+                place = (finding.severity, dirname(finding.file) if apart else "")
+                kept[place] += 1
+                if kept[place] <= most:
                     made.append(plain(finding, rule, label))
         return made
 

@@ -175,6 +175,8 @@ def review(
     submission = survey(root if path.exists() else path)
     check_size(root, submission)
     total = sum(len(result.runs) for result in submission.results)
+    of_run = max(1, MAX_FINDINGS // total)  # findings of each rule, for there may be thousands of runs
+    of_result = max(1, MAX_FINDINGS // len(submission.results))
     everything: list[Evidence] = []
     results = []
     runs_of: dict[str, list[Evidence]] = {}
@@ -182,21 +184,22 @@ def review(
         evidence, reviewed = [], []
         for label in result.runs:
             evidence.append(Evidence.read(root / result.path / label, label, data_dir, roots))
-            reviewed.append(_reviewed(evidence[-1], result, max(1, MAX_FINDINGS // total)))
+            reviewed.append(_reviewed(evidence[-1], result, of_run))
             evidence[-1].release()
             progress(len(everything) + len(evidence), total)
-        results.append(_result(result, evidence, reviewed))
+        results.append(_result(result, evidence, reviewed, of_result))
         runs_of[result.path] = evidence
         package = submission.package_of(result.path)
         everything += (replace(run, label=join(result.path, run.label), package=package) for run in evidence)
-    findings = FOLDERS.findings(submission) + PACKAGE.findings(everything)
+    findings = FOLDERS.findings(submission, most=submission.most, apart=True)
+    findings += PACKAGE.findings(everything, most=of_run, apart=True)
     for folder in submission.sealed:
-        findings += _claims(root, folder, runs_of)
+        findings += _claims(root, folder, runs_of, submission.most)
     findings += (finding for result in results for finding in result.findings)
     return Review(verdict_of(findings), findings, results)
 
 
-def _claims(root: Path, folder: str, runs_of: Mapping[str, Sequence[Evidence]]) -> list[Finding]:
+def _claims(root: Path, folder: str, runs_of: Mapping[str, Sequence[Evidence]], most: int) -> list[Finding]:
     """What is found where the package in `folder` is held to its runs. A seal that cannot be read has its own rule."""
     try:
         seal = Seal.read(root / folder)
@@ -207,10 +210,10 @@ def _claims(root: Path, folder: str, runs_of: Mapping[str, Sequence[Evidence]]) 
         for path, runs in runs_of.items()
         if PurePosixPath(path).is_relative_to(folder)
     }
-    return SEALED.findings(Sealed(root / folder, seal, below), folder)
+    return SEALED.findings(Sealed(root / folder, seal, below), folder, most)
 
 
-def _result(result: Result, evidence: list[Evidence], reviewed: list[RunReview]) -> ResultReview:
+def _result(result: Result, evidence: list[Evidence], reviewed: list[RunReview], most: int) -> ResultReview:
     first = evidence[0]
     described = {key: text(first.described("description", key)) for key in KEYS}
     return ResultReview(
@@ -221,7 +224,7 @@ def _result(result: Result, evidence: list[Evidence], reviewed: list[RunReview])
         precision=text(first.configured("precision")),
         contestant=implementation.contestant_of(first),
         findings=[
-            *RESULT.findings(evidence, result.path),
+            *RESULT.findings(evidence, result.path, most),
             *(finding for run in reviewed for finding in run.findings),
         ],
         runs=reviewed,
@@ -237,7 +240,6 @@ def _result(result: Result, evidence: list[Evidence], reviewed: list[RunReview])
 
 
 def _reviewed(evidence: Evidence, result: Result, most: int) -> RunReview:
-    """With so many findings of each rule, for there may be thousands of runs."""
     folder = join(result.path, evidence.label)
     findings = RUN.findings(evidence, folder, most)
     seed, summary = evidence.value(keys.SEED), summarise(evidence.lines)

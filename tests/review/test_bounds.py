@@ -1,11 +1,15 @@
 """What is dense beyond reason is refused before it takes memory, and what one run's checks needed is let go."""
 
+import json
+from collections import Counter
+
 import pytest
 
 from suite import config
 from suite.record import evidence
 from suite.record.parsing import MalformedError, check_count, json_object
 from suite.rules import contents, finding, reading, seals, submission
+from suite.rules.runs import path_of
 from suite.rules.verdict import review
 from tasks.language_modeling import AUDITED, CHUNK
 from tests.rules.mutants.registry import sum_of
@@ -79,6 +83,15 @@ def test_many_runs_have_as_many_findings_as_one(tmp_path):
     assert len({each.file for each in malformed}) == 100
 
 
+def test_many_results_have_as_many_findings_as_one(tmp_path):
+    for run in (f"result_{result}/run_{index}" for result in range(5) for index in (1, 2)):
+        (tmp_path / run).mkdir(parents=True)
+        software = {f"package_{number}": run for number in range(1000)}
+        (tmp_path / run / evidence.SYSTEM).write_text(json.dumps({"software": software}))
+    found = Counter(each.file for each in review(tmp_path).findings if each.rule == "system.5")
+    assert found == {f"result_{result}/run_2/{evidence.SYSTEM}": 200 for result in range(5)}
+
+
 def test_no_number_of_notes_hides_a_breach():
     checks = finding.Checks()
     severities = [*["note"] * 5000, *["fail"] * 5000]
@@ -96,6 +109,26 @@ def test_no_package_hides_what_is_found_in_another(tmp_path):
         for file in range(files):
             (made / f"{file}.txt").touch()
     found = [each.file for each in review(tmp_path).findings if each.rule == "package.8"]
+    assert found.count("second/0.txt") == 1
+
+
+def test_no_run_hides_what_is_found_in_another(tmp_path, monkeypatch):
+    def many(runs):
+        return [finding.Finding(path_of(run, evidence.LOG), None, "", "", "") for run in runs for _ in range(2000)]
+
+    for name in ("first", "second"):
+        (tmp_path / name / "run_1").mkdir(parents=True)
+    monkeypatch.setitem(reading.PACKAGE.by_rule, "runs.8", many)
+    found = Counter(each.file for each in review(tmp_path).findings if each.rule == "runs.8")
+    assert found == {"first/run_1/log.txt": 500, "second/run_1/log.txt": 500}
+
+
+def test_no_link_hides_another_in_another_result(tmp_path):
+    for name, links in ("first", finding.MAX_FINDINGS + 1), ("second", 1):
+        (tmp_path / name / "run_1").mkdir(parents=True)
+        for link in range(links):
+            (tmp_path / name / f"{link}.txt").symlink_to("elsewhere")
+    found = [each.file for each in review(tmp_path).findings if each.rule == "package.1"]
     assert found.count("second/0.txt") == 1
 
 

@@ -35,7 +35,7 @@ def test_no_run_hides_what_another_lacks(run):
     trials = told.comparisons[0].trials * 1000
     many = told.comparisons[0].model_copy(update={"trials": trials})
     first.equivalence, second.equivalence = told.model_copy(update={"comparisons": (many,)}), None
-    found = [each.file for each in PACKAGE.findings([first, second]) if each.rule == "equivalence.1"]
+    found = [each.file for each in PACKAGE.findings([first, second], apart=True) if each.rule == "equivalence.1"]
     assert found.count(f"run_2/{FILE}") == 1
 
 
