@@ -12,6 +12,7 @@ from typing import Any
 from mlperf_logging.mllog import constants as keys
 
 from suite.config.models import Benchmark, Formula, Range
+from suite.errors import shown
 from suite.record.evidence import CONFIG, LOG
 from suite.record.parsing import differences, number, same, whole
 from suite.rules.benchmark import NOT_YOURS
@@ -46,11 +47,12 @@ def fixed(run: Evidence) -> Iterator[Finding]:
         lines, free = run.lines_of.get(name, []), in_open or name in benchmark.free
         if not lines and run.readable:
             yield Finding(LOG, None, f"a line {name}", "none", NOT_YOURS)
+        wanted = lines[0].value if free and lines else reference
+        told = f"{name} {shown(wanted)}"  # once: it may be long, and the lines many
         for line in lines:
-            wanted = lines[0].value if free else reference
             if not same(wanted, line.value):
-                yield Finding(LOG, line.number, f"{name} {wanted}", line.value, NOT_YOURS)
-        expected[name] = lines[0].value if free and lines else reference
+                yield Finding(LOG, line.number, told, line.value, NOT_YOURS)
+        expected[name] = wanted
     if not run.parsed(CONFIG):
         return
     for path, right, wrong in differences(expected, run.configured("benchmark", "hyperparameters")):

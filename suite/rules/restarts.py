@@ -8,6 +8,7 @@ from typing import Any
 from mlperf_logging.mllog import constants as keys
 
 from suite.config.logkeys import RESTART, STATE, TRACKED
+from suite.errors import shown
 from suite.record.clock import BOOT
 from suite.record.evidence import LOG
 from suite.record.mllog import Line, samples_of
@@ -32,7 +33,7 @@ def repeated(run: Evidence) -> Iterator[Finding]:
             told, again = _outcome(before), _outcome(line)
             for name in told:
                 if told[name] is not None and again[name] is not None and not same(told[name], again[name]):
-                    expected = f"{name} {told[name]}, as in line {before.number} after as many samples"
+                    expected = f"{name} {_brief(told[name])}, as in line {before.number} after as many samples"
                     mend = "none: where the machine computes the same every time, so does a run that goes on"
                     yield Finding(LOG, line.number, expected, again[name], mend, "note")
 
@@ -52,6 +53,11 @@ def clock_of_restarts(run: Evidence) -> Iterator[Finding]:
         if known and max(known.values()) - min(known.values()) > _APART_MS:
             found = ", ".join(f"{name} {ms / 1000:.1f} s" for name, ms in known.items())
             yield Finding(LOG, line.number, "clocks that agree on the time lost", found, mend, "note")
+
+
+def _brief(value: Any) -> str:
+    """A value as `shown`; of one that may be long, and is told for each line that differs from it, its type alone."""
+    return shown(value) if isinstance(value, str | int | float) else type(value).__name__
 
 
 def _outcome(line: Line) -> dict[str, Any]:

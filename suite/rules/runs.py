@@ -12,6 +12,7 @@ from suite import config as suite_config
 from suite.config.logkeys import CONFIG as LOGGED_CONFIG
 from suite.config.logkeys import IDENTITY
 from suite.config.models import FOR_TRYING
+from suite.errors import shown
 from suite.harness.seeds import LIMIT
 from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.record.mllog import Line, line_hash
@@ -206,13 +207,13 @@ def submittable(runs: Sequence[Evidence]) -> Iterator[Finding]:
 def one_submitter(runs: Sequence[Evidence]) -> Iterator[Finding]:
     """All runs of a submission are of one submitter, and in one division."""
     for key in (keys.SUBMISSION_ORG, keys.SUBMISSION_DIVISION):
-        firsts: dict[str | None, tuple[Evidence, Line]] = {}
+        firsts: dict[str | None, tuple[Evidence, Line, str]] = {}
         for run in runs:
             if (line := run.line(key)) is None:
                 continue
-            first, wanted = firsts.setdefault(run.package, (run, line))
+            first, wanted, told = firsts.setdefault(run.package, (run, line, shown(line.value)))
             if not same(wanted.value, line.value):
-                expected = f"{key} {wanted.value}, as in {path_of(first, LOG)}"
+                expected = f"{key} {told}, as in {path_of(first, LOG)}"
                 yield Finding(
                     path_of(run, LOG), line.number, expected, line.value, "submit each submitter's runs apart"
                 )

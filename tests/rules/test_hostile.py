@@ -4,10 +4,12 @@ import json
 import os
 import re
 import shutil
+from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from mlperf_logging.mllog import constants as keys
 
 from suite import config
 from suite.config.logkeys import IMPLEMENTATION
@@ -176,6 +178,38 @@ def test_no_value_in_a_mapping_raises(run, data, name):
         return json.dumps(values).encode()
 
     assert mutated(run, name, change, reseal=name != evidence.MANIFEST).verdict in ("pass", "fail")
+
+
+class Long(list):
+    """A value that counts how often it is written out."""
+
+    written = 0
+
+    def __repr__(self):
+        Long.written += 1
+        return super().__repr__()
+
+
+@pytest.mark.parametrize(
+    ("rule", "key"), [("log.8", keys.EVAL_ACCURACY), ("hyperparameters.1", keys.GLOBAL_BATCH_SIZE)]
+)
+def test_a_long_value_is_not_written_out_for_each_line_that_differs_from_it(run, rule, key):
+    read = Evidence.read(run.folder)
+    line = read.line(key)
+    read.lines_of[key] = [replace(line, value=Long([1])), *[line] * 50]
+    Long.written = 0
+    assert sum(each.file == evidence.LOG for each in RUN.by_rule[rule](read)) == 50
+    assert Long.written <= 1
+
+
+def test_a_long_name_is_not_written_out_for_each_run_of_another(run):
+    runs = [Evidence.read(run.folder, f"run_{index}") for index in (1, 2, 3)]
+    for each in runs[1:]:
+        each.lines_of[keys.SUBMISSION_ORG] = runs[0].lines_of[keys.SUBMISSION_ORG]
+    runs[0].lines_of[keys.SUBMISSION_ORG] = [replace(runs[1].line(keys.SUBMISSION_ORG), value=Long([1]))]
+    Long.written = 0
+    assert len(list(PACKAGE.by_rule["division.6"](runs))) == 2
+    assert Long.written == 0
 
 
 @pytest.mark.parametrize("name", [*evidence.OF_EACH_RUN, evidence.MANIFEST])
