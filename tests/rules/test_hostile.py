@@ -212,6 +212,12 @@ def test_a_long_name_is_not_written_out_for_each_run_of_another(run):
     assert Long.written == 0
 
 
+def test_a_long_version_is_not_searched(run):
+    """To match it takes a time that grows with the square of its length."""
+    run.edit_config(lambda values: values.update(suite_version="1" + ".1" * 50))
+    assert "system.8" in {f.rule for f in review(run.folder).findings if f.severity == "fail"}
+
+
 @pytest.mark.parametrize("name", [*evidence.OF_EACH_RUN, evidence.MANIFEST])
 @pytest.mark.parametrize("content", ODD, ids=range(len(ODD)))
 def test_odd_file_is_a_finding(run, name, content):
