@@ -66,6 +66,7 @@ class Seal:
             or not (isinstance(category, str) and NAME.match(category))
             or not (token is None or isinstance(token, str))
             or not (isinstance(results, list) and all(map(_is_result, results)))
+            or len({each["path"] for each in results}) < len(results)  # each is held to its runs
             or not (isinstance(missing, list) and all(isinstance(each, str) for each in missing))
             or not isinstance(files, dict)
         ):

@@ -35,6 +35,11 @@ def test_sound_seal_has_no_breach(folder):
     assert list(findings(folder)) == []
 
 
+def test_a_result_that_is_named_twice_is_a_breach(folder):
+    seal(folder, results=[{"path": "results/cpu_torch/speech-small"}] * 2)
+    assert [finding.file for finding in findings(folder)] == [SEAL]
+
+
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_breach(tmp_path_factory, content):
     folder = tmp_path_factory.mktemp("package")
