@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from suite.errors import UserError, shown
 from suite.record.summary import format_count
 from suite.review.rulebook import for_people
 from suite.rules import verdict
-from suite.rules.finding import Finding, Progress, Verdict, verdict_of
+from suite.rules.finding import MAX_FINDINGS, Finding, Progress, Verdict, verdict_of
 from suite.rules.reading import PACKAGE, RESULT, RUN
 from suite.rules.reading import WAIVERS as WAIVERS_FILE
 from suite.rules.submission import join, survey
@@ -129,8 +129,9 @@ def _waiver_file(path: Path, rules: set[str] | None) -> WaiverFile:
         raise UserError(f"cannot read --waivers {path}: {error.strerror}") from error
 
 
-def _with_waivers(made: Report, files: Iterable[WaiverFile]) -> Report:
-    of_waivers = [finding for file in files for finding in (*WAIVERS.findings(file), *idle(made.findings, file))]
+def _with_waivers(made: Report, files: Sequence[WaiverFile]) -> Report:
+    most = max(1, MAX_FINDINGS // max(1, len(files)))
+    of_waivers = [f for file in files for f in (*WAIVERS.findings(file, most=most), *idle(made.findings, file))]
     excused = {f: w for file in files if file.applied for f, w in waived(made.findings, file).items()}
 
     def judged(findings: Iterable[Finding]) -> Verdict:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
 from suite.errors import UserError
 from suite.record.evidence import MANIFEST, POWER, PREDICTIONS
-from suite.rules import seals
+from suite.rules import seals, waivers
 from suite.rules.finding import MAX_FINDINGS, Checks, Finding
 from suite.rules.reading import LIMITS, RUN_FOLDER, WAIVERS
 from suite.store.disk import entries, odd
@@ -20,6 +21,7 @@ MAX_ENTRIES = 50_000
 MAX_RUNS = 5000
 MAX_BYTES = 16 << 30  # of evidence, which is read and let go of, run by run
 MAX_KEPT_BYTES = 32 << 20  # of what stays in memory as values, for runs are compared with each other
+MAX_ASKED_BYTES = 1 << 20  # of waivers, which are slow to read
 
 _LAYOUT = "submit the package as suite submit wrote it"
 _GIVE = (
@@ -122,7 +124,7 @@ def survey(root: Path) -> Submission:
 
     Raises UserError if there is none, or more folders and files than are looked at.
     """
-    found, count = Submission(root), 0
+    found, seen = Submission(root), list[str]()
     pending = [("", 0)]
     while pending:
         path, depth = pending.pop()
@@ -130,8 +132,8 @@ def survey(root: Path) -> Submission:
         try:
             with os.scandir(root / path) as listed:
                 for entry in listed:
-                    count += 1
-                    _check_count(root, count)
+                    seen.append(path or entry.name)
+                    _check_count(root, seen)
                     names.append(entry.name)
                     if RUN_FOLDER.match(entry.name):
                         runs.append(entry.name)
@@ -157,12 +159,13 @@ def survey(root: Path) -> Submission:
             found.others += (join(path, name) for name in names if name not in known)
             for folder in folders:
                 for below, what in entries(root / path / folder):
-                    count += 1
-                    _check_count(root, count)
+                    seen.append(path or folder)
+                    _check_count(root, seen)
                     if what:
                         unsafe[join(folder, below)] = what
         elif folders and depth == MAX_DEPTH:
-            raise UserError(f"cannot review {root}: it is nested more than {MAX_DEPTH} folders deep")
+            deep = join(path, folders[0])
+            raise UserError(f"cannot review {root}: {deep} is nested more than {MAX_DEPTH} folders deep; leave it out")
         else:
             pending += [(join(path, name), depth + 1) for name in sorted(folders, reverse=True)]
         found.unsafe |= {join(path, name): what for name, what in unsafe.items()}
@@ -171,9 +174,18 @@ def survey(root: Path) -> Submission:
     return found
 
 
-def _check_count(root: Path, count: int) -> None:
-    if count > MAX_ENTRIES:
-        raise UserError(f"cannot review {root}: it holds more than {MAX_ENTRIES} files and folders")
+def _check_count(root: Path, seen: list[str]) -> None:
+    if len(seen) > MAX_ENTRIES:
+        raise _too_much(root, f"it holds more than {MAX_ENTRIES} files and folders", ((path, 1) for path in seen))
+
+
+def _too_much(root: Path, said: str, sizes: Iterable[tuple[str, int]]) -> UserError:
+    """The error for more than is reviewed, which names the folder in `root` with the largest part of it by `sizes`."""
+    parts = Counter[str]()
+    for path, size in sizes:
+        parts[path.partition("/")[0]] += size
+    largest = max(parts, key=parts.__getitem__)
+    return UserError(f"cannot review {root}: {said}, the largest part in {largest or '.'}; give single results")
 
 
 def _known(name: str) -> bool:
@@ -187,15 +199,21 @@ def _plain(path: Path) -> bool:
 
 def check_size(root: Path, submission: Submission) -> None:
     """Raise UserError where the evidence is too large to be compared, run with run and in memory."""
-    paths = [root / result.path / run for result in submission.results for run in result.runs]
+    paths = [join(result.path, run) for result in submission.results for run in result.runs]
     if len(paths) > MAX_RUNS:
-        raise UserError(f"cannot review {root}: it holds more than {MAX_RUNS} runs; give single results")
+        raise _too_much(root, f"it holds more than {MAX_RUNS} runs", ((path, 1) for path in paths))
+    files = [(path, name, limit) for path in paths for name, (limit, _) in LIMITS.items()]
+    files += [(folder, WAIVERS, waivers.MAX_BYTES) for folder in submission.waivers]
     sizes = {
-        name: sum(min((path / name).lstat().st_size, limit) for path in paths if os.path.lexists(path / name))
-        for name, (limit, _) in LIMITS.items()
+        (path, name): min((root / path / name).lstat().st_size, limit)
+        for path, name, limit in files
+        if os.path.lexists(root / path / name)
     }
-    kept = sum(size for name, size in sizes.items() if name not in (MANIFEST, POWER, PREDICTIONS))
-    for size, most, what in ((kept, MAX_KEPT_BYTES, "logs and descriptions"), (sum(sizes.values()), MAX_BYTES, "all")):
-        if size > most:
-            said = f"its evidence, {what}, is of more than {most >> 20} MiB"
-            raise UserError(f"cannot review {root}: {said}; give single results")
+    for names, most, what in (
+        (LIMITS.keys() - {MANIFEST, POWER, PREDICTIONS}, MAX_KEPT_BYTES, "logs and descriptions"),
+        ({WAIVERS}, MAX_ASKED_BYTES, "waivers"),
+        (LIMITS.keys(), MAX_BYTES, "all"),
+    ):
+        parts = [(path, size) for (path, name), size in sizes.items() if name in names]
+        if sum(size for _, size in parts) > most:
+            raise _too_much(root, f"its evidence, {what}, is of more than {most >> 20} MiB", parts)

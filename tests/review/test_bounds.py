@@ -1,11 +1,13 @@
 """What is dense beyond reason is refused before it takes memory, and what one run's checks needed is let go."""
 
 import json
+import shutil
 from collections import Counter
 
 import pytest
 
 from suite import config
+from suite.errors import UserError
 from suite.record import evidence
 from suite.record.parsing import MalformedError, check_count, json_object
 from suite.rules import contents, finding, reading, seals, submission
@@ -56,7 +58,7 @@ def test_a_text_is_as_dense_as_the_suite_s_own_at_most():
 
 def test_logs_and_descriptions_of_all_runs_fit_in_memory(sound_result, monkeypatch):
     monkeypatch.setattr(submission, "MAX_KEPT_BYTES", 1 << 16)
-    with pytest.raises(submission.UserError, match="logs and descriptions, is of more than"):
+    with pytest.raises(UserError, match="logs and descriptions, is of more than"):
         review(sound_result)
     named = (evidence.LOG, evidence.CONFIG, evidence.SYSTEM)
     kept = sum((each / name).stat().st_size for each in sound_result.glob("run_*") for name in named)
@@ -130,6 +132,22 @@ def test_no_link_hides_another_in_another_result(tmp_path):
             (tmp_path / name / f"{link}.txt").symlink_to("elsewhere")
     found = [each.file for each in review(tmp_path).findings if each.rule == "package.1"]
     assert found.count("second/0.txt") == 1
+
+
+def test_what_refuses_the_review_of_all_is_named(tmp_path, monkeypatch):
+    for name, deep in (("honest", "run_1"), ("other", "/".join("d" * 20))):
+        (tmp_path / name / deep).mkdir(parents=True)
+    with pytest.raises(UserError, match=f"other{'/d' * submission.MAX_DEPTH} is nested"):
+        review(tmp_path)
+    shutil.rmtree(tmp_path / "other")
+    for index in range(1, 5):
+        (tmp_path / "other" / f"run_{index}").mkdir(parents=True)
+        (tmp_path / "other" / f"run_{index}" / evidence.LOG).write_text("line\n")
+    for bound in ("MAX_RUNS", "MAX_ENTRIES", "MAX_KEPT_BYTES", "MAX_BYTES"):
+        with monkeypatch.context() as patched:
+            patched.setattr(submission, bound, 4)
+            with pytest.raises(UserError, match="largest part in other"):
+                review(tmp_path)
 
 
 def test_a_finding_stays_in_what_it_is_of():

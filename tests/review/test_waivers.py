@@ -3,6 +3,7 @@
 import json
 import shutil
 import socket
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from suite.errors import UserError
 from suite.review.__main__ import main
+from suite.rules import submission
 from tests.mlperf import maker
 from tests.rules.mutants import MUTANTS
 
@@ -176,6 +178,18 @@ def test_malformed_waiver_is_a_finding(run, tmp_path, capsys, content):
     assert made["verdict"] == "error"
     (run.folder / "waivers.yaml").write_text(content)
     assert reviewed(capsys, run.folder)["verdict"] == "fail"
+
+
+def test_many_requests_are_told_as_one_is_and_their_sizes_count(run, tmp_path, monkeypatch, capsys):
+    package = run.copy(tmp_path / "package" / "result").folder.parent
+    for name in "abcd":
+        (package / name).mkdir()
+        (package / name / "waivers.yaml").write_text("waivers:\n" + "- rule: x\n" * 500)
+    found = Counter(f["file"] for f in reviewed(capsys, package)["findings"] if f["rule"] == "review.1")
+    assert found == {f"{name}/waivers.yaml": 250 for name in "abcd"}
+    monkeypatch.setattr(submission, "MAX_ASKED_BYTES", 10_000)
+    with pytest.raises(UserError, match="its evidence, waivers, is of more than"):
+        main([str(package)])
 
 
 def test_request_that_is_a_link_is_not_followed(run, tmp_path, capsys):
