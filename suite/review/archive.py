@@ -9,6 +9,7 @@ import lzma
 import stat
 import tarfile
 import tempfile
+import unicodedata
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -27,6 +28,7 @@ MAX_NAME = 255  # characters between two slashes
 MAX_HEADER_BYTES = 32 << 10  # in a tar, between two members
 MEAN_HEADER_BYTES = 2 << 10
 MAX_ATTRIBUTES = 20  # of a member of a tar
+MAX_ATTRIBUTE_BYTES = 8 << 10  # of all of them; a path has 4 KiB at most
 MAX_TABLE_BYTES = 4 << 20  # of a zip's table of contents
 MAX_XZ_MEMORY = 256 << 20
 
@@ -111,9 +113,13 @@ def _check(archive: Path, members: Iterable[tuple[str, int, bool]]) -> None:
             raise UserError(f"the name {name!r:.100} could lead out of the folder")
         if len(path.parts) > MAX_DEPTH or any(len(part) > MAX_NAME for part in path.parts):
             raise UserError(f"the name {name!r:.100} is too long or too deep")
-        if path in files:
-            raise UserError(f"two files are called {name!r:.100}")
-        (folders if is_folder else files).add(path)
+        alike = PurePosixPath(unicodedata.normalize("NFC", name).casefold())  # on some file systems
+        if alike in files:
+            raise UserError(f"two files are called {name!r:.100}, or alike but for capital letters")
+        if is_folder:
+            folders.add(path)
+        else:
+            files.add(alike)
         folders.update(path.parents)
         left -= size
         if count > MAX_MEMBERS or len(folders) > MAX_FOLDERS:
@@ -127,7 +133,7 @@ def _tar_members(path: Path) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]
     opened = next(opened for suffix, opened in _TAR.items() if path.name.lower().endswith(suffix))
     with opened(path) as file:
         stream: Any = _Stream(file)
-        with tarfile.open(fileobj=stream, mode="r|") as tar:
+        with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Member) as tar:
             for member in tar:
                 if not (member.isreg() or member.isdir()) or member.issparse():
                     raise UserError(f"{member.name!r:.100} is a link, a device or a sparse file")
@@ -148,6 +154,16 @@ class _Zip(io.FileIO):
         if size is not None and size > MAX_TABLE_BYTES:
             raise UserError("its table of contents is too large")
         return super().read(size)
+
+
+class _Member(tarfile.TarInfo):
+    """A member of a tar with short attributes: an older Python's time to read them grows with their square."""
+
+    def _proc_pax(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
+        if self.size > MAX_ATTRIBUTE_BYTES:
+            raise UserError("its headers are too large")
+        made: tarfile.TarInfo = super()._proc_pax(archive)  # type: ignore[misc]
+        return made
 
 
 class _Stream:

@@ -109,8 +109,10 @@ def test_member_that_could_escape_refuses_the_archive(tmp_path, bad):
     assert not (tmp_path / "escaped").exists()
 
 
-def test_name_twice_refuses_the_archive(tmp_path):
-    refused(of_members(tmp_path / "given.tar", member("log.txt"), member("./log.txt")), "two files")
+@pytest.mark.parametrize("again", ["./d/\u00e9.txt", "d/\u00c9.txt", "D/e\u0301.txt"])
+def test_name_twice_refuses_the_archive(tmp_path, again):
+    """Also where it is the same to some file systems alone."""
+    refused(of_members(tmp_path / "given.tar", member("d/\u00e9.txt"), member(again)), "two files")
 
 
 @pytest.mark.parametrize("name", ["../escaped", "/escaped", "a\\escaped"])
@@ -217,9 +219,22 @@ def test_long_headers_are_not_read(tmp_path, headers, before):
     refused(tmp_path / "given.tar.gz", "headers are too large")
 
 
+def test_digits_are_not_read_for_long(tmp_path):
+    """As attributes they take older Pythons a time that grows with their square."""
+    digits = member("log.txt", pax_headers={"comment": "1" * archive.MAX_ATTRIBUTE_BYTES})
+    refused(of_members(tmp_path / "given.tar", digits), "headers are too large")
+
+
 def test_many_long_headers_are_not_read(tmp_path):
     long = (member(f"log_{i}.txt", pax_headers={"comment": "n" * (16 << 10)}) for i in range(4))
     refused(of_members(tmp_path / "given.tar", *long), "headers are too large")
+
+
+def test_the_longest_path_is_unpacked(tmp_path):
+    """In Linux it has 4,096 bytes, with the folder that it is unpacked to."""
+    name = "/".join(["d" * 190] * archive.MAX_DEPTH)
+    with archive.unpacked(of_members(tmp_path / "given.tar", member(name, mtime=0.5), content=b"text")) as folder:
+        assert (folder / name).read_text() == "text"
 
 
 def test_many_attributes_of_a_member_are_not_read(tmp_path):
