@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from urllib.parse import quote
 
@@ -12,6 +13,8 @@ from suite.rules.finding import Finding
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS = {"fail": "error", "error": "warning", "note": "note"}
 ROOT = "SUBMISSION"  # what the paths are relative to
+
+_OF_LINKS = re.compile(r"[\\\[\]]")  # the characters that make a link of [text](target) in a message
 
 
 def sarif(report: Report) -> dict[str, Any]:
@@ -37,11 +40,12 @@ def _result(report: Report, finding: Finding, index: int) -> dict[str, Any]:
     place: dict[str, Any] = {"artifactLocation": {"uri": quote(finding.file), "uriBaseId": ROOT}}
     if finding.line is not None:
         place["region"] = {"startLine": max(1, finding.line)}
+    said = f"expected {finding.expected}; found {finding.found}. To mend: {finding.mend}"
     result: dict[str, Any] = {
         "ruleId": finding.rule,
         "ruleIndex": index,
         "level": LEVELS[finding.severity],
-        "message": {"text": f"expected {finding.expected}; found {finding.found}. To mend: {finding.mend}"},
+        "message": {"text": _OF_LINKS.sub(r"\\\g<0>", said)},
         "locations": [{"physicalLocation": place}],
     }
     if waiver := report.waived.get(finding):

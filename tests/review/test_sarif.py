@@ -35,6 +35,13 @@ def test_each_finding_is_a_result_at_its_line(run, tmp_path):
     assert made["invocations"] == [{"executionSuccessful": True}]
 
 
+def test_no_text_of_a_submission_is_a_link(run, tmp_path):
+    run.edit("seed", lambda record: record.update(value="[text](https://example.org/\\)"))
+    _, log = written(run.folder, tmp_path)
+    (said,) = [result["message"]["text"] for result in log["runs"][0]["results"] if result["ruleId"] == "runs.2"]
+    assert r"found \[text\](https://example.org/\\)." in said
+
+
 def test_sound_evidence_has_no_errors(run, tmp_path):
     code, log = written(run.folder, tmp_path)
     assert code == 0
