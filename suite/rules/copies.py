@@ -23,7 +23,7 @@ from suite.record.mllog import samples_of
 from suite.record.parsing import number
 from suite.rules.finding import Finding
 from suite.rules.reading import PACKAGE, Evidence
-from suite.rules.runs import path_of
+from suite.rules.runs import of_one_owner, path_of
 from suite.rules.timeline import IN_RUN
 
 SPARE = 5  # of so many values in the shorter series one may disagree
@@ -114,7 +114,7 @@ def no_copies(runs: Sequence[Evidence]) -> Iterator[Finding]:
                     mend = "audit both: one seed gives one training, and nothing here tells whose it was"
                     yield Finding(path_of(runs[late], LOG), None, "a log of a run of its own", found, mend, "note")
                     continue
-                if orgs[early] != orgs[late] or runs[early].package != runs[late].package:
+                if orgs[early] != orgs[late] or not of_one_owner(runs[early], runs[late]):
                     mend = "audit both: one of them is a copy, and nothing here tells which"
                     yield Finding(path_of(runs[late], LOG), None, "a log of a run of its own", found, mend, "error")
                     found = f"the {', '.join(names)} of {path_of(runs[late], LOG)}"

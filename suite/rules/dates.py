@@ -18,7 +18,7 @@ from suite.record.parsing import whole
 from suite.rules.finding import Finding, Severity
 from suite.rules.reading import PACKAGE, RESULT, RUN, Evidence
 from suite.rules.revision import committed_ms, revision_of
-from suite.rules.runs import path_of, result_of
+from suite.rules.runs import of_one_owner, path_of, result_of
 
 DAY_MS = 24 * 3_600_000  # by which a machine's clock, or a committer's, may be wrong
 OVERLAP_MS = 1000  # of two runs: older evidence does not make up for a clock that was set back a little between them
@@ -136,8 +136,7 @@ def _together(one: _Stay, other: _Stay) -> bool:
 
 
 def _severity(one: _Stay, other: _Stay) -> Severity:
-    packed = one.run.package is not None and one.run.package == other.run.package
-    return "fail" if packed or _together(one, other) else "note"
+    return "fail" if of_one_owner(one.run, other.run) else "note"
 
 
 def _ends(run: Evidence, first_stop: bool = False) -> tuple[Line, Line] | None:

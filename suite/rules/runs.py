@@ -232,3 +232,9 @@ def result_of(run: Evidence) -> str:
     """The path of the result that a run is part of; one that is its only run lies in its folder itself."""
     folder, _, name = run.label.rpartition("/")
     return folder if RUN_FOLDER.match(name) else run.label
+
+
+def of_one_owner(one: Evidence, other: Evidence) -> bool:
+    """Whether two runs are of one package, or of one result, so that both are their submitter's."""
+    packed = one.package is not None and one.package == other.package
+    return packed or result_of(one) == result_of(other)

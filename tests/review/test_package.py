@@ -139,7 +139,7 @@ def test_odd_entry_anywhere_is_bounded(package, tmp_path, capsys, name, kind):
     if kind == "loop" or (name not in ("other", "results") and kind != "folder"):
         assert code == 1
     else:
-        assert code in (0, 1)
+        assert code in (1, 2)  # one is a copy of a run of five, in no package
 
 
 NAMES = st.text(st.characters(blacklist_characters="/\0", blacklist_categories=["Cs"]), min_size=1, max_size=40).filter(

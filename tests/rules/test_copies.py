@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from suite.rules.seals import SEAL
 from suite.rules.verdict import review
 from suite.store.arrays import prepared
 from tests.rules.editor import Evidence
@@ -26,11 +27,15 @@ def test_names_the_copy_and_what_it_shares(sound_result, tmp_path):
 
 
 def test_a_copy_in_another_result_of_the_package_is_found(tmp_path):
+    """Of results in no package both are named: whose each is, nothing tells."""
     for index in (1, 2, 3):
         write_run(tmp_path / "one" / f"run_{index}", index, runs=3)
         write_run(tmp_path / "two" / f"run_{index}", index, runs=3, seed=200)
     assert copies(tmp_path) == []
     shutil.copytree(tmp_path / "one" / "run_2", tmp_path / "two" / "run_2", dirs_exist_ok=True)
+    found = [(f.file, f.severity) for f in review(tmp_path).findings if f.rule == "runs.8"]
+    assert found == [("two/run_2/log.txt", "error"), ("one/run_2/log.txt", "error")]
+    (tmp_path / SEAL).write_text("{}")
     assert copies(tmp_path) == ["two/run_2/log.txt"]
 
 
