@@ -27,7 +27,7 @@ _AS_WRITTEN = "submit the log as the suite wrote it"
 
 
 def reached(benchmark: Benchmark, evaluation: Line) -> bool:
-    """Whether an eval_accuracy line meets the suite's target."""
+    """Whether an eval_accuracy line meets the suite's target, by the figure that it logs."""
     quality = number(evaluation.value)
     return quality is not None and benchmark.reached(quality)
 
