@@ -79,6 +79,17 @@ def inside(frames: torch.Tensor, time: int) -> torch.Tensor:
     return torch.arange(time, device=frames.device) < frames[:, None]
 
 
+class ChannelDropout(nn.Dropout1d):
+    """Of a channel in a whole recording. PyTorch's has its factor in the type of the values, which bf16 rounds."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """`x` [B, T, C], in training with some channels zero and the others larger."""
+        if not self.training or self.p == 0:
+            return x
+        kept = x.new_empty(len(x), x.shape[2], 1).bernoulli_(1 - self.p).mT
+        return (x * kept).mul_(1 / (1 - self.p))
+
+
 class ResidualBlock(nn.Module):
     """A time-delay layer of three frames, GELU, and a matrix, on top of what comes in.
 
@@ -91,7 +102,7 @@ class ResidualBlock(nn.Module):
         self.dilation = dilation
         self.norm = LayerNorm(width)
         self.inner = nn.Linear(3 * width, 2 * width)
-        self.dropout = nn.Dropout1d(dropout)  # of a channel in a whole recording
+        self.dropout = ChannelDropout(dropout)
         self.outer = nn.Linear(2 * width, width)
 
     def forward(self, x: torch.Tensor, within: torch.Tensor) -> torch.Tensor:
@@ -100,7 +111,7 @@ class ResidualBlock(nn.Module):
         y = F.pad(self.norm(x) * within, (0, 0, dilation, dilation))
         y = torch.cat([y[:, i * dilation : i * dilation + time] for i in range(3)], 2)
         y = F.gelu(self.inner(y))
-        step: torch.Tensor = self.outer(self.dropout(y.mT).mT)
+        step: torch.Tensor = self.outer(self.dropout(y))
         return x + step
 
 

@@ -238,6 +238,17 @@ def test_dropout_hides_channels_of_whole_recordings_and_keeps_the_mean(framework
     assert kept[:, 0].mean() == pytest.approx(0.75, abs=0.05)
 
 
+def test_dropout_in_bf16_keeps_the_mean():
+    torch = pytest.importorskip("torch")
+    from reference_impls.speech.torch_network import ChannelDropout
+
+    torch.manual_seed(1)
+    x = torch.rand(16, 50, 64).bfloat16()
+    y = ChannelDropout(0.15)(x)
+    assert y.dtype == x.dtype
+    assert float(y.float().sum() / x.float()[y != 0].sum()) == pytest.approx(1 / 0.85, rel=5e-4)
+
+
 @pytest.mark.parametrize("framework", ["torch", pytest.param("tensorflow", marks=pytest.mark.soak)])
 def test_goes_on_with_the_same_dropout(framework, mini):
     """Every other test of states has none."""
