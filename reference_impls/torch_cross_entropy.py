@@ -58,15 +58,20 @@ class CrossEntropy(torch.autograd.Function):
             p.scatter_add_(1, its_places, p.new_full(its_places.shape, label_smoothing - 1))
             if p is not gradient:
                 gradient.copy_(p)
-        ctx.save_for_backward(gradients, known)
+        ctx.save_for_backward(gradients.index_fill_(0, (~known).nonzero()[:, 0], 0))
         return losses.masked_fill_(~known, 0)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
-        """Of the logits."""
-        gradients, known = ctx.saved_tensors
-        return gradients * (gradient * known).to(gradients.dtype)[:, None], None, None, None
+        """Of the logits. The factor of a sum or a mean, one for all rows, is taken as it is.
+
+        Factors that differ are rounded to the logits' precision: to apply them in float32 takes 2 to 4 times as long
+        for 1,801 x 8,000 in bf16 (one core of an AMD EPYC).
+        """
+        (gradients,) = ctx.saved_tensors
+        one = len(gradient) > 0 and bool((gradient == gradient[0]).all())
+        return gradients * (gradient[0] if one else gradient.to(gradients.dtype)[:, None]), None, None, None
 
 
 losses_of: Callable[[torch.Tensor, torch.Tensor, float, int], torch.Tensor] = CrossEntropy.apply

@@ -53,6 +53,16 @@ def test_of_words_whose_probability_no_float_holds(logit, smoothing):
         torch.testing.assert_close(one.double(), other)
 
 
+def test_the_factor_of_a_mean_is_not_rounded():
+    """In bf16 it would be 0.3 % off for 1,801 rows, and all of the gradient with it."""
+    torch.manual_seed(0)
+    logits, targets = torch.randn(1801, 50).bfloat16().requires_grad_(), torch.randint(0, 50, (1801,))
+    exact = logits.detach().double().requires_grad_()
+    cross_entropy(logits, targets).mean().backward()
+    F.cross_entropy(exact, targets).backward()
+    assert float(logits.grad.double().abs().sum() / exact.grad.abs().sum()) == pytest.approx(1, abs=3e-4)
+
+
 def test_an_ignored_row_may_hold_anything():
     ours, _ = both(torch.tensor([[torch.nan, 0.0, 1.0], [0.0, 1.0, 2.0]]), torch.tensor([-100, 1]))
     assert ours[0][0] == 0
