@@ -8,6 +8,7 @@ keys, squared ReLU, neither biases nor gains, and an embedding apart from the ou
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -181,7 +182,7 @@ def evaluation(
     text = np.concatenate([data["begin_token"], tokens]).astype(np.int32)
     padded = np.pad(text, (0, -len(tokens) % length))
     words, targets = padded[:-1].reshape(-1, length), padded[1:].reshape(-1, length)
-    unit = max(length, CHUNK)  # one of both divides the other
+    unit = math.lcm(length, CHUNK)
     taken = part(-(-len(tokens) // unit), device)
     rows = slice(taken.start * unit // length, taken.stop * unit // length)
     at = np.asarray(data["audit_positions"], np.int64)

@@ -75,10 +75,11 @@ def test_an_accelerator_s_memory_says_how_many_sequences_go_through_together(mem
     assert gpt.at_once(share, hyper, Device("gpu", "bf16", memory_gb=memory_gb)) == together
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_the_predictions_of_workers_follow_one_another(framework):
+@pytest.mark.parametrize(("framework", "length"), [("torch", 32), ("tensorflow", 32), ("torch", 96)])
+def test_the_predictions_of_workers_follow_one_another(framework, length):
+    """Also of a length of which a list of predictions is no multiple, nor the other way round."""
     module = importlib.import_module(f"reference_impls.language_modeling.{framework}_gpt")
-    made = build(CASE, framework)
+    made = build(CASE, framework, sequence_length=length, global_batch_size=16 * length)
     made.train_until(512)
     data = {"test_tokens": two_shards()["test_tokens"]}
     whole = made.predict(data)
