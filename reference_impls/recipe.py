@@ -16,6 +16,8 @@ _DROPOUT_STREAM = 1_000_002  # of a run's random numbers; the tasks draw theirs 
 class Recipe:
     """A task's fixed hyperparameters, a frozen dataclass; names follow MLPerf's log keys where there is one."""
 
+    global_batch_size: int
+
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
         """From the plain values of the configuration, lists made tuples. Raises UserError for a rate that is none."""
@@ -23,6 +25,14 @@ class Recipe:
             if name.endswith("dropout") and not 0 <= value < 1:
                 raise UserError(f"hyperparameters.{name}={value}: a share that is dropped is from 0 to less than 1")
         return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+
+    def require_multiple_of(self, name: str, what: str) -> None:
+        """Raise UserError where the batch is no multiple of the hyperparameter `name`, which tells of `what`."""
+        if self.global_batch_size % getattr(self, name):
+            raise UserError(
+                f"hyperparameters.global_batch_size={self.global_batch_size} is no multiple of "
+                f"{name}={getattr(self, name)}, {what}"
+            )
 
 
 def dropout_seed(seed: int, step: int, rank: int = 0) -> int:

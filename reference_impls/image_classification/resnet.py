@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reference_impls.recipe import Recipe
-from suite.errors import UserError, unknown
+from suite.errors import unknown
 
 # The blocks of the four stages, and the width of the 3x3 convolutions of the first
 MODELS = {"resnet50": ((3, 4, 6, 3), 64), "resnet14": ((1, 1, 1, 1), 16)}
@@ -46,11 +46,7 @@ class Hyperparameters(Recipe):
     def __post_init__(self) -> None:
         if self.model not in MODELS:
             raise unknown("hyperparameters.model", self.model, MODELS)
-        if self.global_batch_size % self.norm_batch_size:
-            raise UserError(
-                f"hyperparameters.global_batch_size={self.global_batch_size} is no multiple of "
-                f"norm_batch_size={self.norm_batch_size}, the images that go through together"
-            )
+        self.require_multiple_of("norm_batch_size", "the images that go through together")
 
     @property
     def groups(self) -> int:

@@ -55,6 +55,7 @@ class Hyperparameters(Recipe):
     def __post_init__(self) -> None:
         if self.model not in MODELS:
             raise unknown("hyperparameters.model", self.model, MODELS)
+        self.require_multiple_of("sequence_length", "the tokens that attend to each other")
 
     @property
     def sequences(self) -> int:

@@ -45,6 +45,9 @@ class Hyperparameters(Recipe):
     opt_adam_beta_2: float
     opt_adam_epsilon: float
 
+    def __post_init__(self) -> None:
+        self.require_multiple_of("segment_length", "the words of a stream")
+
     @property
     def streams(self) -> int:
         """How many places of the text are read in parallel."""

@@ -38,6 +38,10 @@ class Hyperparameters(Recipe):
     opt_adam_beta_2: float
     opt_adam_epsilon: float
 
+    def __post_init__(self) -> None:
+        self.require_multiple_of("num_envs", "the environments that step together")
+        self.require_multiple_of("minibatch_size", "the environment steps of a gradient step")
+
     @property
     def steps(self) -> int:
         """Steps of each environment in an iteration."""

@@ -51,11 +51,7 @@ class Hyperparameters(Network):
     def __post_init__(self) -> None:
         if self.model not in MODELS:
             raise unknown("hyperparameters.model", self.model, MODELS)
-        if self.global_batch_size % self.part_size:
-            raise UserError(
-                f"hyperparameters.global_batch_size={self.global_batch_size} is no multiple of "
-                f"part_size={self.part_size}, the places that go through together"
-            )
+        self.require_multiple_of("part_size", "the places that go through together")
         if self.max_sequence_length % APART or not SHORTEST <= self.max_sequence_length <= self.part_size:
             raise UserError(
                 f"hyperparameters.max_sequence_length={self.max_sequence_length} is no multiple of {APART} "

@@ -10,6 +10,7 @@ import torch
 from reference_impls.language_modeling import gpt
 from reference_impls.language_modeling.gpt import Hyperparameters, Sequences, initial_parameters
 from suite import config
+from suite.errors import UserError
 from suite.harness.implementation import Device
 from tests.reference_impls import flops
 from tests.reference_impls.cases import CASES, FRAMEWORKS, build, worker
@@ -17,7 +18,8 @@ from tests.reference_impls.material import two_shards
 
 FULL = config.benchmark("language_modeling", "full")
 CASE = next(case for case in CASES if case.id == "language_modeling-gpt")
-HYPER = Hyperparameters.of({**CASE.benchmark.hyperparameters, **CASE.changes})
+VALUES = {**CASE.benchmark.hyperparameters, **CASE.changes}
+HYPER = Hyperparameters.of(VALUES)
 
 
 def batches(seed: int, device: Device, steps: range) -> np.ndarray:
@@ -51,6 +53,11 @@ def test_the_order_hangs_on_seed_and_epoch_alone():
 def test_the_workers_share_the_batch_of_one(size):
     shares = [Sequences(two_shards(), HYPER, 1, worker(rank, size)).batch(4) for rank in range(size)]
     assert np.array_equal(np.concatenate(shares), Sequences(two_shards(), HYPER, 1, worker()).batch(4))
+
+
+def test_a_batch_of_a_part_of_a_sequence_is_one_line():
+    with pytest.raises(UserError, match="global_batch_size=512 is no multiple of sequence_length=48, the tokens that"):
+        Hyperparameters.of({**VALUES, "sequence_length": 48})
 
 
 @pytest.mark.parametrize(("most", "together"), [(4, 4), (7, 6)])  # four passes alike, or two and a smaller one

@@ -10,6 +10,7 @@ from reference_impls.language_modeling import shared
 from reference_impls.language_modeling.shared import Batches, Hyperparameters
 from reference_impls.tensorflow_shared import from_torch, torch_name
 from suite import config
+from suite.errors import UserError
 from suite.harness.contract import evaluation_data
 from tests.reference_impls.cases import BY_ID, FRAMEWORKS, build
 from tests.reference_impls.material import VOCABULARY, random_words, real, short_text
@@ -275,6 +276,12 @@ def test_every_epoch_reads_the_text_once_and_in_order():
         assert np.array_equal((streams[:-1] + 1) % 200, streams[1:])
         assert np.array_equal(np.sort(streams.flatten()), text)
     assert not np.array_equal(first[0].words, second[0].words)
+
+
+def test_a_batch_that_streams_do_not_fill_is_one_line():
+    values = config.benchmark("language_modeling", "mini").hyperparameters
+    with pytest.raises(UserError, match="global_batch_size=1024 is no multiple of segment_length=48, the words of a"):
+        Hyperparameters.of({**values, "segment_length": 48})
 
 
 def test_batches_are_a_function_of_seed_and_step():

@@ -10,6 +10,7 @@ import pytest
 from reference_impls.reinforcement_learning.environments import Environments, Group, Rollout
 from reference_impls.reinforcement_learning.shared import Hyperparameters, initial_parameters, orders
 from suite import config
+from suite.errors import UserError
 from suite.store.task import load_task
 from tasks.reinforcement_learning import FIRST_EVALUATION_SEED
 from tests.reference_impls.cases import BY_ID, FRAMEWORKS, SHORT_EPISODES, build
@@ -201,6 +202,12 @@ def test_every_pass_takes_every_step_once():
     assert rows.shape == (hyper.updates, hyper.minibatch_size)
     assert all(sorted(epoch) == list(range(512)) for epoch in rows.reshape(hyper.update_epochs, -1).tolist())
     assert not np.array_equal(rows, orders(1, 1, hyper))
+
+
+@pytest.mark.parametrize("name", ["num_envs", "minibatch_size"])
+def test_a_batch_that_they_do_not_divide_is_one_line(name):
+    with pytest.raises(UserError, match=f"global_batch_size=2048 is no multiple of {name}=24, the environment"):
+        recipe("mini", **{name: 24})
 
 
 def test_the_step_of_torch_is_traced_whole():
