@@ -24,3 +24,13 @@ def require(device: Device, most: int, of: str) -> None:
     """Raise UserError where there are more workers than the `most` parts that a step has."""
     if problem := unshared(device.world_size, most, of):
         raise UserError(problem)
+
+
+def steps(count: int, size: int, of: str) -> int:
+    """How many steps of `size` the `count` `of` the training data make. Raises UserError where they make none."""
+    if size > count:
+        raise UserError(
+            f"hyperparameters.global_batch_size={size} is more than the {count} {of} of the training data: take a "
+            "smaller one"
+        )
+    return count // size

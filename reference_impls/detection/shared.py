@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from reference_impls.recipe import Recipe
+from reference_impls.shares import steps
 
 CENTRE, SPREAD = 128.0, 64.0  # of bytes; a fixed affine map, not a statistic of the training data
 PRIOR = 0.1  # the heat that every cell starts with (CenterNet)
@@ -104,8 +105,8 @@ class Draw:
 def draws(images: int, channels: int, hyper: Hyperparameters, seed: int, step: int) -> Iterator[Draw]:
     """The draws of one seed without end, in order, from `step` on. Incomplete batches are left out."""
     size = hyper.global_batch_size
-    steps = images // size
-    for epoch in count(step // steps):
+    whole = steps(images, size, "images")
+    for epoch in count(step // whole):
         random = np.random.default_rng([seed, epoch])
         order = random.permutation(images)
         views = random.uniform(-1, 1, (images, 6))
@@ -114,7 +115,7 @@ def draws(images: int, channels: int, hyper: Hyperparameters, seed: int, step: i
         scale = (np.stack([zoom * stretch, zoom / stretch], 1) * signs)[:, ::-1].astype(np.float32)
         shift = (hyper.shift * views[:, :3:-1]).astype(np.float32)
         light = (hyper.brightness * random.uniform(-1, 1, (images, 2, channels))).astype(np.float32)
-        for first in range(step % steps, steps):
+        for first in range(step % whole, whole):
             chosen = order[first * size :][:size]
             yield Draw(chosen, scale[chosen], shift[chosen], light[chosen])
         step = 0

@@ -30,7 +30,7 @@ from reference_impls.detection.tensorflow_boxes import (
 )
 from reference_impls.detection.tensorflow_network import Detector
 from reference_impls.kept import Kept
-from reference_impls.shares import part, require, share
+from reference_impls.shares import part, require, share, steps
 from reference_impls.tensorflow_optimizers import AdamW, GradScaler
 from reference_impls.tensorflow_shared import TensorFlowTrainer, device_name
 from reference_impls.tensorflow_workers import Workers
@@ -47,6 +47,7 @@ class TensorFlowDetector(TensorFlowTrainer[Hyperparameters, tuple[Arrays, Draw]]
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         require(device, hyper.global_batch_size, "images")
+        steps(len(data["train_images"]), hyper.global_batch_size, "images")
         self.hyper, self.data, self.seed, self.worker = hyper, data, seed, device
         self.workers = Workers(device)
         self.device, self.dtype = device_name(device), tensorflow_shared.dtype(device)

@@ -23,7 +23,7 @@ from reference_impls.detection.shared import (
 from reference_impls.detection.torch_boxes import cells_of, decoded, loss_of, moved_boxes, moved_planes, normalised
 from reference_impls.detection.torch_network import Detector
 from reference_impls.kept import Kept
-from reference_impls.shares import part, require, share
+from reference_impls.shares import part, require, share, steps
 from reference_impls.torch_shared import (
     TorchTrainer,
     all_at_once,
@@ -51,6 +51,7 @@ class TorchDetector(TorchTrainer[Hyperparameters, tuple[Arrays, Draw]]):
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         require(device, hyper.global_batch_size, "images")
+        steps(len(data["train_images"]), hyper.global_batch_size, "images")
         self.hyper, self.data, self.seed, self.worker = hyper, data, seed, device
         self.device, self.dtype = torch_device(device), torch_shared.dtype(device)
         _, height, width, self.channels = data["train_images"].shape

@@ -21,7 +21,7 @@ import numpy as np
 from PIL import Image
 
 from reference_impls.image_classification.resnet import Hyperparameters
-from reference_impls.shares import part
+from reference_impls.shares import part, steps
 from suite.errors import UserError
 from suite.harness.implementation import Device
 from tasks.image_classification.jpegs import Jpegs
@@ -91,8 +91,7 @@ class Training:
     def __init__(self, data: Mapping[str, np.ndarray], hyper: Hyperparameters, seed: int, device: Device) -> None:
         self.jpegs, self.labels = Jpegs(data, "train"), data["train_labels"]
         self.hyper, self.seed, self.device = hyper, seed, device
-        self.steps_per_epoch = len(self.jpegs) // hyper.global_batch_size
-        assert self.steps_per_epoch, f"{len(self.jpegs)} training images are less than a step"
+        self.steps_per_epoch = steps(len(self.jpegs), hyper.global_batch_size, "images")
 
     def groups(self, step: int) -> Iterator[tuple[int, np.ndarray]]:
         """The epoch and the numbers of the images of each group, without end, from a step on."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reference_impls.recipe import Recipe
+from reference_impls.shares import steps
 
 CENTRE, SPREAD = 120.0, 64.0  # of CIFAR-10's bytes; a fixed affine map, not a statistic of the training data
 CLASSES = 10
@@ -114,7 +115,7 @@ class Draws:
 
     def __init__(self, count: int, hyper: Hyperparameters, seed: int) -> None:
         self.count, self.hyper, self.seed = count, hyper, seed
-        self.steps_per_epoch = count // hyper.global_batch_size
+        self.steps_per_epoch = steps(count, hyper.global_batch_size, "images")
         self._mirrored = np.random.default_rng([seed, _FLIP_STREAM]).random(count) < 0.5
 
     def iterate(self, step: int) -> Iterator[Draw]:

@@ -16,7 +16,7 @@ from itertools import count
 import numpy as np
 
 from reference_impls.recipe import Recipe
-from reference_impls.shares import part
+from reference_impls.shares import part, steps
 from suite.errors import unknown
 from suite.harness.implementation import Device
 from tasks.language_modeling import CHUNK
@@ -128,8 +128,9 @@ class Sequences:
         self.hyper, self.seed, self.device = hyper, seed, device
         counts = [(len(shard) - 1) // hyper.sequence_length for shard in self.shards]
         self.ends = np.cumsum(counts)
-        self.steps_per_epoch = int(self.ends[-1]) // hyper.sequences
-        assert self.steps_per_epoch, f"{self.ends[-1]} sequences of training data are less than a step"
+        self.steps_per_epoch = steps(
+            int(self.ends[-1]) * hyper.sequence_length, hyper.global_batch_size, "tokens in whole sequences"
+        )
         self._epoch, self._order = -1, np.empty(0, np.uint32)
 
     def batch(self, step: int) -> np.ndarray:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reference_impls.recipe import Recipe
+from reference_impls.shares import steps
 from tasks.language_modeling import CHUNK, EOS
 
 EVAL_SEGMENT = 4096  # words of the test text that the network reads at once
@@ -151,7 +152,7 @@ class Batches:
 
     def __init__(self, tokens: np.ndarray, hyper: Hyperparameters, seed: int) -> None:
         self.tokens, self.hyper, self.seed = np.array(tokens, np.int32), hyper, seed
-        self.steps_per_epoch = len(tokens) // hyper.global_batch_size
+        self.steps_per_epoch = steps(len(tokens), hyper.global_batch_size, "words")
         self.places = places(len(tokens), hyper)
 
     def iterate(self, step: int) -> Iterator[Batch]:

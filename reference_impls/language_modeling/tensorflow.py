@@ -30,7 +30,7 @@ from reference_impls.language_modeling.shared import (
 from reference_impls.language_modeling.tensorflow_gpt import TensorFlowGPT
 from reference_impls.language_modeling.tensorflow_gpt import build as build_gpt
 from reference_impls.language_modeling.tensorflow_network import Carry, LanguageModel, Rare
-from reference_impls.shares import require, share
+from reference_impls.shares import require, share, steps
 from reference_impls.tensorflow_optimizers import AdamW, GradScaler, Muon
 from reference_impls.tensorflow_shared import (
     TensorFlowTrainer,
@@ -53,6 +53,7 @@ class TensorFlowLanguageModel(TensorFlowTrainer[Hyperparameters, Batch]):
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         require(device, hyper.streams, "streams")
+        steps(len(data["train_tokens"]), hyper.global_batch_size, "words")
         self.hyper, self.data, self.seed, self.worker = hyper, data, seed, device
         self.workers = Workers(device)
         self.streams = len(share(np.arange(hyper.streams), device))

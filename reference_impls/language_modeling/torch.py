@@ -34,7 +34,7 @@ from reference_impls.language_modeling.torch_gpt import TorchGPT
 from reference_impls.language_modeling.torch_gpt import build as build_gpt
 from reference_impls.language_modeling.torch_network import Carry, LanguageModel, Rare
 from reference_impls.recipe import dropout_seed
-from reference_impls.shares import require, share
+from reference_impls.shares import require, share, steps
 from reference_impls.torch_muon import Muon
 from reference_impls.torch_shared import (
     TorchTrainer,
@@ -64,6 +64,7 @@ class TorchLanguageModel(TorchTrainer[Hyperparameters, Batch]):
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         require(device, hyper.streams, "streams")
+        steps(len(data["train_tokens"]), hyper.global_batch_size, "words")
         self.hyper, self.data, self.seed, self.worker = hyper, data, seed, device
         self.device, self.dtype = torch_device(device), dtype(device)
         vocabulary, length = len(data["vocabulary"]), len(data["train_tokens"])

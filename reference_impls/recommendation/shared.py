@@ -12,6 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from reference_impls.recipe import Recipe
+from reference_impls.shares import steps
 
 CUTOFF = 10  # of the metric: how many candidates a ranking must list
 NEVER = 1 << 20  # the position at which an item counts as taken when it is not in the history
@@ -105,7 +106,7 @@ class Histories:
                 for end in range(last, first, -longest)
             ]
         )
-        self.steps_per_epoch = len(self.windows) // hyper.global_batch_size
+        self.steps_per_epoch = steps(len(self.windows), hyper.global_batch_size, "windows")
 
     def batches(self, step: int) -> Iterator[tuple[np.ndarray, int]]:
         """Training windows int64 [B, 3] and the length that holds them, without end, from `step` on.

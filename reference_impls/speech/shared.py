@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from reference_impls.recipe import Recipe
-from reference_impls.shares import part
+from reference_impls.shares import part, steps
 from suite.harness.implementation import Device
 
 SPREAD = 25.0  # of the features' levels, roughly, once each recording's mean spectrum is taken off
@@ -114,7 +114,7 @@ class Batches:
 
     def __init__(self, frames: np.ndarray, mels: int, hyper: Hyperparameters, seed: int, multiple: int) -> None:
         self.frames, self.mels, self.hyper, self.seed, self.multiple = frames, mels, hyper, seed, multiple
-        self.steps_per_epoch = len(frames) // hyper.global_batch_size
+        self.steps_per_epoch = steps(len(frames), hyper.global_batch_size, "recordings")
 
     def iterate(self, step: int) -> Iterator[Batch]:
         """Batches without end, from `step` on."""

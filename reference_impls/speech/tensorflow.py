@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from reference_impls.kept import Kept
-from reference_impls.shares import require, share
+from reference_impls.shares import require, share, steps
 from reference_impls.speech import shared
 from reference_impls.speech.shared import EVAL_BATCH, SUBSAMPLING, Batch, Batches, Hyperparameters
 from reference_impls.speech.tensorflow_network import Recordings, SpeechNetwork, masked, output_frames
@@ -46,6 +46,7 @@ class TensorFlowSpeech(TensorFlowTrainer[Hyperparameters, Batch]):
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         require(device, hyper.global_batch_size, "recordings")
+        steps(len(data["train_frames"]), hyper.global_batch_size, "recordings")
         self.hyper, self.data, self.seed, self.worker = hyper, data, seed, device
         self.workers = Workers(device)
         self.device, on_gpu = device_name(device), device.kind == "gpu"

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from reference_impls.kept import Kept
 from reference_impls.recipe import dropout_seed
-from reference_impls.shares import require, share
+from reference_impls.shares import require, share, steps
 from reference_impls.speech import shared
 from reference_impls.speech.shared import EVAL_BATCH, SUBSAMPLING, Batch, Batches, Hyperparameters
 from reference_impls.speech.torch_network import Recordings, SpeechNetwork, masked, output_frames
@@ -44,6 +44,7 @@ class TorchSpeech(TorchTrainer[Hyperparameters, Batch]):
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         require(device, hyper.global_batch_size, "recordings")
+        steps(len(data["train_frames"]), hyper.global_batch_size, "recordings")
         self.hyper, self.data, self.seed, self.worker = hyper, data, seed, device
         self.device, self.dtype = torch_device(device), dtype(device)
         self.multiple = shared.NOT_COMPILED if self.device.type == "cpu" else shared.COMPILED

@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from reference_impls.recipe import Recipe
+from reference_impls.shares import steps
 from tasks.translation.subwords import END, PAD
 
 INIT_STREAM = 1_000_001  # a random stream apart from those of the epochs
@@ -149,7 +150,7 @@ class Batches:
     def __init__(self, source: np.ndarray, target: np.ndarray, hyper: Hyperparameters, seed: int, kind: str) -> None:
         """`source` and `target` are `padded`; batches are for a device of this `kind`."""
         self.lengths, self.hyper, self.seed, self.kind = (lengths(source), lengths(target)), hyper, seed, kind
-        self.steps_per_epoch = len(source) // hyper.global_batch_size
+        self.steps_per_epoch = steps(len(source), hyper.global_batch_size, "sentence pairs")
 
     def iterate(self, step: int) -> Iterator[Batch]:
         """Batches without end, from `step` on."""

@@ -16,7 +16,7 @@ from itertools import count
 
 import numpy as np
 
-from reference_impls.shares import part
+from reference_impls.shares import part, steps
 from reference_impls.translation.shared import BUCKETS, INIT_STREAM, Network, shapes_of
 from suite.errors import UserError, unknown
 from suite.harness.implementation import Device
@@ -134,8 +134,9 @@ class Pairs:
         self.parts_per_epoch = sum(
             len(pairs) // self.rows(length) for pairs, length in zip(self.of_length, hyper.lengths, strict=True)
         )
-        self.steps_per_epoch = self.parts_per_epoch // hyper.parts
-        assert self.steps_per_epoch, f"{len(longest)} training pairs are less than a step"
+        self.steps_per_epoch = steps(
+            self.parts_per_epoch * hyper.part_size, hyper.global_batch_size, "places in whole parts"
+        )
 
     def rows(self, length: int) -> int:
         """How many pairs a part has."""
