@@ -25,7 +25,7 @@ class Slow:
 
 
 def test_a_state_that_takes_long_to_come_is_no_silence(monkeypatch):
-    for name, value in {"ALIVE_S": 0.1, "SILENCE_S": 4.0, "PART": 1000}.items():
+    for name, value in {"ALIVE_S": 0.1, "SILENCE_S": 2.0, "PART": 1000}.items():
         monkeypatch.setattr(channel, name, value)
     state, lost = {"weight": np.arange(2000.0), "step": np.array(3)}, []
     ours, theirs = Pipe()

@@ -26,17 +26,18 @@ def test_a_worker_looks_for_modules_where_its_leader_does(tmp_path, monkeypatch)
 
 
 def test_a_signal_as_a_worker_is_started_is_not_lost(monkeypatch):
-    start = subprocess.Popen
+    start, workers = subprocess.Popen, []
 
     def interrupted(command, **given):
-        process = start(SLEEPS, **given)
+        workers.append(start(SLEEPS, **given))
         signal.raise_signal(signal.SIGINT)
-        return process
+        return workers[0]
 
     monkeypatch.setattr(subprocess, "Popen", interrupted)
     monkeypatch.setattr("suite.harness.workers.starting._END_S", 0.1)
     with pytest.raises(KeyboardInterrupt), started(Place(), 2):
         pass
+    assert [each.returncode for each in workers] == [-signal.SIGKILL]
 
 
 @pytest.mark.parametrize(("given", "threads"), [(False, "4"), (True, "1")])
