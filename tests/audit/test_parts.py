@@ -234,6 +234,10 @@ def test_of_a_package_only_code_of_the_task_is_taken(tmp_path):
     assert (installed / "tasks/__init__.py").exists()
 
 
-@pytest.mark.parametrize("implementation", ["../outside", "/etc", "benchmarks/../../x", "results/s/b", None, 3])
-def test_no_code_is_taken_from_outside_the_package(tmp_path, implementation):
-    assert _packed(package(tmp_path, implementation), "results/s/b", "speech") is None
+@pytest.mark.parametrize("place", ["../outside", "{}/outside", "benchmarks/../../outside", "results/s/b", None, 3])
+def test_no_code_is_taken_from_elsewhere_than_the_package_s_benchmarks(tmp_path, place):
+    for folder in ("outside", "package/results/s/b", "package/benchmarks"):
+        (tmp_path / folder / "reference_impls/speech").mkdir(parents=True)
+        (tmp_path / folder / "reference_impls/speech/torch.py").write_text("STOLEN = 1\n")
+    implementation = place.format(tmp_path) if isinstance(place, str) else place
+    assert _packed(package(tmp_path / "package", implementation), "results/s/b", "speech") is None
