@@ -267,7 +267,11 @@ def test_steal_is_none_where_the_system_does_not_tell(tells: bool, monkeypatch: 
     assert LoadMeter().read().steal == (0.0 if tells else None)
 
 
-def test_load_is_a_fraction() -> None:
-    meter = LoadMeter()
-    for value in meter.read():
-        assert value is None or 0 <= value <= 1
+def test_load_is_a_fraction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of two CPUs that were both busy for a second, under a quota of one."""
+    seconds = iter((0.0, 1.0))
+    monkeypatch.setattr(load, "usable_indices", lambda: [0, 1])
+    monkeypatch.setattr(load, "usable_cpus", lambda: 1)
+    monkeypatch.setattr(psutil, "cpu_times", lambda percpu: 2 * [CPUTimes(user=next(seconds), idle=0.0)])
+    found = LoadMeter().read()
+    assert (found.utilisation, found.others) == (1.0, 1.0)
