@@ -216,7 +216,9 @@ def test_is_a_command_of_its_own(tmp_path):
 
 
 def test_stored_points_are_of_the_benchmarks_as_they_are():
-    for path in (folder.CONF / "rcp").glob("*/*.yaml"):
+    stored = list((folder.CONF / "rcp").glob("*/*.yaml"))
+    assert stored
+    for path in stored:
         benchmark = config.benchmark(path.parent.name, path.stem)
         assert reference.path(benchmark) == path
         assert reference.load(benchmark).points, f"{path} is of an older recipe: make it anew with python -m suite.rcp"
