@@ -15,7 +15,7 @@ from suite.record import states
 from suite.record.environment import STARTED
 from suite.record.evidence import LOG
 from suite.record.states import STATES, state_sha256
-from suite.record.system import ROOT
+from suite.record.system import ROOT, git
 from tests.rules.editor import Evidence
 
 RUN = ("task=image_classification", "scale=mini", "hw=cpu", "precision=fp32", "mlflow=false", "checkpoints=keep")
@@ -75,12 +75,11 @@ def killed_and_resumed(folder, seed):
 
 def committed(out):
     """The evidence in `out`, which claims to be made by this repository's revision as it was committed."""
-    revision = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True).stdout
+    claimed = {"revision": git()["revision"], "dirty": False}
+    named = {f"git_{name}": value for name, value in claimed.items()}
     for run in sorted(out.glob("run_*")) or [out]:
-        claimed = {"revision": revision.strip() or None, "dirty": False}
-        Evidence(run).edit_system(lambda values, claimed=claimed: values.update(git=claimed))
-        named = {f"git_{name}": value for name, value in claimed.items()}
-        Evidence(run).edit("suite_config", lambda record, named=named: record["metadata"].update(named))
+        Evidence(run).edit_system(lambda values: values.update(git=claimed))
+        Evidence(run).edit("suite_config", lambda record: record["metadata"].update(named))
     return out
 
 

@@ -1,14 +1,12 @@
 import hashlib
 import json
-import subprocess
 from functools import cache
-from pathlib import Path
 
 import pytest
 import yaml
 
 from suite import config
-from suite.record.system import KEYS
+from suite.record.system import KEYS, git_output
 from suite.rules.seals import SEAL
 from suite.submit.__main__ import main
 from tasks import image_classification
@@ -39,8 +37,7 @@ def runs(tmp_path, tmp_path_factory, monkeypatch):
 
 @cache
 def head():
-    call = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
-    return subprocess.run(call, capture_output=True, text=True, check=True).stdout.strip()
+    return git_output("rev-parse", "HEAD").decode().strip()
 
 
 @pytest.fixture

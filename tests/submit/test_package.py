@@ -6,7 +6,6 @@ import errno
 import json
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,7 @@ from suite.config import logkeys
 from suite.errors import UserError
 from suite.mlperf import packages
 from suite.record import states
-from suite.record.system import KEYS, STATUSES
+from suite.record.system import KEYS, STATUSES, git_output
 from suite.review.model import report
 from suite.rules.seals import SEAL
 from suite.submit import installing, staging
@@ -60,8 +59,7 @@ def test_code_is_that_of_the_revision_that_was_run(submit, told):
     assert "reference_impls.torch_shared" in imported
     assert {f"{module.replace('.', '/')}.py" for module in imported} <= names
     assert {name.split("/")[1] for name in names if name.count("/") > 1} == {"image_classification", "task"}
-    call = ["git", "-C", str(Path(__file__).parent), "show", f"{head()}:tasks/image_classification/__init__.py"]
-    committed = subprocess.run(call, capture_output=True, check=True).stdout
+    committed = git_output("show", f"{head()}:tasks/image_classification/__init__.py")
     assert (folder / "tasks/image_classification/__init__.py").read_bytes() == committed
 
 
