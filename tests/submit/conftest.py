@@ -20,8 +20,8 @@ PLACE = "results/cpu_torch/image_classification-small"
 
 
 @pytest.fixture
-def runs(tmp_path, tmp_path_factory, monkeypatch):
-    """Three runs, as many as it asks for, of a benchmark that can be submitted, with the data of `mini`."""
+def small(tmp_path_factory, monkeypatch):
+    """A benchmark of three runs that can be submitted, with the data of `mini`."""
     small = BENCHMARK.model_copy(update={"scale": "small", "runs": 3})
     prepare = image_classification.prepare
     monkeypatch.setattr(image_classification, "prepare", lambda scale, files: prepare("mini", files))
@@ -29,6 +29,11 @@ def runs(tmp_path, tmp_path_factory, monkeypatch):
     monkeypatch.setattr(evidence_maker, "BENCHMARK", small)
     isolate(monkeypatch, tmp_path_factory.mktemp("points"))
     monkeypatch.setattr(config, "benchmark", lambda task, scale: small)
+
+
+@pytest.fixture
+def runs(tmp_path, small):
+    """Three runs of it, as many as it asks for."""
     made = [write_run(tmp_path / "runs" / f"run_{index}", index, runs=3) for index in range(1, 4)]
     for each in made:
         each.recode(revision=head())

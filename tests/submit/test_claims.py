@@ -8,7 +8,7 @@ import pytest
 from suite.review.model import report
 from suite.rules.seals import SEAL, SIGNATURE
 from tests.rules.editor import Evidence
-from tests.submit.conftest import PLACE, resealed
+from tests.submit.conftest import ORG, PLACE, resealed
 
 SYSTEM = "systems/cpu_torch.json"
 
@@ -166,22 +166,31 @@ FORGERIES = {
 # Which break others as well.
 MORE = {"a result left out", "a seal above", "a seal of one result", "two seals", "a module among the benchmarks"}
 ALL = [(rule, name) for rule, forgeries in FORGERIES.items() for name in forgeries]
+_FOLDERS = []  # of the submission, made once
+
+
+@pytest.fixture
+def submission(small, request, tmp_path):
+    """A complete submission, to be forged."""
+    if not _FOLDERS:
+        submit, told = map(request.getfixturevalue, ("submit", "told"))
+        submit(f"description={told}")
+        _FOLDERS.append(submit.folder)
+    return shutil.copytree(_FOLDERS[0], tmp_path / "forged" / ORG)
 
 
 @pytest.mark.parametrize(("rule", "name"), ALL, ids=[name for _, name in ALL])
-def test_forgery_breaks_its_rule_alone(rule, name, submit, told):
-    submit(f"description={told}")
-    FORGERIES[rule][name](submit.folder)
-    made = report(submit.folder.parent)
+def test_forgery_breaks_its_rule_alone(rule, name, submission):
+    FORGERIES[rule][name](submission)
+    made = report(submission.parent)
     found = {finding.rule for finding in made.findings if finding.severity != "note"}
     assert rule in found
     assert name in MORE or found == {rule}, made.findings
 
 
-def test_what_only_a_person_knows_is_free(submit, told):
-    submit(f"description={told}")
-    described(submit.folder, cooling="by the sea", hw_notes="a fan is broken")
-    assert report(submit.folder.parent).verdict == "pass"
+def test_what_only_a_person_knows_is_free(submission):
+    described(submission, cooling="by the sea", hw_notes="a fan is broken")
+    assert report(submission.parent).verdict == "pass"
 
 
 def test_code_that_the_reviewer_s_repository_does_not_have_is_a_note(submit, told, runs):
