@@ -301,7 +301,8 @@ def test_the_framework_is_what_is_imported_also_by_way_of_the_reference(tmp_path
 
 def test_the_revision_of_its_own_repository_is_told(ours, tmp_path):
     def git(*words):
-        contestant.git_output("-c", "user.name=n", "-c", "user.email=e@example.org", *words, at=tmp_path)
+        mine = ("-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "commit.gpgsign=false")
+        contestant.git_output(*mine, *words, at=tmp_path)
 
     git("init", "-q")
     git("add", "ours")
