@@ -146,7 +146,8 @@ def test_a_run_that_lost_a_worker_goes_on_with_another_number_as_if_it_had_not(f
     assert [each for each in review["findings"] if each["severity"] == "fail"] == []
 
 
-def test_ctrl_c_while_workers_start_is_no_traceback(folder):
+def test_ctrl_c_while_workers_start_is_no_traceback(folder, monkeypatch):
+    monkeypatch.setitem(ENVIRONMENT, "FAULT", "1:waits")
     words = ("implementation=alike", "hw.workers=2", *DIGITS)
     process = start(folder, "suite.run", *words, start_new_session=True)
     until(lambda: not nobody_is_left(folder))

@@ -5,6 +5,7 @@ FAULT=FAULTY_RANK:NAME in the environment lets the worker of that rank do someth
 
 import os
 import sys
+import time
 
 import numpy as np
 
@@ -21,6 +22,8 @@ class NearestMean:
         self.fault = fault if int(rank) == device.rank else ""
         self.order = np.random.default_rng(seed).permutation(len(data["train_images"]))
         self.sums, self.counts, self.step = np.zeros((10, 64)), np.zeros(10), 0
+        if self.fault == "waits":
+            time.sleep(600)
 
     def train_until(self, samples):
         while self.step * self.size < samples:
