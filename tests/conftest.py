@@ -15,8 +15,16 @@ import tasks
 from suite import config
 from suite.config import folder
 from suite.measure.machine import detect
+from suite.record.environment import STARTED
 from suite.store import files
 from tests.eighth_task import install
+
+# What the caller has set is not of the tests: what a terminal can, the job that they run in, a proxy to this machine.
+TERMINAL = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS")
+for environ in (os.environ, STARTED):
+    for name in [each for each in environ if each in TERMINAL or each.startswith(("SLURM_", "TORCHELASTIC_"))]:
+        del environ[name]
+    environ.update(dict.fromkeys(("no_proxy", "NO_PROXY"), "127.0.0.1,localhost"))
 
 # For the tests and what they start: one thread each, threads that wait leave their core to others, and XLA spends no
 # more on a step than the few that are trained are worth.

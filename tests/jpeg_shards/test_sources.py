@@ -190,7 +190,6 @@ def served(tmp_path: Path, unpacked: Path, monkeypatch: pytest.MonkeyPatch) -> I
             pass
 
     http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setattr(hub, "HUB", f"http://127.0.0.1:{http.server_port}")
     threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()
     yield "right"

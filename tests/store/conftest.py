@@ -20,7 +20,6 @@ MEMBERS = {"set/a.bin": bytes(range(256)) * 40, "set/sub/b.bin": b"b" * 3000}
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("SUITE_DATA", raising=False)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setattr(download, "WAIT_S", 0)
     monkeypatch.setattr(download, "CHUNK_BYTES", 100)
 
