@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.audit.conftest import needs_isolation
 from tests.command import run
 
 HERE = Path(__file__).parent
@@ -36,6 +37,7 @@ def theirs(tmp_path, request):
     return request.param
 
 
+@needs_isolation
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "theirs",

@@ -1,6 +1,5 @@
 """What becomes of a run when one of its workers dies, hangs, or was never as it has to be."""
 
-import os
 import shutil
 import signal
 import socket
@@ -28,10 +27,12 @@ from tests.worlds import (
     hosts,
     own,
     run,
+    small_disk,
     torchrun,
     two_hosts,
     two_nodes,
     why_no_namespaces,
+    why_no_small_disk,
     world,
 )
 
@@ -132,12 +133,11 @@ def test_a_cut_network_ends_both_sides(made):
     assert says, made.said
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="a small file system needs root to be mounted")
+@pytest.mark.skipif(why_no_small_disk() is not None, reason=str(why_no_small_disk()))
 def test_a_full_disk_ends_all(made):
     out = made.folder / "out"
     out.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", out], check=True)
-    try:
+    with small_disk(out):
         own(made, *PLAN, *SLOWLY, "out=out")
         made.wait_for("eval_stop")
         subprocess.run(["dd", "if=/dev/zero", f"of={out / 'else'}"], check=False, capture_output=True)
@@ -146,8 +146,6 @@ def test_a_full_disk_ends_all(made):
         assert made.errors == [f"rank 0 on {HERE}: out: No space left on device; mend that, then{GO_ON[1:]}"]
         (out / "else").unlink()
         goes_on(made.folder)
-    finally:
-        subprocess.run(["umount", out], check=True)
 
 
 def test_a_port_in_use_is_one_line(made):

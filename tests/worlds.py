@@ -7,10 +7,12 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 import psutil
@@ -173,11 +175,35 @@ def agents(made: World, *words: str) -> World:
 STARTS: dict[str, Callable[..., World]] = {"the suite": own, "torchrun": agents}
 
 
+@cache
 def why_no_namespaces() -> str | None:
-    """Why two hosts cannot be made of network namespaces here, None if they can."""
-    if os.geteuid():
-        return "network namespaces need root"
-    return None if shutil.which("ip") else "network namespaces need ip, of Debian's iproute2"
+    """Why two hosts cannot be made of network namespaces here, None if they can: tried."""
+    return _why_not(two_hosts()) if shutil.which("ip") else "network namespaces need ip, of Debian's iproute2"
+
+
+@cache
+def why_no_small_disk() -> str | None:
+    """Why no small file system can be mounted here, None if one can: tried."""
+    with tempfile.TemporaryDirectory() as folder:
+        return _why_not(small_disk(Path(folder)))
+
+
+def _why_not(attempt: AbstractContextManager[None]) -> str | None:
+    try:
+        with attempt:
+            return None
+    except subprocess.CalledProcessError as error:
+        return f"{error.cmd[0]} cannot do it here: {error.stderr.decode().strip().splitlines()[0]}"
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[None]:
+    """A file system of 32 MB at `folder`."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", folder], check=True, capture_output=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", folder], check=True)
 
 
 @contextmanager

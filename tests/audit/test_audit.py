@@ -13,11 +13,11 @@ from suite.measure.load import Load, LoadMeter
 from suite.record import states
 from suite.record.states import STATES
 from suite.record.system import ROOT
-from tests.audit.conftest import SEED, altered, audited, forge_states, killed_and_resumed, trained
+from tests.audit.conftest import SEED, altered, audited, forge_states, killed_and_resumed, needs_isolation, trained
 from tests.rules.editor import Evidence
 from tests.rules.subject import right_predictions
 
-pytestmark = pytest.mark.slow  # each trains
+pytestmark = [pytest.mark.slow, needs_isolation]  # each trains
 ALL = "blocks=1000"
 FIRST, LAST = ("blocks=1", "draw=01"), ("blocks=1", "draw=02")  # of two blocks
 

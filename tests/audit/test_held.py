@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from suite.record.system import ROOT
-from tests.audit.conftest import SEED, audited, trained
+from tests.audit.conftest import SEED, audited, needs_isolation, trained
 
-pytestmark = pytest.mark.soak  # trains; test_package.py tells most of the same
+pytestmark = [pytest.mark.soak, needs_isolation]  # trains; test_package.py tells most of the same
 JAX = Path(__file__).parents[1] / "implementations/jax_digits"
 OURS = """
 import torch

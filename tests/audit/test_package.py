@@ -11,13 +11,14 @@ from suite.record.evidence import LOG
 from suite.record.system import ROOT
 from suite.rules.seals import SEAL
 from suite.submit.__main__ import main as submit
-from tests.audit.conftest import altered, audited, trained
+from tests.audit.conftest import altered, audited, needs_isolation, trained
 from tests.rules.editor import Evidence
 from tests.submit.conftest import resealed
 
 ORG = "someone"
 
 
+@needs_isolation
 @pytest.mark.slow
 def test_own_code_is_trained_again_from_its_package_and_held_to_the_reference(tmp_path, capsys):
     ours, submissions = tmp_path / "ours", tmp_path / "submissions"
@@ -41,6 +42,7 @@ def test_own_code_is_trained_again_from_its_package_and_held_to_the_reference(tm
     assert not any(trial["trial"].startswith("a step from") for trial in trials)
 
 
+@needs_isolation
 @pytest.mark.slow
 def test_a_reference_of_a_revision_that_nobody_has_is_held_to_the_auditor_s(tmp_path, capsys):
     project = altered(tmp_path, "hyper.head_learning_rate * rate)", "1.3 * hyper.head_learning_rate * rate)")

@@ -19,8 +19,7 @@ from suite.audit.isolation import isolated, why_not
 from suite.audit.process import Failed, Process
 from suite.errors import UserError
 from suite.harness.implementation import TrainStats
-
-needs_isolation = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+from tests.audit.conftest import needs_isolation
 
 BUILD = {
     "task": "image_classification",
