@@ -33,7 +33,9 @@ from tests.rules.mutants.runs import side_by_side
 from tests.rules.mutants.systems import trained_in
 from tests.rules.subject import BEGUN_MS, BENCHMARK, CPU_ONLY, WITH_H200
 
-RULES_MD = Path(__file__).resolve().parent.parent.parent / "rules.md"
+TESTS = Path(__file__).resolve().parent.parent
+RULES_MD = TESTS.parent / "rules.md"
+ELSEWHERE = (AUDIT, HELD, FOLDERS, SEALED, WAIVERS)  # their breaches are tried beside their commands
 
 
 def test_sound_run_passes(run):
@@ -103,10 +105,16 @@ def test_each_check_has_a_mutant():
     assert MUTANTS.keys() | RESULT_MUTANTS.keys() | ALWAYS == checks
 
 
+def test_each_check_that_is_made_elsewhere_is_named_by_a_test():
+    files = (path for name in ("audit", "review", "submit") for path in (TESTS / name).glob("*.py"))
+    text = "".join(path.read_text() for path in files)
+    assert [rule for each in ELSEWHERE for rule in each.by_rule if f'"{rule}"' not in text] == []
+
+
 def test_rules_md_and_the_checks_name_the_same_rules():
     rules = re.findall(r"^\*\*([a-z]+\.\d+)\*\* .*?`machine: (yes|no)`$", RULES_MD.read_text(), re.M | re.S)
     assert len(rules) == len({rule for rule, _ in rules}) == RULES_MD.read_text().count("\n**")
-    registries = (AUDIT, HELD, RUN, RESULT, PACKAGE, FOLDERS, SEALED, WAIVERS)
+    registries = (RUN, RESULT, PACKAGE, *ELSEWHERE)
     assert {rule for rule, machine in rules if machine == "yes"} == {r for each in registries for r in each.by_rule}
 
 
