@@ -98,6 +98,22 @@ def test_one_thread_builds_the_model_and_asks_it(trained, capsys, monkeypatch):
     assert len(threads) == 1
 
 
+def test_a_load_that_failed_is_exit_code_1(trained, capsys, monkeypatch):
+    from suite.serve import measuring  # which needs LoadGen
+
+    measure = measuring.measure
+
+    def failing(*given):
+        found = measure(*given)
+        return found.model_copy(update={"loads": [each.model_copy(update={"failed": 1}) for each in found.loads]})
+
+    monkeypatch.setattr(measuring, "measure", failing)
+    words = ("scenario=multi-stream", "seconds=0.1", "wait=0", "--json")
+    assert main([str(trained), f"implementation={OURS}", *words]) == 1
+    (load,) = json.loads(capsys.readouterr().out)["loads"]
+    assert (load["scenario"], load["failed"]) == ("multi-stream", 1)
+
+
 def test_the_highest_rate_lies_between_one_that_keeps_the_bound_and_one_that_does_not(trained, capsys, tmp_path):
     page = tmp_path / "page.html"
     bound = ("scenario=server,offline", "latency=1", "seconds=0.2", "--html", str(page))
@@ -229,7 +245,8 @@ def test_a_load_with_a_lost_sample_has_no_latency():
 
 def test_a_load_asks_its_server_and_no_proxy(server, monkeypatch):
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    monkeypatch.delenv("no_proxy", raising=False)
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name)
     plan = SimpleNamespace(benchmark=SimpleNamespace(name="image_classification/mini"))
     images = {"test_images": np.zeros((1, 8, 8, 1), np.uint8)}
     with closing(Client(server, SimpleNamespace(plan=plan, request=lambda index: images))) as client:
