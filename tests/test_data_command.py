@@ -196,6 +196,8 @@ def test_verify_lists_the_faults(root: Path, capsys: pytest.CaptureFixture[str])
         (["ls", "--dir=x"], "unrecognized arguments: --dir=x"),
         ([], "do what? Give one of: ls, fetch, verify, path"),
         (["ls", "birds/small", "scale=mini"], "scale=mini contradicts birds/small"),
+        (["fetch", "birds/small", "subset=half"], "subset=half is no number"),
+        (["fetch", "birds/small", "subset=0.5"], "subset=0.5 takes a part of a dataset's shards, and Birds 7 has none"),
     ],
 )
 def test_a_mistake_is_one_line(words: list[str], said: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from suite import config
+from suite import config, data
 from suite.config.dataset import Dataset, File, Remote, Shards
 from suite.config.models import Benchmark
 from suite.errors import UserError
@@ -66,6 +66,12 @@ def test_a_pilot_takes_the_first_shards_and_all_other_files(tmp_path: Path, shar
     assert [file.path for file in part.shards_of("train_numbers")] == [f"set/train_{i}.bin" for i in range(left)]
     assert "set/test.bin" in {file.path for file in part.members}
     assert part.train_samples == sum(map(len, NUMBERS[:left]))
+
+
+def test_the_command_takes_a_share(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert data.main(["path", "language_modeling/pilot", "subset=0.01", f"data_dir={tmp_path}"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert [path for path in shown if "train" in path] == [f"{tmp_path}/wikitext-2-bpe/train_000000.bin"]
 
 
 def test_what_scores_needs_no_shard(tmp_path: Path) -> None:
