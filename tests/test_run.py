@@ -19,11 +19,12 @@ from rich.console import Console
 
 from suite import config
 from suite.config.plan import Plan
-from suite.harness import contract, memory
+from suite.harness import contract, memory, session
 from suite.record.evidence import OF_EACH_RUN
 from suite.run import printing
 from tests.command import ENVIRONMENT, eighth, run, start
 from tests.parity_runs import RUN, SLOW, keys, lines, rules_broken, wait_for
+from tests.record.mlflow_content import content
 from tests.waiting import FOREVER_S
 
 
@@ -70,6 +71,21 @@ def test_says_how_to_look_at_it_in_mlflow(uri, said, monkeypatch):
     console = Console(file=io.StringIO(), width=120)
     printing.result(console, plan, [], mlflow=True, data_dir=None)
     assert console.file.getvalue().endswith(f"mlflow    {said}\n")
+
+
+@pytest.mark.slow
+def test_mlflow_has_the_run_when_the_command_ends_and_is_said_to_be_behind_where_it_cannot(tmp_path, monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.delenv("MLFLOW_EXPERIMENT_NAME", raising=False)
+    monkeypatch.setattr(session, "_MLFLOW_WAIT_S", FOREVER_S)
+    words = [word for word in RUN if word != "mlflow=false"]
+    done = eighth(tmp_path, "run", *words, "seed=1", "out=evidence")
+    assert (done.returncode, "MLflow is behind" in done.stdout) == (0, False), done.stderr
+    assert [found["status"] for found in content(f"sqlite:///{tmp_path}/mlflow.db")] == ["FINISHED"]
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    done = eighth(tmp_path, "run", *words, "seed=1", "out=again")
+    assert done.returncode == 0, done.stderr
+    assert f"MLflow is behind; fill it in with: python -m suite.sync {tmp_path}/again\n" in done.stdout
 
 
 def test_goes_on_when_nobody_reads_what_it_prints(tmp_path):
