@@ -1,5 +1,6 @@
 """A run that Ctrl-C or SIGTERM ends: its evidence is sealed, and it can go on."""
 
+import ctypes
 import signal
 
 import pytest
@@ -62,6 +63,22 @@ def test_a_second_signal_ends_it_at_once(tmp_path):
     assert "ending after this step" not in errors
     assert not (tmp_path / "cut/manifest.json").exists()
     assert eighth(tmp_path, "run", "resume=cut", "mlflow=false").returncode == 0
+
+
+def test_a_signal_that_a_framework_took_while_it_was_built_is_heard(tmp_path, monkeypatch):
+    """As JAX's `distributed.initialize` takes SIGTERM, past Python."""
+    build = contract.build
+
+    def taking(*arguments):
+        ctypes.CDLL(None).signal(signal.SIGTERM, ctypes.c_void_p(signal.SIG_IGN))
+        made = build(*arguments)
+        train = made.train_until
+        made.train_until = lambda samples: (train(samples), signal.raise_signal(signal.SIGTERM))[0]
+        return made
+
+    monkeypatch.setattr(contract, "build", taking)
+    assert eighth(tmp_path, "run", *RUN, "seed=1", "out=cut").returncode == 143
+    assert (tmp_path / "cut/manifest.json").exists()
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -25,6 +25,12 @@ class Interrupted:
         """Whether a signal came."""
         return self.by is not None
 
+    def arm(self) -> None:
+        """From now on the first signal only sets it; what a framework has put in its place meanwhile goes."""
+        for number in SIGNALS:
+            signal.signal(number, self.handle)
+        self.armed = True
+
     def handle(self, number: int, frame: FrameType | None) -> None:
         """Handle a signal. Raises Stopped where the run is to end at once."""
         if self.by is not None or not self.armed:

@@ -222,7 +222,7 @@ class _Run:
                 log.sync()
                 sync(folder)
                 log.start(keys.RUN_START)
-            interrupted.armed = True
+            interrupted.arm()
             loop.run(saved[1] if saved else 0)
             elsewhere = watching.stop(followers) if followers else {}
         finally:
