@@ -112,7 +112,8 @@ def test_nothing_is_overwritten(submit, told, runs, tmp_path):
     shutil.rmtree(runs)
     for index in range(1, 4):
         write_run(runs / f"run_{index}", index, runs=3, seed=500)
-    with pytest.raises(UserError, match="holds another result"):
+    mend = f"; to mend what was written move {submit.folder} away and give the command again with all its runs="
+    with pytest.raises(UserError, match=f"holds another result already: nothing is overwritten{mend}$"):
         submit(f"description={told}")
     with pytest.raises(UserError, match="is of category=available: give another out="):
         main([f"org={ORG}", "category=preview", f"runs={runs}", f"out={tmp_path / 'out'}"])
@@ -123,9 +124,19 @@ def test_description_is_not_changed_once_it_is_filled_in(submit, told):
     submit(f"description={told}")
     before = files(submit.folder)
     told.write_text(told.read_text().replace("cooling: as a person says", "cooling: liquid"))
-    with pytest.raises(UserError, match="cooling: as a person says; this result says liquid"):
+    said = "cooling: as a person says; this result says liquid: nothing is overwritten; to mend what was written move"
+    with pytest.raises(UserError, match=said):
         submit(f"description={told}")
     assert files(submit.folder) == before
+
+
+def test_what_was_detected_otherwise_is_another_machine(submit, runs):
+    submit("partial=true")
+    for path in sorted(runs.iterdir()):
+        Evidence(path).edit_system(lambda values: values["description"].update(host_memory_capacity="9 GB"))
+    said = "says 9 GB: give another machine a name of its own, system=NAME; nothing is overwritten; to mend what was"
+    with pytest.raises(UserError, match=said):
+        submit("partial=true")
 
 
 def test_submission_that_was_changed_is_not_added_to(submit, told):

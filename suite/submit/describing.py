@@ -70,14 +70,19 @@ def describe(result: Collected, org: str, division: str, category: str, told: Ma
     return made
 
 
-def joined(stored: Mapping[str, str], made: Mapping[str, str], where: str) -> Description:
-    """A description that may stand already, with what is filled in now. Raises UserError where it would change."""
+def joined(
+    stored: Mapping[str, str], made: Mapping[str, str], told: Mapping[str, str], where: str, mend: str
+) -> Description:
+    """A description that may stand already, with what is filled in now, some of it as `told`.
+
+    Raises UserError where it would change; `mend` says how it could.
+    """
     for key in KEYS:
         before, after = stored.get(key, ""), made[key]
         if before and after and before != after and key != STORAGE:
+            other = "" if key in told else "give another machine a name of its own, system=NAME; "
             raise UserError(
-                f"{where} says {key}: {before}; this result says {after}: give another machine a name of its own, "
-                "system=NAME; nothing is overwritten"
+                f"{where} says {key}: {before}; this result says {after}: {other}nothing is overwritten; {mend}"
             )
     return {key: stored.get(key, "") or made[key] for key in KEYS}
 

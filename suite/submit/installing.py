@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 from suite.errors import UserError
-from suite.rules.seals import SEAL, SIGNATURE
+from suite.rules.seals import SEAL, SIGNATURE, Seal
 
 BESIDE = ".new"  # ends the name of what is written beside its place
 
@@ -18,13 +18,21 @@ def install(staged: Path, target: Path) -> list[str]:
     All is written beside its place before anything takes it, so that a full disk changes nothing, and takes it at once,
     whatever signal comes meanwhile. The same again writes nothing. A system description whose empty fields were filled
     in, and the seal, are replaced.
-    Raises UserError, before anything is written, where another file would change, or the seal of a signed submission.
+    Raises UserError, before anything is written, where another file would change or go, or the seal of a signed
+    submission would change.
     """
     paths = sorted(path.relative_to(staged).as_posix() for path in staged.rglob("*") if path.is_file())
+    sealed = Seal.read(target).files if (target / SEAL).exists() else {}
+    for path in sorted(sealed.keys() - {*paths}):
+        raise UserError(
+            f"{target / path} is there already, and the runs no longer have it: nothing is removed; {mending(target)}"
+        )
     changed = [path for path in paths if _content(target / path) != (staged / path).read_bytes()]
     for path in changed:
         if (target / path).exists() and path != SEAL and not path.startswith("systems/"):
-            raise UserError(f"{target / path} is there already, with another content: nothing is overwritten")
+            raise UserError(
+                f"{target / path} is there already, with another content: nothing is overwritten; {mending(target)}"
+            )
     if changed and (target / SIGNATURE).exists():
         raise UserError(f"{target} is signed: remove {SIGNATURE} to change it, and sign it again with sign=KEY")
     written: dict[Path, Path] = {}
@@ -46,6 +54,11 @@ def install(staged: Path, target: Path) -> list[str]:
         for beside in written.values():
             beside.unlink(missing_ok=True)
     return changed
+
+
+def mending(target: Path) -> str:
+    """How to mend what was written, which no command does."""
+    return f"to mend what was written move {target} away and give the command again with all its runs="
 
 
 def _content(path: Path) -> bytes | None:

@@ -25,7 +25,7 @@ from suite.store.disk import UnsafeFile, read_safely
 from suite.submit.code import Code, code
 from suite.submit.collecting import Collected
 from suite.submit.describing import Description, describe, empty, joined
-from suite.submit.installing import BESIDE
+from suite.submit.installing import BESIDE, mending
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,13 @@ def stage(
     for result in results:
         there = places.get(result.place)
         if there and there.get("result_id") != result.result_id:
-            raise UserError(f"{target / result.place} holds another result already: nothing is overwritten")
+            raise UserError(
+                f"{target / result.place} holds another result already: nothing is overwritten; {mending(target)}"
+            )
         packed = code(result)
         _evidence(result, staged)
         _code(result, packed, staged)
-        _description(result, declared, staged)
+        _description(result, declared, target, staged)
         places[result.place] = _said(result, packed, _states(result, staged) or declared.states)
     missing = [
         f"systems/{name}.json: {key}"
@@ -155,12 +157,13 @@ def _code(result: Collected, packed: Code, staged: Path) -> None:
         path.write_bytes(content)
 
 
-def _description(result: Collected, declared: Declared, staged: Path) -> None:
-    path = staged / f"systems/{result.system}.json"
+def _description(result: Collected, declared: Declared, target: Path, staged: Path) -> None:
+    where = f"systems/{result.system}.json"
+    path = staged / where
     told = declared.told[result.system]
     made = describe(result, declared.org, declared.division, declared.category, told)
     if path.exists():
-        made = joined(_read(path), made, f"systems/{result.system}.json")
+        made = joined(_read(path), made, told, where, mending(target))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(made, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 

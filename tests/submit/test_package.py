@@ -203,6 +203,16 @@ def test_waivers_go_with_the_evidence(submit, runs, told):
     assert (submit.folder / PLACE / "run_2" / "waivers.yaml").exists()
 
 
+def test_a_waiver_that_is_withdrawn_breaks_no_seal(submit, runs, told):
+    waiver = {"rule": "timing.2", "reason": "slow disk", "reviewer": "me", "date": "2026-01-01"}
+    (runs / "run_2/waivers.yaml").write_text(yaml.safe_dump({"waivers": [waiver]}))
+    assert submit(f"description={told}") == 0
+    (runs / "run_2/waivers.yaml").unlink()
+    with pytest.raises(UserError, match=r"run_2/waivers\.yaml is there already, and the runs no longer have it"):
+        submit(f"description={told}")
+    assert main([f"verify={submit.folder}"]) == 0
+
+
 def test_a_breach_for_which_a_waiver_is_asked_makes_it_partial(submit, runs, told, capsys):
     for path in sorted(runs.glob("run_*")):
         begun = Evidence(path).records()[0]["time_ms"]
