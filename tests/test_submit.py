@@ -6,6 +6,7 @@ import json
 import shutil
 
 import pytest
+import yaml
 
 from suite.errors import UserError
 from suite.review.__main__ import main as review
@@ -137,6 +138,17 @@ def test_what_was_detected_otherwise_is_another_machine(submit, runs):
     said = "says 9 GB: give another machine a name of its own, system=NAME; nothing is overwritten; to mend what was"
     with pytest.raises(UserError, match=said):
         submit("partial=true")
+
+
+def test_a_description_of_two_systems_may_come_with_the_results_of_one(submit, told, runs, tmp_path):
+    submit(f"description={told}", "system=first")
+    for index in range(1, 4):
+        shutil.rmtree(runs / f"run_{index}")
+        write_run(runs / f"run_{index}", index, runs=3, seed=900).recode(revision=head())
+    values = yaml.safe_load(told.read_text())
+    told.write_text(yaml.safe_dump({**values, "first": {"cooling": "air"}, "second": {"cooling": "water"}}))
+    assert submit(f"description={told}", "system=second") == 0
+    assert json.loads((submit.folder / "systems/second.json").read_text())["cooling"] == "water"
 
 
 def test_submission_that_was_changed_is_not_added_to(submit, told):

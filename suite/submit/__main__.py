@@ -88,9 +88,10 @@ def main(argv: list[str]) -> int:
     partial = truth("partial", options.get("partial", "false"))
     results = collect(folders, options.get("system"))
     file = Path(options["description"]) if "description" in options else None
-    told = describing.told(file, {each.system for each in results})
-    declared = Declared(org, division, category, options.get("token"), told, options.get("states"))
     target = Path(options.get("out", "submissions")) / names.folder(org)
+    held = [path.stem for path in target.glob("systems/*.json")]
+    told = describing.told(file, {each.system for each in results}, held)
+    declared = Declared(org, division, category, options.get("token"), told, options.get("states"))
     with _alone(target), tempfile.TemporaryDirectory(prefix="suite-submit-") as folder:
         staged = Path(folder) / target.name
         places, missing = stage(results, declared, target, staged)

@@ -20,10 +20,10 @@ SAYS_NOTHING = ("", "unknown", "not known", "null", "tbd", "todo", "?", "-")  # 
 Description = dict[str, str]
 
 
-def told(path: Path | None, systems: Iterable[str]) -> dict[str, Description]:
+def told(path: Path | None, systems: Iterable[str], others: Iterable[str] = ()) -> dict[str, Description]:
     """What the file says of each of `systems`: YAML of `key: text` for all, and of `system: {key: text}` for one.
 
-    Raises UserError for a file that is not such YAML.
+    It may say something of `others` as well. Raises UserError for a file that is not such YAML.
     """
     made: dict[str, Description] = {name: {} for name in systems}
     if path is None:
@@ -36,8 +36,8 @@ def told(path: Path | None, systems: Iterable[str]) -> dict[str, Description]:
         raise UserError(f"cannot read description={path}: {error.strerror}") from error
     of_one = {name: value for name, value in values.items() if isinstance(value, dict)}
     for name in of_one:
-        if name not in made:
-            raise unknown(f"system of description={path}", name, made)
+        if name not in (known := {*made, *others}):
+            raise unknown(f"system of description={path}", name, known)
     for name in made:
         for key, value in ({**values, **of_one.get(name, {})}).items():
             if key not in of_one:
