@@ -17,7 +17,7 @@ from suite.errors import BrokenContract, UserError, unknown
 from suite.harness import lean, quiet
 from suite.measure.machine import usable_cpus
 from suite.store import packages
-from suite.store.task import callable_like
+from suite.store.task import callable_like, is_there
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ def written() -> list[str]:
 
 def frameworks(task: str) -> list[str]:
     """The frameworks that `task` is written in, installed or not."""
-    if find_spec(f"reference_impls.{task}") is None:
+    if not is_there(f"reference_impls.{task}"):
         return []
     return [name for name in config.names("framework") if find_spec(f"reference_impls.{task}.{name}")]
 

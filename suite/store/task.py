@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol, TypeGuard, cast
@@ -55,7 +56,7 @@ class Drawing(Task, Protocol):
 def load_task(task: str) -> Task:
     """The definition of `task`. Raises UserError for packages that it lacks, BrokenContract for parts."""
     name = f"tasks.{task}"
-    if find_spec(name) is None:
+    if not is_there(name):
         raise BrokenContract(f"there is no module {name}, which conf/task/{task}.yaml asks for", Task)
     packages.require(task)
     module = importlib.import_module(name)
@@ -68,6 +69,24 @@ def load_task(task: str) -> Task:
         raise BrokenContract(f"{name}.METRICS is {metrics!r:.60}", Task)
     definition: Task = cast(Any, module)
     return definition
+
+
+def is_there(name: str) -> bool:
+    """Whether there is a module of this name, a part of the suite's own `tasks` or `reference_impls`.
+
+    Raises UserError where something else that is called like these hides them.
+    """
+    with suppress(ModuleNotFoundError):  # of a file tasks.py, which has no parts
+        if find_spec(name):
+            return True
+    own = Path(__file__).resolve().parents[2] / name.partition(".")[0]
+    if spec := find_spec(own.name):
+        found = [Path(each).resolve() for each in spec.submodule_search_locations or [str(spec.origin)]]
+        if own not in found:
+            raise UserError(
+                f"{found[0]} hides the suite's own {own.name}: start from another folder, or by the command suite"
+            )
+    return False
 
 
 def callable_like(module: Any, contract: Any) -> None:

@@ -1,5 +1,6 @@
 """Which packages of a task and a framework are missing, and the line that says so."""
 
+import sys
 from importlib import metadata
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from suite import config
 from suite.errors import UserError
-from suite.harness.implementation import compared, load_implementation
+from suite.harness.implementation import compared, frameworks, load_implementation
 from suite.store import packages
 from suite.store.task import load_task
 from tests import distributions
@@ -31,6 +32,20 @@ def test_a_framework_that_compiles_says_which_compiler_it_lacks(tmp_path, monkey
     assert packages.without_compiler(TORCH) is None
     monkeypatch.setenv("CC", "gcc")
     assert "and CC=gcc is none" in (packages.without_compiler(TORCH) or "")
+
+
+@pytest.mark.parametrize(
+    ("path", "load"),
+    [("tasks/__init__.py", load_task), ("tasks.py", load_task), ("reference_impls/__init__.py", frameworks)],
+)
+def test_what_hides_the_suite_s_own_is_told(tmp_path, monkeypatch, path, load):
+    (tmp_path / path).parent.mkdir(exist_ok=True)
+    (tmp_path / path).touch()
+    package = Path(path).parts[0].removesuffix(".py")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, package)
+    with pytest.raises(UserError, match=rf"^{tmp_path}/{package}(\.py)? hides the suite's own {package}: start from"):
+        load("nowhere")
 
 
 @pytest.fixture
