@@ -222,6 +222,10 @@ REFUSED = {
     "an odd name": (having("a\nb.txt", "x"), "name it in plain letters"),
     "the name of the reference": (renamed("reference"), "'reference' is no name for an implementation"),
     "a name with a space": (renamed("our code"), "'our code' is no name for an implementation"),
+    "its own name": (
+        entry("import ours.model\n" + NUMPY.read_text()),
+        "implementation=ours imports ours, its own name: its files import each other relatively (from .model import x)",
+    ),
     "no framework of the suite's": (
         entry("import rich, yaml\n" + NUMPY.read_text()),
         "imports rich, yaml, and none of ghost, jax, numpy, tensorflow, torch: framework=numpy says that it trains in",
@@ -257,6 +261,19 @@ def test_code_from_elsewhere_is_refused(ours, tmp_path, monkeypatch):
     assert "implementation=ours imports kernels, of no installed package (" in refused(
         tmp_path, *RUN, "implementation=ours"
     )
+
+
+def test_of_a_package_in_several_distributions_the_one_that_is_imported_is_told(ours, tmp_path, monkeypatch):
+    (tmp_path / "shared").mkdir()
+    for name, version in (("one", "1"), ("two", "2")):
+        (tmp_path / f"shared/{name}.py").touch()
+        info = tmp_path / f"shared_{name}-{version}.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Name: shared-{name}\nVersion: {version}\n")
+        (info / "RECORD").write_text(f"shared/{name}.py,,\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    entry("import shared.two\n" + NUMPY.read_text())(ours)
+    assert contestant.read(ours, "numpy").told.imports["shared"] == "2"
 
 
 def test_a_path_that_is_none_names_what_makes_one(tmp_path):

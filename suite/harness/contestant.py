@@ -97,7 +97,7 @@ def read(path: Path, framework: str | None = None) -> OwnImplementation:
     trees = dict(_parsed(where, files))
     entry = _entry(where, trees)
     found = imports(trees)
-    refuse_strays(found, where)
+    refuse_strays(found, name, where)
     revision, dirty = _revision(at if at.is_dir() else at.parent, files)
     told = Contestant(name=name, entry=entry, files=code.sums(files), imports=found, revision=revision, dirty=dirty)
     said = declared(trees[entry], f"{where}: {entry}")

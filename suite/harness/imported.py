@@ -24,8 +24,8 @@ def imports(trees: Mapping[str, ast.Module]) -> dict[str, str | None]:
     the files themselves do not.
     """
     tops = {name.partition("/")[0].removesuffix(".py") for name in trees}
-    frameworks = {config.framework(name).module for name in config.names("framework")}
-    pending, seen, found = list(_imported(trees.values())), set[str](), set[str]()
+    frameworks, found = _modules(), dict[str, set[str]]()
+    pending, seen = list(_imported(trees.values())), set[str]()
     while pending:
         name = pending.pop()
         top = name.partition(".")[0]
@@ -33,18 +33,26 @@ def imports(trees: Mapping[str, ast.Module]) -> dict[str, str | None]:
             seen.add(name)
             pending += _of_reference(name)
         elif top not in sys.stdlib_module_names and top not in OURS and (top in frameworks or top not in tops):
-            found.add(top)
+            found.setdefault(top, set()).add(name)
     distributions = metadata.packages_distributions()
-    return {name: _version(name, distributions.get(name, ())) for name in sorted(found)}
+    return {top: _version(top, names, distributions.get(top, ())) for top, names in sorted(found.items())}
 
 
-def refuse_strays(found: Mapping[str, str | None], where: str) -> None:
-    """Raise UserError, which begins with `where`, for code from elsewhere: nobody would know afterwards what it was."""
-    for name, version in found.items():
-        if version is None and (spec := find_spec(name)):
+def refuse_strays(found: Mapping[str, str | None], name: str, where: str) -> None:
+    """Raise UserError, which begins with `where`, for code from elsewhere: nobody would know afterwards what it was.
+
+    So for what the code of this `name` imports by that name: what is installed need not be what is kept.
+    """
+    if name in found and name not in _modules():
+        raise UserError(
+            f"{where} imports {name}, its own name: its files import each other relatively (from .model import x) or "
+            "by their names (import model); where another package is meant, rename it"
+        )
+    for top, version in found.items():
+        if version is None and (spec := find_spec(top)):
             at = spec.origin or ", ".join(spec.submodule_search_locations or ())
             mend = "put it into the folder, or install it"
-            raise UserError(f"{where} imports {name}, of no installed package ({at}): {mend}")
+            raise UserError(f"{where} imports {top}, of no installed package ({at}): {mend}")
 
 
 def framework_of(found: Mapping[str, str | None], given: str | None, where: str) -> Framework:
@@ -77,6 +85,11 @@ def framework_of(found: Mapping[str, str | None], given: str | None, where: str)
     raise UserError(f"{where} imports {names}: say in which it trains, framework={fits[0].name}")
 
 
+def _modules() -> set[str]:
+    """The modules of the frameworks in conf/framework."""
+    return {config.framework(name).module for name in config.names("framework")}
+
+
 def _imported(trees: Iterable[ast.Module]) -> Iterator[str]:
     """The modules that absolute imports name; of `from a import b` also a.b, which may be one."""
     for tree in trees:
@@ -98,7 +111,19 @@ def _of_reference(name: str) -> list[str]:
     return []
 
 
-def _version(name: str, distributions: Iterable[str]) -> str | None:
-    """The version of a package, of the distribution that is called like it where several bring a part of it."""
-    chosen = min(distributions, key=lambda each: (each.lower() != name, each), default=None)
-    return metadata.version(chosen) if chosen else None
+def _version(top: str, names: Iterable[str], distributions: Iterable[str]) -> str | None:
+    """The version of a package; where several distributions bring a part of it, of the one that holds what is imported.
+
+    Where these are several, it is that of the one that is called like the package.
+    """
+    several = sorted(set(distributions), key=lambda each: (each.lower() != top, each))
+    if len(several) > 1:
+        several.sort(key=lambda each: _depth(names, each), reverse=True)
+    return metadata.version(several[0]) if several else None
+
+
+def _depth(names: Iterable[str], distribution: str) -> int:
+    """How many parts the longest of these names has of which the distribution holds a module."""
+    files = [f"{file}".partition(".")[0] + "/" for file in metadata.files(distribution) or ()]
+    held = (name.split(".") for name in names if any(file.startswith(name.replace(".", "/") + "/") for file in files))
+    return max(map(len, held), default=0)
