@@ -6,11 +6,13 @@ import contextlib
 import ctypes
 import json
 import os
+import re
 import resource
 import selectors
 import signal
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,6 +32,7 @@ MAX_SAID = 4000  # bytes that are read of what it wrote to standard error
 MAX_FILE = 8 << 30  # bytes, of a file that the process writes: of a state
 MEMORY_SHARE = 0.8  # of the machine's
 GRACE_S = 5.0  # for a process that is told to end
+COMPILERS = ("CC", "CXX")  # variables that say with what code builds its kernels
 _POLL_S = 0.2
 _LIBRARY = ctypes.CDLL(None)  # loaded here, for a process that was just forked may load nothing
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -58,7 +61,7 @@ class Process:
         for folder in (self.given, self.scratch):
             folder.mkdir()
         start = f"import sys; sys.path[:0] = {[str(code), str(ROOT)]!r}; from suite.audit.worker import main; main()"
-        known = {name: STARTED[name] for name in environment()["variables"]}
+        named = [*environment()["variables"], *(name for name in COMPILERS if name in STARTED)]
         self._errors = (self.scratch / "stderr.txt").open("w+b")
         self._process = subprocess.Popen(
             [*(() if hidden is None else isolated(hidden)), sys.executable, "-I", "-B", "-c", start],
@@ -67,8 +70,8 @@ class Process:
             stderr=self._errors,
             cwd=self.scratch,
             env={
-                **known,
-                "PATH": os.defpath,
+                **{name: STARTED[name] for name in named},
+                "PATH": os.pathsep.join((sysconfig.get_path("scripts"), os.defpath)),
                 **dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME"), str(self.scratch)),
             },
             preexec_fn=_bounds,
@@ -131,13 +134,13 @@ class Process:
         return found
 
     def _memory(self) -> int:
-        """Bytes that the process and its children hold."""
+        """Bytes that the process and its children hold; what several of them share counts once."""
         total = 0
         with contextlib.suppress(psutil.Error):
             process = psutil.Process(self._process.pid)
             for each in (process, *process.children(recursive=True)):
                 with contextlib.suppress(psutil.Error):
-                    total += each.memory_info().rss
+                    total += _held(each)
         return total
 
     def _said(self, do: str) -> str:
@@ -150,6 +153,16 @@ class Process:
         content = written.decode(errors="replace").strip()
         how = "it closed its output" if code is None else "it ended"
         return f"{do}: {how} ({shown(content.splitlines()[-1]) if content else code})"
+
+
+def _held(process: psutil.Process) -> int:
+    """Bytes that a process holds, its part of what is shared, no files that it maps; all that it has if not told."""
+    try:
+        told = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
+    except OSError:
+        told = ""
+    parts = re.findall(r"^Pss_(?:Anon|Shmem): +(\d+) kB$", told, re.MULTILINE)
+    return sum(int(each) << 10 for each in parts) if parts else process.memory_info().rss
 
 
 def _bounds() -> None:

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import sysconfig
 from contextlib import suppress
 
 import numpy as np
@@ -19,6 +20,7 @@ from suite.audit.isolation import isolated, why_not
 from suite.audit.process import Failed, Process
 from suite.errors import UserError
 from suite.harness.implementation import TrainStats
+from suite.record.environment import STARTED
 from tests.audit.conftest import needs_isolation
 
 BUILD = {
@@ -157,6 +159,14 @@ def test_it_has_no_network_and_no_environment_and_writes_to_its_folder_only(work
     assert not (tmp_path / "outside").exists()
 
 
+def test_it_finds_the_tools_of_the_environment_and_the_compiler_that_is_named(worker, tmp_path, monkeypatch):
+    monkeypatch.setitem(STARTED, "CC", "a-compiler")
+    told = "os.environ['PATH'].split(os.pathsep)[0], os.environ['CC']"
+    worker(f"Path('found.json').write_text(json.dumps([{told}]))", hidden=None).ask("train", to=1)
+    found = json.loads((tmp_path / "scratch/found.json").read_text())
+    assert found == [sysconfig.get_path("scripts"), "a-compiler"]
+
+
 @needs_isolation
 @pytest.mark.parametrize("made", [os.mkfifo, lambda path: os.symlink("/dev/zero", path), os.mkdir])
 def test_what_is_no_plain_file_is_no_state_and_is_not_waited_for(worker, monkeypatch, made):
@@ -244,6 +254,23 @@ def test_memory_is_bounded(worker, monkeypatch):
     monkeypatch.setattr(process, "MEMORY_SHARE", 1e-9)
     with pytest.raises(Failed, match="of the memory"):
         started.ask("train", to=1)
+
+
+@needs_isolation
+def test_memory_that_processes_share_counts_once(worker):
+    train = """
+        import mmap
+        shared = mmap.mmap(-1, 64 << 20)
+        for _ in range(3):
+            ready, said = os.pipe()
+            if not os.fork():
+                shared[::4096] = bytes(len(shared) // 4096); os.write(said, b"."); time.sleep(600)
+            os.read(ready, 1)
+        """
+    started = worker(train)
+    before = started._memory()
+    started.ask("train", to=1)
+    assert 64 << 20 <= started._memory() - before < 100 << 20
 
 
 def test_where_nothing_isolates_the_auditor_must_say_so(tmp_path, monkeypatch):
