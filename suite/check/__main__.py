@@ -65,6 +65,11 @@ def main(argv: list[str]) -> int:
     precision, asked = options.get("precision"), "scale" in options
     if own and precision and precision not in (named := own.declared.precisions or (precision,)):
         raise UserError(f"precision={precision}: {own.told.name} trains in {', '.join(named)}")
+    if own and "fp32" not in (named := own.declared.precisions or ("fp32",)):
+        raise UserError(
+            f"{own.told.name} trains in {', '.join(named)}: a check, and the closed division (equivalence.1), hold it "
+            "to the reference in fp32 on processors too: let it train so, and add fp32 to PRECISIONS"
+        )
     for scale in [options["scale"]] if asked else config.scales(task):
         ledger = Ledger(f"{task}/{scale}")
         found = _check(ledger, task, scale, options.get("framework"), own, precision, data_dir, asked=asked)

@@ -112,6 +112,12 @@ def test_one_is_tried_in_no_format_that_it_does_not_train_in(written, monkeypatc
     assert not any(promise.startswith("bf16:") for promise in promises)
 
 
+def test_one_that_does_not_train_in_fp32_is_refused_before_anything_is_tried(written, capsys):
+    with pytest.raises(UserError, match=r"^ours trains in bf16, fp16: a check, and the closed division"):
+        main(written(1.0, "bf16", more='PRECISIONS = ("bf16", "fp16")\n'))
+    assert not capsys.readouterr().out
+
+
 def test_one_that_says_that_its_draws_are_its_own_is_held_to_distributions(written, tmp_path, capsys):
     assert main(written(1.0, more="OWN_DRAWS = True\n")) == 0, capsys.readouterr().out
     (made,) = Equivalence.model_validate_json((tmp_path / "runs" / "run_1" / FILE).read_text()).comparisons
