@@ -55,8 +55,11 @@ class Remote:
 
 
 def held(run: Run, means: Means) -> Comparison:
-    """The trials of the implementation that trained a run, in fp32 and in the run's format. Raises Failed."""
-    framework, _, precision, _ = run.configuration
+    """The trials of the implementation that trained a run, with its hyperparameters, in fp32 and in its format.
+
+    Raises Failed.
+    """
+    framework, _, precision, hyperparameters = run.configuration
     try:
         own = contestant_of(run.evidence) is not None
         own_draws = own and read(means.code / CODE, framework).declared.own_draws
@@ -69,7 +72,8 @@ def held(run: Run, means: Means) -> Comparison:
         reference = _builder(stack, run, replace(means, code=ROOT, place=apart, framework=beside), reference=True)
         candidate = _builder(stack, run, replace(means, hidden=hidden, framework=None))
         cpus = machine.detect().logical_cpus
-        subject = Subject(run.benchmark, reference, candidate, data_of(run, means), means.kind, cpus, own_draws)
+        benchmark = run.benchmark.model_copy(update={"hyperparameters": hyperparameters})
+        subject = Subject(benchmark, reference, candidate, data_of(run, means), means.kind, cpus, own_draws)
         return equivalence(subject, ("fp32", precision))
 
 

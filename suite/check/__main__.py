@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from suite import config
 from suite.check.declared import arrays_of, benchmark_of, task_of
@@ -39,7 +40,7 @@ and that is installed; with implementation= your own alone, at PATH, a folder or
 reference, from one state to the next, in fp32 and in precision= (left out: what a run on this machine's CPUs takes, if
 your own trains in it), which is skipped where conf/equivalence.yaml has no bounds for it;
 out= writes what was found, as equivalence.json, beside the evidence of each run in FOLDER, and holds your own in the
-scale and the numeric format of these runs.
+scale, the numeric format and the hyperparameters of these runs.
 --json prints a list with one object for each promise.
 docs/adding-a-task.md explains the contracts, docs/equivalence.md how an implementation is held to the reference.
 
@@ -56,10 +57,12 @@ def main(argv: list[str]) -> int:
     options = _options([word for word in argv if word != "--json"])
     task, data_dir = options["task"], options.get("data_dir")
     own = read(Path(options["implementation"]), options.get("framework")) if "implementation" in options else None
+    hyperparameters: Mapping[str, Any] | None = None
     if "out" in options:
         given = {name: word for name, word in options.items() if name in ("task", "scale", "framework", "precision")}
         runs = from_evidence(Path(options["out"]), given, own, "out=")
         options |= {"scale": runs.benchmark.scale, "precision": runs.precision}
+        hyperparameters = runs.benchmark.hyperparameters
     rows: list[Row] = []
     compared: list[Comparison] = []
     precision, asked = options.get("precision"), "scale" in options
@@ -72,7 +75,8 @@ def main(argv: list[str]) -> int:
         )
     for scale in [options["scale"]] if asked else config.scales(task):
         ledger = Ledger(f"{task}/{scale}")
-        found = _check(ledger, task, scale, options.get("framework"), own, precision, data_dir, asked=asked)
+        framework = options.get("framework")
+        found = _check(ledger, task, scale, framework, own, precision, hyperparameters, data_dir, asked=asked)
         compared += [found] if found else []
         rows += ledger.rows
     if "--json" in argv:
@@ -118,10 +122,14 @@ def _check(
     framework: str | None,
     own: OwnImplementation | None,
     precision: str | None,
+    hyperparameters: Mapping[str, Any] | None,
     data_dir: str | None,
     asked: bool,
 ) -> Comparison | None:
-    """Try a benchmark; how an implementation of one's own compares with the reference, None where that was not told."""
+    """Try a benchmark; how an implementation of one's own compares with the reference, None where that was not told.
+
+    `hyperparameters` are those that it ran with, None where they are the benchmark's.
+    """
     benchmark = benchmark_of(ledger, name, scale)
     task = task_of(ledger, benchmark) if benchmark else None
     if not benchmark or not task:
@@ -136,6 +144,8 @@ def _check(
     if data is None:
         return None
     if own:
+        if hyperparameters is not None:
+            benchmark = benchmark.model_copy(update={"hyperparameters": dict(hyperparameters)})
         under, load_own = ledger.under(own.told.name), cache(lambda: own.load(name))
         if not _implementation(under, benchmark, task, load_own, data, asked=True):
             return None

@@ -1,14 +1,21 @@
 """`suite audit PATH equivalence=true`: an implementation of one's own, held to the reference by the auditor."""
 
+# ruff: noqa: F811 (the fixtures of tests/rules)
+
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from suite.audit import held
+from suite.audit.replaying import Means
+from suite.audit.subject import run_of
 from suite.record.system import ROOT
+from suite.rules.reading import Evidence
+from tasks import image_classification
 from tests.audit.conftest import SEED, audited, needs_isolation, trained
+from tests.rules.conftest import run, sound_run  # noqa: F401
 
-pytestmark = [pytest.mark.soak, needs_isolation]  # trains; test_package.py tells most of the same
 JAX = Path(__file__).parents[1] / "implementations/jax_digits"
 OURS = """
 import torch
@@ -24,6 +31,15 @@ def build(hyperparameters, data, seed, device):
 """
 
 
+def test_it_is_built_with_the_hyperparameters_of_its_run(run, monkeypatch):
+    run.edit_config(lambda values: values["benchmark"]["hyperparameters"].update(global_batch_size=200))
+    monkeypatch.setattr(held, "equivalence", lambda subject, precisions: subject.benchmark.hyperparameters)
+    made = run_of(Evidence.read(run.folder), run.folder, "", None)
+    assert held.held(made, Means(ROOT, image_classification, {}, "cpu"))["global_batch_size"] == 200
+
+
+@needs_isolation
+@pytest.mark.soak  # trains; test_package.py tells most of the same
 @pytest.mark.skipif(find_spec("jax") is None, reason="jax is not installed: pip install -e '.[jax]'")
 def test_code_in_a_framework_of_no_reference_is_held_to_one(tmp_path, capsys):
     made = trained(tmp_path, ROOT, f"seed={SEED}", f"implementation={JAX}")
@@ -33,6 +49,8 @@ def test_code_in_a_framework_of_no_reference_is_held_to_one(tmp_path, capsys):
     assert any(trial["found"] for trial in trials)
 
 
+@needs_isolation
+@pytest.mark.soak
 def test_an_auditor_finds_a_changed_hyperparameter_again(tmp_path, capsys):
     """That which changes nothing passes: see test_package.py."""
     (tmp_path / "ours.py").write_text(OURS)

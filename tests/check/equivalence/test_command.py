@@ -30,11 +30,13 @@ def build(hyperparameters, data, seed, device):
 
 @pytest.fixture
 def written(parity, tmp_path):
-    def write(factor, precision="fp32", more=""):
+    def write(factor, precision="fp32", more="", **hyperparameters):
         (tmp_path / "ours").mkdir()
         (tmp_path / "ours" / "__init__.py").write_text(BUILD.format(factor=factor) + more)
         told, place = read(tmp_path / "ours", None).told, tmp_path / "runs"
         benchmark, framework = config.benchmark("parity", "mini"), config.framework("numpy")
+        ran = {**benchmark.hyperparameters, **hyperparameters}
+        benchmark = benchmark.model_copy(update={"hyperparameters": ran})
         declared = ("someone", "closed", "research", None)
         plan = Plan(benchmark, config.system("cpu"), framework, precision, (1, 2), None, "0" * 32, *declared, place)
         for index in (1, 2):
@@ -79,6 +81,22 @@ def test_the_numeric_format_is_that_of_the_runs_whatever_this_machine_takes(writ
     assert main(written(1.0, "bf16")) == 0, capsys.readouterr().out
     (made,) = Equivalence.model_validate_json((tmp_path / "runs" / "run_1" / FILE).read_text()).comparisons
     assert {trial.precision for trial in made.trials} == {"fp32", "bf16"}
+
+
+OF_ONE_BATCH = """
+any_batch = build
+
+
+def build(hyperparameters, data, seed, device):
+    assert hyperparameters["global_batch_size"] == 40
+    return any_batch(hyperparameters, data, seed, device)
+"""
+
+
+def test_the_hyperparameters_are_those_of_the_runs(written, capsys):
+    words = written(1.0, more=OF_ONE_BATCH, global_batch_size=40)
+    assert main(words) == 0, capsys.readouterr().out
+    assert main(words[:2]) == 1
 
 
 def test_what_the_runs_are_not_of_is_refused_before_anything_is_tried(written, tmp_path, capsys):
