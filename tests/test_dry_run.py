@@ -63,6 +63,20 @@ def test_the_plan_of_a_submitter_says_that_the_code_is_of_no_revision(here, caps
         assert found == ([said] if said and submitter == "someone" else [])
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("scale=small runs=5", True),
+        ("scale=small runs=5 submitter=someone", False),
+        ("scale=small runs=4", False),
+        ("scale=mini runs=5", False),
+    ],
+)
+def test_the_plan_of_enough_runs_asks_for_a_submitter(capsys, words, said):
+    assert main(["task=speech", "framework=torch", "hw=cpu", *words.split(), "dry_run=true"]) == 0
+    assert ("package.7: expected submitter=NAME, found none" in capsys.readouterr().out) == said
+
+
 def test_dry_run_plans_for_a_machine_that_is_elsewhere(here, capsys, monkeypatch):
     monkeypatch.setattr("suite.run.__main__.detect", fakes.machine)
     assert main(["task=parity", "framework=numpy", "hw=v100", "scale=mini", "seed=5", "dry_run=true"]) == 0

@@ -32,6 +32,8 @@ def breaches(plan: Plan) -> Iterator[str]:
             yield f"system.3: expected hw.{'.'.join(map(str, path))} {right}, found {wrong}"
     yield from _begun_otherwise(plan)
     made, in_open = plan.benchmark, plan.division == keys.OPEN
+    if plan.submitter == UNNAMED and made.submittable and len(plan.seeds) >= made.runs:
+        yield "package.7: expected submitter=NAME, found none"
     usual = config.benchmark(made.task, made.scale)
     deciding = {"metric", "target", "direction", *(() if in_open else OF_CADENCE)}
     for path, right, wrong in differences(usual.model_dump(include=deciding), made.model_dump(include=deciding)):
