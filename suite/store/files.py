@@ -202,5 +202,5 @@ def _error(dataset: Dataset, root: Path, found: list[FileStatus], reason: str) -
         mend = f"Bring {source}"
     return UserError(
         f"{dataset.name}: {found[0].problem}{more}; {reason}{mend}, or name the folder that holds the files with "
-        "data_dir= or SUITE_DATA; scale=mini needs no files."
+        "data_dir= or SUITE_DATA."
     )
