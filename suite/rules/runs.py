@@ -53,7 +53,8 @@ def same_configuration(run: Evidence) -> Iterator[Finding]:
     framework = run.configured("framework")
     if framework not in suite_config.names("framework"):
         expected = f"one of {', '.join(suite_config.names('framework'))}"
-        yield Finding(CONFIG, run.config_line("framework"), expected, framework, "name one of the suite's frameworks")
+        mend = "have the suite take its file into conf/framework/ before the runs that are submitted"
+        yield Finding(CONFIG, run.config_line("framework"), expected, framework, mend)
 
 
 @RUN.rule("runs.2")
