@@ -60,12 +60,20 @@ def test_nodes_may_start_minutes_apart(monkeypatch, launcher, within):
     followers.close()
 
 
+TORCHRUN = {
+    **{"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0"},
+    **{"MASTER_ADDR": LOCALHOST, "MASTER_PORT": "29400", "TORCHELASTIC_RUN_ID": "key"},
+}
+
+
 @pytest.mark.parametrize(("name", "port"), [("SUITE_PORT", "70000"), ("SUITE_PORT", "x"), ("MASTER_PORT", "65535")])
 def test_a_port_that_there_is_not_is_one_line(name, port):
-    told = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0"}
-    told |= {"MASTER_ADDR": LOCALHOST, "MASTER_PORT": "29400", "TORCHELASTIC_RUN_ID": "key", name: port}
     with pytest.raises(UserError, match=r"SUITE_PORT=(70000|x|65536) is not a whole number from 1 to 65,535"):
-        find(told)
+        find({**TORCHRUN, name: port})
+
+
+def test_torchrun_in_a_job_that_slurm_requeues_starts_again():
+    assert find({**TORCHRUN, "TORCHELASTIC_RESTART_COUNT": "0", "SLURM_RESTART_COUNT": "1"}).restarts == 1
 
 
 @pytest.mark.parametrize("told", [{"OMPI_COMM_WORLD_SIZE": "4"}, {"PMI_SIZE": "8"}, {"RANK": "1", "WORLD_SIZE": "2"}])

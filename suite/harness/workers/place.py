@@ -70,7 +70,7 @@ def find(environ: Mapping[str, str] = os.environ) -> Place:
                 )
         if of_step > 1 and "SLURM_PROCID" in environ:
             return _slurm(environ)
-        return Place(restarts=int(environ.get("SLURM_RESTART_COUNT", 0)))
+        return Place(restarts=_requeued(environ))
     except (KeyError, ValueError, OSError, subprocess.SubprocessError) as error:
         raise UserError(
             f"the launcher of this worker does not tell its place ({error}): use torchrun or srun"
@@ -89,7 +89,7 @@ def _torchrun(environ: Mapping[str, str]) -> Place:
         port=_port(environ, int(environ["MASTER_PORT"]) + 1),  # at the port itself torchrun listens
         key=environ["TORCHELASTIC_RUN_ID"],
         launcher="torchrun",
-        restarts=int(environ.get("TORCHELASTIC_RESTART_COUNT", 0)),
+        restarts=int(environ.get("TORCHELASTIC_RESTART_COUNT", 0)) + _requeued(environ),
     )
 
 
@@ -107,8 +107,13 @@ def _slurm(environ: Mapping[str, str]) -> Place:
         port=_port(environ, _SLURM_PORTS[(16 * job + step) % len(_SLURM_PORTS)]),
         key=f"{job}.{step}",
         launcher="srun",
-        restarts=int(environ.get("SLURM_RESTART_COUNT", 0)),
+        restarts=_requeued(environ),
     )
+
+
+def _requeued(environ: Mapping[str, str]) -> int:
+    """How often SLURM has started this process's job again."""
+    return int(environ.get("SLURM_RESTART_COUNT", 0))
 
 
 def _first_node(nodes: str) -> str:
