@@ -218,6 +218,12 @@ def test_the_same_command_goes_on_with_resume(cut):
     assert keys(cut / "run_2").count("suite_restart") == 1
 
 
+def test_one_of_several_runs_is_not_gone_on_with_by_itself(cut):
+    said = refused(cut.parent, *RUN, "resume=cut/run_2")
+    assert f"resume=cut/run_2 is one of 2 runs: give the folder that holds them, resume={cut}\n" in said
+    assert not (cut / "run_2/run_1").exists()
+
+
 def test_a_round_goes_on_with_its_token(tmp_path):
     done = eighth(tmp_path, "run", *RUN, "token=a round: 1", "submitter=example-org", "runs=2", "out=cut")
     assert done.returncode == 0, done.stderr

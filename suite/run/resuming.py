@@ -43,11 +43,16 @@ def from_evidence(out: Path, given: Mapping[str, Any], own: OwnImplementation | 
     """The plan to go on with, from what an interrupted command left in `out`.
 
     `given` holds the options on the command line, `own` the implementation that they name, and `option` is that which
-    names `out`, empty where it stands alone. Raises UserError where one contradicts the stored run, and where it would
-    have to change it. Only the number of workers on each node may, once all runs have begun.
+    names `out`, empty where it stands alone. Raises UserError where one contradicts the stored run, where it would have
+    to change it, and for one run of several, with which none can go on alone. Only the number of workers on each node
+    may change, once all runs have begun.
     """
     lacking = {"division": DIVISIONS[0], "status": STATUSES["research"], "checkpoints": "last"}  # in older evidence
     values, named = lacking | stored(out, option), f"{option}{out}"
+    if option == "resume=" and values["runs"] != 1 and (out / evidence.CONFIG).exists():
+        raise UserError(
+            f"{named} is one of {values['runs']} runs: give the folder that holds them, resume={out.absolute().parent}"
+        )
     contestant = _contestant(out, named, values.get("implementation"), own)
     known = {
         **{name: values[name] for name in ("task", "scale", "framework", "precision", "runs", "submitter", "division")},

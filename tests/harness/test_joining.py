@@ -60,10 +60,8 @@ def test_nodes_may_start_minutes_apart(monkeypatch, launcher, within):
     followers.close()
 
 
-TORCHRUN = {
-    **{"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0"},
-    **{"MASTER_ADDR": LOCALHOST, "MASTER_PORT": "29400", "TORCHELASTIC_RUN_ID": "key"},
-}
+TORCHRUN = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0"}
+TORCHRUN |= {"MASTER_ADDR": LOCALHOST, "MASTER_PORT": "29400", "TORCHELASTIC_RUN_ID": "key"}
 
 
 @pytest.mark.parametrize(("name", "port"), [("SUITE_PORT", "70000"), ("SUITE_PORT", "x"), ("MASTER_PORT", "65535")])
