@@ -13,18 +13,17 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
-from filelock import FileLock
 
 from suite.config.dataset import Dataset
 from suite.config.models import Benchmark
 from suite.errors import UserError
 from suite.store import files, shards
-from suite.store.disk import partial
+from suite.store.disk import holding, partial
 from suite.store.sums import RememberedSums, cache_dir
 from suite.store.task import Arrays, Task, check_sizes, prepare
 
@@ -106,13 +105,14 @@ def _key(benchmark: Benchmark, task: Task, folder: Path) -> str:
     return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()
 
 
-def _alone(cache: Path) -> AbstractContextManager[object]:
+@contextmanager
+def _alone(cache: Path) -> Iterator[None]:
     """Keeps other processes from preparing the same arrays meanwhile, if the cache can be written."""
-    try:
-        cache.parent.mkdir(parents=True, exist_ok=True)
-        return FileLock(f"{cache}.lock").acquire()  # what this returns lets go of it, where a lock would take it again
-    except OSError:
-        return nullcontext()
+    with ExitStack() as stack:
+        with suppress(OSError):
+            cache.parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(holding(Path(f"{cache}.lock")))
+        yield
 
 
 def _load(cache: Path) -> Arrays:

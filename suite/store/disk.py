@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -121,18 +121,30 @@ def open_safely(path: Path, limit: int = MAX_FILE_BYTES) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def alone(lock: Path, busy: str) -> Iterator[None]:
-    """Hold the file `lock` for as long as the block lasts. Raises UserError(busy) where another process does."""
-    held = FileLock(lock, blocking=False)
-    try:
-        held.acquire()
-    except Timeout as error:
-        raise UserError(busy) from error
-    try:
+def holding(lock: Path, blocking: bool = True) -> Iterator[None]:
+    """Hold the file `lock` for as long as the block lasts; where the file system has no locks, go on without.
+
+    Raises OSError where it cannot be written, Timeout where another process holds it and it is not waited for.
+    """
+    with ExitStack() as stack:
+        try:  # a soft lock is a file, which stays when its holder is killed
+            stack.enter_context(FileLock(lock, blocking=blocking, fallback_to_soft=False).acquire())
+        except OSError as error:
+            if error.errno != errno.ENOSYS:
+                raise
         yield
-    finally:
-        lock.unlink(missing_ok=True)
-        held.release()
+
+
+@contextmanager
+def alone(lock: Path, busy: str) -> Iterator[None]:
+    """The same, and leave no file. Raises UserError(busy) where another process holds it."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(holding(lock, blocking=False))
+        except Timeout as error:
+            raise UserError(busy) from error
+        stack.callback(lock.unlink, missing_ok=True)
+        yield
 
 
 def odd(entry: os.DirEntry[str]) -> str:

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from filelock import FileLock
-
 from suite.config.dataset import Dataset, File, Remote
 from suite.errors import UserError
-from suite.store.disk import partial
+from suite.store.disk import holding, partial
 from suite.store.sums import RememberedSums, cache_dir, sha256
 from suite.store.unpack import unpack
 
@@ -122,7 +120,7 @@ def ensure(dataset: Dataset, root: Path) -> Path:
 
     try:
         root.mkdir(parents=True, exist_ok=True)
-        with FileLock(root / f".{_slug(dataset)}.lock"):
+        with holding(root / f".{_slug(dataset)}.lock"):
             found = faults(dataset, root)  # perhaps another process has just brought them
             require_room(dataset, root, [each.expected for each in found])
             if found and dataset.archive:

@@ -10,14 +10,13 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 import numpy as np
-from filelock import FileLock
 from tqdm import tqdm
 
 from suite.config.dataset import Dataset, File
 from suite.config.models import Benchmark
 from suite.errors import UserError
 from suite.store import files
-from suite.store.disk import partial
+from suite.store.disk import holding, partial
 from suite.store.modules import load_bringing, load_sharding
 from suite.store.processes import end_with_parent
 from suite.store.sums import RememberedSums, sha256
@@ -40,7 +39,7 @@ def ensure(benchmark: Benchmark, root: Path) -> Path:
     files.ensure(dataset.source_files, root)
     try:
         root.mkdir(parents=True, exist_ok=True)
-        with FileLock(root / f".{benchmark.task}-{benchmark.scale}.lock"):
+        with holding(root / f".{benchmark.task}-{benchmark.scale}.lock"):
             if bring := load_bringing(benchmark.task):
                 bring.bring(benchmark.scale, root)
             missing = [each.expected for each in files.faults(dataset, root)]

@@ -207,11 +207,11 @@ def test_processes_that_start_together_prepare_once() -> None:
 def test_the_lock_is_let_go_of_and_not_left_to_the_garbage_collector(monkeypatch: pytest.MonkeyPatch) -> None:
     locks: list[FileLock] = []
 
-    def remembered(path: str) -> FileLock:
-        locks.append(FileLock(path))
+    def remembered(path: Path, **options: bool) -> FileLock:
+        locks.append(FileLock(path, **options))
         return locks[-1]
 
-    monkeypatch.setattr("suite.store.arrays.FileLock", remembered)
+    monkeypatch.setattr("suite.store.disk.FileLock", remembered)
     prepared(benchmark(), Task())
     assert [lock.is_locked for lock in locks] == [False]
 

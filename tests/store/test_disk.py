@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from suite.errors import UserError
-from suite.store.disk import refuse_unwritable, write_text
+from suite.store.disk import alone, refuse_unwritable, write_text
 
 PROBE = ("level=throughput", "model=squeezenet1_1", "size=32", "batch=2", "precision=fp32")
 FORECAST = ("task=recommendation", "scale=mini", "hw=cpu")
@@ -67,3 +67,15 @@ def test_what_cannot_be_written_leaves_the_old_file_and_no_part_of_the_new_one(t
     with pytest.raises(UserError, match="No space left on device"):
         write_text(tmp_path / "page.html", "new")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
+
+
+def test_where_there_are_no_locks_what_a_killed_command_left_blocks_none(tmp_path, monkeypatch):
+    def missing(*_: int) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr("fcntl.flock", missing)
+    lock = tmp_path / ".lock"
+    lock.write_text("1\nanother-node\n")  # a soft lock, which such a file system has been given
+    with alone(lock, "busy"):
+        pass
+    assert not lock.exists()
