@@ -1,6 +1,9 @@
 """Language modelling from end to end, through the commands; its data, its score and its grammar."""
 
 import math
+import os
+import subprocess
+import sys
 from collections import Counter, defaultdict
 from contextlib import suppress
 
@@ -14,6 +17,7 @@ from suite.errors import BadPrediction
 from suite.store.arrays import prepared
 from suite.store.task import load_task
 from tasks.language_modeling import AUDITED, CHUNK, grammar
+from tests.command import PROJECT
 
 TASK = load_task("language_modeling")
 
@@ -95,6 +99,17 @@ def test_lines_end_in_eos_and_frequent_words_come_first(folder):
     data = TASK.prepare("small", folder)
     assert data["vocabulary"].tolist() == ["<eos>", "a", "b", "c"]
     assert data["test_tokens"].tolist() == [3, 2, 0] * 10
+
+
+def test_a_pilot_is_made_where_the_locale_is_not_of_utf_8(folder, monkeypatch):
+    text = "\n".join(f"é {number}" for number in range(9000))
+    (folder / "wikitext-2/wiki.train.tokens").write_text(text, "utf-8")
+    for name, value in (("LC_ALL", "C"), ("PYTHONUTF8", "0"), ("PYTHONCOERCECLOCALE", "0")):
+        monkeypatch.setenv(name, value)
+    made = "from pathlib import Path; from tasks.language_modeling import shards; here = Path()\n"
+    made += "shards.make('pilot', here, f'{shards.PILOT}/tokenizer.model', here / 'made')"
+    subprocess.run([sys.executable, "-c", made], cwd=folder, env={**os.environ, "PYTHONPATH": str(PROJECT)}, check=True)
+    assert "é".encode() in (folder / "made").read_bytes()
 
 
 SCORED = {

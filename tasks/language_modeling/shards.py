@@ -70,7 +70,7 @@ def make(scale: str, files: Path, path: str, into: Path) -> None:
 
 
 def _text(files: Path, split: str) -> str:
-    return (files / "wikitext-2" / f"wiki.{split}.tokens").read_text()
+    return (files / "wikitext-2" / f"wiki.{split}.tokens").read_text("utf-8")
 
 
 def _articles(text: str) -> list[str]:
