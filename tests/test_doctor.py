@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import socket
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -16,6 +17,7 @@ from suite.config import folder
 from suite.errors import UserError
 from suite.forecast.workers import ring
 from suite.harness.workers import starting
+from suite.harness.workers.channel import free_port
 from suite.harness.workers.place import Place
 from suite.measure.accelerators import nvidia
 from suite.probe.instruments import torch_all_reduce
@@ -156,6 +158,12 @@ def test_names_the_link_as_forecasts_take_it(
     monkeypatch.setattr(starting, "started", lambda *_: nullcontext((Place(world_size=3), [])))
     assert doctor.main(["workers=3"]) == 0
     assert "hw.link_gb_per_s=2 hw.link_latency_us=20.0\n" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="there is no IPv6")
+def test_workers_that_sum_meet_at_an_address_of_ipv6() -> None:
+    found = [each.nbytes for each in torch_all_reduce.measured(Place(host="::1"), free_port(), "cpu")]
+    assert found == list(torch_all_reduce.SIZES)
 
 
 @pytest.mark.parametrize("workers", ["0", "two", "-1", "1.5"])

@@ -50,12 +50,15 @@ def test_a_state_is_packed_once_for_all(monkeypatch):
     followers.close()
 
 
-@pytest.mark.parametrize(("launcher", "within"), [("torchrun", "300 s"), ("suite", "45 s")])
-def test_nodes_may_start_minutes_apart(monkeypatch, launcher, within):
+@pytest.mark.parametrize(
+    ("launcher", "within", "host", "shown"),
+    [("torchrun", "300 s", "::1", r"\[::1\]"), ("suite", "45 s", LOCALHOST, LOCALHOST)],
+)
+def test_nodes_may_start_minutes_apart(monkeypatch, launcher, within, host, shown):
     passed = itertools.count(step=400)
     monkeypatch.setattr(leading, "time", SimpleNamespace(monotonic=lambda: next(passed)))
-    followers = Followers(Place(0, 2, port=free_port(), key="key", launcher=launcher))
-    with pytest.raises(UserError, match=f"of 2 workers rank 1 did not join the leader at .* within {within}"):
+    followers = Followers(Place(0, 2, host=host, port=free_port(), key="key", launcher=launcher))
+    with pytest.raises(UserError, match=rf"of 2 workers rank 1 did not join the leader at {shown}:\d+ within {within}"):
         followers.join([])
     followers.close()
 

@@ -24,7 +24,7 @@ from suite.harness.contract import Checked
 from suite.harness.implementation import Device, ImplementationModule, load_implementation
 from suite.harness.interrupt import SIGNALS
 from suite.harness.memory import let_go
-from suite.harness.workers.channel import CONNECT_S, ENDED, OWN_CONNECT_S, Channel, connect, free_port
+from suite.harness.workers.channel import CONNECT_S, ENDED, OWN_CONNECT_S, Channel, at, connect, free_port
 from suite.harness.workers.place import Place
 from suite.harness.workers.sameness import told
 from suite.harness.workers.watching import NodeWatch
@@ -47,8 +47,9 @@ def follow(place: Place) -> NoReturn:
         connection = connect(place.host, place.port, place.key, within_s)
     except Exception as error:
         raise UserError(
-            f"rank {place.rank} on {socket.gethostname()} cannot reach the leader at {place.host}:{place.port} within "
-            f"{within_s:.0f} s ({error}): see what the leader says, and whether this machine reaches that address"
+            f"rank {place.rank} on {socket.gethostname()} cannot reach the leader at {at(place.host, place.port)} "
+            f"within {within_s:.0f} s ({error}): see what the leader says, and whether this machine reaches that "
+            "address"
         ) from error
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)

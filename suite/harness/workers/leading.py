@@ -83,7 +83,7 @@ class Followers:
             self._listener = listen(host, place.port, place.world_size)
         except OSError as error:
             raise UserError(
-                f"the leader of the workers cannot listen at {place.host}:{place.port} "
+                f"the leader of the workers cannot listen at {at(place.host, place.port)} "
                 f"({os.strerror(error.errno or 0)}): give another port, {PORT}=NUMBER, to all of them"
             ) from error
         threading.Thread(target=self._accept, name="workers join", daemon=True).start()
@@ -99,8 +99,8 @@ class Followers:
             ranks = ", ".join(map(str, missing))
             raise UserError(
                 f"of {self.place.world_size} workers rank {ranks} did not join the leader at "
-                f"{self.place.host}:{self.place.port} within {self._join_s:.0f} s: see what they say, and whether they "
-                "reach that address"
+                f"{at(self.place.host, self.place.port)} within {self._join_s:.0f} s: see what they say, and whether "
+                "they reach that address"
             )
         leader = told()
         for each in self.each:

@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 
 from suite.harness.implementation import Device
+from suite.harness.workers.channel import at
 from suite.harness.workers.place import Place
 from suite.probe.instruments.torch_counting import torch_device, wait
 
@@ -36,7 +37,7 @@ def measured(place: Place, port: int, kind: str) -> Iterator[AllReduce]:
     `kind` is `gpu` or `cpu`.
     """
     device = torch_device(Device(kind, "fp32", local_rank=place.local_rank))
-    backend, where = dist.get_default_backend_for_device(device), f"tcp://{place.host}:{port}"
+    backend, where = dist.get_default_backend_for_device(device), f"tcp://{at(place.host, port)}"
     dist.init_process_group(backend, init_method=where, rank=place.rank, world_size=place.world_size)
     sent = 2 * (place.world_size - 1) / place.world_size
     for nbytes in SIZES:
