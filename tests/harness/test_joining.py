@@ -9,8 +9,9 @@ import pytest
 
 from suite.errors import UserError
 from suite.harness.workers import leading, place
-from suite.harness.workers.channel import Channel, connect, free_port
+from suite.harness.workers.channel import Channel, connect, free_port, listen
 from suite.harness.workers.leading import Followers
+from suite.harness.workers.led import Led
 from suite.harness.workers.place import LOCALHOST, Place, find
 from suite.harness.workers.sameness import told
 
@@ -31,6 +32,20 @@ def test_the_leader_is_found_at_the_address_by_which_other_nodes_know_it():
         channel.send("hello", rank=rank, node=node, address=channel.local_host(), port=rank, **told())
     followers.join([])
     assert [each.rpartition(":")[0] for each in followers.addresses] == ["127.0.0.2", "127.0.0.2", LOCALHOST]
+    followers.close()
+
+
+def test_the_port_of_the_leaders_framework_is_nobodys_until_it_builds():
+    own = Place(0, 2, local_size=2, port=free_port(), key="key", launcher="torchrun")
+    followers = Followers(own)
+    channel = Channel(connect(LOCALHOST, own.port, own.key, within_s=60.0), lambda why: None)
+    channel.send("hello", rank=1, node=0, address=LOCALHOST, port=1, **told())
+    followers.join([])
+    port = int(followers.addresses[0].rpartition(":")[2])
+    with pytest.raises(OSError, match="in use"):
+        listen(LOCALHOST, port, 1)
+    channel.send("done")
+    Led.build(lambda: listen(LOCALHOST, port, 1).close(), followers)
     followers.close()
 
 

@@ -161,8 +161,14 @@ def at(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def reserved_port() -> socket.socket:
+    """What keeps a port of this machine, at which nothing listens, from being given to others until it is closed."""
+    reserved = socket.socket()
+    reserved.bind(("", 0))
+    return reserved
+
+
 def free_port() -> int:
     """A port of this machine that nothing listens at."""
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        return int(probe.getsockname()[1])
+    with reserved_port() as reserved:
+        return int(reserved.getsockname()[1])

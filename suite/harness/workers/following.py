@@ -24,7 +24,7 @@ from suite.harness.contract import Checked
 from suite.harness.implementation import Device, ImplementationModule, load_implementation
 from suite.harness.interrupt import SIGNALS
 from suite.harness.memory import let_go
-from suite.harness.workers.channel import CONNECT_S, ENDED, OWN_CONNECT_S, Channel, at, connect, free_port
+from suite.harness.workers.channel import CONNECT_S, ENDED, OWN_CONNECT_S, Channel, at, connect, reserved_port
 from suite.harness.workers.place import Place
 from suite.harness.workers.sameness import told
 from suite.harness.workers.watching import NodeWatch
@@ -69,7 +69,8 @@ class _Worker:
         self.implementation: Checked
         self.channel = Channel(connection, self._left)
         self.channel.at_once["stop"] = lambda message: _end(0)
-        address, port = self.channel.local_host(), free_port()
+        self.reserved = reserved_port()
+        address, port = self.channel.local_host(), self.reserved.getsockname()[1]
         self.channel.send("hello", rank=place.rank, node=place.node, address=address, port=port, **told())
         self.watch = NodeWatch(place.node, detect(), self.channel)
 
@@ -116,6 +117,7 @@ class _Worker:
         addresses: list[str], advice: str,
     ) -> None:  # fmt: skip
         self.advice = advice
+        self.reserved.close()
         self.data = for_run(self.benchmark, self.task, self.arrays, evaluation_seed)
         vars(self).pop("implementation", None)  # that of the run before: there may be no room for two
         let_go(device)

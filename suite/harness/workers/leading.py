@@ -20,7 +20,7 @@ import numpy as np
 
 from suite.config.plan import Plan
 from suite.errors import LOST, Stopped, UserError, WorkerLost, complain
-from suite.harness.workers.channel import CONNECT_S, ENDED, OWN_JOIN_S, Channel, at, free_port, listen, packed
+from suite.harness.workers.channel import CONNECT_S, ENDED, OWN_JOIN_S, Channel, at, listen, packed, reserved_port
 from suite.harness.workers.place import PORT, Place
 from suite.harness.workers.sameness import difference, told
 
@@ -65,7 +65,7 @@ class Followers:
 
     Where one is lost and the leader does not come back from a collective operation in GRACE_S, the process ends.
     Once they have joined, `addresses` is `HOST:PORT` of each worker by rank, the leader's too, for what their framework
-    sends. `advice` is what to do where one is lost.
+    sends; the leader's own port is `reserved` until it builds. `advice` is what to do where one is lost.
     """
 
     def __init__(self, place: Place) -> None:
@@ -86,6 +86,7 @@ class Followers:
                 f"the leader of the workers cannot listen at {at(place.host, place.port)} "
                 f"({os.strerror(error.errno or 0)}): give another port, {PORT}=NUMBER, to all of them"
             ) from error
+        self.reserved = reserved_port()
         threading.Thread(target=self._accept, name="workers join", daemon=True).start()
 
     def join(self, processes: Sequence[subprocess.Popen[bytes]]) -> None:
@@ -112,7 +113,7 @@ class Followers:
         """Those of the workers of the leader's node are of one host, by the address at which other nodes found it."""
         elsewhere = [each for each in self.each if each.hello["node"]]
         here = (elsewhere or self.each)[0].channel.local_host()
-        yield at(here, free_port())
+        yield at(here, self.reserved.getsockname()[1])
         for each in self.each:
             yield at(each.hello["address"] if each.hello["node"] else here, each.hello["port"])
 
@@ -209,6 +210,7 @@ class Followers:
         for each in self.each:
             each.channel.close()
         self._listener.close()
+        self.reserved.close()
 
     def _accept(self) -> None:
         while not self._closing.is_set():

@@ -24,6 +24,7 @@ class Led:
     def build(cls, make: Callable[[], Checked], followers: Followers, **given: Any) -> Led:
         """What `make` builds for the leader, while the followers build theirs from what is `given`."""
         followers.tell("build", addresses=followers.addresses, advice=followers.advice, **given)
+        followers.reserved.close()
         own, _ = followers.with_own(make)
         for each in followers.each:
             each.channel.built()
