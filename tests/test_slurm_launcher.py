@@ -77,6 +77,13 @@ def test_a_job_has_ended_when_slurm_says_so_or_has_forgotten_it(login, monkeypat
     assert launched() == code
 
 
+def test_what_a_job_said_that_failed_at_once_is_waited_for(login, capsys):
+    late = "echo x >> asked\n[ $(grep -c x asked) = 3 ] && echo no such partition > runs/slurm/7_0_log.out\n"
+    (login / "scontrol").write_text(f"#!/bin/sh\n{late}echo JobState=FAILED ExitCode=1:0 NodeList=node1\n")
+    assert launched() == 1
+    assert capsys.readouterr().out.endswith("job 7   FAILED\nno such partition\n")
+
+
 @pytest.mark.parametrize("state", ["SIGNALING", "REQUEUED", "STOPPED", "STAGE_OUT", "RESIZING", "SPECIAL_EXIT"])
 def test_a_job_in_any_state_but_an_end_is_waited_for(login, state, capsys):
     answers = ANSWERS.replace("RUNNING", state).replace("  2) ", "  0) ")
@@ -105,6 +112,15 @@ def test_processors_are_asked_for_again_of_srun_and_what_has_no_value_gets_none(
     script = (login / "script").read_text()
     assert "#SBATCH --exclusive\n" in script
     assert "--cpus-per-task=8 " in next(line for line in script.splitlines() if line.startswith("srun"))
+
+
+@pytest.mark.parametrize(
+    ("gres", "asked"), [("gpu:v100:8", "--gres=gpu:v100:8"), ("lscratch:100", "--gpus-per-node=8")]
+)
+def test_accelerators_are_asked_for_once(login, gres, asked):
+    slurm.launch(["task=translation"], resolve(config.system("v100x8", {}), detect()), {"gres": gres})
+    lines = (login / "script").read_text().splitlines()
+    assert [line.split()[1] for line in lines if "gpu" in line] == [asked]
 
 
 @pytest.mark.parametrize(

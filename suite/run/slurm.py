@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ _ENDS = {  # https://slurm.schedmd.com/job_state_codes.html: in all other states
 }
 FORGOTTEN = "FORGOTTEN"  # which is no state of SLURM's: it no longer tells how the job ended
 _EVERY_S = 1.0
+_LOG_S = 60.0  # after a job's end, for what it said to come to the login node: a network's disk tells late of new files
 _SEAL_S = 60  # before the job's time is over the run is told to end
 _OURS = {  # options of submitit that the run sets itself, or that would do nothing
     *("nodes", "ntasks_per_node", "additional_parameters", "setup", "teardown", "map_count", "srun_args"),
@@ -83,7 +86,9 @@ def _submitted(words: Sequence[str], system: System, options: Mapping[str, str])
     given = {name: True if value == "true" else value for name, value in options.items()}  # exclusive has no value
     # which srun does not take over from sbatch since SLURM 22.05
     own = {"srun_args": [f"--cpus-per-task={given['cpus_per_task']}"]} if "cpus_per_task" in given else {}
-    gpus: dict[str, Any] = {"gpus_per_node": system.accelerators_per_node} if system.accelerators_per_node else {}
+    gpus: dict[str, Any] = {}
+    if system.accelerators_per_node and "gpu" not in options.get("gres", ""):
+        gpus = {"gpus_per_node": system.accelerators_per_node}
     executor.update_parameters(
         **{"job_name": "suite", "time": None, **gpus, **own, **given},  # submitit's own time would be five minutes
         nodes=system.nodes,
@@ -103,21 +108,31 @@ def _submitted(words: Sequence[str], system: System, options: Mapping[str, str])
 def _followed(job: str, logs: Path) -> int:
     """Show the job's state as it changes, and what its workers say; its exit code."""
     shown, read, told = "", dict[Path, int](), {"JobState": "PENDING", "ExitCode": "0:0"}
+    until = math.inf
     while True:
         told = _told(job, told)
         state = told["JobState"] + (f" ({told['Reason']})" if told.get("Reason", "None") != "None" else "")
         if state != shown:
             print(f"job {job}   {state}", flush=True)
             shown = state
-        for path in sorted(logs.glob(f"{job}_*_log.out")):
-            with path.open(errors="replace") as file:
-                file.seek(read.get(path, 0))
-                print(file.read(), end="", flush=True)
-                read[path] = file.tell()
+        _print_news(job, logs, read)
         if told["JobState"] in (*_ENDS, FORGOTTEN):
-            code, number = map(int, told["ExitCode"].split(":"))
-            return (BY_SIGNAL + number if number else code) or (0 if told["JobState"] == "COMPLETED" else LOST)
+            until = min(until, time.monotonic() + _LOG_S)
+            began = told.get("NodeList", "(null)") not in ("", "(null)")
+            if read or not began or time.monotonic() >= until:
+                code, number = map(int, told["ExitCode"].split(":"))
+                return (BY_SIGNAL + number if number else code) or (0 if told["JobState"] == "COMPLETED" else LOST)
         time.sleep(_EVERY_S)
+
+
+def _print_news(job: str, logs: Path, read: dict[Path, int]) -> None:
+    """Print what its logs have beyond where they were `read` to; a file may be found by name before it is listed."""
+    for path in sorted({logs / f"{job}_0_log.out", *logs.glob(f"{job}_*_log.out")}):
+        with suppress(FileNotFoundError), path.open(errors="replace") as file:
+            file.seek(read.get(path, 0))
+            if news := file.read():
+                print(news, end="", flush=True)
+                read[path] = file.tell()
 
 
 def _told(job: str, before: dict[str, str]) -> dict[str, str]:
