@@ -17,6 +17,7 @@ from suite.errors import UserError
 from suite.record import states
 from suite.record.evidence import CHECKPOINT
 from suite.record.mllog import Log
+from suite.store.disk import partial
 
 SHARE = 0.01  # of a run's time, at most, for writing checkpoints
 
@@ -76,13 +77,24 @@ def load(folder: Path, logged: int) -> tuple[dict[str, np.ndarray], int] | None:
     return state, samples
 
 
+def remove(folder: Path) -> None:
+    """Remove the checkpoint of a run that has ended, and what a kill left of one."""
+    for path in _files(folder):
+        path.unlink(missing_ok=True)
+
+
+def _files(folder: Path) -> tuple[Path, Path]:
+    return folder / CHECKPOINT, partial(folder / CHECKPOINT)
+
+
 def reserve(folder: Path, state: Mapping[str, np.ndarray], kept: int = 0) -> None:
     """Make sure, before the clock starts, that the folder can hold two checkpoints, `kept` states and the evidence.
 
     What of these lies there already has its room. Raises OSError if the folder is not writable or its disk, or quota,
     has too little room.
     """
-    there = sum(path.stat().st_size for path in (folder / CHECKPOINT, *states.kept(folder)) if path.exists())
+    lying = (*_files(folder), *states.kept(folder))
+    there = sum(path.stat().st_size for path in lying if path.exists())
     need = max((2 + kept) * sum(array.nbytes for array in state.values()) - there, 0) + (16 << 20)
     probe = folder / ".room"
     try:

@@ -165,7 +165,7 @@ class _Run:
                 stop = tail.write_log(self.log, system, self.session.machine, power, self.session.own, self.witness)
                 self.log.close()
                 if not is_interrupt(stop):
-                    (self.folder / evidence.CHECKPOINT).unlink(missing_ok=True)
+                    checkpoint.remove(self.folder)
                 evidence.seal(self.folder, self.log.head)
             except WorkerLost as error:
                 raise WorkerLost(f"{error}{self.advice}") from error

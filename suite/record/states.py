@@ -15,6 +15,7 @@ import struct
 import tokenize
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -82,14 +83,22 @@ def is_kept(path: str) -> bool:
 
 
 def write(path: Path, state: Mapping[str, np.ndarray], samples: int) -> None:
-    """Make `path` the file of a state; a kill or a power cut in the middle leaves what was there before."""
+    """Make `path` the file of a state; a kill or a power cut in the middle leaves what was there before.
+
+    Where it cannot be written nothing is left, least of all on a disk that is full.
+    """
     part = disk.partial(path)
-    with part.open("wb") as file:
-        arrays = {f"{_PREFIX}{name}": array for name, array in state.items()}
-        np.savez(file, allow_pickle=False, **arrays, **{_SAMPLES: np.array(samples)})
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+    try:
+        with part.open("wb") as file:
+            arrays = {f"{_PREFIX}{name}": array for name, array in state.items()}
+            np.savez(file, allow_pickle=False, **arrays, **{_SAMPLES: np.array(samples)})
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError:
+        with suppress(OSError):
+            part.unlink()
+        raise
 
 
 def read(path: Path) -> tuple[State, int]:

@@ -1,12 +1,17 @@
 """The room that is made sure of before the clock starts."""
 
+import errno
+import os
+
 import numpy as np
 import pytest
 
 from suite.harness import checkpoint
 from suite.harness.checkpoint import Checkpoints
-from suite.record.evidence import LOG
+from suite.record import states
+from suite.record.evidence import CHECKPOINT, LOG
 from suite.record.mllog import Log
+from suite.store.disk import partial
 
 
 def test_what_a_run_has_written_already_has_its_room(tmp_path, monkeypatch):
@@ -17,6 +22,24 @@ def test_what_a_run_has_written_already_has_its_room(tmp_path, monkeypatch):
     checkpoint.reserve(tmp_path, state, 2)
     for samples in (0, 10):
         Checkpoints(tmp_path, Log(tmp_path / LOG), keep=True).logged(state, samples)
+    partial(tmp_path / CHECKPOINT).write_bytes(state["weights"].tobytes())  # of a run that was killed as it wrote
     checkpoint.reserve(tmp_path, state, 2)
     before, after = asked
-    assert before - after == pytest.approx(2 * state["weights"].nbytes, rel=0.01)
+    assert before - after == pytest.approx(3 * state["weights"].nbytes, rel=0.01)
+
+
+def test_a_full_disk_is_left_no_fuller(tmp_path, monkeypatch):
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(states.os, "fsync", full)
+    with pytest.raises(OSError, match="No space left on device"):
+        states.write(tmp_path / CHECKPOINT, {"weights": np.zeros(10)}, 0)
+    assert [path.name for path in tmp_path.iterdir()] == []
+
+
+def test_of_a_run_that_has_ended_no_checkpoint_is_left_nor_a_part_of_one(tmp_path):
+    for path in (tmp_path / CHECKPOINT, partial(tmp_path / CHECKPOINT)):
+        path.touch()
+    checkpoint.remove(tmp_path)
+    assert list(tmp_path.iterdir()) == []
