@@ -114,6 +114,33 @@ def test_a_worker_that_fails_ends_the_run_in_one_line_that_names_it(folder, faul
     assert nobody_is_left(folder)
 
 
+DIES_AS_THE_RUN_IS_SEALED = """
+import gc, os, signal, time
+from suite.harness.workers import leading
+from suite.record import evidence
+
+whole, leading.GRACE_S = evidence.seal, 0.0
+
+
+def seal(*given):
+    (followers,) = (each for each in gc.get_objects() if isinstance(each, leading.Followers))
+    os.kill(followers.processes(0)[0], signal.SIGKILL)
+    time.sleep(1)
+    whole(*given)
+
+
+evidence.seal = seal
+"""
+
+
+def test_a_worker_that_dies_once_the_run_has_ended_is_no_failure(folder):
+    with (folder / "alike/__init__.py").open("a") as code:
+        code.write(DIES_AS_THE_RUN_IS_SEALED)
+    done = trained(folder, 2)
+    assert done.returncode == ENDED, done.stdout + done.stderr
+    assert done.stderr == ""
+
+
 def test_a_leader_that_exits_ends_the_run_in_one_line(folder):
     done = trained(folder, 2, fault="0:exits")
     assert done.returncode == 2, done.stdout + done.stderr

@@ -63,7 +63,8 @@ class Follower:
 class Followers:
     """The followers of the leader at `place`, in the order of their ranks.
 
-    Where one is lost and the leader does not come back from a collective operation in GRACE_S, the process ends.
+    Where one is lost while they are `needed`, to the end of a run's training, and the leader does not come back from a
+    collective operation in GRACE_S, the process ends.
     Once they have joined, `addresses` is `HOST:PORT` of each worker by rank, the leader's too, for what their framework
     sends; the leader's own port is `reserved` until it builds. `advice` is what to do where one is lost.
     """
@@ -72,6 +73,7 @@ class Followers:
         self.place = place
         self.addresses: tuple[str, ...] = ()
         self.advice = ""
+        self.needed = True
         self._fault: str | None = None
         self._closing = threading.Event()
         self._joined: dict[int, Follower] = {}
@@ -234,7 +236,7 @@ class Followers:
             self._news.notify_all()
 
     def _abort(self) -> None:
-        if not self._closing.is_set():
+        if self.needed and not self._closing.is_set():
             if sys.stderr.isatty():
                 sys.stderr.write("\x1b[?25h\n")  # the cursor that the live line hides
             complain(WorkerLost(f"{self._fault}{self.advice}"))

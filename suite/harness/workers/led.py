@@ -23,6 +23,8 @@ class Led:
     @classmethod
     def build(cls, make: Callable[[], Checked], followers: Followers, **given: Any) -> Led:
         """What `make` builds for the leader, while the followers build theirs from what is `given`."""
+        followers.needed = True
+        followers.raise_if_lost()
         followers.tell("build", addresses=followers.addresses, advice=followers.advice, **given)
         followers.reserved.close()
         own, _ = followers.with_own(make)

@@ -77,10 +77,14 @@ def start(followers: Followers, device: str, clock: Callable[[], int], add: Call
 
 
 def stop(followers: Followers) -> dict[int, list[str]]:
-    """End that; why the processors of each node were slower than they can be."""
+    """End that, the last that a run needs its followers for; why the processors of each node were slower than they can
+    be.
+    """
     for each in measuring(followers).values():
         each.channel.send("watched")
-    return _answers(followers)
+    found = _answers(followers)
+    followers.needed = False
+    return found
 
 
 def _answers(followers: Followers) -> dict[int, list[str]]:
