@@ -120,7 +120,8 @@ def build(
     """The module's implementation of `benchmark`, held to the contract; it is given the `training_data` of `data`, and
     a copy of the hyperparameters.
 
-    Raises UserError where it cannot be built with hyperparameters that are not the benchmark's own.
+    Raises UserError where it cannot be built with hyperparameters that are not the benchmark's own; but what several
+    workers raise may be of the way to each other, of which torch.distributed raises RuntimeErrors.
     """
     name = getattr(module, "__name__", type(module).__name__)
     try:
@@ -131,7 +132,7 @@ def build(
         usual = config.benchmark(benchmark.task, benchmark.scale).hyperparameters
         given = benchmark.hyperparameters.items()
         changed = [f"hyperparameters.{key}={value}" for key, value in given if usual.get(key) != value]
-        if not changed:
+        if not changed or (device.world_size > 1 and isinstance(error, RuntimeError)):
             raise
         why = shown(f"{type(error).__name__}: {error}")
         raise UserError(f"{benchmark.name} cannot be built with {', '.join(changed)}: {why}") from error
