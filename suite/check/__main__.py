@@ -182,11 +182,9 @@ def _implementation(
     data: Arrays,
     asked: bool,
 ) -> tuple[Trained, Mapping[str, float]] | None:
-    modules: list[ImplementationModule] = []
-
-    def load() -> None:
+    def load() -> ImplementationModule:
         try:
-            modules.append(loaded())
+            return loaded()
         except BrokenContract:
             raise
         except UserError as error:  # the framework is not installed
@@ -194,9 +192,8 @@ def _implementation(
                 raise
             raise Skip(str(error)) from error
 
-    if not ledger.hold("the module has all its parts", ImplementationModule, load):
-        return None
-    made = training(ledger, benchmark, modules[0], data)
+    module = ledger.made("the module has all its parts", ImplementationModule, load)
+    made = training(ledger, benchmark, module, data) if module else None
     metrics = scoring(ledger, benchmark, task, made.made, data) if made else None
     return (made, metrics) if made and metrics else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import yaml
@@ -33,20 +34,17 @@ from suite.store.task import (
 
 def benchmark_of(ledger: Ledger, task: str, scale: str) -> Benchmark | None:
     """The benchmark of conf/task, None if it cannot be read."""
-    made: list[Benchmark] = []
-    ledger.hold("conf/task holds the benchmark's values", Benchmark, lambda: made.append(config.benchmark(task, scale)))
-    return made[0] if made else None
+    return ledger.made("conf/task holds the benchmark's values", Benchmark, lambda: config.benchmark(task, scale))
 
 
 def task_of(ledger: Ledger, benchmark: Benchmark) -> Task | None:
     """The task's module, None if it lacks a part."""
-    made: list[Task] = []
-    ledger.hold("the task's module has all its parts", Task, lambda: made.append(load_task(benchmark.task)))
+    made = ledger.made("the task's module has all its parts", Task, lambda: load_task(benchmark.task))
     if made:
-        ledger.hold("the metric is one of the task's METRICS", Task, lambda: check_metric(benchmark, made[0]))
-        ledger.hold("the target lies within the metric's bounds", Task, lambda: _target(benchmark, made[0]))
+        ledger.hold("the metric is one of the task's METRICS", Task, lambda: check_metric(benchmark, made))
+        ledger.hold("the target lies within the metric's bounds", Task, lambda: _target(benchmark, made))
         ledger.hold("the first evaluation lies within the budget", Evaluation, lambda: check_first(benchmark))
-    return made[0] if made else None
+    return made
 
 
 def _target(benchmark: Benchmark, task: Task) -> None:
@@ -57,51 +55,54 @@ def _target(benchmark: Benchmark, task: Task) -> None:
 
 def arrays_of(ledger: Ledger, benchmark: Benchmark, task: Task, data_dir: str | None) -> Arrays | None:
     """The arrays of a run of the benchmark, also where conf/task does not declare them; None if they cannot be had."""
-    made: Arrays = {}
-    dataset = benchmark.dataset
-
-    def bring() -> None:
-        with suppress(UserError):  # other sums or sizes than declared: the next promise
-            made.update(prepared(benchmark, task, data_dir))
-            return
-        root = files.root(data_dir)
-        made.update({**prepare(benchmark, task, root), **mapped(dataset, root)})
-
-    def sums() -> None:
-        shards = mapped(dataset, files.root(data_dir))
-        found = {name: array_sha256(array) for name, array in made.items() if name not in shards}
-        sizes = split_sizes(benchmark, task, made)
-        declared = dataset.arrays  # None where a sum is not declared
-        differing = sorted(
-            name
-            for name in found.keys() | declared.keys()
-            if name not in found or name not in declared or declared[name] not in (None, found[name])
-        )
-        if not differing and all(getattr(dataset, name) == size for name, size in sizes.items()):
-            return
-        again = prepare(benchmark, task, files.root(data_dir))  # a sum that is declared must be found again
-        strays = [name for name in found if name not in again or array_sha256(again[name]) != found[name]]
-        if strays:
-            raise Broken(f"prepare makes another {strays[0]!r} each time", "draw with a fixed seed, in a fixed order")
-        wrong = [f"{name} {getattr(dataset, name)}" for name, size in sizes.items() if getattr(dataset, name) != size]
-        said = [*wrong, *([f"other sums of {', '.join(differing)}"] if differing else [])]
-        raise Broken(f"{'; '.join(said)} than the data has", missing_yaml(benchmark.scale, {**sizes, "arrays": found}))
-
-    def drawn() -> None:
-        one, again, other = (for_run(benchmark, task, made, seed) for seed in (SEED, SEED, OTHER_SEED))
-        if strays := differing(one, again):
-            raise Broken(f"evaluation_arrays makes another {strays[0]!r} each time, of one seed")
-        if not differing(one, other):
-            raise Broken(f"evaluation_arrays makes the same of seeds {SEED} and {OTHER_SEED}")
-        made.update(one)
-
-    if not ledger.hold("prepare returns the benchmark's arrays", Task.prepare, bring):
+    bring = partial(_brought, benchmark, task, data_dir)
+    made = ledger.made("prepare returns the benchmark's arrays", Task.prepare, bring)
+    if made is None:
         return None
-    ledger.hold("sums and sizes of the data are declared", Dataset, sums)
+    ledger.hold("sums and sizes of the data are declared", Dataset, partial(_sums, benchmark, task, made, data_dir))
     if draws(task):
-        ledger.hold("a run's evaluation arrays are those of its seed", Drawing.evaluation_arrays, drawn)
-    ledger.hold("no array but answer_* holds the answers", Task.prepare, lambda: _answers(made))
+        draw = partial(_drawn, benchmark, task, made)
+        made = ledger.made("a run's evaluation arrays are those of its seed", Drawing.evaluation_arrays, draw) or made
+    ledger.hold("no array but answer_* holds the answers", Task.prepare, partial(_answers, made))
     return made
+
+
+def _brought(benchmark: Benchmark, task: Task, data_dir: str | None) -> Arrays:
+    with suppress(UserError):  # other sums or sizes than declared: the next promise
+        return prepared(benchmark, task, data_dir)
+    root = files.root(data_dir)
+    return {**prepare(benchmark, task, root), **mapped(benchmark.dataset, root)}
+
+
+def _sums(benchmark: Benchmark, task: Task, made: Arrays, data_dir: str | None) -> None:
+    dataset, root = benchmark.dataset, files.root(data_dir)
+    shards = mapped(dataset, root)
+    found = {name: array_sha256(array) for name, array in made.items() if name not in shards}
+    sizes = split_sizes(benchmark, task, made)
+    declared = dataset.arrays  # None where a sum is not declared
+    others = sorted(
+        name
+        for name in found.keys() | declared.keys()
+        if name not in found or name not in declared or declared[name] not in (None, found[name])
+    )
+    if not others and all(getattr(dataset, name) == size for name, size in sizes.items()):
+        return
+    again = prepare(benchmark, task, root)  # a sum that is declared must be found again
+    strays = [name for name in found if name not in again or array_sha256(again[name]) != found[name]]
+    if strays:
+        raise Broken(f"prepare makes another {strays[0]!r} each time", "draw with a fixed seed, in a fixed order")
+    wrong = [f"{name} {getattr(dataset, name)}" for name, size in sizes.items() if getattr(dataset, name) != size]
+    said = [*wrong, *([f"other sums of {', '.join(others)}"] if others else [])]
+    raise Broken(f"{'; '.join(said)} than the data has", missing_yaml(benchmark.scale, {**sizes, "arrays": found}))
+
+
+def _drawn(benchmark: Benchmark, task: Task, made: Arrays) -> Arrays:
+    one, again, other = (for_run(benchmark, task, made, seed) for seed in (SEED, SEED, OTHER_SEED))
+    if strays := differing(one, again):
+        raise Broken(f"evaluation_arrays makes another {strays[0]!r} each time, of one seed")
+    if not differing(one, other):
+        raise Broken(f"evaluation_arrays makes the same of seeds {SEED} and {OTHER_SEED}")
+    return one
 
 
 def missing_yaml(scale: str, dataset: dict[str, Any]) -> str:

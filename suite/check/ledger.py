@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeVar
 
 from suite.errors import BrokenContract, UserError, promised
 from suite.harness.contract import place
 
 Status = Literal["pass", "fail", "skipped"]
+Made = TypeVar("Made")
 
 
 class Broken(Exception):
@@ -54,12 +55,17 @@ class Ledger:
         return Ledger(self.benchmark, framework, self.rows)
 
     def hold(self, promise: str, contract: object, trial: Callable[[], object]) -> bool:
-        """Note whether `trial` returns; whatever it raises is what was found."""
+        """Note whether `trial` returns, and say so; whatever it raises is what was found."""
+        return self.made(promise, contract, lambda: (trial(),)) is not None
+
+    def made(self, promise: str, contract: object, trial: Callable[[], Made]) -> Made | None:
+        """Note whether `trial` returns; what it returned, None where it raised what was found."""
         asked = promised(contract)
         try:
-            trial()
+            made = trial()
         except Skip as reason:
-            return self.skip(promise, str(reason))
+            self.skip(promise, str(reason))
+            return None
         except Broken as error:
             found, mend = error.found, error.mend
         except BrokenContract as error:
@@ -70,11 +76,10 @@ class Ledger:
             found, mend = f"{type(error).__name__} at {place(error)}: {error}", ""
         else:
             self.rows.append(Row(self.benchmark, self.framework, promise, "pass"))
-            return True
+            return made
         self.rows.append(Row(self.benchmark, self.framework, promise, "fail", found, asked, mend))
-        return False
+        return None
 
-    def skip(self, promise: str, reason: str) -> bool:
+    def skip(self, promise: str, reason: str) -> None:
         """Note that `promise` was not tried."""
         self.rows.append(Row(self.benchmark, self.framework, promise, "skipped", reason))
-        return False

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,70 +45,86 @@ def scoring(
     ledger: Ledger, benchmark: Benchmark, task: Task, made: Checked, data: Mapping[str, np.ndarray]
 ) -> dict[str, float] | None:
     """Try the promises on what `made`, hardly trained, predicts; its metrics, None if it cannot be scored."""
-    predictions: list[Any] = []
-    metrics: dict[str, float] = {}
     before = copied(made.state_dict())
-
-    def in_json() -> None:
-        found = made.predict(data)
-        check_json(found)
-        predictions.extend(json.loads(json.dumps(list(found))))
-        for index, (given, back) in enumerate(zip(found, predictions, strict=True)):
-            if not _alike(given, back):
-                raise Broken(f"prediction {index} is {given!r:.60}, and {back!r:.60} when read back from JSON")
-
-    def again() -> None:
-        arrays = Asked(evaluation_data(data))
-        if not arrays:
-            raise Skip("the benchmark has no test_* array")
-        found = made.inner.predict(arrays)
-        if not arrays.asked:
-            raise Broken(f"a second predict asks for none of its arrays ({', '.join(arrays)})")
-        if not _alike(json.loads(json.dumps(list(found))), predictions):
-            raise Broken("a second predict of the same arrays gives other predictions")
-
-    def unmoved() -> None:
-        if strays := differing(before, made.state_dict()):
-            raise Broken(f"{strays[0]!r} has changed")
-
-    def scored() -> None:
-        metrics.update(score(benchmark, task, predictions, data))
-        if score(benchmark, task, predictions, data) != metrics and not any(map(math.isnan, metrics.values())):
-            raise Broken("the same predictions scored twice give other metrics")
-        for name, value in metrics.items():
-            if name not in task.METRICS:
-                raise Broken(f"score returned {name!r}, which METRICS does not name")
-            low, high = task.METRICS[name]
-            if value < low - SLACK * abs(low) or value > high + SLACK * abs(high):
-                raise Broken(f"{name} is {value:g}; METRICS says from {low:g} to {high:g}")
-
-    def untrained() -> None:
-        quality = metrics[benchmark.metric]
-        if benchmark.reached(quality):
-            aim = f"target {benchmark.target:g}, direction {benchmark.direction}"
-            raise Broken(f"{benchmark.metric} is {quality:g} after a few steps: {aim}")
-
-    def refused() -> None:
-        _refuses(task, [], data, "no predictions")
-        _refuses(task, predictions[:-1], data, "one prediction too few")
-        _refuses(task, [*predictions, predictions[-1]], data, "one prediction too many")
-        for wrong in WRONG:
-            _refuses(task, [*predictions[:-1], wrong], data, f"the prediction {json.dumps(wrong)}")
-        for strange in STRANGE:
-            try:
-                score(benchmark, task, [*predictions[:-1], strange], data)
-            except BadPrediction:
-                continue
-
-    if not ledger.hold("predictions are values that JSON gives back", Implementation.predict, in_json):
+    predict = Implementation.predict
+    predictions = ledger.made("predictions are values that JSON gives back", predict, lambda: _predicted(made, data))
+    if predictions is None:
         return None
-    ledger.hold("predict answers for the arrays that it is given", Implementation.predict, again)
-    ledger.hold("predict leaves the state as it was", Implementation.predict, unmoved)
-    if not ledger.hold("score is finite or nan, within METRICS, the same each time", Task.score, scored):
+    again = partial(_again, made, data, predictions)
+    ledger.hold("predict answers for the arrays that it is given", predict, again)
+    ledger.hold("predict leaves the state as it was", predict, lambda: _unmoved(made, before))
+    scored = partial(_scored, benchmark, task, predictions, data)
+    metrics = ledger.made("score is finite or nan, within METRICS, the same each time", Task.score, scored)
+    if metrics is None:
         return None
-    ledger.hold("a few steps do not reach the target", Benchmark, untrained)
+    ledger.hold("a few steps do not reach the target", Benchmark, lambda: _untrained(benchmark, metrics))
+    refused = partial(_refused, benchmark, task, predictions, data)
     ledger.hold("score refuses wrong predictions by BadPrediction", Task.score, refused)
     return metrics
+
+
+def _predicted(made: Checked, data: Mapping[str, np.ndarray]) -> list[Any]:
+    found = made.predict(data)
+    check_json(found)
+    predictions = _from_json(found)
+    for index, (given, back) in enumerate(zip(found, predictions, strict=True)):
+        if not _alike(given, back):
+            raise Broken(f"prediction {index} is {given!r:.60}, and {back!r:.60} when read back from JSON")
+    return predictions
+
+
+def _again(made: Checked, data: Mapping[str, np.ndarray], predictions: list[Any]) -> None:
+    arrays = Asked(evaluation_data(data))
+    if not arrays:
+        raise Skip("the benchmark has no test_* array")
+    found = made.inner.predict(arrays)
+    if not arrays.asked:
+        raise Broken(f"a second predict asks for none of its arrays ({', '.join(arrays)})")
+    if not _alike(_from_json(found), predictions):
+        raise Broken("a second predict of the same arrays gives other predictions")
+
+
+def _from_json(found: Sequence[Any]) -> list[Any]:
+    read: list[Any] = json.loads(json.dumps(list(found)))
+    return read
+
+
+def _unmoved(made: Checked, before: Mapping[str, np.ndarray]) -> None:
+    if strays := differing(before, made.state_dict()):
+        raise Broken(f"{strays[0]!r} has changed")
+
+
+def _scored(
+    benchmark: Benchmark, task: Task, predictions: Sequence[Any], data: Mapping[str, np.ndarray]
+) -> dict[str, float]:
+    metrics = dict(score(benchmark, task, predictions, data))
+    if score(benchmark, task, predictions, data) != metrics and not any(map(math.isnan, metrics.values())):
+        raise Broken("the same predictions scored twice give other metrics")
+    for name, value in metrics.items():
+        if name not in task.METRICS:
+            raise Broken(f"score returned {name!r}, which METRICS does not name")
+        low, high = task.METRICS[name]
+        if value < low - SLACK * abs(low) or value > high + SLACK * abs(high):
+            raise Broken(f"{name} is {value:g}; METRICS says from {low:g} to {high:g}")
+    return metrics
+
+
+def _untrained(benchmark: Benchmark, metrics: Mapping[str, float]) -> None:
+    quality = metrics[benchmark.metric]
+    if benchmark.reached(quality):
+        aim = f"target {benchmark.target:g}, direction {benchmark.direction}"
+        raise Broken(f"{benchmark.metric} is {quality:g} after a few steps: {aim}")
+
+
+def _refused(benchmark: Benchmark, task: Task, predictions: list[Any], data: Mapping[str, np.ndarray]) -> None:
+    _refuses(task, [], data, "no predictions")
+    _refuses(task, predictions[:-1], data, "one prediction too few")
+    _refuses(task, [*predictions, predictions[-1]], data, "one prediction too many")
+    for wrong in WRONG:
+        _refuses(task, [*predictions[:-1], wrong], data, f"the prediction {json.dumps(wrong)}")
+    for strange in STRANGE:
+        with suppress(BadPrediction):
+            score(benchmark, task, [*predictions[:-1], strange], data)
 
 
 def _refuses(task: Task, predictions: Sequence[Any], data: Mapping[str, np.ndarray], what: str) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from mlperf_logging.mllog.constants import GLOBAL_BATCH_SIZE
 
-from suite.check.ledger import Broken, Ledger
+from suite.check.ledger import Broken, Ledger, Skip
 from suite.check.untouched import untouched
 from suite.config.models import Benchmark
 from suite.harness import contract
@@ -66,90 +66,108 @@ def training(
     ledger: Ledger, benchmark: Benchmark, module: ImplementationModule, data: Mapping[str, np.ndarray]
 ) -> Trained | None:
     """Try the promises of the module's implementation; None if it cannot be built or trained."""
-    made: list[Checked] = []
-    initial: State = {}
-    counts: list[int] = []
-    middle: State = {}
-    end: State = {}
+    tried = _Tried(benchmark, module, data)
+    build, state, load = ImplementationModule.build, Implementation.state_dict, Implementation.load_state_dict
+    if not ledger.hold("build makes an implementation with a state of arrays", build, tried.starts):
+        return None
+    ledger.hold("build reads no training data", build, tried.reads_none)
+    if not ledger.hold("train_until counts whole steps, at least one", Implementation.train_until, tried.counts_steps):
+        return None
+    ledger.hold("one seed gives one trajectory, however it is cut", build, tried.repeats)
+    ledger.hold("another seed gives another trajectory", build, tried.departs)
+    ledger.hold("a second implementation takes over the state, bit by bit", load, tried.takes_over)
+    ledger.hold("from a state, training goes on as if never stopped", state, tried.goes_on)
+    ledger.hold("from its initial state, training begins anew", load, tried.begins_anew)
+    return Trained(tried.made, tried.initial, tried.end, tried.counts[-1], tried.without_dropout)
 
-    def build(seed: int = SEED, given: Mapping[str, np.ndarray] = data) -> Checked:
-        return contract.build(module, benchmark, given, seed, DEVICE)
 
-    def without_dropout() -> Checked:
-        off = dropout_off(benchmark.hyperparameters)
+class _Tried:
+    """One implementation and its states at the start, after a step and at the end; each promise is a method.
+
+    `second` is another of the same seed, None where it could not be built.
+    """
+
+    made: Checked
+    initial: State
+    middle: State
+    end: State
+
+    def __init__(self, benchmark: Benchmark, module: ImplementationModule, data: Mapping[str, np.ndarray]) -> None:
+        self.benchmark, self.module, self.data = benchmark, module, data
+        self.counts: list[int] = []
+        self.second: Checked | None = None
+
+    def _built(self, seed: int = SEED) -> Checked:
+        return contract.build(self.module, self.benchmark, self.data, seed, DEVICE)
+
+    def without_dropout(self) -> Checked:
+        """The implementation, or one beside it, which drops nothing."""
+        off = dropout_off(self.benchmark.hyperparameters)
         if not off:
-            return made[0]
-        plain = benchmark.model_copy(update={"hyperparameters": {**benchmark.hyperparameters, **off}})
-        return contract.build(module, plain, data, SEED, DEVICE)
+            return self.made
+        plain = self.benchmark.model_copy(update={"hyperparameters": {**self.benchmark.hyperparameters, **off}})
+        return contract.build(self.module, plain, self.data, SEED, DEVICE)
 
-    def starts() -> None:
-        made.append(build())
-        initial.update(copied(made[0].state_dict()))
-        if not initial:
+    def starts(self) -> None:
+        self.made = self._built()
+        self.initial = copied(self.made.state_dict())
+        if not self.initial:
             raise Broken("state_dict returned no array")
 
-    def unread() -> None:
-        with untouched(data) as (given, read):
-            other = build(given=given).state_dict()
+    def reads_none(self) -> None:
+        with untouched(self.data) as (given, read):
+            other = contract.build(self.module, self.benchmark, given, SEED, DEVICE).state_dict()
             if names := read():
                 raise Broken(f"build reads {names[0]!r}")
-        if strays := differing(initial, other):
+        if strays := differing(self.initial, other):
             raise Broken(f"with zeros for training data, build starts from another {strays[0]!r}")
 
-    def counted() -> None:
-        batch = benchmark.hyperparameters.get(GLOBAL_BATCH_SIZE)
-        counts.append(made[0].train_until(1).samples)
-        middle.update(copied(made[0].state_dict()))
-        if not differing(initial, middle):
+    def counts_steps(self) -> None:
+        counts = self.counts
+        batch = self.benchmark.hyperparameters.get(GLOBAL_BATCH_SIZE)
+        counts.append(self.made.train_until(1).samples)
+        self.middle = copied(self.made.state_dict())
+        if not differing(self.initial, self.middle):
             raise Broken("train_until(1) left the state as it was")
-        counts.append(made[0].train_until(counts[0]).samples)
-        counts.append(made[0].train_until(counts[1] + 1).samples)
-        end.update(copied(made[0].state_dict()))
+        counts.append(self.made.train_until(counts[0]).samples)
+        counts.append(self.made.train_until(counts[1] + 1).samples)
+        self.end = copied(self.made.state_dict())
         if not counts[0] < counts[1] < counts[2]:
             raise Broken(f"samples {counts} after train_until(1), ({counts[0]}) and ({counts[1] + 1})")
         if batch and counts != [batch * (step + 1) for step in range(STEPS)]:
             raise Broken(f"samples {counts} after one, two and three steps of {GLOBAL_BATCH_SIZE} {batch}")
 
-    def one_trajectory() -> None:
-        made.append(build())
-        made[1].train_until(counts[-1])
-        if strays := differing(end, made[1].state_dict()):
-            raise Broken(f"{strays[0]!r} differs after {counts[-1]} samples in one call and in {STEPS}, of one seed")
+    def repeats(self) -> None:
+        last = self.counts[-1]
+        self.second = self._built()
+        self.second.train_until(last)
+        if strays := differing(self.end, self.second.state_dict()):
+            raise Broken(f"{strays[0]!r} differs after {last} samples in one call and in {STEPS}, of one seed")
 
-    def another() -> None:
-        other = build(OTHER_SEED)
-        other.train_until(counts[-1])
-        if not differing(end, other.state_dict()):
-            raise Broken(f"seeds {SEED} and {OTHER_SEED} end in the same state after {counts[-1]} samples")
+    def departs(self) -> None:
+        other = self._built(OTHER_SEED)
+        other.train_until(self.counts[-1])
+        if not differing(self.end, other.state_dict()):
+            raise Broken(f"seeds {SEED} and {OTHER_SEED} end in the same state after {self.counts[-1]} samples")
 
-    def round_trip() -> None:
-        second = made[-1]
-        second.load_state_dict(middle)
-        if strays := differing(middle, second.state_dict()):
+    def takes_over(self) -> None:
+        if not self.second:
+            raise Skip("no second implementation was built")
+        self.second.load_state_dict(self.middle)
+        if strays := differing(self.middle, self.second.state_dict()):
             raise Broken(f"{strays[0]!r} is not what was loaded")
 
-    def goes_on() -> None:
-        for number, each in enumerate((made[-1], made[0]), 1):
-            each.load_state_dict(copied(middle))
-            each.train_until(counts[-1])
-            if strays := differing(end, each.state_dict()):
-                whose = "another implementation" if number == 1 else "the same implementation"
+    def goes_on(self) -> None:
+        for each, whose in ((self.second, "another implementation"), (self.made, "the same implementation")):
+            if each and (strays := self._differing_from(each, self.middle)):
                 raise Broken(f"{strays[0]!r} differs after {whose} has loaded a state and gone on from it")
 
-    def begins_anew() -> None:
-        made[0].load_state_dict(copied(initial))
-        made[0].train_until(counts[-1])
-        if strays := differing(end, made[0].state_dict()):
+    def begins_anew(self) -> None:
+        if strays := self._differing_from(self.made, self.initial):
             raise Broken(f"{strays[0]!r} differs when a trained implementation begins anew from its initial state")
 
-    if not ledger.hold("build makes an implementation with a state of arrays", ImplementationModule.build, starts):
-        return None
-    ledger.hold("build reads no training data", ImplementationModule.build, unread)
-    if not ledger.hold("train_until counts whole steps, at least one", Implementation.train_until, counted):
-        return None
-    ledger.hold("one seed gives one trajectory, however it is cut", ImplementationModule.build, one_trajectory)
-    ledger.hold("another seed gives another trajectory", ImplementationModule.build, another)
-    ledger.hold("a second implementation takes over the state, bit by bit", Implementation.load_state_dict, round_trip)
-    ledger.hold("from a state, training goes on as if never stopped", Implementation.state_dict, goes_on)
-    ledger.hold("from its initial state, training begins anew", Implementation.load_state_dict, begins_anew)
-    return Trained(made[0], initial, end, counts[-1], without_dropout)
+    def _differing_from(self, made: Checked, state: State) -> list[str]:
+        """What differs at the end, where `made` trains on from `state`."""
+        made.load_state_dict(copied(state))
+        made.train_until(self.counts[-1])
+        return differing(self.end, made.state_dict())

@@ -17,6 +17,7 @@ from suite.review.__main__ import main as review
 from suite.run.__main__ import main as run
 from suite.store.arrays import array_sha256
 from tests.eighth_task.not_kept import NOT_KEPT
+from tests.eighth_task.spoiling import IMPLEMENTATION, having
 from tests.eighth_task.told import REFUSED, TOLD
 
 RUN = ["task=parity", "framework=numpy", "hw=cpu", "mlflow=false", "seed=1", "out=evidence"]
@@ -101,6 +102,17 @@ def test_a_check_finds_what_a_run_cannot_see(mistake, parity, capsys):
     row = next(row for row in failures(rows) if row["promise"] == promise)
     assert found in row["found"]
     assert row["contract"]
+
+
+def test_no_second_implementation_takes_over_a_state_where_none_was_built(parity, capsys):
+    def twice(true):  # one that is tried, and one that shows whether it reads the training data
+        built = iter((true, true))
+        return lambda *given: next(built)(*given)
+
+    having(IMPLEMENTATION, build=twice)(parity)
+    _, rows = checked(capsys)
+    took_over = next(row for row in rows if row["promise"].startswith("a second implementation takes over"))
+    assert (took_over["status"], took_over["found"]) == ("skipped", "no second implementation was built")
 
 
 def test_a_run_that_was_stopped_by_a_mistake_goes_on_once_it_is_mended(parity, capsys, tmp_path):

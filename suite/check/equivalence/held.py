@@ -25,12 +25,10 @@ _MEND = "docs/equivalence.md says what each trial sees"
 
 def hold(ledger: Ledger, subject: Subject, precisions: Sequence[str]) -> Comparison | None:
     """Note what each trial found; None where one of them could not be brought to an end."""
-    made: list[Comparison] = []
-    promise = "it is held to the reference"
-    if not ledger.hold(promise, Implementation, lambda: made.append(equivalence(subject, precisions))):
-        return None
-    ledger.rows[-1:] = [_row(ledger, trial) for trial in made[0].trials]
-    return made[0]
+    made = ledger.made("it is held to the reference", Implementation, lambda: equivalence(subject, precisions))
+    if made:
+        ledger.rows[-1:] = [_row(ledger, trial) for trial in made.trials]
+    return made
 
 
 def against(
@@ -43,16 +41,16 @@ def against(
 ) -> Comparison | None:
     """Hold the implementation `own`, loaded as `module`, to the reference: that in its framework, if there is one."""
     beside = compared(benchmark.task, own.framework.name)
-    references: list[ImplementationModule] = []
-    if not ledger.hold(
+    reference = ledger.made(
         f"the reference in {beside} can be loaded",
         ImplementationModule,
-        lambda: references.append(load_implementation(benchmark.task, config.framework(beside))),
-    ):
+        lambda: load_implementation(benchmark.task, config.framework(beside)),
+    )
+    if reference is None:
         return None
     subject = Subject(
         benchmark,
-        here(references[0], data),
+        here(reference, data),
         here(module, data),
         data,
         "cpu",
