@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from suite.config import folder
+from suite.config.formats import formats
 from suite.errors import UserError, WorkerLost
 from suite.harness import contract
 from suite.run import obstacles
@@ -279,6 +280,24 @@ def test_a_file_of_a_system_that_no_run_or_review_could_use_is_one_line(old, new
     changed, count = re.subn(rf"(?m){old}", new, content)
     assert count == 1
     assert said in _told_of_a_system(changed.encode(), tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("closed: true", "close: true", "unknown field of conf/formats.yaml: fp32 'close': did you mean 'closed'?"),
+        ("closed: true", "closed: true, closed: true", "conf/formats.yaml, line 1: closed is given twice."),
+    ],
+)
+def test_a_file_of_formats_that_cannot_be_read_is_one_line(old, new, said, tmp_path, monkeypatch):
+    content = next(line for line in (folder.CONF / "formats.yaml").read_text().splitlines() if line.startswith("fp32"))
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf/formats.yaml").write_text(content.replace(old, new))
+    monkeypatch.setattr(folder, "CONF", tmp_path / "conf")
+    formats.cache_clear()
+    with pytest.raises(UserError) as told:
+        formats()
+    assert str(told.value).startswith(said)
 
 
 def _told_of_a_system(content, tmp_path, monkeypatch):

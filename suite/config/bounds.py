@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-import yaml
-
 from suite.config import folder
 from suite.config.formats import formats
-from suite.config.values import Values
+from suite.config.values import Values, checked
 
 
 class Bounds(Values):
@@ -36,5 +34,5 @@ def unmeasured(precision: str) -> str:
 
 @cache
 def _all() -> dict[str, Bounds]:
-    values = yaml.safe_load((folder.CONF / "equivalence.yaml").read_text())
-    return {name: Bounds.model_validate(each) for name, each in values.items()}
+    values = folder.table(folder.CONF / "equivalence.yaml")
+    return {name: checked(Bounds, each, f"conf/equivalence.yaml: {name}") for name, each in values.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from functools import cache
 from pathlib import Path
@@ -39,19 +40,30 @@ _Loader.add_implicit_resolver(
 
 @cache
 def load(group: str, name: str) -> dict[str, Any]:
-    """The plain values of `conf/<group>/<name>.yaml`. Raises UserError for a name that is not there, or no YAML, or a
-    key that it gives twice.
-    """
+    """The plain values of `conf/<group>/<name>.yaml`. Raises UserError as `table`, and for another name."""
     if name not in names(group):
         raise unknown({"hw": "system"}.get(group, group), name, names(group))
-    file = f"conf/{group}/{name}.yaml"
+    return table(CONF / group / f"{name}.yaml")
+
+
+def table(path: Path) -> dict[str, Any]:
+    """The plain values by name of a file of conf/. Raises UserError where it holds others, and as `values` does."""
+    found = values(path)
+    if not isinstance(found, dict):
+        raise UserError(f"{_shown(path)} holds {found!r:.40}; expected names and their values.")
+    return found
+
+
+def values(path: Path) -> Any:
+    """The plain values of a file of conf/. Raises UserError for what is no YAML, and for a key that it gives twice."""
     try:
-        values = yaml.load((CONF / group / f"{name}.yaml").read_text("utf-8"), _Loader)
+        return yaml.load(path.read_text("utf-8"), _Loader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise UserError(f"{file}, line {line}: {error.problem}.") from None
+        raise UserError(f"{_shown(path)}, line {line}: {error.problem}.") from None
     except (yaml.YAMLError, ValueError) as error:
-        raise UserError(f"{file} cannot be read, as YAML in UTF-8: {error}.") from None
-    if not isinstance(values, dict):
-        raise UserError(f"{file} holds {values!r:.40}; expected names and their values.")
-    return values
+        raise UserError(f"{_shown(path)} cannot be read, as YAML in UTF-8: {error}.") from None
+
+
+def _shown(path: Path) -> str:
+    return os.path.relpath(path, CONF.parent)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import NamedTuple
-
-import yaml
 
 from suite.config import folder
+from suite.config.values import Values, checked
 from suite.errors import unknown
 
 
-class Format(NamedTuple):
+class Format(Values):
     """A numeric format. `rate` names the peak rate that its products run at, None where conf/hw/ has none."""
 
     title: str
@@ -21,9 +19,9 @@ class Format(NamedTuple):
 
 @cache
 def formats() -> dict[str, Format]:
-    """The formats by name."""
-    values = yaml.safe_load((folder.CONF / "formats.yaml").read_text())
-    return {name: Format(**each) for name, each in values.items()}
+    """The formats by name. Raises UserError for a file that does not hold formats."""
+    values = folder.table(folder.CONF / "formats.yaml")
+    return {name: checked(Format, each, f"conf/formats.yaml: {name}") for name, each in values.items()}
 
 
 def closed() -> list[str]:

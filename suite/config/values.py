@@ -1,17 +1,53 @@
-"""Immutable records, and which of them stand at a place in another."""
+"""Immutable records, made of plain values, and what is said of values that make none."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, get_args
+from datetime import date
+from reprlib import repr as brief  # of values of any depth and length
+from typing import Any, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
+
+from suite.errors import UserError, shown, unknown
 
 
 class Values(BaseModel):
     """An immutable record that refuses unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+
+
+Record = TypeVar("Record", bound=Values)
+
+
+def checked(record: type[Record], values: dict[str, Any], where: str) -> Record:
+    """`values` as `record`. Raises UserError with one line that names `where` and the field at fault."""
+    try:
+        return record.model_validate(values)
+    except ValidationError as error:
+        found = error.errors()
+        first = next((each for each in found if each["type"] == "extra_forbidden"), found[0])  # before what it misses
+        raise _mistake(record, first, where) from None
+
+
+def _mistake(record: type[Values], error: ErrorDetails, where: str) -> UserError:
+    """One line for what pydantic found: the field, and what is wrong with it or the nearest name."""
+    *path, last = error["loc"] or ("",)
+    holders = records_at(record, path)
+    unions = ("[", *(each.__name__ for each in holders))  # pydantic puts a union's member into the path
+    place = ".".join([where, *(shown(str(part)) for part in path if not any(name in str(part) for name in unions))])
+    if error["type"] == "extra_forbidden":
+        return unknown(f"field of {place}", str(last), [name for each in holders for name in each.model_fields])
+    name = f"{place}.{shown(str(last))}".rstrip(".").replace(":.", ": ")
+    if error["type"] == "missing":
+        words = next((field.description for each in holders if (field := each.model_fields.get(str(last)))), None)
+        return UserError(f"{name} is missing: {words or 'it has no default'}")
+    problem = error["msg"].removeprefix("Value error, ")
+    if error["type"] == "string_type" and isinstance(error["input"], bool | int | float | date):
+        problem += "; put it in quotes"
+    return UserError(f"{name} is {brief(error['input'])}: {problem}.")
 
 
 def records_at(record: type[Values], path: Sequence[int | str]) -> list[type[Values]]:

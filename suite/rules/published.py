@@ -8,11 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import yaml
 
 from suite.config import folder
 from suite.config.models import Benchmark
-from suite.config.values import Values
+from suite.config.values import Values, checked
 from suite.record.summary import format_count
 from suite.rules.reference import recipe
 
@@ -49,7 +48,7 @@ def path() -> Path:
 
 def stored() -> list[Published]:
     """All of it."""
-    return [Published.model_validate(each) for each in yaml.safe_load(path().read_text())]
+    return [checked(Published, each, "conf/rcp/published.yaml:") for each in folder.values(path())]
 
 
 def load(benchmark: Benchmark) -> Published | None:

@@ -9,11 +9,9 @@ import hashlib
 import json
 from pathlib import Path
 
-import yaml
-
 from suite.config import folder
 from suite.config.models import Benchmark, Formula
-from suite.config.values import Values
+from suite.config.values import Values, checked
 
 Curve = tuple[tuple[int, float], ...]  # (samples, quality) of each evaluation
 
@@ -70,5 +68,5 @@ def load(benchmark: Benchmark) -> Reference:
     none = Reference(benchmark=benchmark.name, recipe=recipe(benchmark), points=())
     if not path(benchmark).exists():
         return none
-    stored = Reference.model_validate(yaml.safe_load(path(benchmark).read_text()))
+    stored = checked(Reference, folder.values(path(benchmark)), f"conf/rcp/{benchmark.name}.yaml:")
     return stored if stored.recipe == none.recipe else none

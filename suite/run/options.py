@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import hydra
-import yaml
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
@@ -76,7 +75,7 @@ def parse(argv: list[str]) -> list[Options]:
     Raises UserError for a word that is no option, for an unknown name, and for a value that cannot be read.
     """
     words = [word for word in argv if word not in MULTIRUN]
-    allowed = {*yaml.safe_load((folder.CONF / "config.yaml").read_text()), *GROUPS, *OF_BENCHMARK} - {"defaults"}
+    allowed = {*folder.table(folder.CONF / "config.yaml"), *GROUPS, *OF_BENCHMARK} - {"defaults"}
     inner = _hyperparameters(words)
     for word in words:
         _refuse(word, allowed, inner)
