@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict
 from pathlib import Path
 
@@ -15,9 +15,10 @@ from rich.text import Text
 from suite import __version__
 from suite.bricks import evaluating, frameworks, measuring, options, pace, private, record, showing
 from suite.bricks.arguments import MOST_CALLS
+from suite.bricks.brick import Brick
 from suite.bricks.chaining import Bricks
 from suite.bricks.composing import compose, counted
-from suite.bricks.record import Brick, Key, Made, Model, Timings
+from suite.bricks.record import Key, Made, Model, Timings
 from suite.errors import OneLineParser, UserError, command, printable, split_options, unknown, whole
 from suite.harness.implementation import Device
 from suite.harness.memory import keep_freed_memory
@@ -104,7 +105,7 @@ def make(given: dict[str, str], *, to: Console, as_json: bool) -> int:
             device = Device("cpu", conditions.precision)
 
             def runs(brick: Brick) -> bool:
-                return framework.runs(brick, device, conditions.mode, ROOM)
+                return frameworks.runs(framework, brick, device, conditions.mode, ROOM)
 
             made, key = private.disguised(made, models, wanted.decoys, runs)
     found = Made(
@@ -136,7 +137,7 @@ def measure(given: dict[str, str], file: str, *, to: Console, as_json: bool) -> 
     framework = frameworks.load(made.framework)
     if made.precision not in record.PRECISIONS:
         raise UserError(f"{file} is in precision {made.precision}: bricks run in {', '.join(record.PRECISIONS)}")
-    check_operators(made, framework.known, file)
+    check_operators(made, framework.OPERATORS, file)
     system = system_here(given.get("hw", AUTO), here)
     repeats = whole("repeats", given.get("repeats", REPEATS), record.MOST_ROUNDS)
     device = Device(system.device_kind, made.precision)
@@ -204,11 +205,11 @@ def compose_models(given: dict[str, str], file: str, *, to: Console, as_json: bo
     return 0
 
 
-def check_operators(made: Made, known: Callable[[str], bool], file: str) -> None:
+def check_operators(made: Made, operators: Collection[str], file: str) -> None:
     """Raise UserError for an operator that is not in the closed table."""
     for brick in made.bricks:
         for call in brick.calls:
-            if not known(call.op):
+            if call.op not in operators:
                 raise UserError(f"{file} asks for the operator {call.op!r}, which bricks do not have")
 
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal, get_args
 
 MOST_CALLS, MOST_TENSORS = 10, 20_000  # of a brick
 MOST_NUMBERED = 1 << 24  # tensors of a step, before it becomes bricks
 DEEPEST, LONGEST_LIST, LONGEST_TEXT, LARGEST = 4, 20_000, 100, 1 << 63
 FLOATS = ("float32", "float16", "bfloat16", "float64")
-DTYPES = (*FLOATS, "bool", "uint8", "int8", "int16", "int32", "int64")
+Dtype = Literal["float32", "float16", "bfloat16", "float64", "bool", "uint8", "int8", "int16", "int32", "int64"]
+DTYPES = get_args(Dtype)
+WIDTHS = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2} | dict.fromkeys(
+    ("bool", "uint8", "int8"), 1
+)  # bytes
 REFERENCES = ("tensor", "output", "dtype", "slice", "layout", "number", "device", "ellipsis")
 
 

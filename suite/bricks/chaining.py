@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from statistics import mean
 from typing import Any
 
+from suite.bricks.brick import Brick, Call, Tensor
 from suite.bricks.pace import in_units
-from suite.bricks.record import Brick, Call, Model, Tensor
+from suite.bricks.record import Model
 from suite.bricks.recorded import Called, Recorded
 from suite.probe.record import Conditions
 

@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from suite.bricks.brick import LEAST_HELD, Brick
 from suite.bricks.frameworks import Framework, Runner
-from suite.bricks.record import Brick, Cache, Time
+from suite.bricks.record import Cache, Time
 from suite.harness.implementation import Device
 from suite.measure.machine import own_cpus, room_of
 from suite.probe.record import one_line
@@ -32,7 +33,6 @@ USUAL_CACHE = 32 << 20  # bytes, where the system does not tell
 FLUSHED = 2  # times the largest cache is written to flush it
 WINDOW = 8  # neighbours that are run in turn
 COLD = 4  # one round in so many is taken with cold weights as well
-LEAST_HELD = 1 << 15  # bytes of weights for which it matters where they lie
 EIGHTHS = 8  # of the cache; see `record.Cache`
 SWEEPS = 5  # over memory of each size, so many times
 SLOWER = 1.3  # times as long a byte takes from memory, at least, for a cache to be seen

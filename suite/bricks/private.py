@@ -10,7 +10,8 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from suite.bricks.record import Brick, Key, Model, digest
+from suite.bricks.brick import Brick
+from suite.bricks.record import Key, Model, digest
 from suite.errors import UserError
 
 LEAST_SIZE = 8  # smaller numbers are windows, strides and groups

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from suite import config
-from suite.bricks.arguments import LONGEST_TEXT, MOST_CALLS, MOST_TENSORS, check_argument, references
+from suite.bricks.arguments import LONGEST_TEXT, MOST_CALLS
+from suite.bricks.brick import Brick
 from suite.config.values import Values
 from suite.errors import UserError
 from suite.probe.record import Conditions, Mode
@@ -23,110 +23,9 @@ from suite.store.disk import UnsafeFile, read_safely, reason, write_text
 MAX_BYTES = 256 << 20
 MOST_BRICKS, MOST_MODELS, MOST_STEPS = 200_000, 1000, 1_000_000
 MOST_ROUNDS = 1000
-MOST_ELEMENTS = 1 << 32
-Dtype = Literal["float32", "float16", "bfloat16", "float64", "bool", "uint8", "int8", "int16", "int32", "int64"]
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")  # that bricks can be run in
-WIDTHS = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2} | dict.fromkeys(
-    ("bool", "uint8", "int8"), 1
-)  # bytes
-
 
 Rounds = Annotated[tuple[Annotated[float, Field(gt=0, lt=1e12)], ...], Field(max_length=MOST_ROUNDS)]
-
-
-class Tensor(Values):
-    """A tensor that a brick is given: its shape, and how far apart its elements lie; None for one after the other.
-
-    `fresh` was made just before by another operator; the others, such as weights, lie there for long. `below` is above
-    all values of whole numbers, such as the places of an embedding. `variable` is what a graph may write to.
-    """
-
-    shape: tuple[int, ...] = Field(max_length=8)
-    strides: tuple[int, ...] | None = None
-    dtype: Dtype
-    fresh: bool = False
-    gradient: bool = False
-    variable: bool = False
-    below: int = Field(default=1, ge=1, lt=1 << 31)
-
-    @property
-    def elements(self) -> int:
-        """That it takes in memory, gaps included."""
-        if self.strides is None or 0 in self.shape:
-            return prod(self.shape)
-        return 1 + sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
-
-    @model_validator(mode="after")
-    def _fits(self) -> Tensor:
-        if any(size < 0 for size in self.shape) or prod(self.shape) > MOST_ELEMENTS:
-            raise ValueError(f"a tensor has {MOST_ELEMENTS:,} elements at most")
-        if self.strides is not None:
-            if len(self.strides) != len(self.shape):
-                raise ValueError("a stride for each axis")
-            apart = 1
-            for stride, size in sorted(zip(self.strides, self.shape, strict=True)):
-                if size > 1 and stride < apart:
-                    raise ValueError("elements lie on top of each other")
-                apart = max(apart, stride * size)
-            if self.elements > MOST_ELEMENTS:
-                raise ValueError(f"a tensor has {MOST_ELEMENTS:,} elements at most")
-        return self
-
-
-class Call(Values):
-    """One call of an operator of the closed table. An argument is a plain value, a list of such, or a reference:
-
-    {"tensor": i} one of the brick's, {"output": [call, i]} of an earlier call, {"dtype": name}, {"slice": [a, b, c]},
-    {"layout": name}, {"number": "inf", "-inf" or "nan"}, {"device": true}, {"ellipsis": true}.
-    """
-
-    op: str = Field(max_length=LONGEST_TEXT)
-    arguments: tuple[Any, ...] = Field(default=(), max_length=100)
-    keywords: dict[str, Any] = Field(default_factory=dict, max_length=100)
-
-    @field_validator("arguments", "keywords")
-    @classmethod
-    def _plain(cls, value: Any, info: ValidationInfo) -> Any:
-        for each in value.values() if isinstance(value, dict) else value:
-            check_argument(each)
-        return value
-
-    def references(self, kind: str) -> Iterator[Any]:
-        """What the arguments refer to, in their order."""
-        yield from references((*self.arguments, *self.keywords.values()), kind)
-
-
-class Brick(Values):
-    """Calls one after the other, each of them but the first of what the one before made. `gradient`: back as well."""
-
-    tensors: tuple[Tensor, ...] = Field(max_length=MOST_TENSORS)
-    calls: tuple[Call, ...] = Field(min_length=1, max_length=MOST_CALLS)
-    gradient: bool = False
-
-    @model_validator(mode="after")
-    def _refers(self) -> Brick:
-        for at, call in enumerate(self.calls):
-            if any(index >= len(self.tensors) for index in call.references("tensor")):
-                raise ValueError("a call refers to a tensor that the brick does not have")
-            if any(earlier >= at for earlier, _ in call.references("output")):
-                raise ValueError("a call refers to one that is not before it")
-        return self
-
-    @property
-    def held(self) -> int:
-        """Bytes of the tensors that are not made just before."""
-        return sum(prod(each.shape) * WIDTHS[each.dtype] for each in self.tensors if not each.fresh)
-
-    @property
-    def given(self) -> int:
-        """Bytes of the tensors that are made just before."""
-        return sum(prod(each.shape) * WIDTHS[each.dtype] for each in self.tensors if each.fresh)
-
-    @property
-    def name(self) -> str:
-        """What it does, and on which shape."""
-        shape = next((each.shape for each in self.tensors if each.fresh), self.tensors[0].shape if self.tensors else ())
-        return f"{' '.join(call.op.rpartition('.')[2] for call in self.calls)} {'x'.join(map(str, shape))}"
 
 
 class Model(Values):

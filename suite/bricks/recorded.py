@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from suite.bricks.record import Call, Tensor
+from suite.bricks.brick import Call, Tensor
 
 BATCHES = 8  # of a task that are looked at, for they may differ
 

@@ -23,9 +23,10 @@ import numpy as np
 
 from suite import config
 from suite.bricks import frameworks, private
+from suite.bricks.brick import Brick
 from suite.bricks.chaining import Bricks
 from suite.bricks.frameworks import torch_running
-from suite.bricks.record import Brick, Model
+from suite.bricks.record import Model
 from suite.errors import UserError
 from suite.harness.implementation import Device
 from suite.measure import machine

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from suite.bricks.record import Brick, Cache, Call, Made, Model, Tensor, Time, Timings
+from suite.bricks.brick import Brick, Call, Tensor
+from suite.bricks.record import Cache, Made, Model, Time, Timings
 from suite.probe.record import Conditions
 
 CACHE = Cache(size=1000, missed=(0, 0, 0, 0, 0, 0, 0, 1))

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from suite.bricks import record
 from suite.bricks.__main__ import main
 from suite.bricks.arguments import check_argument
-from suite.bricks.record import Brick, Key, Made, Tensor, Time, Timings
+from suite.bricks.brick import Brick, Tensor
+from suite.bricks.record import Key, Made, Time, Timings
 from suite.errors import UserError
 from tests.bricks import made
 from tests.json_values import JSON

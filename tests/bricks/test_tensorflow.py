@@ -1,16 +1,18 @@
 """TensorFlow's models as bricks."""
 
 import json
+from functools import partial
 from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
 import pytest
 
-from suite.bricks import record
+from suite.bricks import frameworks, record
 from suite.bricks.__main__ import main
+from suite.bricks.brick import Brick, Call, Tensor
 from suite.bricks.chaining import Bricks
-from suite.bricks.record import Brick, Call, Made, Tensor, Timings
+from suite.bricks.record import Made, Timings
 from suite.harness.implementation import Device
 from tests.bricks import made
 
@@ -140,8 +142,7 @@ def test_from_a_model_to_its_time(mode, tmp_path, capsys):
 
 
 def test_a_brick_that_would_fill_the_memory_is_not_run():
-    from suite.bricks.frameworks.tensorflow_running import runs
-
+    runs = partial(frameworks.runs, frameworks.load("tensorflow"))
     shape = [{"dtype": "int64"}, [1 << 40]]
     fill = {
         "tensors": [{"shape": [], "dtype": "float32"}],

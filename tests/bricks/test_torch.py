@@ -1,6 +1,7 @@
 """PyTorch's models as bricks: how many there are, what they do, and the whole way from a model to its time."""
 
 import json
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -12,7 +13,7 @@ from suite.bricks import frameworks, record
 from suite.bricks.__main__ import main
 from suite.bricks.chaining import Bricks, used_by
 from suite.bricks.frameworks.torch_recording import Recorder
-from suite.bricks.frameworks.torch_running import Runner, runs
+from suite.bricks.frameworks.torch_running import Runner
 from suite.bricks.record import Made, Timings
 from suite.bricks.recorded import BATCHES
 from suite.errors import UserError
@@ -21,6 +22,7 @@ from suite.probe.subject import Subject
 from tests.bricks import made
 
 CPU = Device("cpu", "fp32")
+runs = partial(frameworks.runs, frameworks.load("torch"))
 
 
 def test_calls_are_counted_as_by_hand(tmp_path):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol, cast
 
-from suite.bricks.record import Brick
+from suite.bricks.brick import Brick
 from suite.bricks.recorded import Recorded
+from suite.errors import UserError
 from suite.harness import by_framework
 from suite.harness.implementation import Device
 from suite.probe.subject import Subject
@@ -36,10 +37,12 @@ class Runner(Protocol):
 class Framework(Protocol):
     """A module of this folder.
 
+    `OPERATORS`: the names of those in the closed table.
     `SPREADS_LATE`: on several processors an operation now and then finds its threads on one of them, as it does not
     within a step, and takes twice as long.
     """
 
+    OPERATORS: Collection[str]
     SPREADS_LATE: bool
 
     def record(self, subject: Subject, network: Callable[[], Any] | None = None) -> Sequence[Recorded]:
@@ -50,16 +53,12 @@ class Framework(Protocol):
         """
         ...
 
-    def known(self, op: str) -> bool:
-        """Whether an operator is in the closed table."""
-        ...
-
     def runner(self, brick: Brick, device: Device, mode: str, room: int) -> Runner:
         """The brick, built to be run. Raises UserError for one that cannot be, or takes more than `room` bytes."""
         ...
 
-    def runs(self, brick: Brick, device: Device, mode: str, room: int) -> bool:
-        """Whether `runner` would give one; nothing is computed."""
+    def tried(self, brick: Brick, device: Device, mode: str, room: int) -> object:
+        """Raise UserError where `runner` would give none; nothing is computed."""
         ...
 
     def listed(self) -> list[str]:
@@ -70,3 +69,12 @@ class Framework(Protocol):
 def load(framework: str) -> Framework:
     """The bricks of a framework. Raises UserError for one that has none, or is not installed."""
     return cast(Framework, by_framework.load(__name__, framework, "bricks"))
+
+
+def runs(framework: Framework, brick: Brick, device: Device, mode: str, room: int) -> bool:
+    """Whether the framework's `runner` would give one; nothing is computed."""
+    try:
+        framework.tried(brick, device, mode, room)
+    except UserError:
+        return False
+    return True

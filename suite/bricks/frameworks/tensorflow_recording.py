@@ -13,9 +13,9 @@ from typing import Any
 import tensorflow as tf
 
 from suite.bricks import arguments
+from suite.bricks.brick import Call, Tensor
 from suite.bricks.frameworks.tensorflow_between import between
 from suite.bricks.frameworks.tensorflow_table import FUNCTIONS, attributes_of, inputs_of
-from suite.bricks.record import Call, Tensor
 from suite.bricks.recorded import BATCHES, Called, Recorded
 from suite.harness.implementation import Device
 from suite.probe.instruments.tensorflow_counting import plain, run_eagerly

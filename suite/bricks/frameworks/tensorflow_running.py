@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from suite.bricks.brick import LEAST_HELD, Brick, Call, Tensor
 from suite.bricks.frameworks.tensorflow_clock import Clocked, Values
 from suite.bricks.frameworks.tensorflow_table import FUNCTIONS, inputs_of, names_of
-from suite.bricks.record import Brick, Call, Tensor
 from suite.errors import UserError, unknown
 from suite.harness.implementation import Device
 from suite.probe.instruments.tensorflow_counting import device_name, number_type
@@ -24,7 +24,6 @@ from suite.probe.record import one_line
 NOISE = 1 << 16  # numbers that are drawn; a larger tensor holds them again and again
 FEW = 1 << 18  # bytes that a small brick takes and makes in all the times that a graph runs it
 MOST_REPEATS = 16
-LEAST_HELD = 1 << 15  # bytes of weights for which it matters where they lie, so that these are read once
 FORWARD = {"MaxPoolGrad": "MaxPool"}  # of a gradient that oneDNN takes over only behind it, in a tenth of the time
 
 
@@ -36,7 +35,7 @@ class Runner:
         number_type(device)
         self.calls = [_compiled(call, len(brick.tensors)) for call in brick.calls]
         self.forwards = list(_forwards(brick))
-        self.bytes = sum(each.elements * tf.as_dtype(each.dtype).size for each in brick.tensors)
+        self.bytes = brick.bytes
         with tf.device(self.device):
             self.sources = [self._noise(each) for each in brick.tensors]
             self.twins: Values = []
@@ -96,7 +95,7 @@ class Runner:
 
 def runner(brick: Brick, device: Device, mode: str, room: int) -> Runner:
     """See `frameworks.Framework`: tried with its shapes alone first, for a file may ask for anything."""
-    bytes_ = tried(brick, room)
+    bytes_ = tried(brick, device, mode, room)  # weights that matter are read once
     repeats = 1 if brick.held >= LEAST_HELD else max(1, min(MOST_REPEATS, FEW // max(bytes_, 1)))
     try:
         made = Runner(brick, device, repeats)
@@ -110,20 +109,10 @@ def runner(brick: Brick, device: Device, mode: str, room: int) -> Runner:
         raise UserError(f"{brick.name} cannot be run: {one_line(error)}") from error
 
 
-def runs(brick: Brick, device: Device, mode: str, room: int) -> bool:
-    """See `frameworks.Framework`."""
-    try:
-        tried(brick, room)
-    except UserError:
-        return False
-    return True
-
-
-def tried(brick: Brick, room: int) -> int:
-    """The bytes that the brick takes and makes, as its graph infers them. Raises UserError for what cannot be run."""
-    held = sum(each.elements * tf.as_dtype(each.dtype).size for each in brick.tensors)
-    if held > room:
-        raise UserError(f"its tensors take {held:,} bytes; there is room for {room:,}")
+def tried(brick: Brick, device: Device, mode: str, room: int) -> int:
+    """See `frameworks.Framework`: the bytes that the brick takes and makes, as its graph infers them."""
+    if brick.bytes > room:
+        raise UserError(f"its tensors take {brick.bytes:,} bytes; there is room for {room:,}")
     calls = [_compiled(call, len(brick.tensors)) for call in brick.calls]
     try:
         with tf.Graph().as_default():  # a placeholder is TensorFlow's word for a graph's input
@@ -143,7 +132,7 @@ def tried(brick: Brick, room: int) -> int:
             for each in made:
                 if prod(each.shape) * each.dtype.size > room:
                     raise UserError(f"it makes a tensor of more than {room:,} bytes")
-            moved: int = held + sum(prod(each.shape) * each.dtype.size for each in made)
+            moved: int = brick.bytes + sum(prod(each.shape) * each.dtype.size for each in made)
             return moved
     except UserError as error:
         raise UserError(f"{brick.name} cannot be run: {error}") from error

@@ -13,8 +13,8 @@ from torch.overrides import TorchFunctionMode, resolve_name
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from suite.bricks import arguments
+from suite.bricks.brick import Call, Tensor
 from suite.bricks.frameworks.torch_table import NAMES
-from suite.bricks.record import Call, Tensor
 from suite.bricks.recorded import BATCHES, Called, Recorded
 from suite.errors import UserError
 from suite.probe.instruments.torch_models import SIZE, Model

@@ -16,9 +16,9 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from suite.bricks.brick import Brick, Call, Tensor
 from suite.bricks.frameworks.torch_recording import LAYOUTS, tensors
 from suite.bricks.frameworks.torch_table import FUNCTIONS
-from suite.bricks.record import Brick, Call, Tensor
 from suite.errors import UserError, unknown
 from suite.harness.implementation import Device
 from suite.probe.instruments.torch_counting import number_type, torch_device, wait
@@ -44,7 +44,7 @@ class Runner:
         self.noise = {kind: noise(*kind, self.device) for kind in sorted(kinds)}
         self.held = self._lay_held()
         self.twins: list[torch.Tensor | None] = []
-        self.bytes = sum(each.elements * getattr(torch, each.dtype).itemsize for each in brick.tensors)
+        self.bytes = brick.bytes
         self.given: Values = []
         self.first: Callable[[], Any] | None = None  # call, bound to what it is given, so that no clock sees it
         self.wanted: list[Any] = []
@@ -211,17 +211,8 @@ def runner(brick: Brick, device: Device, mode: str, room: int) -> Runner:
     return Runner(brick, device, mode)
 
 
-def runs(brick: Brick, device: Device, mode: str, room: int) -> bool:
-    """See `frameworks.Framework`."""
-    try:
-        tried(brick, device, mode, room)
-    except UserError:
-        return False
-    return True
-
-
 def tried(brick: Brick, device: Device, mode: str, room: int) -> list[torch.Tensor]:
-    """What the brick makes, as shapes alone: a file may ask for anything. Raises UserError for what cannot be run."""
+    """See `frameworks.Framework`: what the brick makes, as shapes alone, for a file may ask for anything."""
     try:
         with _untold(), FakeTensorMode(), Room(room):
             made = Runner(brick, device, mode)
