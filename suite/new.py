@@ -16,10 +16,11 @@ import yaml
 
 from suite import config
 from suite.config import folder
+from suite.config.folder import ROOT
 from suite.errors import UserError, command, shown, split_options, unknown
 from suite.harness import contestant, loading
 from suite.harness.implementation import frameworks
-from suite.record.system import CODE, ROOT
+from suite.record.system import CODE
 from suite.store.arrays import array_sha256
 from suite.store.disk import write_text
 from suite.store.task import load_task

@@ -19,6 +19,7 @@ from suite.audit.likeness import unlike
 from suite.audit.process import Failed
 from suite.audit.replaying import Means, NotLogged, initial_state, kept_initial, replay
 from suite.audit.subject import Claim, Run, run_of
+from suite.config.folder import ROOT
 from suite.config.models import Benchmark
 from suite.errors import UserError, shown, unknown
 from suite.measure import noise
@@ -27,7 +28,7 @@ from suite.measure.machine import AUTO, Machine, detect, resolve
 from suite.record.equivalence import Comparison
 from suite.record.evidence import LOG
 from suite.record.states import state_sha256
-from suite.record.system import ROOT, versions
+from suite.record.system import versions
 from suite.rules.finding import Finding, Verdict, plain, verdict_of
 from suite.rules.implementation import contestant_of
 from suite.rules.reading import Evidence

@@ -9,9 +9,9 @@ from pathlib import Path, PurePosixPath
 from suite import config
 from suite.audit.subject import Run
 from suite.config.contestant import Contestant
+from suite.config.folder import ROOT
 from suite.errors import UserError, shown
 from suite.record.parsing import MalformedError
-from suite.record.system import ROOT
 from suite.rules.code import SHARED, at_revision, belongs, blobs, unlike_here
 from suite.rules.implementation import contestant_of
 from suite.rules.revision import revision_of

@@ -16,6 +16,7 @@ from suite.audit.replaying import Means, data_of, give_evaluation, load, read_pr
 from suite.audit.subject import Run
 from suite.check.equivalence.trials import Builder, Subject, equivalence
 from suite.config.bounds import bounds
+from suite.config.folder import ROOT
 from suite.config.models import Benchmark
 from suite.errors import UserError
 from suite.harness.contestant import read
@@ -23,7 +24,6 @@ from suite.harness.implementation import Device, TrainStats, compared
 from suite.measure import machine
 from suite.record.equivalence import FILE, Comparison
 from suite.record.states import State
-from suite.record.system import ROOT
 from suite.rules.equivalence import cannot_tell
 from suite.rules.finding import Checks, Finding
 from suite.rules.implementation import contestant_of

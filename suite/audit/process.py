@@ -22,10 +22,10 @@ from typing import Any
 import psutil
 
 from suite.audit.isolation import isolated, why_not
+from suite.config.folder import ROOT
 from suite.errors import UserError, shown
 from suite.record.environment import STARTED, environment
 from suite.record.parsing import MalformedError, json_object
-from suite.record.system import ROOT
 
 MAX_ANSWER = 64 << 10
 MAX_SAID = 4000  # bytes that are read of what it wrote to standard error

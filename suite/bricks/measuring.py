@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,11 +23,11 @@ from suite.bricks.frameworks import Framework, Runner
 from suite.bricks.record import Cache, Time
 from suite.harness.implementation import Device
 from suite.measure.machine import own_cpus, room_of
+from suite.measure.processor import caches
 from suite.probe.record import one_line
 from suite.probe.subject import SEED
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
-CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 USUAL_CACHE = 32 << 20  # bytes, where the system does not tell
 FLUSHED = 2  # times the largest cache is written to flush it
 WINDOW = 8  # neighbours that are run in turn
@@ -111,8 +110,7 @@ def _run(runner: Runner, twin: bool = False) -> float:
 @cache
 def cache_bytes() -> int:
     """Bytes of the largest cache of the processor, as Linux tells it."""
-    sizes = [path.read_text().strip() for path in CACHES.glob("index*/size")]
-    return max((int(size[:-1]) << 10 for size in sizes if size.endswith("K")), default=USUAL_CACHE)
+    return max((int(size[:-1]) << 10 for *_, size in caches() if size.endswith("K")), default=USUAL_CACHE)
 
 
 @cache

@@ -12,7 +12,8 @@ import yaml
 
 from suite.errors import UserError, unknown
 
-CONF = Path(__file__).resolve().parent.parent.parent / "conf"
+ROOT = Path(__file__).resolve().parent.parent.parent
+CONF = ROOT / "conf"
 
 
 def names(group: str) -> list[str]:

@@ -59,7 +59,7 @@ def forecast(needed: Needed, rates: Rates, system: System, machine: Machine, fra
     benchmark = needed.benchmark
     of_rates = rng.integers(len(rates.step), size=DRAWS)
     budget = np.full(DRAWS, float(benchmark.budget_samples))
-    last, lost = (_parts(benchmark, rates, samples, of_rates) for samples in (runs.samples, budget))
+    last, lost = (parts(benchmark, rates, samples, of_rates) for samples in (runs.samples, budget))
     spent = {name: last[name] + runs.failed * lost[name] for name in last}
     seconds = np.sum(list(spent.values()), axis=0)
     whole = {name: float(np.mean(each)) / float(np.mean(seconds)) for name, each in spent.items()}
@@ -90,14 +90,7 @@ def samples_to_target(needed: Needed) -> Range:
     return _range(runs.samples + runs.failed * needed.benchmark.budget_samples)
 
 
-def seconds_at(benchmark: Benchmark, rates: Rates, samples: int) -> float:
-    """What a run is expected to take that reaches its target after so many samples."""
-    every = np.arange(len(rates.step))
-    parts = _parts(benchmark, rates, np.full(len(every), float(samples)), every)
-    return float(np.mean(np.sum(list(parts.values()), axis=0)))
-
-
-def _parts(benchmark: Benchmark, rates: Rates, samples: np.ndarray, of_rates: np.ndarray) -> dict[str, np.ndarray]:
+def parts(benchmark: Benchmark, rates: Rates, samples: np.ndarray, of_rates: np.ndarray) -> dict[str, np.ndarray]:
     """Seconds of the parts of runs that end at so many samples, each with one of the rates, by its index."""
     steps, data = np.ceil(samples / rates.samples), rates.data or 0.0
     training = steps * rates.steps_until(samples, of_rates)

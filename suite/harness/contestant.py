@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.config.contestant import Contestant
+from suite.config.folder import ROOT
 from suite.config.models import Framework
 from suite.errors import BrokenContract, UserError, shown
 from suite.harness import loading, quiet
@@ -20,7 +21,7 @@ from suite.harness.implementation import ImplementationModule, held_to_contract
 from suite.harness.imported import framework_of, imports, refuse_strays
 from suite.harness.loading import INIT
 from suite.record.names import REFERENCE, is_implementation
-from suite.record.system import CODE, ROOT, blob_name, git_blobs, git_output
+from suite.record.system import CODE, blob_name, git_blobs, git_output
 from suite.store import code, packages
 
 _LACKED = re.compile(f"cannot import name '(.+?)' from .*module '{loading.PACKAGE}")  # Python takes it for a circle

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from suite import config
+from suite.harness.imported import OURS
 
 PACKAGE = "implementation_"  # begins the name that code has as a package, whatever its folder is called
 INIT = "__init__.py"
@@ -47,7 +48,7 @@ class _Finder(MetaPathFinder):
         self.package, self.folder, self.files = package, folder, files
         tops = {name.partition("/")[0].removesuffix(".py") for name in files if name.endswith(".py")}
         frameworks = {config.framework(name).module for name in config.names("framework")}
-        self.siblings = tops - sys.stdlib_module_names - frameworks - {"suite", "tasks", "reference_impls"}
+        self.siblings = tops - sys.stdlib_module_names - frameworks - set(OURS)
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None

@@ -41,7 +41,7 @@ class Loop:
     score: Callable[[Sequence[Any]], dict[str, float]]
     log: Log
     folder: Path
-    tick: Callable[[int, float | None], None]
+    tick: Callable[[int, float], None]
     interrupted: Callable[[], bool]
     keep_states: bool = False
     checkpoints: Checkpoints = field(init=False)

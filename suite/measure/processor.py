@@ -1,4 +1,4 @@
-"""What the processor is: its name, sockets and instruction flags, as the system tells them."""
+"""What the processor is: its name, sockets, instruction flags and caches, as the system tells them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 CPUINFO = Path("/proc/cpuinfo")
+CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
 def processor() -> tuple[str, int | None, set[str]]:
@@ -21,6 +22,19 @@ def processor() -> tuple[str, int | None, set[str]]:
     sockets = len({value for key, value in fields if key == "physical id"})
     flags = next((set(value.split()) for key, value in fields if key == "flags"), set())
     return model, sockets or None, flags
+
+
+def caches() -> list[tuple[str, str, str]]:
+    """Level, kind and size of the first core's caches, such as 1, Data and 32K, as Linux tells them."""
+    folders = sorted(CACHES.glob("index*"))
+    try:
+        return [(_read(each / "level"), _read(each / "type"), _read(each / "size")) for each in folders]
+    except OSError:
+        return []
+
+
+def _read(path: Path) -> str:
+    return path.read_text().strip()
 
 
 def _told() -> str:

@@ -37,11 +37,6 @@ class Comparison(Values):
     own_draws: bool = False
     trials: tuple[Trial, ...]
 
-    @property
-    def equivalent(self) -> bool:
-        """Whether every trial holds."""
-        return all(trial.holds for trial in self.trials)
-
 
 class Equivalence(Values):
     """The comparisons of one implementation, `name`, whose files have the sum `sha256`, by the suite's version."""

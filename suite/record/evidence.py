@@ -5,6 +5,10 @@ config.yaml        the resolved configuration
 system.json        MLPerf's system description and what was detected
 power.csv          power and load samples
 predictions.jsonl  one JSON value per evaluation example, in the split's order, of the last evaluation
+implementation/    the files of an implementation of one's own
+equivalence.json   how that compares with the reference, where it was held to it (`suite.record.equivalence`)
+states/            the state at each evaluation, where the run kept them
+checkpoint.npz     the state that an interrupted run goes on from, until it has ended
 run_start.tsr, run_stop.tsr
                    time-stamps of the log's lines of these keys, where a witness gave them (`suite.record.witness`)
 manifest.json      sha256 and size of each file, and short hashes that locate a changed line

@@ -48,7 +48,7 @@ class Point:
 
 @dataclass(frozen=True)
 class History:
-    """At most MAX_POINTS evaluations and intervals; `left_out` counts the others. `seconds` is the run's length."""
+    """At most MAX_POINTS evaluations and intervals; `left_out` counts the others."""
 
     intervals: tuple[Interval, ...] = ()
     points: tuple[Point, ...] = ()

@@ -21,16 +21,16 @@ import psutil
 from mlperf_logging.mllog import constants as keys
 
 from suite.config.contestant import Contestant
+from suite.config.folder import ROOT
 from suite.config.models import Framework, System
 from suite.measure.machine import Machine
+from suite.measure.processor import caches
 from suite.record.environment import environment
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 # What a run is made of; other files may lie in the checkout, such as results and submissions.
 CODE = ("suite", "tasks", "reference_impls", "conf", "constraints.txt", "pyproject.toml")
 # What git tells its hooks of the repository that they are of, which may be another one.
 OF_A_REPOSITORY = ("GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
-CPU_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 DIVISIONS = (keys.CLOSED, keys.OPEN)
 # The status in a log, by the category of the system.
@@ -198,20 +198,10 @@ def _host(machine: Machine) -> dict[str, Any]:
         "host_processor_core_count": cores // sockets if cores and sockets else None,
         "host_processor_vcpu_count": machine.logical_cpus,
         "host_processor_frequency": f"{frequency.max:.0f} MHz" if frequency and frequency.max else None,
-        "host_processor_caches": ", ".join(_caches()),
+        "host_processor_caches": ", ".join(f"L{level} {kind} {size}" for level, kind, size in caches()),
         "host_memory_capacity": memory_text(machine.memory_gb),
         STORAGE: f"{shutil.disk_usage(ROOT).total / 1e9:.0f} GB",
     }
-
-
-def _caches() -> list[str]:
-    """The caches that the first core uses, such as `L1 Data 32K`."""
-    folders = CPU_CACHES.glob("index*")
-    try:
-        found = [[(each / name).read_text().strip() for name in ("level", "type", "size")] for each in sorted(folders)]
-    except OSError:
-        return []
-    return [f"L{level} {kind} {size}" for level, kind, size in found]
 
 
 def _accelerators(machine: Machine) -> dict[str, Any]:

@@ -10,9 +10,9 @@ LONGEST = 32  # characters of a word that is never broken; addresses and paths a
 WIDEST = 10_000  # of a table that has all the room that it wants
 
 
-def plain_console(width: int) -> Console:
+def plain_console(width: int, kind: type[Console] = Console) -> Console:
     """The terminal, taking no markup; where there is none, lines of `width` characters."""
-    made = Console(highlight=False, markup=False)
+    made = kind(highlight=False, markup=False)
     if not made.is_terminal:
         made.width = width
     return made

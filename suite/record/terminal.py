@@ -13,6 +13,7 @@ from rich.text import Text
 
 from suite.config.logkeys import ENVIRONMENT, RESTART, WITNESS
 from suite.config.models import Benchmark
+from suite.measure.cost import cost
 from suite.record.mllog import Line
 from suite.record.summary import format_cost, format_energy, format_seconds
 
@@ -80,7 +81,7 @@ class Terminal:
         elif line.key == keys.EVAL_ACCURACY:
             self._quality = line.value
 
-    def tick(self, samples: int, rate: float | None) -> None:
+    def tick(self, samples: int, rate: float) -> None:
         """Refresh the live line: `samples` seen, `rate` samples per second."""
         if self._live:
             self._live.update(Text(self._progress(samples, rate), style="cyan"), refresh=True)
@@ -109,8 +110,8 @@ class Terminal:
         if self._start_ms is not None:
             seconds = (self._now_ms() - self._start_ms) / 1000
             parts.append(format_seconds(seconds))
-            if self._price is not None:
-                parts.append(format_cost(self._price * seconds / 3600, self._currency))
+            if (spent := cost(self._price, seconds)) is not None:
+                parts.append(format_cost(spent, self._currency))
             joules, source = self._energy()
             if joules is not None:
                 parts.append(format_energy(joules, source))

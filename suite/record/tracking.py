@@ -8,11 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import suite
+from suite.config.folder import ROOT
 
 FOLLOWING = "following"  # the first word that `suite.sync --follow` prints once MLflow has answered
 FOLLOWED = "SUITE_FOLLOWED"  # the process with which a follower ends, which may be gone before it looks
-_ROOT = Path(suite.__file__).resolve().parent.parent
 
 
 class Follower:
@@ -28,7 +27,7 @@ class Follower:
 
     def start(self) -> None:
         """Start the process; returns at once."""
-        paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "suite.sync", "--follow", str(self._folder)],
             stdin=subprocess.DEVNULL,

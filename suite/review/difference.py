@@ -10,9 +10,9 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from suite.config.contestant import Contestant
+from suite.config.folder import ROOT
 from suite.errors import printable
 from suite.record.parsing import MalformedError
-from suite.record.system import ROOT
 from suite.review.model import Report
 from suite.rules.code import SHARED
 from suite.rules.seals import Seal

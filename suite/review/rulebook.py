@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from pathlib import Path
 
-RULES_MD = Path(__file__).resolve().parent.parent.parent / "rules.md"
+from suite.config.folder import ROOT
+
+RULES_MD = ROOT / "rules.md"
 _RULE = re.compile(r"^\*\*(?P<id>[a-z]+\.\d+)\*\*(?P<text>.*?)`machine: (?P<machine>yes|no)`$", re.M | re.S)
 
 

@@ -10,8 +10,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from suite.config.contestant import Contestant
+from suite.config.folder import ROOT
 from suite.config.models import Benchmark
-from suite.record.system import ROOT, blob_name, git_blobs, git_output
+from suite.record.system import blob_name, git_blobs, git_output
 from suite.rules.claims import SEALED, Sealed, folder_of
 from suite.rules.finding import Finding
 from suite.rules.implementation import contestant_of

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from suite.config.folder import ROOT
 from suite.config.logkeys import CONFIG as LOGGED_CONFIG
 from suite.record.evidence import LOG, SYSTEM
 from suite.record.parsing import same
-from suite.record.system import ROOT, git_output
+from suite.record.system import git_output
 from suite.rules.finding import Finding
 from suite.rules.reading import RUN, Evidence
 

@@ -22,7 +22,7 @@ from suite.errors import printable
 from suite.measure.machine import Machine, mismatch, power_ceiling
 from suite.record.scoring import mean_of, olympic_mean
 from suite.record.summary import Summary, format_cost, format_count, format_energy, format_restarts, format_seconds
-from suite.record.tables import show_table
+from suite.record.tables import plain_console, show_table
 from suite.record.tracking_server import tracking_uri, without_secrets
 from suite.rules.foreseen import breaches
 from suite.rules.verdict import Review
@@ -46,10 +46,7 @@ class _Unread(Console):
 
 def console() -> Console:
     """The terminal; where there is none, lines of 120 characters."""
-    made = _Unread(highlight=False, markup=False)
-    if not made.is_terminal:
-        made.width = 120
-    return made
+    return plain_console(120, _Unread)
 
 
 def plan(

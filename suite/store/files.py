@@ -99,12 +99,6 @@ def free_bytes(folder: Path) -> int:
     return shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.exists())).free
 
 
-def verify(dataset: Dataset, root: Path, check: Check = "remembered") -> None:
-    """Raise UserError for the first file that is not present and right: its path, expected and found, how to mend."""
-    if found := faults(dataset, root, check):
-        raise _error(dataset, root, found, "")
-
-
 def ensure(dataset: Dataset, root: Path) -> Path:
     """Bring the dataset's files into `root` if they are not there, and return `root`.
 

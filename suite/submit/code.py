@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from suite.config.contestant import Contestant
+from suite.config.folder import ROOT
 from suite.config.models import Benchmark
 from suite.errors import UserError
-from suite.record.system import ROOT
 from suite.rules.code import at_revision, belongs, name_of, paths
 from suite.store.code import CODE, MAX_FILE_BYTES
 from suite.store.disk import UnsafeFile, read_safely, reason

@@ -12,11 +12,12 @@ import pytest
 from suite.audit import replaying
 from suite.audit.__main__ import main
 from suite.audit.isolation import why_not
+from suite.config.folder import ROOT
 from suite.record import states
 from suite.record.environment import STARTED
 from suite.record.evidence import LOG
 from suite.record.states import STATES, state_sha256
-from suite.record.system import ROOT, git
+from suite.record.system import git
 from tests.rules.editor import Evidence
 
 needs_isolation = pytest.mark.skipif(why_not() is not None, reason=f"no process can be isolated: {why_not()}")

@@ -8,12 +8,12 @@ import pytest
 from suite.audit import comparing, process
 from suite.audit.__main__ import main
 from suite.audit.auditing import Asked, audit, planned
+from suite.config.folder import ROOT
 from suite.config.logkeys import TRACKED
 from suite.errors import UserError
 from suite.measure.load import Load, LoadMeter
 from suite.record import states
 from suite.record.states import STATES
-from suite.record.system import ROOT
 from tests.audit.conftest import SEED, altered, audited, forge_states, killed_and_resumed, needs_isolation, trained
 from tests.rules.editor import Evidence
 from tests.rules.subject import right_predictions

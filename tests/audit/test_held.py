@@ -10,7 +10,7 @@ import pytest
 from suite.audit import held
 from suite.audit.replaying import Means
 from suite.audit.subject import run_of
-from suite.record.system import ROOT
+from suite.config.folder import ROOT
 from suite.rules.reading import Evidence
 from tasks import image_classification
 from tests.audit.conftest import SEED, audited, needs_isolation, trained

@@ -6,9 +6,9 @@ import shutil
 import pytest
 
 from suite.check.__main__ import main as check
+from suite.config.folder import ROOT
 from suite.new import main as new
 from suite.record.evidence import LOG
-from suite.record.system import ROOT
 from suite.rules.seals import SEAL
 from suite.submit.__main__ import main as submit
 from tests.audit.conftest import altered, audited, needs_isolation, trained

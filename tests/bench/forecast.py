@@ -27,13 +27,14 @@ from suite import config
 from suite.config.models import Benchmark
 from suite.errors import UserError
 from suite.forecast import kept, rates, sources
-from suite.forecast.model import forecast, seconds_at
+from suite.forecast.model import forecast
 from suite.forecast.needed import needed
 from suite.measure.machine import detect
 from suite.probe import record
 from suite.record import mllog
 from suite.record.evidence import LOG
 from suite.record.summary import summarise
+from tests.forecast.made import seconds_at
 
 PROBE, BRICKS = "error at its samples, %", "error by bricks, %"
 WANTED = {PROBE: 10, BRICKS: 20}

@@ -8,6 +8,8 @@ import numpy as np
 
 from suite import config
 from suite.bricks.record import Model, Time, Timings
+from suite.config.models import Benchmark
+from suite.forecast.model import parts
 from suite.forecast.needed import Needed, Took
 from suite.forecast.rates import Rates
 from suite.probe.record import Cell, Conditions, Figure, Mode, Probe, Row
@@ -48,6 +50,13 @@ def rates(step: float, evaluation: float, **others: object) -> Rates:
     values = {"start": 0.0, "watts": np.array([]), "data": None, "weights": None, "source": "made up", "measured": True}
     made = {"samples": BATCH, "step": np.array([step]), "evaluation": np.array([evaluation]), **values, **others}
     return Rates(**made)  # type: ignore[arg-type]
+
+
+def seconds_at(benchmark: Benchmark, rates: Rates, samples: int) -> float:
+    """What a run is expected to take that reaches its target after so many samples."""
+    every = np.arange(len(rates.step))
+    taken = parts(benchmark, rates, np.full(len(every), float(samples)), every)
+    return float(np.mean(np.sum(list(taken.values()), axis=0)))
 
 
 def probe(

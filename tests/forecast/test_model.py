@@ -8,12 +8,12 @@ from suite.errors import UserError
 from suite.forecast import rates as of_rates
 from suite.forecast import roughly
 from suite.forecast.choosing import cheapest, choices, fastest
-from suite.forecast.model import forecast, samples_to_target, seconds_at
+from suite.forecast.model import forecast, samples_to_target
 from suite.forecast.needed import Needed, evaluations, needed, on_grid
 from suite.forecast.workers import communication, ring
 from suite.measure.machine import Machine
 from tests.forecast import made
-from tests.forecast.made import BATCH, BENCHMARK
+from tests.forecast.made import BATCH, BENCHMARK, seconds_at
 
 MACHINE = Machine("a processor", 4, 1, 8.0, False)
 CPU = config.system("cpu")

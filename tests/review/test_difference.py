@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from suite.record.system import ROOT
+from suite.config.folder import ROOT
 from suite.review import difference
 from suite.review.__main__ import main
 from suite.review.model import report

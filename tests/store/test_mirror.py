@@ -43,7 +43,7 @@ def mirror(tmp_path: Path) -> Iterator[Dataset]:
 def test_missing_and_corrupt_files_are_downloaded(mirror: Dataset, tmp_path: Path) -> None:
     root = tmp_path / "data"
     files.ensure(mirror, root)
-    files.verify(mirror, root, "sha256")
+    assert not files.faults(mirror, root, "sha256")
     (root / "set/a.bin").write_bytes(b"damaged")
     kept = (root / "set/sub/b.bin").stat()
     files.ensure(mirror, root)
@@ -78,4 +78,4 @@ def test_a_name_stands_for_a_list_of_files(tmp_path: Path, monkeypatch: pytest.M
     assert named.members == mirror.files
     assert named.bytes == sum(map(len, MEMBERS.values()))
     files.ensure(named, tmp_path / "data")
-    files.verify(named, tmp_path / "data", "sha256")
+    assert not files.faults(named, tmp_path / "data", "sha256")

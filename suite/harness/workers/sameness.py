@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from suite.config.folder import ROOT
 from suite.measure.machine import ALIKE, detect
-from suite.record.system import CODE, ROOT, versions
+from suite.record.system import CODE, versions
 
 
 def told() -> dict[str, Any]:

@@ -26,6 +26,11 @@ def tensorflow(task):
     return importlib.import_module(f"reference_impls.{task}.tensorflow")
 
 
+def equivalent(report):
+    """Whether every trial holds."""
+    return all(trial.holds for trial in report.trials)
+
+
 def told(report):
     return "\n".join(
         f"{row.holds} {row.precision}, {row.trial}: {row.found} of {row.bound} {row.where} {row.remark}"

@@ -15,7 +15,7 @@ from suite import config
 from suite.errors import command, unknown
 from suite.record.equivalence import Comparison, Trial
 from tests.check.equivalence.altered import COMPILED, DRAWN_ALIKE, FAULTS, FREEDOMS, IMAGES, SURVEYED, WITH_OWN_DRAWS
-from tests.check.equivalence.comparing import compared, tensorflow
+from tests.check.equivalence.comparing import compared, equivalent, tensorflow
 
 PAGE = Path(__file__).parents[3] / "docs" / "equivalence.md"
 FORMATS = ("fp32", "bf16", "fp16")  # that a processor trains in
@@ -36,7 +36,7 @@ def draws() -> Iterator[tuple[str, ...]]:
         report = compared(altered, IMAGES, own_draws=True)
         loss, length = (trial for trial in tried(report) if trial.trial.startswith(("the loss", "the length")))
         cells = [f"{value:.2g}" for trial in (loss, length) for value in (trial.found, trial.bound)]
-        yield (name, *cells, f"`{length.where}`", "passes" if report.equivalent else "found")
+        yield (name, *cells, f"`{length.where}`", "passes" if equivalent(report) else "found")
 
 
 def freedoms() -> Iterator[tuple[str, ...]]:

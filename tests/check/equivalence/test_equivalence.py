@@ -16,7 +16,7 @@ from tests.check.equivalence.altered import (
     ITEMS,
     WITH_OWN_DRAWS,
 )
-from tests.check.equivalence.comparing import compared, tensorflow, told
+from tests.check.equivalence.comparing import compared, equivalent, tensorflow, told
 
 QUICK = (IMAGES,)
 OTHERS = [each for each in config.names("task") if each not in QUICK]
@@ -29,14 +29,14 @@ QUICK_BEGINNINGS = (("without_a_number", True), ("begun_later", False))
 @each_fault
 def test_fault_is_found(fault):
     report = compared(FAULTS[fault], FAULTS[fault].task)
-    assert not report.equivalent, told(report)
+    assert not equivalent(report), told(report)
     assert type(report).model_validate_json(report.model_dump_json()) == report
 
 
 @each_freedom
 def test_freedom_passes(freedom):
     report = compared(FREEDOMS[freedom], FREEDOMS[freedom].task)
-    assert report.equivalent, told(report)
+    assert equivalent(report), told(report)
     assert list(beyond(report, {"fp32"})) == []  # nor does a review find fault with it
     assert all(row.found is not None for row in report.trials if "least time" not in row.trial)
 
@@ -45,7 +45,7 @@ def test_freedom_passes(freedom):
 @each_freedom
 def test_freedom_passes_in_bf16(freedom):
     report = compared(FREEDOMS[freedom], FREEDOMS[freedom].task, "bf16")
-    assert report.equivalent, told(report)
+    assert equivalent(report), told(report)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_freedom_passes_in_bf16(freedom):
 )
 def test_draws_of_another_distribution_are_found(name):
     report = compared(WITH_OWN_DRAWS[name], IMAGES, own_draws=True)
-    assert not report.equivalent, told(report)
+    assert not equivalent(report), told(report)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_another_beginning_is_found(change, own_draws):
 def test_draws_of_its_own_pass_as_such_alone():
     for own_draws in (True, False):
         report = compared(DRAWN_ALIKE, IMAGES, own_draws=own_draws)
-        assert report.equivalent == own_draws, told(report)
+        assert equivalent(report) == own_draws, told(report)
 
 
 def test_a_loss_that_a_nudge_moves_anywhere_is_not_judged(monkeypatch):
@@ -92,18 +92,18 @@ def test_what_no_processor_can_have_done_so_soon_is_found(monkeypatch):
 def test_compiled_passes(precision, tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))  # where no killed process has left half a kernel
     report = compared(COMPILED, IMAGES, precision)
-    assert report.equivalent, told(report)
+    assert equivalent(report), told(report)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", [*QUICK, *(pytest.param(each, marks=pytest.mark.soak) for each in OTHERS)])
 def test_references_are_each_others_equals(task):
     report = compared(tensorflow(task), task)
-    assert report.equivalent, told(report)
+    assert equivalent(report), told(report)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("task", [IMAGES, ITEMS])
 def test_references_are_each_others_equals_in_bf16(task):
     report = compared(tensorflow(task), task, "bf16")
-    assert report.equivalent, told(report)
+    assert equivalent(report), told(report)
