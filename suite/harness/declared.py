@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,52 +44,41 @@ def by_reference(task: str, framework: Framework) -> Declared:
 
 def declared(tree: ast.Module, name: str) -> Declared:
     """What the module `name` says. Raises BrokenContract where that is missing, or not plain."""
-    match _assigned(tree, "ACCELERATORS"):
-        case ast.Constant(int(accelerators)):
-            return Declared(accelerators, _precisions(tree, name), _own_draws(tree, name), _shared_by(tree, name))
-    raise BrokenContract(f"{name} has no ACCELERATORS, or none that is a plain number", ImplementationModule)
+    said = _said(tree)
+    accelerators, own_draws = said.get("ACCELERATORS"), said.get("OWN_DRAWS", False)
+    precisions, shared_by = said.get("PRECISIONS"), said.get("SHARED_BY")
+    if type(accelerators) is not int or accelerators < 0:
+        wrong = "no ACCELERATORS, or none that is a plain number"
+    elif "PRECISIONS" in said and not (precisions and _texts(precisions) and set(precisions) <= formats().keys()):
+        wrong = f"PRECISIONS that are no tuple of names of conf/formats.yaml: {', '.join(formats())}"
+    elif not isinstance(own_draws, bool):
+        wrong = "OWN_DRAWS that are neither True nor False"
+    elif "SHARED_BY" in said and not _texts(shared_by):
+        wrong = "SHARED_BY that is no tuple of names of hyperparameters"
+    else:
+        return Declared(accelerators, precisions, own_draws, shared_by)
+    raise BrokenContract(f"{name} has {wrong}", ImplementationModule)
 
 
-def _precisions(tree: ast.Module, name: str) -> tuple[str, ...] | None:
-    match _assigned(tree, "PRECISIONS"):
-        case None:
-            return None
-        case ast.Tuple(elts) if elts and (precisions := _texts(elts)) and set(precisions) <= formats().keys():
-            return precisions
-    raise BrokenContract(
-        f"{name} has PRECISIONS that are no tuple of names of conf/formats.yaml: {', '.join(formats())}",
-        ImplementationModule,
-    )
+def _texts(value: Any) -> bool:
+    return isinstance(value, tuple) and all(isinstance(each, str) for each in value)
 
 
-def _own_draws(tree: ast.Module, name: str) -> bool:
-    match _assigned(tree, "OWN_DRAWS"):
-        case None:
-            return False
-        case ast.Constant(bool(own)):
-            return own
-    raise BrokenContract(f"{name} has OWN_DRAWS that are neither True nor False", ImplementationModule)
-
-
-def _shared_by(tree: ast.Module, name: str) -> tuple[str, ...] | None:
-    match _assigned(tree, "SHARED_BY"):
-        case None:
-            return None
-        case ast.Tuple(elts) if (names := _texts(elts)) is not None:
-            return names
-    raise BrokenContract(f"{name} has SHARED_BY that is no tuple of names of hyperparameters", ImplementationModule)
-
-
-def _texts(elements: Sequence[ast.expr]) -> tuple[str, ...] | None:
-    texts = [each.value for each in elements if isinstance(each, ast.Constant) and isinstance(each.value, str)]
-    return tuple(texts) if len(texts) == len(elements) else None
-
-
-def _assigned(tree: ast.Module, name: str) -> ast.expr | None:
+def _said(tree: ast.Module) -> dict[str, Any]:
+    """What the module gives to names first; an expression where that is no plain value."""
+    found: dict[str, Any] = {}
     for node in tree.body:
         match node:
-            case ast.Assign(targets=[ast.Name(bound)], value=value) if bound == name:
-                return value
-            case ast.AnnAssign(target=ast.Name(bound), value=value) if bound == name:
-                return value
-    return None
+            case (
+                ast.Assign([ast.Name(name)], ast.expr() as value)
+                | ast.AnnAssign(target=ast.Name(name), value=ast.expr() as value)
+            ):
+                found.setdefault(name, _plain(value))
+    return found
+
+
+def _plain(value: ast.expr) -> Any:
+    try:
+        return ast.literal_eval(value)
+    except (ValueError, TypeError, MemoryError, RecursionError):
+        return value

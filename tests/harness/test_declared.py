@@ -38,6 +38,12 @@ def test_formats_that_are_none_break_the_contract(precisions):
         said(f"ACCELERATORS = 1\nPRECISIONS = {precisions}")
 
 
+@pytest.mark.parametrize("accelerators", ["True", "-4", "4.0", "None"])
+def test_accelerators_that_are_no_number_break_the_contract(accelerators):
+    with pytest.raises(BrokenContract, match="ours has no ACCELERATORS, or none that is a plain number"):
+        said(f"ACCELERATORS = {accelerators}")
+
+
 @pytest.mark.parametrize("names", ["'part_size'", "(1,)", "[]"])
 def test_parts_of_a_step_that_are_not_plain_break_the_contract(names):
     with pytest.raises(BrokenContract, match="ours has SHARED_BY that is no tuple of names"):
