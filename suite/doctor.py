@@ -152,7 +152,7 @@ def _forecasts(found: Machine) -> Iterator[Row]:
     for task in config.names("task"):
         for scale in config.scales(task):
             benchmark = config.benchmark(task, scale)
-            precision = benchmark.precision or machine.precision_of(system, found)
+            precision = machine.precision_of(system, found, benchmark)
             yield benchmark.name, roughly.line(benchmark, system, found, precision, "")
 
 

@@ -123,7 +123,7 @@ def _of_task(given: Mapping[str, str], values: Mapping[str, Any], here: System, 
     own = contestant.read(Path(given["implementation"]), given.get("framework")) if "implementation" in given else None
     framework = own.framework.name if own else given.get("framework", "torch")
     frameworks.load(framework)
-    own_precision = config.benchmark(given["task"], scale).precision or machine.precision_of(there, found)
+    own_precision = machine.precision_of(there, found, config.benchmark(given["task"], scale))
     conditions = Conditions(
         task=given["task"],
         scale=scale,

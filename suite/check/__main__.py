@@ -149,7 +149,7 @@ def _check(
         under, load_own = ledger.under(own.told.name), cache(lambda: own.load(name))
         if not _implementation(under, benchmark, task, load_own, data, asked=True):
             return None
-        usual = benchmark.precision or machine.precision_of(config.system(machine.CPU), machine.detect())
+        usual = machine.precision_of(config.system(machine.CPU), machine.detect(), benchmark)
         named = own.declared.precisions or (usual,)
         return held.against(under, benchmark, own, load_own(), data, precision or (usual if usual in named else "fp32"))
     found = frameworks(name)

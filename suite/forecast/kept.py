@@ -57,9 +57,7 @@ class Kept:
         `node` is a machine of the system. Raises UserError where what was kept does not tell.
         """
         if isinstance(self.found, Probe):
-            return self._clock(
-                self.found, benchmark, framework, batch, benchmark.precision or precision_of(system, node)
-            )
+            return self._clock(self.found, benchmark, framework, batch, precision_of(system, node, benchmark))
         return self._bricks(self.found, benchmark, framework, batch, system, node)
 
     def _clock(self, probe: Probe, benchmark: Benchmark, framework: str, batch: int | None, own: str) -> Rates:
@@ -136,7 +134,7 @@ def _composed(
     step_s, host_s = taken.sequential.value / 1e3, (taken.between or 0.0) / 1e3
     estimated = rates.composed(benchmark, samples, step_s, host_s, seconds, source, system, node)
     notes = [f"NOISY: {why}" for why in timings.noisy]
-    own = benchmark.precision or precision_of(system, node)
+    own = precision_of(system, node, benchmark)
     if timings.precision != own:
         notes.append(f"its bricks are in {timings.precision}, a run there is in {own}: make them with precision={own}")
     for what, each in (("a step", taken), ("an evaluation", evaluated)):

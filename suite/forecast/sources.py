@@ -105,7 +105,7 @@ def _of_nodes(made: Rates, probed: System, system: System) -> Rates:
 
 def _probed(asked: Asked, system: System, found: Machine) -> Cell:
     single = system.model_copy(update={"nodes": 1, "workers": None})
-    precision = asked.benchmark.precision or machine.precision_of(single, found)
+    precision = machine.precision_of(single, found, asked.benchmark)
     subject = Subject(_conditions(asked, precision), single, SECONDS, asked.data_dir)
     probe = sweep(rates.LEVEL, [subject], REPEATS, found, asked.say)
     (cell,) = probe.cells
@@ -129,7 +129,7 @@ def _from_peaks(asked: Asked, system: System, found: Machine) -> Rates:
     """The operations are counted here where they are not declared."""
     benchmark = asked.benchmark
     flops = benchmark.train_flops_per_sample or asked.counted[0]
-    precision = benchmark.precision or machine.precision_of(system, found)
+    precision = machine.precision_of(system, found, benchmark)
     batch = {} if asked.batch is None else {GLOBAL_BATCH_SIZE: asked.batch}
     sized = benchmark.model_copy(update={"hyperparameters": {**benchmark.hyperparameters, **batch}})
     return rates.from_peaks(sized, system, found, precision, flops)

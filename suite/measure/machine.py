@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import psutil
 
 from suite import config
-from suite.config.models import Precision, Price, System
+from suite.config.models import Benchmark, Precision, Price, System
 from suite.errors import UserError
 from suite.measure import accelerators, cgroup
 from suite.measure.accelerators.devices import Accelerator
@@ -137,8 +137,12 @@ def system_here(name: str, machine: Machine) -> System:
     return system
 
 
-def precision_of(system: System, machine: Machine) -> Precision:
-    """The training precision: the system's own, else bf16 where it is native, else fp16 on GPUs and fp32 on CPUs."""
+def precision_of(system: System, machine: Machine, benchmark: Benchmark | None = None) -> Precision:
+    """The training precision: the benchmark's own, else the system's, else bf16 where it is native, else fp16 on GPUs
+    and fp32 on CPUs.
+    """
+    if benchmark and benchmark.precision:
+        return benchmark.precision
     if system.precision:
         return system.precision
     if system.device_kind == "cpu":

@@ -142,12 +142,10 @@ def _conditions(lists: Mapping[str, list[str]], system: System, found: Machine) 
         for name in ("batch", "size", "samples"):
             if name in given:
                 given[name] = whole(name, given[name])
+        benchmark = None
         if "task" in given:
-            given.setdefault("scale", system.default_scale)
-            own = config.benchmark(given["task"], given["scale"]).precision
-        else:
-            own = None
-        precision = given.setdefault("precision", own or machine.precision_of(system, found))
+            benchmark = config.benchmark(given["task"], given.setdefault("scale", system.default_scale))
+        precision = given.setdefault("precision", machine.precision_of(system, found, benchmark))
         formats.known(precision)
         if "data" in given:
             _one_of("data", given["data"], cast(tuple[str, ...], get_args(Data)))

@@ -63,7 +63,7 @@ def from_options(options: Options, found: Machine, own: OwnImplementation | None
         benchmark=benchmark,
         system=system,
         framework=framework,
-        precision=benchmark.precision or machine.precision_of(system, found),
+        precision=machine.precision_of(system, found, benchmark),
         seeds=_seeds(options, benchmark.name, system.name),
         token=options.token,
         result_id=result_id,
