@@ -11,7 +11,7 @@ from typing import Any
 from suite import config
 from suite.check.declared import arrays_of, benchmark_of, task_of
 from suite.check.equivalence import held
-from suite.check.frameworks import together
+from suite.check.frameworks import Side, together
 from suite.check.ledger import Ledger, Row, Skip
 from suite.check.scoring import scoring
 from suite.check.showing import as_json, show
@@ -164,9 +164,9 @@ def _check(
         load = partial(_load, name, each)
         made = _implementation(ledger.under(each), benchmark, task, load, data, asked=framework is not None)
         if made:
-            trained.append((each, *made))
-    for pair in pairwise(trained):
-        together(ledger.under(" and ".join(each for each, *_ in pair)), benchmark, task, pair, data)
+            trained.append(Side(each, *made))
+    for one, other in pairwise(trained):
+        together(ledger.under(f"{one.framework} and {other.framework}"), benchmark, task, one, other, data)
     return None
 
 

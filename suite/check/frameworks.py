@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,57 +20,71 @@ STATE_TOLERANCE = 1e-3  # between the states after a step, absolute or relative 
 SCORE_TOLERANCE = 1e-2  # between the metrics of the same weights, absolute or relative: a near tie falls either way
 
 
+@dataclass(frozen=True)
+class Side:
+    """What one framework made of the benchmark, and the metrics that its implementation got as it is."""
+
+    framework: str
+    trained: Trained
+    metrics: Mapping[str, float]
+
+
 def together(
-    ledger: Ledger,
-    benchmark: Benchmark,
-    task: Task,
-    pair: Sequence[tuple[str, Trained, Mapping[str, float]]],
-    data: Mapping[str, np.ndarray],
+    ledger: Ledger, benchmark: Benchmark, task: Task, one: Side, other: Side, data: Mapping[str, np.ndarray]
 ) -> None:
-    """Try the promises of two implementations of one benchmark, each with its framework and its metrics as it is."""
-    (one, ours, expected), (other, theirs, _) = pair
-
-    def names() -> None:
-        a, b = ({name: (x.shape, x.dtype) for name, x in each.initial.items()} for each in (ours, theirs))
-        if strays := sorted(name for name in a.keys() | b.keys() if a.get(name) != b.get(name)):
-            name = strays[0]
-            raise Broken(f"{name!r} is {_form(a.get(name))} in {one} and {_form(b.get(name))} in {other}")
-
-    def start() -> None:
-        if strays := differing(ours.initial, theirs.initial):
-            raise Broken(f"seed 1 starts from another {strays[0]!r} in {one} than in {other}")
-
-    def predictions() -> None:
-        theirs.made.load_state_dict(copied(ours.last))
-        found = score(benchmark, task, theirs.made.predict(data), data)
-        for name in expected:
-            values = expected[name], found.get(name, math.nan)
-            unknown_to_both = name in found and all(map(math.isnan, values))
-            if not unknown_to_both and not math.isclose(*values, rel_tol=SCORE_TOLERANCE, abs_tol=SCORE_TOLERANCE):
-                both = f"{name} {values[0]:.6g} in {one} and {values[1]:.6g} in {other}"
-                raise Broken(f"{both}, from the same state; at most {SCORE_TOLERANCE:g} apart are allowed")
-
-    def step() -> None:
-        ended: list[State] = []
-        for each in (ours, theirs):
-            made = each.without_dropout()
-            made.load_state_dict(copied(ours.last))
-            made.train_until(ours.samples + 1)
-            ended.append(made.state_dict())
-        for name, a in ended[0].items():
-            apart = _apart(a, ended[1][name])
-            if not apart <= STATE_TOLERANCE:
-                found = f"a step from the same state takes {name!r} {apart:.3g} apart in {one} and {other}"
-                raise Broken(f"{found}; at most {STATE_TOLERANCE:g} are allowed")
-
-    loads = Implementation.load_state_dict
-    if not ledger.hold("both have the same names, shapes and dtypes in their states", Implementation.state_dict, names):
+    """Try the promises of two implementations of one benchmark."""
+    build, state, load = ImplementationModule.build, Implementation.state_dict, Implementation.load_state_dict
+    same = "both have the same names, shapes and dtypes in their states"
+    if not ledger.hold(same, state, lambda: _same_form(one, other)):
         for promise in ("both start from the same parameters", "both score the same", "both take the same step"):
             ledger.skip(promise, "their states have different forms")
         return
-    ledger.hold("both start from the same parameters", ImplementationModule.build, start)
-    ledger.hold("both score the same with the same weights", loads, predictions)
-    ledger.hold("both take the same step from the same weights", loads, step)
+    scores = partial(_same_scores, benchmark, task, one, other, data)
+    ledger.hold("both start from the same parameters", build, lambda: _same_start(one, other))
+    ledger.hold("both score the same with the same weights", load, scores)
+    ledger.hold("both take the same step from the same weights", load, lambda: _same_step(one, other))
+
+
+def _same_form(one: Side, other: Side) -> None:
+    a, b = ({name: (x.shape, x.dtype) for name, x in each.trained.initial.items()} for each in (one, other))
+    if strays := sorted(name for name in a.keys() | b.keys() if a.get(name) != b.get(name)):
+        name = strays[0]
+        forms = f"{_form(a.get(name))} in {one.framework} and {_form(b.get(name))} in {other.framework}"
+        raise Broken(f"{name!r} is {forms}")
+
+
+def _same_start(one: Side, other: Side) -> None:
+    if strays := differing(one.trained.initial, other.trained.initial):
+        raise Broken(f"seed 1 starts from another {strays[0]!r} in {one.framework} than in {other.framework}")
+
+
+def _same_scores(benchmark: Benchmark, task: Task, one: Side, other: Side, data: Mapping[str, np.ndarray]) -> None:
+    made = other.trained.made
+    made.load_state_dict(copied(one.trained.last))
+    found = score(benchmark, task, made.predict(data), data)
+    for name, expected in one.metrics.items():
+        values = expected, found.get(name, math.nan)
+        unknown_to_both = name in found and all(map(math.isnan, values))
+        if not unknown_to_both and not math.isclose(*values, rel_tol=SCORE_TOLERANCE, abs_tol=SCORE_TOLERANCE):
+            both = f"{name} {values[0]:.6g} in {one.framework} and {values[1]:.6g} in {other.framework}"
+            raise Broken(f"{both}, from the same state; at most {SCORE_TOLERANCE:g} apart are allowed")
+
+
+def _same_step(one: Side, other: Side) -> None:
+    ours, theirs = (_stepped(each.trained, one.trained) for each in (one, other))
+    for name, array in ours.items():
+        apart = _apart(array, theirs[name])
+        if not apart <= STATE_TOLERANCE:
+            both = f"{apart:.3g} apart in {one.framework} and {other.framework}"
+            raise Broken(f"a step from the same state takes {name!r} {both}; at most {STATE_TOLERANCE:g} are allowed")
+
+
+def _stepped(trained: Trained, begun: Trained) -> State:
+    """The state one step after the end of `begun`, without dropout."""
+    made = trained.without_dropout()
+    made.load_state_dict(copied(begun.last))
+    made.train_until(begun.samples + 1)
+    return made.state_dict()
 
 
 def _form(form: Any) -> str:
