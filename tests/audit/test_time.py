@@ -3,8 +3,8 @@
 import pytest
 
 from suite.audit import comparing
+from suite.config.folder import ROOT
 from suite.measure.load import Load, LoadMeter
-from suite.record.system import ROOT
 from tests.audit.conftest import SEED, audited, needs_isolation, trained
 
 pytestmark = [pytest.mark.soak, needs_isolation]  # trains
