@@ -248,6 +248,14 @@ def test_a_run_that_goes_on_in_another_environment_says_so(cut, monkeypatch):
     assert (noted["severity"], name in noted["found"]) == ("note", True)
 
 
+def test_a_run_that_goes_on_with_other_processors_costs_what_those_cost_that_it_was_begun_with(ended, tmp_path):
+    shutil.copytree(ended, tmp_path / "cut")
+    Evidence(tmp_path / "cut").edit_system(lambda values: values["detected"].update(logical_cpus=77))
+    cut_off(tmp_path / "cut", "eval_start")
+    assert eighth(tmp_path, "run", *RUN, "seed=1", "resume=cut").returncode == 0
+    assert not {"measurement.1", "measurement.3"} & rules_broken(tmp_path, "cut")
+
+
 def test_the_plan_of_stored_values_is_shown_without_control_characters(cut):
     path = cut / "run_1/config.yaml"
     path.write_text(path.read_text().replace("title: 2000 points", 'title: "\\e[31m2000 points"  #', 1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ from mlperf_logging.mllog import constants as keys
 
 from suite.config.logkeys import CONFIG, HEAD, INIT_LIMITS_MIN
 from suite.errors import UserError
+from suite.measure.machine import Machine
 from suite.record import evidence
 from suite.record.mllog import Line, Log, whole_lines
-from suite.record.parsing import MalformedError, differences, json_object
+from suite.record.parsing import MalformedError, differences, json_object, whole
 
 _MEND = "bring back the file as it was, or begin a new run with another out="
 
@@ -45,13 +47,27 @@ def changed(folder: Path, description: Mapping[str, Any]) -> list[str]:
 
     Raises UserError where it cannot be read.
     """
-    path = folder / evidence.SYSTEM
-    try:
-        began = json_object(path.read_bytes())
-    except (OSError, MalformedError) as error:
-        raise UserError(f"{path} cannot be read ({error}): {_MEND}") from error
+    began = _described(folder)
     now = json.loads(json.dumps(description))
     return [".".join(map(str, place)) for place, _, _ in differences(began, now)]
+
+
+def machine(folder: Path, now: Machine) -> Machine:
+    """The machine of `now`, with the number of processors and the library that system.json has, as the run was begun.
+
+    Raises UserError where it cannot be read.
+    """
+    detected = _described(folder).get("detected")
+    told = detected if isinstance(detected, dict) else {}
+    return replace(now, logical_cpus=whole(told.get("logical_cpus")) or now.logical_cpus, library=told.get("library"))
+
+
+def _described(folder: Path) -> dict[str, Any]:
+    path = folder / evidence.SYSTEM
+    try:
+        return json_object(path.read_bytes())
+    except (OSError, MalformedError) as error:
+        raise UserError(f"{path} cannot be read ({error}): {_MEND}") from error
 
 
 def _too_late(log: Log) -> str | None:

@@ -116,24 +116,21 @@ class _Run:
     tracker: Follower | None
     sampler: Sampler = field(init=False)
     terminal: Terminal = field(init=False)
+    machine: Machine = field(init=False)  # as a review knows it, which derives cost and energy again
     witness: Witness | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        plan, machine = self.session.plan, self.session.machine
+        plan, now = self.session.plan, self.session.machine
+        self.machine = begun.machine(self.folder, now) if self.log.lines else now
         self.advice = f"; go on with {self.session.resume}"
         self.workers = self.session.followers.processes(0) if self.session.followers else []
-        self.sampler = Sampler(
-            self.folder / evidence.POWER,
-            self.log.now_ms,
-            power_ceiling(plan.system, machine),
-            plan.system.device_kind,
-            self.workers,
-            plan.system.nodes,
-        )
+        power, ceiling = self.folder / evidence.POWER, power_ceiling(plan.system, self.machine)
+        kind, nodes = plan.system.device_kind, plan.system.nodes
+        self.sampler = Sampler(power, self.log.now_ms, ceiling, kind, self.workers, nodes)
         runs = len(plan.seeds)
         what = plan.contestant.name if plan.contestant else plan.framework.name
         title = f"{plan.benchmark.name} {what}" + (f" run {self.index}/{runs}" if runs > 1 else "")
-        price = price_per_hour(plan.system, machine)
+        price = price_per_hour(plan.system, self.machine)
         currency = plan.system.price.currency if plan.system.price else None
         energy, now_ms = self.sampler.so_far, self.log.now_ms
         self.terminal = Terminal(self.session.console, title, plan.benchmark, price, currency, energy, now_ms)
@@ -162,7 +159,7 @@ class _Run:
                 since = since_restart(self.log.lines)
                 if not any(line.key == ENVIRONMENT and line.metadata["when"] == "during" for line in since):
                     self.environment("during", noise.judge(read_samples(power), {}, 1.0))
-                stop = tail.write_log(self.log, system, self.session.machine, power, self.session.own, self.witness)
+                stop = tail.write_log(self.log, system, self.machine, power, self.session.own, self.witness)
                 self.log.close()
                 if not is_interrupt(stop):
                     checkpoint.remove(self.folder)
