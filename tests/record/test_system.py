@@ -54,6 +54,33 @@ def test_versions_are_those_installed_and_nothing_is_imported() -> None:
     assert not {"torch", "tensorflow"} & (set(sys.modules) - before)
 
 
+def installed(folder: Path, name: str, version: str, module: str) -> str:
+    """A folder for sys.path, with a package that brings a module."""
+    told = folder / f"{name}-{version}.dist-info"
+    told.mkdir(parents=True)
+    (folder / module).mkdir()
+    (folder / module / "__init__.py").touch()
+    (told / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    (told / "RECORD").write_text(f"{module}/__init__.py,,\n")
+    return str(folder)
+
+
+def test_of_a_package_that_is_installed_twice_the_version_is_what_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (installed(tmp_path / each, "Twice", each, "twice") for each in ("1.5", "1.4"))
+    monkeypatch.setattr(sys, "path", [first, second, *sys.path])
+    assert system.versions()["twice"] == "1.5"
+
+
+def test_a_framework_that_another_package_brings_has_a_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    others = [each for each in sys.path if "site-packages" not in each]
+    monkeypatch.setattr(sys, "path", [installed(tmp_path, "Tensorflow_CPU", "2.20.1", "tensorflow"), *others])
+    described = system.describe(config.system("cpu"), fakes.machine(), config.framework("tensorflow"), DECLARED)
+    assert described["description"]["framework"] == "TensorFlow 2.20.1"
+    assert described["software"]["tensorflow"] == "2.20.1"
+
+
 def test_no_name_of_a_person_host_or_folder_and_the_same_each_time() -> None:
     text, again = (
         json.dumps(system.describe(config.system("cpu"), fakes.machine(), TORCH, DECLARED)) for _ in range(2)
