@@ -101,7 +101,12 @@ def describe(
     }
     return {
         "description": {key: "" if known.get(key) is None else str(known[key]) for key in KEYS},
-        "detected": {**asdict(machine), "kernel": platform.release(), "python": platform.python_version()},
+        "detected": {
+            **asdict(machine),
+            "architecture": platform.machine(),
+            "kernel": platform.release(),
+            "python": platform.python_version(),
+        },
         "software": software,
         "git": git(),
         "implementation": contestant.model_dump() if contestant else None,

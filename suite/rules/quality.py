@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import math
+import platform
 from collections.abc import Iterator
+from importlib import metadata
 
 from mlperf_logging.mllog import constants as keys
 
 from suite.config.logkeys import RESTART
 from suite.config.models import Benchmark
-from suite.errors import BadPrediction, BrokenContract, UserError
+from suite.errors import BadPrediction, BrokenContract, UserError, shown
 from suite.harness.seeds import evaluation_seed
-from suite.record.evidence import LOG, PREDICTIONS
+from suite.record.evidence import LOG, PREDICTIONS, SYSTEM
 from suite.record.mllog import Line, samples_of
-from suite.record.parsing import close, number
+from suite.record.parsing import close, number, same
 from suite.rules.finding import Finding
 from suite.rules.hyperparameters import batch_size
 from suite.rules.reading import RUN, Evidence
 from suite.store import packages
 from suite.store.arrays import prepared_to_score
-from suite.store.task import Arrays, Task, check_metric, for_run, load_task, score
+from suite.store.task import Arrays, Task, check_metric, draws, for_run, load_task, score
 
 REASONS = {"target": keys.SUCCESS} | dict.fromkeys(("budget", "diverged", "refused", "interrupt"), keys.ABORTED)
 
 _AS_WRITTEN = "submit the log as the suite wrote it"
+_PREDICT = "submit the predictions that the suite wrote"
 
 
 def reached(benchmark: Benchmark, evaluation: Line) -> bool:
@@ -140,7 +143,10 @@ def same_predictions(run: Evidence) -> Iterator[Finding]:
 
 @RUN.rule("quality.6")
 def same_quality(run: Evidence) -> Iterator[Finding]:
-    """The task's metric gives the logged quality again. Predictions changed after the sealing are not scored."""
+    """The task's metric gives the logged quality again. Predictions changed after the sealing are not scored.
+
+    What is drawn for a run is played again; on another architecture, or by other versions, that may end elsewhere.
+    """
     last, benchmark = _predicted(run), run.benchmark
     if last is None or benchmark is None or run.predictions is None or PREDICTIONS in run.changed:
         return
@@ -151,7 +157,6 @@ def same_quality(run: Evidence) -> Iterator[Finding]:
         yield means
         return
     task, data = means
-    mend = "submit the predictions that the suite wrote"
     try:
         arrays = for_run(benchmark, task, data, evaluation_seed(run.lines))
         metrics = score(benchmark, task, run.predictions, arrays)
@@ -159,7 +164,7 @@ def same_quality(run: Evidence) -> Iterator[Finding]:
         stop = run.timeline.run_stop
         if last.value is None and stop is not None and stop.metadata.get("reason") == "refused":
             return  # so the run ended: it claims nothing
-        yield Finding(PREDICTIONS, error.line or None, "predictions that the task can score", str(error), mend)
+        yield _judged(run, task, PREDICTIONS, error.line or None, "predictions that the task can score", str(error))
         return
     except BrokenContract as error:
         mend = f"mend tasks/{benchmark.task}, then review again"
@@ -171,7 +176,7 @@ def same_quality(run: Evidence) -> Iterator[Finding]:
         yield Finding(PREDICTIONS, None, "a machine that can score them", str(error), "mend that and repeat", "error")
         return
     except Exception as error:  # a task's metric met values that it did not foresee: the submission's fault
-        yield Finding(PREDICTIONS, None, "predictions that the task can score", type(error).__name__, mend)
+        yield Finding(PREDICTIONS, None, "predictions that the task can score", type(error).__name__, _PREDICT)
         return
     logged = last.metadata.get("metrics")
     named = logged if isinstance(logged, dict) else {}
@@ -182,7 +187,26 @@ def same_quality(run: Evidence) -> Iterator[Finding]:
         scored = metrics[name]
         if not (close(scored, value) or (value is None and not math.isfinite(scored))):
             expected = f"{name} in {where}: {scored:.9g}, as the predictions score"
-            yield Finding(LOG, last.number, expected, value, mend)
+            yield _judged(run, task, LOG, last.number, expected, value)
+
+
+def _judged(run: Evidence, task: Task, file: str, line: int | None, expected: str, found: object) -> Finding:
+    """What is said of predictions that do not score as logged: nothing against a run that was played otherwise."""
+    if draws(task) and (unlike := _unlike(run)):
+        mend = "review it on a machine of the run's kind, with the run's packages"
+        return Finding(file, line, expected, f"{shown(found)} ({'; '.join(unlike)})", mend, "error")
+    return Finding(file, line, expected, found, _PREDICT)
+
+
+def _unlike(run: Evidence) -> list[str]:
+    """In which architecture and versions the run differs from the reviewer's; older evidence tells no architecture."""
+    if run.benchmark is None or not run.intact(SYSTEM):
+        return []
+    versions = {**packages.versions(run.benchmark.task), "numpy": metadata.version("numpy")}
+    pairs = {name: (run.described("software", name), version) for name, version in versions.items()}
+    if (architecture := run.described("detected", "architecture")) is not None:
+        pairs["architecture"] = architecture, platform.machine()
+    return [shown(f"{name} {theirs}, here {ours}") for name, (theirs, ours) in pairs.items() if not same(theirs, ours)]
 
 
 def _to_score_with(run: Evidence, benchmark: Benchmark) -> tuple[Task, Arrays] | Finding:

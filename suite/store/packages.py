@@ -27,10 +27,15 @@ DISTRIBUTION = "time-to-accuracy"  # what the suite is installed as
 def missing(task: str, framework: Framework | None = None) -> list[str]:
     """The names of the missing packages of `task` and, if given, of `framework`."""
     extras = [framework.extra, task] if framework and framework.extra else [task]
-    found = [name for extra in extras for name in _missing(DISTRIBUTION, extra)]
+    found = [name for extra in extras for name in _needed(DISTRIBUTION, extra) if not _is_installed(name)]
     if framework and not find_spec(framework.module) and framework.module not in found:
         found.insert(0, framework.module)
     return list(dict.fromkeys(found))
+
+
+def versions(task: str) -> dict[str, str | None]:
+    """The version of each package of `task` that is installed here, by its name in small letters; else None."""
+    return {name.lower(): _version(name) for name in _needed(DISTRIBUTION, task)}
 
 
 def install(task: str, framework: Framework | None = None) -> str:
@@ -74,13 +79,12 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
-def _missing(distribution: str, extra: str) -> Iterator[str]:
-    """What an extra of an installed distribution asks for and is not there."""
+def _needed(distribution: str, extra: str) -> Iterator[str]:
+    """What an extra of an installed distribution asks for."""
     for each in _requirements(distribution, extra):
-        if not _is_installed(each.name):
-            yield each.name
+        yield each.name
         for further in sorted(each.extras):
-            yield from _missing(each.name, further)
+            yield from _needed(each.name, further)
 
 
 def _requirements(distribution: str, extra: str) -> Iterator[Requirement]:
@@ -96,8 +100,11 @@ def _requirements(distribution: str, extra: str) -> Iterator[Requirement]:
 
 def _is_installed(name: str) -> bool:
     """Whether there is such a distribution, or a module of its name from another one: `tensorflow-cpu` will do."""
+    return _version(name) is not None or find_spec(name.replace("-", "_")) is not None
+
+
+def _version(name: str) -> str | None:
     try:
-        metadata.distribution(name)
+        return metadata.version(name)
     except metadata.PackageNotFoundError:
-        return find_spec(name.replace("-", "_")) is not None
-    return True
+        return None

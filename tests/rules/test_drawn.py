@@ -88,6 +88,21 @@ def test_a_head_that_does_not_tell_leaves_nothing_to_score(run):
     assert "nobody can tell for which evaluation arrays" in found(run)["quality.6"]
 
 
+@pytest.mark.parametrize("made", [lambda each: each, lambda each: {**each, "actions": each["actions"][:-1]}])
+@pytest.mark.parametrize(
+    ("part", "change"), [("detected", {"architecture": "another"}), ("software", {"gymnasium": "0.1"})]
+)
+def test_where_episodes_may_end_elsewhere_the_question_stays_open(run, made, part, change):
+    put(run, [made(played(seed, lambda _: 0)) for seed in drawn(run)])
+    run.edit_system(lambda values: values["detected"].pop("architecture"))  # as older evidence
+    assert review(run.folder).verdict == "fail"
+    run.edit_system(lambda values: values[part].update(change))
+    again = review(run.folder)
+    (name,) = change
+    assert again.verdict == "error"
+    assert all(f"({name} {change[name]}, here " in each.found for each in again.findings if each.rule == "quality.6")
+
+
 def test_without_a_token_the_whole_head_decides_with_one_the_token_does():
     assert evaluation_seed(head(prev="1" * 64)) != evaluation_seed(head()) != evaluation_seed(head(seed=2))
     assert evaluation_seed(head("a round", prev="1" * 64)) == evaluation_seed(head("a round"))
