@@ -29,6 +29,7 @@ class Evaluation(BaseModel):
 
     every: int | None = None
     skip: tuple[float, float] | None = None
+    tokens: int | None = None
     epochs: float | None = None
     within: float = TOLERANCE
 
@@ -78,7 +79,7 @@ def schedule(policy: Policy, lines: list[LogLine]) -> Iterator[Departure]:
     evaluation = policy.evaluation
     if evaluation is None:
         return
-    unit = "epoch_num" if evaluation.epochs else "samples_count"
+    unit = "epoch_num" if evaluation.epochs or evaluation.tokens else "samples_count"
     found = [(line, _metadata_number(line, unit)) for line in lines if line.key == "eval_accuracy"]
     places = [(line, place) for line, place in found if place is not None]
     if evaluation.epochs:
@@ -87,10 +88,11 @@ def schedule(policy: Policy, lines: list[LogLine]) -> Iterator[Departure]:
         batch = next((number(line.value["value"]) for line in lines if line.key == "global_batch_size"), None)
         if not batch or batch < 0 or evaluation.every is None:
             return
-        step = math.ceil(evaluation.every / batch) * batch
+        size = batch * (evaluation.tokens or 1)
+        step = math.ceil(evaluation.every / batch) * size
         skip = evaluation.skip
         skipped = math.floor(skip[0] * batch + skip[1]) if skip else 0
-        first, slack = (skipped + 1) * step, batch if skip else math.inf
+        first, slack = (skipped + 1) * step, size if skip else math.inf
     if places and abs(places[0][1] - first) > slack * (1 + TOLERANCE):
         yield places[0][0], f"the first evaluation at {unit} {first:g}", f"{unit} {places[0][1]:g}"
     cut = _CUT if all(math.isclose(place, round(place, 2)) for _, place in places) else 0.0

@@ -51,6 +51,23 @@ def test_schedules(batch: int, benchmark: str, places: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("batch", "places", "departing"),
+    [
+        (2304, (51904512, 103809024, 155713536), 0),  # as real logs of round 4.0 have them
+        (2048, (50331648, 100663296), 0),
+        (2048, (50331648, 150994944), 1),
+        (2048, (100663296, 150994944), 1),
+    ],
+)
+def test_schedules_in_tokens(batch: int, places: tuple[int, ...], departing: int) -> None:
+    known = policy.policy("gpt3", "mlperf-4.0")
+    assert known
+    made = [entry(0, "global_batch_size", batch), *(entry(0, "eval_accuracy", 1, epoch_num=at) for at in places)]
+    lines = [LogLine(0, each["key"], each, at) for at, each in enumerate(made, 1)]
+    assert len(list(policy.schedule(known, lines))) == departing
+
+
+@pytest.mark.parametrize(
     ("places", "departing"),
     [
         ((0.05, 0.1, 0.15, 0.2, 0.25), 0),
