@@ -10,7 +10,7 @@ from suite.config.logkeys import RESTART
 from suite.errors import shown
 from suite.record.evidence import LOG, SYSTEM
 from suite.record.parsing import differences
-from suite.rules.finding import Finding
+from suite.rules.finding import MAX_FINDINGS, Finding
 from suite.rules.reading import RESULT, RUN, Evidence
 from suite.rules.runs import OF_ONE_RUN, path_of
 
@@ -45,7 +45,8 @@ def one_environment(runs: Sequence[Evidence]) -> Iterator[Finding]:
     for run in runs[1:]:
         if not (first.parsed(SYSTEM) and run.parsed(SYSTEM)):
             continue
-        for path, expected, found in differences(first.described("environment"), run.described("environment")):
+        apart = differences(first.described("environment"), run.described("environment"))
+        for path, expected, found in apart[:MAX_FINDINGS]:  # a stranger's may be without number
             name = ".".join(map(str, ("environment", *path)))
             where = run.json_line(SYSTEM, str(path[-1]) if path else "environment")
             mend = "none: where the variable decides how the runs went, their mean is of different things"

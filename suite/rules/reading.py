@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 LIMITS = {
     LOG: (16 << 20, 1 << 17),
     CONFIG: (64 << 10, 1 << 12),
-    SYSTEM: (256 << 10, 1 << 13),
+    SYSTEM: (4 << 20, 1 << 17),  # of two thousand nodes of eight accelerators
     POWER: (MAX_BYTES, 1 << 20),
     PREDICTIONS: (256 << 20, 1 << 20),
     MANIFEST: (10 << 20, 1 << 10),

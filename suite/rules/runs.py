@@ -18,7 +18,7 @@ from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.record.mllog import Line, line_hash
 from suite.record.parsing import differences, same, whole
 from suite.record.system import STORAGE
-from suite.rules.finding import Finding, Severity
+from suite.rules.finding import MAX_FINDINGS, Finding, Severity
 from suite.rules.quality import converged
 from suite.rules.reading import PACKAGE, RESULT, RUN, RUN_FOLDER, Evidence
 
@@ -157,7 +157,8 @@ def one_machine(runs: Sequence[Evidence]) -> Iterator[Finding]:
         if not (first.parsed(SYSTEM) and run.parsed(SYSTEM)):
             continue
         for part in ("description", "detected", "software", "git"):
-            for path, expected, found in differences(first.described(part), run.described(part)):
+            apart = differences(first.described(part), run.described(part))
+            for path, expected, found in apart[:MAX_FINDINGS]:  # a stranger's may be without number
                 if path in (("submitter",), ("division",), (STORAGE,)):
                     continue  # division.6, or free
                 where = run.json_line(SYSTEM, str(path[-1]) if path else part)

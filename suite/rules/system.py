@@ -13,6 +13,7 @@ from suite import config as suite_config
 from suite.config.formats import closed, formats
 from suite.config.logkeys import CONFIG as LOGGED_CONFIG
 from suite.config.models import System
+from suite.errors import shown
 from suite.measure.energy import MOST_NODES
 from suite.measure.machine import ALIKE, AUTO
 from suite.record.evidence import CONFIG, LOG, SYSTEM
@@ -184,11 +185,13 @@ def _other_nodes(run: Evidence) -> Iterator[Finding]:
     if run.parsed(CONFIG) and len(found) != run.nodes - 1:
         expected = f"other_nodes, what was detected on {run.nodes - 1} beside the leader's"
         yield Finding(SYSTEM, line, expected, f"{len(found)} of them", _AS_WRITTEN)
-    for index, node in enumerate(found, 1):
-        for name in ALIKE:
-            ours, theirs = run.described("detected", name), node.get(name) if isinstance(node, dict) else None
+    for name in ALIKE:
+        ours = run.described("detected", name)
+        told = shown(ours)  # once: a stranger's may be long, and the nodes many
+        for index, node in enumerate(found, 1):
+            theirs = node.get(name) if isinstance(node, dict) else None
             if not same(ours, theirs):
-                yield Finding(SYSTEM, line, f"{name} {ours} on node {index}, as on the leader's", theirs, _ALIKE)
+                yield Finding(SYSTEM, line, f"{name} {told} on node {index}, as on the leader's", theirs, _ALIKE)
 
 
 @RUN.rule("system.8")

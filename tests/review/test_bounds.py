@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections import Counter
+from dataclasses import asdict
 
 import pytest
 
@@ -14,6 +15,7 @@ from suite.rules import contents, finding, reading, seals, submission
 from suite.rules.runs import path_of
 from suite.rules.verdict import review
 from tasks.language_modeling import AUDITED, CHUNK
+from tests.measure import fakes
 from tests.rules.mutants.registry import sum_of
 
 
@@ -45,6 +47,12 @@ def test_descriptions_of_too_many_values_are_not_parsed(run, name, content):
     (run.folder / name).write_bytes(content % (b"[]," * 3000))
     run.seal()
     assert any("values" in said for said in found(run, name))
+
+
+def test_the_description_of_two_thousand_nodes_is_read(run):
+    node = asdict(fakes.machine(*["NVIDIA H100 80GB HBM3"] * 8))
+    run.edit_system(lambda values: values.update(other_nodes=[node] * 2000))
+    assert reading.Evidence.read(run.folder).parsed(evidence.SYSTEM)
 
 
 def test_a_text_is_as_dense_as_the_suite_s_own_at_most():
