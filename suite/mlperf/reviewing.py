@@ -20,7 +20,7 @@ from suite.mlperf.packages import LOG_NAMES, Package
 from suite.mlperf.rulefiles import WITHOUT_RULES
 from suite.mlperf.scores import Score, droppable, scaling_factor, score
 from suite.mlperf.strict import RULES
-from suite.rules.finding import Finding, Progress, Verdict, verdict_of
+from suite.rules.finding import Finding, Progress, Severity, Verdict, verdict_of
 from suite.store.processes import end_with_parent
 
 _PARALLEL_FROM = 16  # logs; below it other processes cost more than they bring
@@ -136,8 +136,8 @@ def _joined(package: Package, logs: list[LogReview], provenance: Provenance) -> 
         findings += of_factor
         for runs in _by_benchmark(here):
             scores.append(score(group, runs, factor))
-            if len(logs) > 1:
-                findings += _counted(scores[-1], provenance.ruleset)
+            if group.description or len(logs) > 1:
+                findings += _counted(scores[-1], provenance.ruleset, "fail" if group.description else "note")
             if provenance.strict:
                 findings += comparing.findings(group, runs)
             failed = [run for run in runs if run.official == "fail"]
@@ -157,12 +157,13 @@ def _unruled() -> Finding:
     return Finding("", None, expected, found, "check the run by the rules of v0.5 yourself", "note", rule=rule)
 
 
-def _counted(made: Score, ruleset: str) -> list[Finding]:
+def _counted(made: Score, ruleset: str, severity: Severity) -> list[Finding]:
+    """Whether they are as many as the round asks for; the official package checker refuses a submission otherwise."""
     if made.needed is None or made.logs == made.needed:
         return []
     mend = f"submit {made.needed} logs, each named {LOG_NAMES}"
     expected = f"{made.needed} runs of {made.benchmark}"
-    return [Finding(made.path, None, expected, str(made.logs), mend, "note", rule=f"{ruleset}/runs")]
+    return [Finding(made.path, None, expected, str(made.logs), mend, severity, rule=f"{ruleset}/runs")]
 
 
 def _dropped(made: Score, failed: list[LogReview], ruleset: str) -> Finding:

@@ -88,7 +88,7 @@ def test_what_is_no_plain_file_is_not_opened_to_wait(tmp_path: Path) -> None:
     os.mkfifo(results / "result_8.txt")
     (results / "result_9.txt").mkdir()
     (results / "result_7.txt").symlink_to("/dev/zero")
-    review = mlperf.review(tmp_path, RULESET)
+    review = mlperf.review(results, RULESET)
     assert review.verdict == "error"
     assert [(Path(log.path).name, log.verdict) for log in review.logs][-1] == ("result_8.txt", "error")
     assert [Path(finding.file).name for finding in review.findings if finding.severity == "error"] == ["result_7.txt"]

@@ -51,6 +51,15 @@ def test_the_score_is_the_olympic_mean(results: Path) -> None:
     assert review.scores[0].needed == 10
 
 
+@pytest.mark.parametrize("runs", [1, 9, 11])
+def test_a_submission_of_another_number_of_logs_fails(tmp_path: Path, runs: int) -> None:
+    results = maker.package(tmp_path, runs)
+    review = mlperf.review(tmp_path / ORG, RULESET)
+    found = [(each.rule, each.severity, each.found) for each in review.findings]
+    assert (review.verdict, found) == ("fail", [(f"{RULESET}/runs", "fail", str(runs))])
+    assert mlperf.review(results, RULESET).verdict == "pass"
+
+
 def test_the_committee_s_scaling(results: Path) -> None:
     plain = mlperf.review(results, RULESET).scores[0].minutes
     (results / "scaling.json").write_text(json.dumps({"scaling_factor": 1.25}))
