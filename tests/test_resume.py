@@ -10,6 +10,7 @@ import pytest
 from filelock import FileLock
 
 from suite.harness.folder import LOCK
+from suite.measure.machine import usable_cpus
 from suite.record import clock
 from suite.record.environment import STARTED
 from tests.command import ENVIRONMENT, eighth, start
@@ -285,12 +286,18 @@ def test_a_run_that_is_yet_to_begin_is_of_no_other_configuration(cut):
     assert "error: hw.workers=2 comes too late: a run of resume=cut has yet to begin, and all have one conf" in said
 
 
-def test_the_plan_says_that_what_is_yet_to_begin_will_be_of_other_software(cut):
-    Evidence(cut / "run_1").edit_system(lambda values: values["software"].update(numpy="0.1"))
-    said = f"system.5: expected numpy 0.1, as in run_1, found {np.__version__}\n"
-    assert said not in eighth(cut.parent, "run", "resume=cut", "mlflow=false", "dry_run=true").stdout
+@pytest.mark.parametrize(
+    ("part", "name", "now"), [("software", "numpy", np.__version__), ("detected", "logical_cpus", usable_cpus())]
+)
+def test_the_plan_says_that_what_is_yet_to_begin_will_be_of_other_software_or_another_machine(cut, part, name, now):
+    Evidence(cut / "run_1").edit_system(lambda values: values[part].update({name: 0}))
+    said = f"system.5: expected {name} 0, as in run_1, found {now}\n"
+    plan = ("run", "resume=cut", "mlflow=false", "dry_run=true")
+    assert said not in eighth(cut.parent, *plan).stdout
     shutil.rmtree(cut / "run_2")
-    assert said in eighth(cut.parent, "run", "resume=cut", "mlflow=false", "dry_run=true").stdout
+    assert eighth(cut.parent, *plan).stdout.count("system.5: ") == 1
+    assert said in eighth(cut.parent, *plan).stdout
+    assert (said in eighth(cut.parent, *plan, "-m", "hydra/launcher=slurm").stdout) == (part == "software")
 
 
 def test_a_folder_at_work_is_left_alone(cut):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from mlperf_logging.mllog import constants as keys
@@ -10,18 +11,20 @@ from suite import config
 from suite.config.models import Formula, Range
 from suite.config.plan import Plan
 from suite.errors import shown
+from suite.measure.machine import Machine
 from suite.record.evidence import SYSTEM, to_begin
 from suite.record.parsing import MalformedError, differences, json_object
-from suite.record.system import git, versions, without_revision
+from suite.record.system import describe, git, versions, without_revision
 from suite.rules import convergence
 from suite.rules.benchmark import OF_CADENCE
 from suite.rules.claims import UNNAMED
 from suite.rules.hyperparameters import misfit
+from suite.rules.runs import apart
 from suite.rules.system import free_of
 
 
-def breaches(plan: Plan) -> Iterator[str]:
-    """A line for each rule that a submission of the plan's runs will break."""
+def breaches(plan: Plan, machine: Machine | None) -> Iterator[str]:
+    """A line for each rule that a submission of the plan's runs, made on `machine` if that is known, will break."""
     if plan.submitter != UNNAMED and (code := git())["dirty"] is not False:
         found = "changes: git status" if code["revision"] else f"none: {shown(without_revision())}"
         yield f"package.9: expected the suite as a git revision has it, found {found}"
@@ -30,7 +33,7 @@ def breaches(plan: Plan) -> Iterator[str]:
         listed, wanted = (each.model_dump(mode="json", exclude=theirs) for each in systems)
         for path, right, wrong in differences(listed, wanted):
             yield f"system.3: expected hw.{'.'.join(map(str, path))} {right}, found {wrong}"
-    yield from _begun_otherwise(plan)
+    yield from _begun_otherwise(plan, machine)
     made, in_open = plan.benchmark, plan.division == keys.OPEN
     if plan.submitter == UNNAMED and made.submittable and len(plan.seeds) >= made.runs:
         yield "package.7: expected submitter=NAME, found none"
@@ -58,13 +61,18 @@ def breaches(plan: Plan) -> Iterator[str]:
         yield f"convergence.4: expected a reference convergence point at batch size {size} or above, found {largest}"
 
 
-def _begun_otherwise(plan: Plan) -> Iterator[str]:
-    """Where the runs that are yet to begin will be of other code or packages than the first."""
+def _begun_otherwise(plan: Plan, machine: Machine | None) -> Iterator[str]:
+    """Where the runs that are yet to begin will be of another machine, other code or other packages than the first."""
     try:
         first = json_object((plan.folder(1) / SYSTEM).read_bytes())
     except (OSError, MalformedError):  # it is none yet, or going on says so
         return
-    if to_begin(plan):
-        now = {"git": git(), "software": versions()}
-        for path, right, wrong in differences({name: first.get(name) for name in now}, now):
-            yield f"system.5: expected {path[-1]} {shown(right)}, as in run_1, found {shown(wrong)}"
+    if not to_begin(plan):
+        return
+    if machine:
+        described = describe(plan.system, machine, plan.framework, plan.declared, plan.contestant)
+    else:
+        described = {"software": versions(), "git": git()}
+    now = json.loads(json.dumps(described))
+    for part, path, right, wrong in apart({name: first.get(name) for name in now}, now):
+        yield f"system.5: expected {(part, *path)[-1]} {shown(right)}, as in run_1, found {shown(wrong)}"

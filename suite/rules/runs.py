@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mlperf_logging.mllog import constants as keys
@@ -16,7 +16,7 @@ from suite.errors import shown
 from suite.harness.seeds import LIMIT
 from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.record.mllog import Line, line_hash
-from suite.record.parsing import differences, same, whole
+from suite.record.parsing import KeyPath, differences, same, whole
 from suite.record.system import STORAGE
 from suite.rules.finding import MAX_FINDINGS, Finding, Severity
 from suite.rules.quality import converged
@@ -156,15 +156,20 @@ def one_machine(runs: Sequence[Evidence]) -> Iterator[Finding]:
     for run in runs[1:]:
         if not (first.parsed(SYSTEM) and run.parsed(SYSTEM)):
             continue
-        for part in ("description", "detected", "software", "git"):
-            apart = differences(first.described(part), run.described(part))
-            for path, expected, found in apart[:MAX_FINDINGS]:  # a stranger's may be without number
-                if path in (("submitter",), ("division",), (STORAGE,)):
-                    continue  # division.6, or free
-                where = run.json_line(SYSTEM, str(path[-1]) if path else part)
-                name = ".".join(map(str, path)) or part
-                mend = "submit runs of one command on one machine: python -m suite.run runs=N"
-                yield Finding(path_of(run, SYSTEM), where, f"{name}: {expected}, as in {first.label}", found, mend)
+        for part, path, expected, found in apart(first.system, run.system):
+            where = run.json_line(SYSTEM, str(path[-1]) if path else part)
+            name = ".".join(map(str, path)) or part
+            mend = "submit runs of one command on one machine: python -m suite.run runs=N"
+            yield Finding(path_of(run, SYSTEM), where, f"{name}: {expected}, as in {first.label}", found, mend)
+
+
+def apart(first: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[tuple[str, KeyPath, Any, Any]]:
+    """Where system.json of two runs is not of one machine with one software: part, path, both values."""
+    for part in ("description", "detected", "software", "git"):
+        found = differences(first.get(part), other.get(part))
+        for path, ours, theirs in found[:MAX_FINDINGS]:  # a stranger's may be without number
+            if path not in (("submitter",), ("division",), (STORAGE,)):  # division.6, or free
+                yield part, path, ours, theirs
 
 
 @RESULT.rule("runs.6")

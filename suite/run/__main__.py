@@ -143,7 +143,7 @@ def _run(options: Options, place: Place, elsewhere: bool, commands: int) -> int:
     if options.dry_run:
         memory = _memory(made, nowhere, options.data_dir)
         told = {**unseen, "memory": memory.line(made.system), **_forecast(made, found)}
-        printing.plan(console, made, found, options.data_dir, told)
+        printing.plan(console, made, found, options.data_dir, told, elsewhere)
         printing.obstacles(console, nowhere, here, memory.problem(made.system))
         dismiss(place)
         return 0

@@ -50,9 +50,17 @@ def console() -> Console:
 
 
 def plan(
-    to: Console, made: Plan, found: Machine, data_dir: str | None = None, told: Mapping[str, str] | None = None
+    to: Console,
+    made: Plan,
+    found: Machine,
+    data_dir: str | None = None,
+    told: Mapping[str, str] | None = None,
+    elsewhere: bool = False,
 ) -> None:
-    """Print the plan, and what is `told` of it beside; the machine that was `found` need not be its system."""
+    """Print the plan, and what is `told` of it beside; the machine that was `found` need not be its system.
+
+    `elsewhere` says that it is for other machines in any case.
+    """
     benchmark, system = made.benchmark, made.system
     table = Table.grid(padding=(0, 2))
     rows = {
@@ -76,7 +84,7 @@ def plan(
     for name, text in rows.items():
         table.add_row(name, Text(printable(text)))
     to.print(table)
-    for why in breaches(made):
+    for why in breaches(made, None if elsewhere or mismatch(system, found) else found):
         to.print(Text(f"It could not be submitted to the {made.division} division: {why}", "yellow"), soft_wrap=True)
 
 
