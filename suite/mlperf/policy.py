@@ -43,6 +43,7 @@ class Policy(BaseModel):
     rounds: list[str]
     fixed: dict[str, float] = {}
     scaled: dict[str, tuple[float, str]] = {}
+    per_batch: dict[str, int] = {}
     evaluation: Evaluation | None = None
     target: float | None = None
 
@@ -59,7 +60,7 @@ def policy(benchmark: str | None, ruleset: str) -> Policy | None:
 
 
 def hyperparameters(policy: Policy, lines: list[LogLine]) -> Iterator[Departure]:
-    """The lines whose value is not the fixed one, or not in proportion to another's."""
+    """The lines whose value is not the fixed one, or not in proportion to another's; steps may be off by one."""
     values = {line.key: number(line.value["value"]) for line in lines}
     for line in lines:
         value = line.value["value"]
@@ -72,6 +73,10 @@ def hyperparameters(policy: Policy, lines: list[LogLine]) -> Iterator[Departure]
             base = values.get(other)
             if base is not None and not close(number(value), factor * base):
                 yield line, f"{line.key} {factor * base:g}, which is {factor:g} times {other}", value
+        elif line.key in policy.per_batch and (batch := values.get("global_batch_size") or 0) >= 1:
+            steps, found = math.ceil(policy.per_batch[line.key] / batch), number(value)
+            if found is None or abs(found - steps) > 1:
+                yield line, f"{line.key} {steps}, which is {policy.per_batch[line.key]} / global_batch_size", value
 
 
 def schedule(policy: Policy, lines: list[LogLine]) -> Iterator[Departure]:
@@ -86,7 +91,7 @@ def schedule(policy: Policy, lines: list[LogLine]) -> Iterator[Departure]:
         step, first, slack = evaluation.epochs, evaluation.epochs, evaluation.epochs
     else:
         batch = next((number(line.value["value"]) for line in lines if line.key == "global_batch_size"), None)
-        if not batch or batch < 0 or evaluation.every is None:
+        if not batch or batch < 1 or evaluation.every is None:
             return
         size = batch * (evaluation.tokens or 1)
         step = math.ceil(evaluation.every / batch) * size

@@ -50,6 +50,28 @@ def test_schedules(batch: int, benchmark: str, places: tuple[int, ...]) -> None:
     assert departures((places[0], places[1] + batch)) == 1
 
 
+@pytest.mark.parametrize("ruleset", ["mlperf-5.0", "mlperf-5.1"])
+@pytest.mark.parametrize(
+    ("batch", "steps", "departing"),
+    [
+        (1152, 8000.0, 0),  # as real logs have them
+        (896, 10285.714285714286, 0),
+        (1536, 6000, 0),
+        (1536, 8000, 1),
+        (1152, 7998, 1),
+        (1152, "none", 1),
+        (5e-324, 8000, 0),  # which is no batch size
+    ],
+)
+def test_steps_by_the_batch_size(ruleset: str, batch: float, steps: float | str, departing: int) -> None:
+    known = policy.policy("llama31_405b", ruleset)
+    assert known
+    made = [entry(0, "global_batch_size", batch), entry(0, "opt_learning_rate_warmup_steps", steps)]
+    lines = [LogLine(0, each["key"], each, at) for at, each in enumerate(made, 1)]
+    assert len(list(policy.hyperparameters(known, lines))) == departing
+    assert list(policy.schedule(known, lines)) == []
+
+
 @pytest.mark.parametrize(
     ("batch", "places", "departing"),
     [
