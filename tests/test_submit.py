@@ -16,7 +16,7 @@ from suite.submit.__main__ import main
 from tests.command import run as run_command
 from tests.rules.editor import Evidence
 from tests.rules.evidence_maker import write_run
-from tests.submit.conftest import ORG, PLACE, files, head, runs, submit, told  # noqa: F401
+from tests.submit.conftest import ORG, PLACE, files, head, runs, small, submit, told  # noqa: F401
 
 
 def test_complete_submission_passes_its_review(submit, told, capsys):
