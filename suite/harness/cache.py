@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 
 import numpy as np
 
@@ -21,6 +22,8 @@ def clear_cache(data: Mapping[str, np.ndarray]) -> bool:
         if isinstance(array, np.memmap) and mapping is not None and array.filename is not None:
             mapping.madvise(mmap.MADV_DONTNEED)
             descriptor = os.open(array.filename, os.O_RDONLY)
+            with suppress(OSError):  # of a file system that cannot be written
+                os.fsync(descriptor)  # what was just written is dropped from no cache before it is on the disk
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
             os.close(descriptor)
     return True

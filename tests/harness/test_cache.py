@@ -15,7 +15,9 @@ def test_the_arrays_are_read_afresh_from_their_files(tmp_path, monkeypatch):
     assert mapped.sum() == 4999950000
     assert clear_cache({"mapped": mapped, "made": np.arange(3)})
     assert mapped.sum() == 4999950000
-    dropped = []
-    monkeypatch.setattr(os, "posix_fadvise", lambda *given: dropped.append(given[1:]))
+    dropped, order = [], []
+    monkeypatch.setattr(os, "posix_fadvise", lambda *given: dropped.append(given[1:]) or order.append("dropped"))
+    monkeypatch.setattr(os, "fsync", lambda _: order.append("on the disk"))
     assert clear_cache({"mapped": mapped, "made": np.arange(3)})
     assert dropped == [(0, 0, os.POSIX_FADV_DONTNEED)]
+    assert order == ["on the disk", "dropped"]  # what is not on the disk yet is dropped from no cache
