@@ -16,6 +16,7 @@ from suite.errors import UserError
 
 MAX_FILE_BYTES = 1 << 30
 LINK = "a symbolic link"
+_NO_LOCKS = errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, 524  # a file system without; 524 is the kernel's ENOTSUPP
 
 
 class UnsafeFile(ValueError):
@@ -43,10 +44,16 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def sync(path: Path) -> None:
-    """Return when what was written to a file, or the names in a folder, are on the disk. Raises OSError."""
+    """Return when what was written to a file, or the names in a folder, are on the disk. Raises OSError.
+
+    Some file systems (9p, shared folders of virtual machines) cannot do it for a folder: there it is left to them.
+    """
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL or not path.is_dir():
+            raise
     finally:
         os.close(descriptor)
 
@@ -130,7 +137,7 @@ def holding(lock: Path, blocking: bool = True) -> Iterator[None]:
         try:  # a soft lock is a file, which stays when its holder is killed
             stack.enter_context(FileLock(lock, blocking=blocking, fallback_to_soft=False).acquire())
         except OSError as error:
-            if error.errno != errno.ENOSYS:
+            if error.errno not in _NO_LOCKS:
                 raise
         yield
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from suite.errors import UserError
-from suite.store.disk import alone, refuse_unwritable, write_text
+from suite.store.disk import alone, refuse_unwritable, sync, write_text
 
 PROBE = ("level=throughput", "model=squeezenet1_1", "size=32", "batch=2", "precision=fp32")
 FORECAST = ("task=recommendation", "scale=mini", "hw=cpu")
@@ -69,9 +69,10 @@ def test_what_cannot_be_written_leaves_the_old_file_and_no_part_of_the_new_one(t
     assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
 
 
-def test_where_there_are_no_locks_what_a_killed_command_left_blocks_none(tmp_path, monkeypatch):
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, 524])
+def test_where_there_are_no_locks_what_a_killed_command_left_blocks_none(number, tmp_path, monkeypatch):
     def missing(*_: int) -> None:
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+        raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr("fcntl.flock", missing)
     lock = tmp_path / ".lock"
@@ -79,3 +80,14 @@ def test_where_there_are_no_locks_what_a_killed_command_left_blocks_none(tmp_pat
     with alone(lock, "busy"):
         pass
     assert not lock.exists()
+
+
+def test_a_file_system_that_cannot_force_a_folder_to_the_disk_is_no_hindrance(tmp_path, monkeypatch):
+    def cannot(_: int) -> None:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    monkeypatch.setattr(os, "fsync", cannot)
+    (tmp_path / "file").touch()
+    sync(tmp_path)
+    with pytest.raises(OSError, match="Invalid argument"):
+        sync(tmp_path / "file")
