@@ -147,7 +147,6 @@ class Mirror:
             self.sent += len(batch)
         self._present |= fresh.keys()
         self._tags |= self.view.tags
-        self._points = []
 
     def _finish(self, client: MlflowClient) -> None:
         """Bring in what only a sealed run has, and close it in MLflow; and its result, if it was the last of it."""
@@ -155,19 +154,19 @@ class Mirror:
         assert self._run is not None
         assert view.run_id is not None
         run_id = self._run.info.run_id
-        self._points = view.power()
+        self._points += view.power()
         self._send(client)
-        manifest = hashlib.sha256((view.folder / MANIFEST).read_bytes()).hexdigest()
-        if self._run.data.tags.get(MANIFEST_TAG) != manifest:
-            for path in view.artifacts():
-                client.log_artifact(run_id, str(path), ARTIFACTS)
-            client.set_tag(run_id, MANIFEST_TAG, manifest)
         if self._run.info.status != view.status:
             client.set_terminated(run_id, view.status, view.ended_ms)
         only(client, self._experiment, RUN_TAG, view.run_id)
         if self._parent is not None and view.result_id is not None:
             with locked(view.result_id, PATIENCE_S):
                 self._finish_result(client, self._parent)
+        manifest = hashlib.sha256((view.folder / MANIFEST).read_bytes()).hexdigest()
+        if self._run.data.tags.get(MANIFEST_TAG) != manifest:  # last: the store of artifacts may be another server
+            for path in view.artifacts():
+                client.log_artifact(run_id, str(path), ARTIFACTS)
+            client.set_tag(run_id, MANIFEST_TAG, manifest)
 
     def _finish_result(self, client: MlflowClient, parent_id: str) -> None:
         """Close the parent when all of its runs have ended."""
