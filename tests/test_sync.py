@@ -22,7 +22,7 @@ from suite.errors import UserError
 from suite.record import evidence
 from suite.record.mirror import Mirror
 from suite.record.tracking import FOLLOWED
-from suite.record.tracking_server import BehindError
+from suite.record.tracking_server import BehindError, without_secrets
 from tests.record.example_run import ExampleRun
 from tests.record.mlflow_content import content
 from tests.waiting import FOREVER_S, until
@@ -237,6 +237,48 @@ def test_a_folder_that_is_no_evidence_is_the_users_mistake(tmp_path: Path, conte
         (tmp_path / evidence.LOG).write_bytes(content)
     with pytest.raises(UserError, match=r"log\.txt"):
         sync.main([str(tmp_path)])
+
+
+def test_a_run_whose_files_are_refused_has_ended_in_mlflow(
+    tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError("no credentials")
+
+    run = ExampleRun(tmp_path / "out").complete()
+    with monkeypatch.context() as patch:
+        patch.setattr(MlflowClient, "log_artifact", refused)
+        assert sync.main([str(run.folder)]) == 1
+    (ended,) = content(uri)
+    assert sync.main([str(run.folder)]) == 0
+    (found,) = content(uri)
+    assert ended["status"] == found["status"] == "FINISHED"
+    assert (ended["artifacts"], bool(found["artifacts"])) == ([], True)
+
+
+def test_a_run_that_is_deleted_meanwhile_comes_in_again_whole(tmp_path: Path, uri: str) -> None:
+    run = ExampleRun(tmp_path / "out").begin()
+    mirror = Mirror(run.folder)
+    run.block(0.5)
+    mirror.update()
+    (gone,) = content(uri)
+    MlflowClient(uri).delete_run(gone["id"])
+    run.block(0.6)
+    with pytest.raises(BehindError):
+        mirror.update()
+    mirror.update()
+    mirror.close()
+    (found,) = content(uri)
+    assert gone["points"]
+    for name, points in gone["points"].items():
+        assert set(points) <= set(found["points"][name])
+
+
+@pytest.mark.parametrize(
+    "address", ["http://me:secret@host:5000", "http://me:p@secret@host:5000", "postgresql://me:p/secret@host/db"]
+)
+def test_an_address_is_told_without_its_password(address: str) -> None:
+    assert "secret" not in without_secrets(f"cannot reach {address}")
 
 
 def test_a_server_that_refuses_is_one_line_without_the_password(

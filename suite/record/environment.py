@@ -25,7 +25,7 @@ _PREFIXES = (
 _NAMES = ("LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONHASHSEED", "PYTHONOPTIMIZE", "PYTHONMALLOC")
 _LAUNCHER = "TORCHELASTIC_"  # torchrun's, another at each start
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|PWD|AUTH|CRED|COOKIE|SIGNATURE", re.IGNORECASE)
-_IN_ADDRESS = re.compile(r"//[^/@\s]*@")  # user and password
+_IN_ADDRESS = re.compile(r"//\S*@")  # user and password
 _MAX_VALUE = 500  # characters
 
 
