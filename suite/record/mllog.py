@@ -160,7 +160,10 @@ class Log:
                 self.clock = resumed(self.lines[-1].time_ms, clock, path)
             self.torn_bytes = len(content) - kept
         self._file = path.open("ab", buffering=0)
-        self._file.truncate(kept)  # a line torn by a kill was never complete: it is replaced by the restart line
+        if (
+            self.torn_bytes
+        ):  # of a line torn by a kill, never complete; else the file's time stays, a clock of `resumed`
+            self._file.truncate(kept)
 
     def _write(self, event_type: str, key: str, value: Any, metadata: dict[str, Any]) -> Line:
         caller = sys._getframe(2)

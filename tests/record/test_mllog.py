@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import os
 import resource
 from itertools import pairwise
 
@@ -37,6 +38,14 @@ def test_each_line_carries_the_hash_of_the_line_before_and_is_there_at_once(log)
     lines = list(read(log.path))
     assert [line.metadata["prev"] for line in lines] == [FIRST_PREV, *(line_hash(line.raw) for line in lines[:-1])]
     assert log.head == line_hash(lines[-1].raw)
+
+
+def test_opening_a_whole_log_leaves_its_time(log):
+    log.event("a", 1)
+    log.close()
+    os.utime(log.path, (1000, 1000))
+    Log(log.path).close()
+    assert log.path.stat().st_mtime == 1000
 
 
 def test_goes_on_after_a_torn_line(log):
