@@ -123,6 +123,9 @@ class _Body:
         if 400 <= status < 500 and status not in (requests.codes.timeout, requests.codes.too_many_requests):
             raise DownloadError(f"{self.remote.url}: HTTP {status} {response.reason}")
         if status == requests.codes.ok:  # the whole file, whether a part was asked for or not
+            told = response.headers.get("Content-Length", "")
+            if self.file.tell() and told.isdecimal() and int(told) != self.remote.bytes:  # a proxy's page of its own
+                raise DownloadError(f"{self.remote.url}: {told} bytes came, expected {self.remote.bytes}")
             self.file.seek(0)
             self.file.truncate()
         response.raw.headers.pop("Content-Encoding", None)  # some servers call a .tar.gz "gzip": keep it packed

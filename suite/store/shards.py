@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +46,11 @@ def ensure(benchmark: Benchmark, root: Path) -> Path:
             missing = [each.expected for each in files.faults(dataset, root)]
             files.require_room(dataset, root, missing)
             _make(benchmark, root, missing)
+    except BrokenProcessPool as error:
+        raise UserError(
+            f"{dataset.name}: a process that makes its files was killed, perhaps for want of memory; the same command "
+            "goes on where it was"
+        ) from error
     except OSError as error:
         raise UserError(
             f"{dataset.name}: cannot write to {root}: {error.strerror or error}; name a folder for the data with "

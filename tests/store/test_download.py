@@ -65,6 +65,14 @@ def test_a_server_that_ignores_range_sends_all_again(server: Server, tmp_path: P
     assert server.ranges == [None, "bytes=4000-"]
 
 
+def test_an_answer_that_is_not_the_file_leaves_what_has_come(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "set.tar.part").write_bytes(ARCHIVE[:4000])
+    server.answers = [b"log in first"]
+    assert f"12 bytes came, expected {len(ARCHIVE)}" in failure(server, tmp_path)
+    assert fetched(server, tmp_path)
+    assert server.ranges[-1] == "bytes=4000-"
+
+
 @pytest.mark.parametrize("stale", [b"something else", b"?" * len(ARCHIVE), b"?" * (len(ARCHIVE) + 1)])
 def test_a_part_of_something_else_is_thrown_away(server: Server, tmp_path: Path, stale: bytes) -> None:
     (tmp_path / "set.tar.part").write_bytes(stale)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import numpy as np
@@ -165,6 +166,18 @@ def test_what_is_made_must_be_what_is_declared(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(UserError, match=r"pilot: wikitext-2-bpe/tokenizer\.model was made with 5 bytes.*declared are"):
         shards._make_one("language_modeling", "pilot", tmp_path, PILOT.dataset.members[0])
     assert not (tmp_path / PILOT.dataset.members[0].path).exists()
+
+
+def test_a_maker_that_is_killed_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: object) -> None:
+        raise BrokenProcessPool
+
+    monkeypatch.setattr(shards, "_make", killed)
+    monkeypatch.setattr(files, "ensure", lambda *_: tmp_path)
+    monkeypatch.setattr(shards, "load_bringing", lambda _: None)
+    monkeypatch.setattr(files, "require_room", lambda *_: None)
+    with pytest.raises(UserError, match="a process that makes its files was killed, perhaps for want of memory"):
+        shards.ensure(PILOT, tmp_path)
 
 
 def test_a_pilot_is_no_submission() -> None:
