@@ -35,7 +35,7 @@ def open_log(folder: Path, not_before_ms: int) -> Log:
             path.unlink(missing_ok=True)
         log = Log(path, not_before_ms)
     except OSError as error:
-        raise UserError(f"{folder} cannot be written ({error.strerror}): choose another out=") from error
+        raise UserError(f"{folder} cannot be written ({error.strerror}): mend that, or choose another out=") from error
     if problem := _too_late(log):
         log.close()
         raise UserError(f"{folder}: {problem}")

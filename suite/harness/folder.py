@@ -69,7 +69,7 @@ def locked(out: Path) -> Iterator[None]:
             busy = f"{out}: another command is at work there; wait for it, or choose another out="
             stack.enter_context(alone(out / LOCK, busy))
         except OSError as error:
-            raise UserError(f"{out} cannot be written ({error.strerror}): choose another out=") from error
+            raise UserError(f"{out} cannot be written ({error.strerror}): mend that, or choose another out=") from error
         yield
 
 

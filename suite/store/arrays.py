@@ -27,7 +27,7 @@ from suite.store.disk import holding, partial
 from suite.store.sums import RememberedSums, cache_dir
 from suite.store.task import Arrays, Task, check_sizes, prepare
 
-UNUSED_S = 7 * 24 * 3600  # after which arrays of other declarations or code are deleted, as new ones are stored
+UNUSED_S = 60 * 24 * 3600  # after which arrays of other declarations or code are deleted, as new ones are stored
 
 
 def array_sha256(array: np.ndarray) -> str:
