@@ -17,7 +17,7 @@ from suite.config import folder
 from suite.measure.machine import detect
 from suite.record.environment import STARTED
 from suite.store import files
-from tests.eighth_task import install
+from tests.eighth_task import NUMPY, install
 
 # What the caller has set is not of the tests: what a terminal can, the job that they run in, a proxy to this machine.
 TERMINAL = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS")
@@ -69,6 +69,14 @@ def here(eighth_task, tmp_path, monkeypatch):
     """An empty folder to work in."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def ours(tmp_path):
+    """An implementation of parity in a folder `ours`."""
+    (tmp_path / "ours").mkdir()
+    shutil.copy(NUMPY, tmp_path / "ours/__init__.py")
+    return tmp_path / "ours"
 
 
 @pytest.fixture

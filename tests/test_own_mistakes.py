@@ -2,16 +2,15 @@
 
 import re
 import signal
-from pathlib import Path
 
 import pytest
 
 from suite.harness import contract
 from tests.command import eighth, run
+from tests.eighth_task import NUMPY
 from tests.parity_runs import lines, refused, rules_broken
 
 RUN = ("task=parity", "hw=cpu", "mlflow=false", "seed=1", "implementation=ours", "out=out")
-NUMPY = Path(__file__).parent / "eighth_task/reference_impls/parity/numpy.py"
 
 
 def ours(folder, function, *statements):

@@ -14,6 +14,7 @@ import tasks
 from suite.config import folder
 
 HERE = Path(__file__).parent
+NUMPY = HERE / "reference_impls/parity/numpy.py"
 PROJECT_CONF = folder.CONF
 
 

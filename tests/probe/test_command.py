@@ -14,10 +14,9 @@ from suite.probe import record, showing
 from suite.probe.__main__ import main
 from suite.probe.levels import names
 from suite.sync import main as sync
-from tests.eighth_task import install
+from tests.eighth_task import NUMPY, install
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PARITY = ROOT / "tests/eighth_task/reference_impls/parity/numpy.py"
 BRIEF = ("repeats=3", "seconds=0.02", "mlflow=false")
 SMALL = ("model=squeezenet1_1", "size=32", "batch=2")
 
@@ -99,7 +98,7 @@ def test_an_eighth_task_in_a_framework_without_instruments(capsys, monkeypatch):
     for package in (tasks, reference_impls):
         monkeypatch.setattr(package, "__path__", [*package.__path__])
     install()
-    own = f"implementation={PARITY}"
+    own = f"implementation={NUMPY}"
     for code in ("framework=numpy", own):
         (cell,) = probe(capsys, "level=throughput", "task=parity", code, "scale=mini").cells
         assert cell.figures["samples/s"].value > 0
@@ -113,7 +112,7 @@ def test_nothing_is_measured_in_a_precision_that_the_code_does_not_train_in(caps
         monkeypatch.setattr(package, "__path__", [*package.__path__])
     install()
     own = tmp_path / "ours.py"
-    own.write_text(PARITY.read_text() + 'PRECISIONS = ("fp32",)\n')
+    own.write_text(NUMPY.read_text() + 'PRECISIONS = ("fp32",)\n')
     words = ("level=throughput", "task=parity", "scale=mini", f"implementation={own}", "precision=fp32,bf16")
     assert main([*words, *BRIEF, "--json"]) == 0
     measured, refused = record.Probe.model_validate_json(capsys.readouterr().out).cells
