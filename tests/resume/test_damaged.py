@@ -10,20 +10,8 @@ import pytest
 from suite.record import states
 from suite.record.evidence import OF_EACH_RUN
 from tests.command import eighth
-from tests.parity_runs import RUN, begin, refused
-
-NUMPY = Path(__file__).parent / "eighth_task/reference_impls/parity/numpy.py"
-
-
-@pytest.fixture(scope="module")
-def begun(tmp_path_factory):
-    return begin(tmp_path_factory.mktemp("begun"))
-
-
-@pytest.fixture
-def cut(begun, tmp_path):
-    shutil.copytree(begun / "cut", tmp_path / "cut")
-    return tmp_path / "cut"
+from tests.eighth_task import NUMPY
+from tests.parity_runs import RUN, cut_off, refused
 
 
 def test_a_checkpoint_that_a_power_cut_emptied_is_one_line(cut):
@@ -85,3 +73,19 @@ def test_what_a_run_begins_with_is_on_the_disk_before_the_clock_runs_and_the_res
     begun, ended = names[: names.index(".") + 1], names[names.index(".") + 1 :]
     assert begun[-5:] == ["config.yaml.part", "implementation/ours.py.part", "system.json.part", "log.txt", "."]
     assert ended[-6:] == [*OF_EACH_RUN, "manifest.json.part"]
+
+
+def test_samples_that_were_damaged_after_the_end_are_one_line(ended, tmp_path):
+    shutil.copytree(ended, tmp_path / "cut")
+    cut_off(tmp_path / "cut", "run_stop")
+    whole = (tmp_path / "cut/power.csv").read_text()
+    (tmp_path / "cut/power.csv").write_text(whole + "damaged\n")
+    done = eighth(tmp_path, "run", *RUN, "seed=1", "resume=cut")
+    line = whole.count("\n") + 1
+    told = f"cut/power.csv: line {line}: is not a row of samples; mend that, then go on with resume=cut mlflow=false"
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, f"error: {told}")
+    (tmp_path / "cut/power.csv").unlink()
+    assert eighth(tmp_path, "run", *RUN, "seed=1", "resume=cut").returncode == 0
+    review = eighth(tmp_path, "review", "cut")
+    assert review.returncode == 0, review.stdout
+    assert "energy not known" in review.stdout

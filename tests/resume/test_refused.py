@@ -1,0 +1,72 @@
+"""What does not go on: another run, one that something else was asked of, a folder of something else or at work."""
+
+import shutil
+
+import pytest
+from filelock import FileLock
+
+from suite.harness.folder import LOCK
+from tests.command import eighth
+from tests.parity_runs import RUN, refused
+
+
+def test_resume_refuses_another_seed_and_out_refuses_a_used_folder(ended, tmp_path):
+    shutil.copytree(ended, tmp_path / "evidence")
+    other = eighth(tmp_path, "run", *RUN, "seed=2", "resume=evidence")
+    assert other.returncode == 2
+    assert "seed=2 contradicts resume=evidence, which is a run of seed=1" in other.stderr
+    again = eighth(tmp_path, "run", *RUN, "seed=1", "out=evidence")
+    assert again.returncode == 2
+    assert (
+        "out=evidence is not empty: choose another out=, or go on with resume=evidence mlflow=false\n" in again.stderr
+    )
+
+
+def test_out_that_is_a_file_or_of_something_else_is_not_gone_on_with(tmp_path):
+    (tmp_path / "file").touch()
+    assert "out=file cannot be read (Not a directory): choose another out=\n" in refused(tmp_path, *RUN, "out=file")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/notes.txt").touch()
+    assert "out=other is not empty: choose another out=\n" in refused(tmp_path, *RUN, "out=other")
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        "hw.price_per_hour=9",
+        "target=0.5",
+        "hyperparameters.opt_base_learning_rate=7",
+        "hw.title=x: y: z",
+        "out=elsewhere",
+    ],
+)
+def test_what_would_change_a_run_comes_too_late(cut, late):
+    name, value = late.split("=")
+    assert f"{late} comes too late: resume=cut" in refused(cut.parent, *RUN, "resume=cut", f"{name}='{value}'")
+    assert not (cut / "run_2/manifest.json").exists()
+
+
+def test_one_of_several_runs_is_not_gone_on_with_by_itself(cut):
+    said = refused(cut.parent, *RUN, "resume=cut/run_2")
+    assert f"resume=cut/run_2 is one of 2 runs: give the folder that holds them, resume={cut}\n" in said
+    assert not (cut / "run_2/run_1").exists()
+
+
+def test_a_run_that_is_yet_to_begin_is_of_no_other_configuration(cut):
+    shutil.rmtree(cut / "run_2")
+    said = refused(cut.parent, *RUN, "resume=cut", "hw.workers=2")
+    assert "error: hw.workers=2 comes too late: a run of resume=cut has yet to begin, and all have one conf" in said
+
+
+def test_a_folder_at_work_is_left_alone(cut):
+    with FileLock(cut / LOCK):
+        assert "another command is at work there" in refused(cut.parent, *RUN, "resume=cut")
+    assert eighth(cut.parent, "run", *RUN, "resume=cut").returncode == 0
+    assert not (cut / LOCK).exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"name: x\n", b"- 1\n", b"a: [", b"\xff"])
+def test_a_folder_of_something_else_is_no_run(tmp_path, content):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/config.yaml").write_bytes(content)
+    assert "resume=other" in refused(tmp_path, *RUN, "resume=other")
