@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,44 +17,11 @@ from suite import sync
 from suite.errors import UserError
 from suite.record import evidence
 from suite.record.mirror import Mirror
-from suite.record.tracking import FOLLOWED
 from suite.record.tracking_server import BehindError, without_secrets
 from tests.record.example_run import ExampleRun
 from tests.record.mlflow_content import content
-from tests.waiting import FOREVER_S, until
-
-ROOT = Path(__file__).resolve().parent.parent
-
-
-@pytest.fixture(scope="module")
-def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """MLflow's tables, which take seconds to make."""
-    path = tmp_path_factory.mktemp("mlflow") / "empty.db"
-    MlflowClient(f"sqlite:///{path}").search_experiments()
-    return path
-
-
-@pytest.fixture(autouse=True)
-def uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_database: Path) -> str:
-    monkeypatch.chdir(tmp_path)
-    uri = f"sqlite:///{shutil.copy(empty_database, tmp_path / 'mlflow.db')}"
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    monkeypatch.delenv("MLFLOW_EXPERIMENT_NAME", raising=False)
-    return uri
-
-
-# Without its niceness: beside tests that take all of the CPUs it would hardly get any.
-SYNC = "import os; os.nice = lambda by: 0; from suite.errors import command; from suite.sync import main; command(main)"
-
-
-def start(*arguments: str | Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", SYNC, *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+from tests.sync.conftest import start
+from tests.waiting import FOREVER_S
 
 
 def test_a_run_comes_in_once_with_everything_that_was_measured_and_nothing_else(tmp_path: Path, uri: str) -> None:
@@ -304,51 +267,6 @@ def test_a_database_that_cannot_be_opened_is_told_at_once(
     assert sync.main([str(ExampleRun(tmp_path / "out").complete().folder)]) == 1
     assert "unable to open database file" in capsys.readouterr().err
     assert sum(waits) < 1
-
-
-@pytest.mark.slow
-def test_following_keeps_up_and_ends_with_the_run(tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(FOLLOWED, str(os.getpid()))
-    run = ExampleRun(tmp_path / "out").begin().block(0.5)
-    follower = start(run.folder, "--follow")
-    assert follower.stdout
-    assert follower.stdout.readline().startswith("following")
-    until(lambda: content(uri))
-    assert content(uri)[0]["status"] == "RUNNING"
-    run.block(0.6)
-    until(lambda: len(content(uri)[0]["points"].get("accuracy", [])) == 2)
-    assert follower.poll() is None
-    follower.send_signal(signal.SIGTERM)  # as SLURM ends a job; the run ends and seals
-    run.end("interrupt").seal()
-    assert follower.wait(FOREVER_S) == 0
-    (found,) = content(uri)
-    assert (found["status"], len(found["artifacts"])) == ("KILLED", 6)
-    assert "time_to_quality_s" not in found["points"]
-
-
-@pytest.mark.slow
-def test_following_ends_after_a_last_pass_when_the_run_is_killed(tmp_path: Path, uri: str) -> None:
-    run = ExampleRun(tmp_path / "out").begin().block(0.5)
-    parent = (
-        "import subprocess, sys, time\n"
-        f"subprocess.Popen([sys.executable, '-c', {SYNC!r}, '--follow', {str(run.folder)!r}])\n"
-        "time.sleep(600)\n"
-    )
-    harness = subprocess.Popen(
-        [sys.executable, "-c", parent], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
-    )
-    assert harness.stdout
-    assert harness.stdout.readline().startswith("following")
-    run.block(0.6)
-    harness.send_signal(signal.SIGKILL)
-    harness.communicate(timeout=FOREVER_S)  # until the follower, which holds the other end, is gone too
-    (found,) = content(uri)
-    assert (found["status"], len(found["points"]["accuracy"])) == ("RUNNING", 2)
-
-
-def test_to_follow_takes_the_folder_of_one_run(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"holds no log\.txt: --follow takes the folder of one run"):
-        sync.main([str(tmp_path), "--follow"])
 
 
 def test_evidence_that_was_sealed_anew_replaces_what_is_there(tmp_path: Path, uri: str) -> None:
