@@ -1,0 +1,56 @@
+"""A submission where one stands already: a full disk, a killed command or a change of mind leaves it whole."""
+
+import errno
+import shutil
+
+import pytest
+import yaml
+from filelock import FileLock
+
+from suite.errors import UserError
+from suite.rules.seals import SEAL
+from suite.submit import installing
+from suite.submit.__main__ import main
+from tests.submit.conftest import ORG, files
+
+
+def test_a_full_disk_leaves_what_was_sealed(submit, told, monkeypatch):
+    assert submit("partial=true") == 0
+    before, copy = files(submit.folder), shutil.copyfile
+
+    def full(source, target):
+        if target.name == f".{SEAL}.new":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return copy(source, target)
+
+    with monkeypatch.context() as disk:
+        disk.setattr(installing.shutil, "copyfile", full)
+        with pytest.raises(UserError, match="No space left"):
+            submit(f"description={told}")
+    assert files(submit.folder) == before
+    assert submit(f"description={told}") == 0
+
+
+def test_what_a_killed_command_left_beside_its_place_goes(submit, told):
+    assert submit(f"description={told}") == 0
+    log = next(submit.folder.rglob("result_0.txt"))
+    left = log.with_name(f".{log.name}.new")
+    left.write_text("half of a")
+    assert submit(f"description={told}") == 0
+    assert not left.exists()
+
+
+def test_two_commands_do_not_write_one_submission(submit, told, tmp_path):
+    (tmp_path / "out").mkdir()
+    with FileLock(tmp_path / f"out/.{ORG}.lock"), pytest.raises(UserError, match="another command is at work there"):
+        submit(f"description={told}")
+
+
+def test_a_waiver_that_is_withdrawn_breaks_no_seal(submit, runs, told):
+    waiver = {"rule": "timing.2", "reason": "slow disk", "reviewer": "me", "date": "2026-01-01"}
+    (runs / "run_2/waivers.yaml").write_text(yaml.safe_dump({"waivers": [waiver]}))
+    assert submit(f"description={told}") == 0
+    (runs / "run_2/waivers.yaml").unlink()
+    with pytest.raises(UserError, match=r"run_2/waivers\.yaml is there already, and the runs no longer have it"):
+        submit(f"description={told}")
+    assert main([f"verify={submit.folder}"]) == 0
