@@ -3,7 +3,6 @@
 import json
 import os
 import resource
-import shutil
 import signal
 import socket
 import subprocess
@@ -16,9 +15,7 @@ import psutil
 import pytest
 
 from suite.audit import process, replaying
-from suite.audit.isolation import isolated, why_not
 from suite.audit.process import Failed, Process
-from suite.errors import UserError
 from suite.harness.implementation import TrainStats
 from suite.record.environment import STARTED
 from tests.audit.conftest import needs_isolation
@@ -271,33 +268,6 @@ def test_memory_that_processes_share_counts_once(worker):
     before = started._memory()
     started.ask("train", to=1)
     assert 64 << 20 <= started._memory() - before < 100 << 20
-
-
-def test_where_nothing_isolates_the_auditor_must_say_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(process, "why_not", lambda: "unshare: failed")
-    with pytest.raises(UserError, match=r"util-linux: unshare: failed; .* isolated=true"):
-        Process(tmp_path, tmp_path, 1.0, ())
-
-
-def test_why_nothing_isolates_is_what_the_system_says_first(tmp_path, monkeypatch):
-    said = "echo unshare: not permitted >&2\necho dmesg may tell more >&2"
-    (tmp_path / "unshare").write_text(f"#!/bin/sh\n{said}\nexit 1\n")
-    (tmp_path / "unshare").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    assert why_not.__wrapped__() == "unshare: not permitted"
-
-
-@needs_isolation
-def test_a_socket_that_goes_meanwhile_needs_no_hiding(tmp_path, monkeypatch):
-    (tmp_path / "bin").mkdir()
-    gone = f'case "$*" in *{tmp_path}/socket) rm {tmp_path}/socket ;; esac'
-    (tmp_path / "bin/mount").write_text(f'#!/bin/sh\n{gone}\nexec {shutil.which("mount")} "$@"\n')
-    (tmp_path / "bin/mount").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}/bin", prepend=os.pathsep)
-    with socket.socket(socket.AF_UNIX) as service:
-        service.bind(str(tmp_path / "socket"))
-        done = subprocess.run([*isolated(), "echo", "here"], cwd=tmp_path, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, "here\n"), done.stderr
 
 
 def test_no_process_is_left(worker):
