@@ -22,7 +22,7 @@ from suite.harness.implementation import frameworks, written
 from suite.harness.workers import place as places
 from suite.harness.workers import starting
 from suite.harness.workers.place import Place
-from suite.measure import machine
+from suite.measure import machine, systems
 from suite.measure.accelerators import amd, nvidia
 from suite.measure.machine import Machine
 from suite.measure.sampler import Counters
@@ -87,7 +87,7 @@ def main(argv: list[str]) -> int:
 
 
 def _parts(found: Machine, counters: Sequence[float | None], root: Path) -> Iterator[Row]:
-    system = machine.resolve(config.system(machine.AUTO), found)
+    system = systems.resolve(config.system(systems.AUTO), found)
     accelerators = Counter(f"{each.name}, {each.memory_gb:g} GB" for each in found.accelerators)
     hidden = (
         f"; {found.hidden_accelerators} hidden by CUDA_VISIBLE_DEVICES or its like" if found.hidden_accelerators else ""
@@ -100,7 +100,7 @@ def _parts(found: Machine, counters: Sequence[float | None], root: Path) -> Iter
     yield "accelerators", ("; ".join(f"{n} x {name}" for name, n in accelerators.items()) or "none") + hidden
     if found.driver:
         yield "driver", found.driver
-    yield "training precision", machine.precision_of(system, found)
+    yield "training precision", systems.precision_of(system, found)
     yield "energy counters", ", ".join(read) or "none: energy is estimated from load"
     yield "data folder", f"{root}, {files.free_bytes(root) / 1e9:.1f} GB free"
     yield "system", f"hw={system.name}: {system.title}"
@@ -148,11 +148,11 @@ def _forecasts(found: Machine) -> Iterator[Row]:
     """What each benchmark is expected to take here, without a probe."""
     from suite.forecast import roughly  # where it is asked for: it imports the probe
 
-    system = machine.resolve(config.system(machine.AUTO), found)
+    system = systems.resolve(config.system(systems.AUTO), found)
     for task in config.names("task"):
         for scale in config.scales(task):
             benchmark = config.benchmark(task, scale)
-            precision = machine.precision_of(system, found, benchmark)
+            precision = systems.precision_of(system, found, benchmark)
             yield benchmark.name, roughly.line(benchmark, system, found, precision, "")
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from suite import config
 from suite.errors import UserError
-from suite.measure.machine import detect, resolve
+from suite.measure.machine import detect
+from suite.measure.systems import resolve
 from suite.run import slurm
 from suite.run.__main__ import main as run_main
 

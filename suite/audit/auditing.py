@@ -24,7 +24,8 @@ from suite.config.models import Benchmark
 from suite.errors import UserError, shown, unknown
 from suite.measure import noise
 from suite.measure.load import LoadMeter
-from suite.measure.machine import AUTO, Machine, detect, resolve
+from suite.measure.machine import Machine, detect
+from suite.measure.systems import AUTO, resolve
 from suite.record.equivalence import Comparison
 from suite.record.evidence import LOG
 from suite.record.states import state_sha256

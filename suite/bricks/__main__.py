@@ -23,7 +23,8 @@ from suite.errors import OneLineParser, UserError, command, printable, split_opt
 from suite.harness.implementation import Device
 from suite.harness.memory import keep_freed_memory
 from suite.measure import noise
-from suite.measure.machine import AUTO, detect, system_here
+from suite.measure.machine import detect
+from suite.measure.systems import AUTO, system_here
 from suite.probe.record import one_line
 from suite.record.system import versions
 from suite.record.tables import plain_console

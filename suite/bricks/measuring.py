@@ -22,7 +22,8 @@ from suite.bricks.brick import LEAST_HELD, Brick
 from suite.bricks.frameworks import Framework, Runner
 from suite.bricks.record import Cache, Time
 from suite.harness.implementation import Device
-from suite.measure.machine import own_cpus, room_of
+from suite.measure.cpus import own_cpus
+from suite.measure.machine import room_of
 from suite.measure.processor import caches
 from suite.probe.record import one_line
 from suite.probe.subject import SEED

@@ -16,8 +16,8 @@ from suite.config.models import System
 from suite.errors import UserError, truth, unknown, whole
 from suite.harness import contestant, loading
 from suite.harness.imported import framework_of, imports
-from suite.measure import machine
-from suite.measure.machine import CPU, Machine
+from suite.measure import systems
+from suite.measure.machine import Machine
 from suite.probe.record import MODES, Conditions
 from suite.probe.subject import Subject, check_model_precision
 from suite.store import code
@@ -89,7 +89,7 @@ def _sources(given: Mapping[str, str], found: Machine) -> list[Source]:
         raise unknown("mode", mode, MODES)
     values: dict[str, Any] = {name: whole(name, given[name]) for name in ("batch", "size") if name in given}
     values["mode"] = mode
-    here = machine.resolve(config.system(CPU), found)  # shapes are the same everywhere
+    here = systems.resolve(config.system(systems.CPU), found)  # shapes are the same everywhere
     if "task" in given:
         step = _of_task(given, values, here, found)
         if mode == "infer":
@@ -118,12 +118,12 @@ def _sources(given: Mapping[str, str], found: Machine) -> list[Source]:
 def _of_task(given: Mapping[str, str], values: Mapping[str, Any], here: System, found: Machine) -> Source:
     """In the precision of a run on hw=, which need not be this machine."""
     config.load("task", given["task"])
-    there = machine.resolve(config.system(given.get("hw", machine.AUTO)), found)
+    there = systems.resolve(config.system(given.get("hw", systems.AUTO)), found)
     scale = given.get("scale", here.default_scale)
     own = contestant.read(Path(given["implementation"]), given.get("framework")) if "implementation" in given else None
     framework = own.framework.name if own else given.get("framework", "torch")
     frameworks.load(framework)
-    own_precision = machine.precision_of(there, found, config.benchmark(given["task"], scale))
+    own_precision = systems.precision_of(there, found, config.benchmark(given["task"], scale))
     conditions = Conditions(
         task=given["task"],
         scale=scale,

@@ -21,7 +21,7 @@ from suite.config.models import Benchmark
 from suite.errors import BrokenContract, UserError, command, split_options, unknown
 from suite.harness.contestant import OwnImplementation, read
 from suite.harness.implementation import ImplementationModule, frameworks, load_implementation
-from suite.measure import machine
+from suite.measure import machine, systems
 from suite.record.equivalence import Comparison
 from suite.run.resuming import from_evidence
 from suite.store import files
@@ -149,7 +149,7 @@ def _check(
         under, load_own = ledger.under(own.told.name), cache(lambda: own.load(name))
         if not _implementation(under, benchmark, task, load_own, data, asked=True):
             return None
-        usual = machine.precision_of(config.system(machine.CPU), machine.detect(), benchmark)
+        usual = systems.precision_of(config.system(systems.CPU), machine.detect(), benchmark)
         named = own.declared.precisions or (usual,)
         return held.against(under, benchmark, own, load_own(), data, precision or (usual if usual in named else "fp32"))
     found = frameworks(name)

@@ -20,7 +20,8 @@ from suite.errors import UserError, printable
 from suite.forecast import rates
 from suite.forecast.rates import Rates
 from suite.measure.accelerators.devices import Accelerator
-from suite.measure.machine import Machine, precision_of, resolve
+from suite.measure.machine import Machine
+from suite.measure.systems import precision_of, resolve
 from suite.probe import record
 from suite.probe.record import Conditions, Probe
 

@@ -13,8 +13,8 @@ from suite import config
 from suite.config.models import System
 from suite.errors import UserError, positive, unknown, whole
 from suite.forecast.kept import Kept
-from suite.measure import machine
 from suite.measure.machine import Machine
+from suite.measure.systems import AUTO, resolve
 
 ALL = "all"
 OPTIONS = ("task", "scale", "hw", "framework", "batch", "from", "deadline", "budget", "results", "data_dir")
@@ -45,14 +45,12 @@ def parse(given: Mapping[str, str], found: Machine, kept: Kept | None) -> Option
     """
     if "task" not in given:
         raise UserError(f"which task? Give task= one of: {', '.join(config.names('task'))} (--help explains them).")
-    task, hw = given["task"], given.get("hw", kept.found.system if kept else machine.AUTO)
+    task, hw = given["task"], given.get("hw", kept.found.system if kept else AUTO)
     node = kept.node(found) if kept and "hw" not in given else found
     scales = config.scales(task)
     changes = {name.partition(".")[2]: _value(name, text) for name, text in given.items() if name in OF_SYSTEM}
-    names = [each for each in config.names("hw") if each != machine.AUTO] if hw == ALL else [hw]
-    systems = tuple(
-        machine.resolve(config.system(name, {**config.load("hw", name), **changes}), node) for name in names
-    )
+    names = [each for each in config.names("hw") if each != AUTO] if hw == ALL else [hw]
+    systems = tuple(resolve(config.system(name, {**config.load("hw", name), **changes}), node) for name in names)
     scale = given.get("scale", systems[0].default_scale if hw != ALL else scales[-1])
     framework = given.get("framework", "torch")
     config.load("framework", framework)

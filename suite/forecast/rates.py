@@ -10,7 +10,8 @@ from mlperf_logging.mllog.constants import GLOBAL_BATCH_SIZE
 
 from suite.config.models import Benchmark, System
 from suite.errors import UserError, printable
-from suite.measure.machine import Machine, power_ceiling
+from suite.measure.machine import Machine
+from suite.measure.systems import power_ceiling
 from suite.probe.levels.clock import AT, EVALUATION, REPEAT, STEP
 from suite.probe.record import Cell
 

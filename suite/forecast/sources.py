@@ -16,8 +16,8 @@ from suite.forecast import rates
 from suite.forecast.kept import Kept
 from suite.forecast.rates import Rates
 from suite.forecast.workers import communication
-from suite.measure import machine
-from suite.measure.machine import CPU, Machine
+from suite.measure import systems
+from suite.measure.machine import Machine
 from suite.probe.levels import clock
 from suite.probe.record import Cell, Conditions
 from suite.probe.subject import COUNTED_STEPS, Subject
@@ -54,7 +54,7 @@ class Asked:
     def _counted(self) -> tuple[float, float] | UserError:
         """What is counted once, or why it cannot be: the next system would wait for as long."""
         self.say(f"counting the operations of {self.benchmark.name}")
-        cpu = config.system(CPU)
+        cpu = config.system(systems.CPU)
         subject = Subject(_conditions(self, "fp32"), cpu, SECONDS, self.data_dir)
         try:
             weights = clock.weights(subject.inside().made.state_dict())
@@ -84,7 +84,7 @@ def found_for(asked: Asked, system: System, found: Machine) -> tuple[Rates, Mach
 
 def here(system: System, found: Machine) -> bool:
     """Whether a single worker of the system can be probed on this machine."""
-    return machine.mismatch(system, found) is None and (system.accelerator is None or system.world_size == 1)
+    return systems.mismatch(system, found) is None and (system.accelerator is None or system.world_size == 1)
 
 
 def like(measured: System, other: System) -> bool:
@@ -105,7 +105,7 @@ def _of_nodes(made: Rates, probed: System, system: System) -> Rates:
 
 def _probed(asked: Asked, system: System, found: Machine) -> Cell:
     single = system.model_copy(update={"nodes": 1, "workers": None})
-    precision = machine.precision_of(single, found, asked.benchmark)
+    precision = systems.precision_of(single, found, asked.benchmark)
     subject = Subject(_conditions(asked, precision), single, SECONDS, asked.data_dir)
     probe = sweep(rates.LEVEL, [subject], REPEATS, found, asked.say)
     (cell,) = probe.cells
@@ -129,7 +129,7 @@ def _from_peaks(asked: Asked, system: System, found: Machine) -> Rates:
     """The operations are counted here where they are not declared."""
     benchmark = asked.benchmark
     flops = benchmark.train_flops_per_sample or asked.counted[0]
-    precision = machine.precision_of(system, found, benchmark)
+    precision = systems.precision_of(system, found, benchmark)
     batch = {} if asked.batch is None else {GLOBAL_BATCH_SIZE: asked.batch}
     sized = benchmark.model_copy(update={"hyperparameters": {**benchmark.hyperparameters, **batch}})
     return rates.from_peaks(sized, system, found, precision, flops)

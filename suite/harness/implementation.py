@@ -15,7 +15,7 @@ from suite import config
 from suite.config.models import Framework, Precision
 from suite.errors import BrokenContract, UserError, unknown
 from suite.harness import lean, quiet
-from suite.measure.machine import usable_cpus
+from suite.measure.cpus import usable_cpus
 from suite.store import packages
 from suite.store.task import callable_like, is_there
 

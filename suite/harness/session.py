@@ -32,10 +32,11 @@ from suite.harness.workers.leading import Followers
 from suite.harness.workers.led import Led
 from suite.measure import noise
 from suite.measure.cost import price_per_hour
-from suite.measure.energy import SamplesError, header, read_samples
-from suite.measure.machine import Machine, power_ceiling
+from suite.measure.machine import Machine
 from suite.measure.noise import Environment
 from suite.measure.sampler import Sampler
+from suite.measure.samples import SamplesError, header, read_samples
+from suite.measure.systems import power_ceiling
 from suite.record import evidence, system
 from suite.record.mllog import Log, is_interrupt, run_stop, samples_of, since_restart
 from suite.record.summary import Summary, summarise

@@ -11,8 +11,10 @@ from suite.config.logkeys import COST, ENERGY, IMPLEMENTATION_AFTER, WITNESS
 from suite.config.models import System
 from suite.harness.contestant import OwnImplementation
 from suite.measure.cost import cost, price_per_hour
-from suite.measure.energy import energy, read_samples
-from suite.measure.machine import Machine, power_ceiling
+from suite.measure.energy import energy
+from suite.measure.machine import Machine
+from suite.measure.samples import read_samples
+from suite.measure.systems import power_ceiling
 from suite.record.mllog import Line, Log, run_stop, since_restart
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import psutil
 
-from suite.measure.machine import usable_cpus, usable_indices
+from suite.measure.cpus import usable_cpus, usable_indices
 
 TELLS_STEAL = hasattr(psutil.cpu_times(), "steal")  # as Linux does, and macOS does not
 MAX_OTHERS = 0.05  # of the CPUs' time: others that take a twentieth can cost a CPU run a twentieth of its speed

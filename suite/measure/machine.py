@@ -1,24 +1,16 @@
-"""The machine at hand, and whether it is the system that `hw=` names. No framework is imported."""
+"""The machine at hand. No framework is imported."""
 
 from __future__ import annotations
 
-import math
-import os
-import re
-from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import psutil
 
-from suite import config
-from suite.config.models import Benchmark, Precision, Price, System
-from suite.errors import UserError
-from suite.measure import accelerators, cgroup
+from suite.measure import accelerators
 from suite.measure.accelerators.devices import Accelerator
+from suite.measure.cpus import usable_cpus
 from suite.measure.processor import processor
 
-AUTO, CPU = "auto", "cpu"
 ALIKE = ("cpu_model", "sockets", "logical_cpus", "accelerators", "driver")  # on all nodes of a run
 BF16_CPU_FLAGS = {"avx512_bf16", "amx_bf16"}
 
@@ -36,45 +28,6 @@ class Machine:
     hidden_accelerators: int = 0  # by CUDA_VISIBLE_DEVICES, or another such variable
     library: str | None = None  # which found the accelerators, and measures them
     driver: str | None = None  # with the versions of it, and of the accelerators' platform
-
-
-def bound(environ: Mapping[str, str] = os.environ) -> set[int]:
-    """The indices of the logical CPUs that this process may run on, and the workers that srun binds beside it.
-
-    SLURM tells each what all of its step on the node are bound to (srun's "OUTPUT ENVIRONMENT VARIABLES").
-    """
-    if not hasattr(os, "sched_getaffinity"):
-        return set(range(os.cpu_count() or 1))
-    own = os.sched_getaffinity(0)
-    if environ.get("SLURM_CPU_BIND_TYPE") != "mask_cpu:":
-        return own
-    try:
-        masks = [int(mask.partition("*")[0], 16) for mask in environ.get("SLURM_CPU_BIND_LIST", "").split(",")]
-    except ValueError:  # no list, as of a job's script, or none that is known
-        return own
-    tasks = [{index for index in range(mask.bit_length()) if mask >> index & 1} for mask in masks]
-    return own.union(*tasks) if own in tasks else own  # else it was bound anew since, as by taskset
-
-
-_AFFINITY = bound()
-_OWN = bound({})
-
-
-def own_cpus() -> int:
-    """The number of logical CPUs that this process alone may run on, as it began."""
-    return len(_OWN)
-
-
-def usable_indices() -> list[int]:
-    """The indices of the logical CPUs that the run's workers here may use, as this process began."""
-    return sorted(_AFFINITY)
-
-
-def usable_cpus() -> int:
-    """The number of logical CPUs that this process may use, its control group's quota rounded up."""
-    count = len(usable_indices())
-    quota = cgroup.cpu_quota()
-    return count if quota is None else max(1, min(count, math.ceil(quota)))
 
 
 def detect() -> Machine:
@@ -99,104 +52,3 @@ def room_of(device_kind: str) -> float:
     if device_kind == "gpu":
         return min(each.memory_gb for each in detect().accelerators) * 2**30
     return float(psutil.virtual_memory().available)
-
-
-def resolve(system: System, machine: Machine) -> System:
-    """The system to run as: `auto` becomes the named system that this machine is, or `auto` with what was detected.
-
-    A price that was set by hand loses the source that the system's file gives. Whether this machine is the system is
-    for `mismatch` to say.
-    """
-    return _own_price(_detected(system, machine) if system.name == AUTO and system.accelerator is None else system)
-
-
-def mismatch(system: System, machine: Machine) -> str | None:
-    """Why this machine is not `system`: asked for, found, what to type instead. None if it is."""
-    if _fits(system, machine):
-        return None
-    asked, found = system.accelerators_per_node, machine.accelerators
-    names = ", ".join(f"{count} x {name}" for name, count in Counter(each.name for each in found).items()) or "none"
-    hidden = (
-        f" (and CUDA_VISIBLE_DEVICES or its like hides {machine.hidden_accelerators})"
-        if machine.hidden_accelerators
-        else ""
-    )
-    fewer = f"choose {asked} of them with CUDA_VISIBLE_DEVICES, or " if _matching(system, machine) >= asked else ""
-    fitting = _named(machine)
-    return (
-        f"hw={system.name} asks for {asked} accelerator{'s' if asked > 1 else ''} matching {system.accelerator!r}; "
-        f"this machine has {names}{hidden}: {fewer}type hw={fitting.name if fitting else CPU} or hw={AUTO}"
-    )
-
-
-def system_here(name: str, machine: Machine) -> System:
-    """The system of that name, as `resolve` has it. Raises UserError for an unknown one, or another than `machine`."""
-    system = resolve(config.system(name), machine)
-    if why := mismatch(system, machine):
-        raise UserError(why)
-    return system
-
-
-def precision_of(system: System, machine: Machine, benchmark: Benchmark | None = None) -> Precision:
-    """The training precision: the benchmark's own, else the system's, else bf16 where it is native, else fp16 on GPUs
-    and fp32 on CPUs.
-    """
-    if benchmark and benchmark.precision:
-        return benchmark.precision
-    if system.precision:
-        return system.precision
-    if system.device_kind == "cpu":
-        return "bf16" if machine.cpu_bf16 else "fp32"
-    return "bf16" if all(each.bf16 for each in machine.accelerators) else "fp16"
-
-
-def power_ceiling(system: System, machine: Machine) -> float | None:
-    """The most power in watts that the processors of one node of the system can draw; None if not known."""
-    if system.power_ceiling_w is not None:
-        return system.power_ceiling_w
-    each = system.power_ceiling_w_per_cpu
-    return each * machine.logical_cpus if each is not None else None
-
-
-def _matching(system: System, machine: Machine) -> int:
-    return sum(re.search(system.accelerator or "", each.name) is not None for each in machine.accelerators)
-
-
-def _fits(system: System, machine: Machine) -> bool:
-    asked = system.accelerators_per_node
-    return system.accelerator is None or _matching(system, machine) == len(machine.accelerators) == asked
-
-
-def _named(machine: Machine) -> System | None:
-    """The system of `conf/hw/` that this machine is; None for accelerators that no file describes."""
-    if not machine.accelerators:
-        return config.system(CPU)
-    systems = (config.system(name) for name in config.names("hw"))
-    return next((each for each in systems if each.accelerator and _fits(each, machine)), None)
-
-
-def _detected(auto: System, machine: Machine) -> System:
-    names = sorted({each.name for each in machine.accelerators})
-    found = _named(machine) or auto.model_copy(
-        update={
-            "title": f"{len(machine.accelerators)} x {' and '.join(names)}",
-            "accelerator": f"^({'|'.join(re.escape(name) for name in names)})$",
-            "accelerators_per_node": len(machine.accelerators),
-            "memory_gb": min(each.memory_gb for each in machine.accelerators),
-        }
-    )
-    plain = config.system(AUTO)
-    overridden = {name for name in System.model_fields if getattr(auto, name) != getattr(plain, name)}
-    values = {name: getattr(auto if name in overridden else found, name) for name in System.model_fields}
-    return config.checked(System, values, f"hw={found.name}")
-
-
-def _own_price(system: System) -> System:
-    listed = config.system(system.name)
-    figures = (system.price_per_hour, system.price_per_cpu_hour)
-    told, usual = (each.price and each.price.model_dump(exclude={"currency"}) for each in (system, listed))
-    if figures == (listed.price_per_hour, listed.price_per_cpu_hour) or told != usual:
-        return system
-    currency = system.price.currency if system.price else "USD"
-    price = Price(provider="set by hand", instance="", region="", date="", source="hw option", currency=currency)
-    return system.model_copy(update={"price": price})

@@ -13,9 +13,10 @@ import psutil
 
 from suite.measure import accelerators, cgroup
 from suite.measure.accelerators.devices import Device
-from suite.measure.energy import MAX_INTERVAL_MS, Sample
+from suite.measure.cpus import usable_cpus
 from suite.measure.load import MAX_OTHERS, Load, LoadMeter, ours
-from suite.measure.machine import Machine, usable_cpus
+from suite.measure.machine import Machine
+from suite.measure.samples import MAX_INTERVAL_MS, Sample
 
 WINDOW_S = 0.5  # before the run; short because it delays the start, long enough for the kernel's 10 ms ticks
 MAX_STEAL = 0.02  # of the CPUs' time: a hypervisor that takes more has sold the CPUs to somebody else as well

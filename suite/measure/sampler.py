@@ -15,18 +15,9 @@ from zeus.exception import ZeusBaseError
 
 from suite.errors import UserError
 from suite.measure import accelerators
-from suite.measure.energy import (
-    MAX_BYTES,
-    Energy,
-    Sample,
-    SamplesError,
-    energy,
-    format_row,
-    header,
-    read_samples,
-    rounded,
-)
+from suite.measure.energy import Energy, energy
 from suite.measure.load import Load, LoadMeter
+from suite.measure.samples import MAX_BYTES, Sample, SamplesError, format_row, header, read_samples, rounded
 
 if TYPE_CHECKING:
     from zeus.device.cpu.rapl import RAPLCPU, RAPLFile

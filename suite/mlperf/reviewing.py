@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from suite.errors import shown
-from suite.measure.machine import usable_cpus
+from suite.measure.cpus import usable_cpus
 from suite.mlperf import comparing, packages, rulefiles, systems
 from suite.mlperf.compiling import compiled
 from suite.mlperf.logs import LogReview, review_log

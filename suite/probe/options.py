@@ -13,7 +13,7 @@ from suite.config import formats
 from suite.config.models import System
 from suite.errors import UserError, positive, unknown, whole
 from suite.harness.contestant import OwnImplementation, read
-from suite.measure import machine
+from suite.measure import systems
 from suite.measure.machine import Machine
 from suite.probe import levels
 from suite.probe.kernels import tags
@@ -68,7 +68,7 @@ def parse(given: Mapping[str, str], data_dir: str | None, found: Machine) -> Opt
         raise UserError("scale= is for task=; a model has size= and batch=")
     if "implementation" in given and "task" not in given:
         raise UserError(f"implementation={given['implementation']}: code of one's own is of a task: give task= as well")
-    system = machine.system_here(given.get("hw", machine.AUTO), found)
+    system = systems.system_here(given.get("hw", systems.AUTO), found)
     seconds = positive("seconds", given.get("seconds", "1"), "seconds")
     lists = {name: _values(name, given[name]) for name in SWEPT if name in given}
     for name, text in levels.defaults(given["level"]).items():
@@ -88,7 +88,7 @@ def again(kept: Probe, given: Mapping[str, str], data_dir: str | None, found: Ma
 
     Its code, where it is not the suite's, is what `given` names: a probe may be a stranger's, and names none.
     """
-    system = machine.system_here(kept.system, found)
+    system = systems.system_here(kept.system, found)
     levels.load(kept.level)
     own = _own(given)
     wanted = {(cell.conditions.implementation, cell.conditions.framework) for cell in kept.cells}
@@ -145,7 +145,7 @@ def _conditions(lists: Mapping[str, list[str]], system: System, found: Machine) 
         benchmark = None
         if "task" in given:
             benchmark = config.benchmark(given["task"], given.setdefault("scale", system.default_scale))
-        precision = given.setdefault("precision", machine.precision_of(system, found, benchmark))
+        precision = given.setdefault("precision", systems.precision_of(system, found, benchmark))
         formats.known(precision)
         if "data" in given:
             _one_of("data", given["data"], cast(tuple[str, ...], get_args(Data)))

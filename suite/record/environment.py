@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from suite.measure import cgroup
-from suite.measure.machine import own_cpus
+from suite.measure.cpus import own_cpus
 
 STARTED = dict(os.environ)  # libraries set more of their own while a run goes on, which no other run has
 

@@ -17,7 +17,8 @@ import yaml
 from mlperf_logging.mllog import constants as keys
 
 from suite.config import logkeys
-from suite.measure.energy import COUNTERS, ESTIMATED, Sample, SamplesError, read_samples
+from suite.measure.energy import ESTIMATED
+from suite.measure.samples import COUNTERS, Sample, SamplesError, read_samples
 from suite.record import evidence, mllog
 from suite.record.names import REFERENCE
 from suite.record.parsing import number

@@ -8,7 +8,8 @@ from typing import Any
 from mlperf_logging.mllog import constants as keys
 
 from suite.config.logkeys import ENERGY, TRACKED
-from suite.measure.energy import COUNTERS, Sample, energy
+from suite.measure.energy import energy
+from suite.measure.samples import COUNTERS, Sample
 from suite.record.evidence import CONFIG, LOG, POWER, SYSTEM
 from suite.record.mllog import samples_of
 from suite.record.parsing import whole

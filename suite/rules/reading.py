@@ -14,7 +14,7 @@ from mlperf_logging.mllog import constants as keys
 from suite import config
 from suite.config.logkeys import CONFIG as LOGGED_CONFIG
 from suite.config.models import Benchmark
-from suite.measure.energy import MAX_BYTES, MOST_NODES, Sample, SamplesError, samples_of
+from suite.measure.samples import MAX_BYTES, MOST_NODES, Sample, SamplesError, samples_of
 from suite.record.equivalence import FILE as EQUIVALENCE
 from suite.record.equivalence import Equivalence
 from suite.record.evidence import (

@@ -14,8 +14,9 @@ from suite.config.formats import closed, formats
 from suite.config.logkeys import CONFIG as LOGGED_CONFIG
 from suite.config.models import System
 from suite.errors import shown
-from suite.measure.energy import MOST_NODES
-from suite.measure.machine import ALIKE, AUTO
+from suite.measure.machine import ALIKE
+from suite.measure.samples import MOST_NODES
+from suite.measure.systems import AUTO
 from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.record.parsing import differences, number, same, whole
 from suite.record.system import KEYS, framework_text, kernel_text, memory_text, stack_text

@@ -22,7 +22,7 @@ from suite.harness.workers import starting
 from suite.harness.workers.following import follow
 from suite.harness.workers.leading import Followers, dismiss, dismissed_on_mistake, followed
 from suite.harness.workers.place import Place
-from suite.measure import machine
+from suite.measure import systems
 from suite.measure.accelerators import nvidia
 from suite.measure.machine import Machine, detect
 from suite.record.mllog import INTERRUPT
@@ -69,9 +69,9 @@ def main(argv: list[str]) -> int:
                 f"-m makes {len(commands)} commands, and {place.launcher} starts the workers of one: give it one"
             )
         _refuse_one_folder(commands)
-        if slurm_options is not None and commands[0].hw == machine.AUTO and not commands[0].resume:
+        if slurm_options is not None and commands[0].hw == systems.AUTO and not commands[0].resume:
             raise UserError(
-                f"hw={machine.AUTO} would be this machine, not those of the job: name their system, hw=NAME"
+                f"hw={systems.AUTO} would be this machine, not those of the job: name their system, hw=NAME"
             )
     if slurm_options is not None and not commands[0].dry_run:
         return _launched(commands, argv, slurm_options)
@@ -139,7 +139,7 @@ def _run(options: Options, place: Place, elsewhere: bool, commands: int) -> int:
                 f"-m makes {commands} commands, and the {made.system.world_size} workers that this one starts are of "
                 "one: give one after the other, or of one command runs=N"
             )
-    unseen = _unseen(made) if options.hw == machine.AUTO and resumed is None else {}
+    unseen = _unseen(made) if options.hw == systems.AUTO and resumed is None else {}
     if options.dry_run:
         memory = _memory(made, nowhere, options.data_dir)
         told = {**unseen, "memory": memory.line(made.system), **_forecast(made, found)}

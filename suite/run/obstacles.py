@@ -12,7 +12,8 @@ from suite.harness.contestant import OwnImplementation, trainer
 from suite.harness.declared import Declared, by_reference
 from suite.harness.implementation import Device, unshared, untrained
 from suite.harness.workers.place import Place
-from suite.measure.machine import Machine, mismatch
+from suite.measure.machine import Machine
+from suite.measure.systems import mismatch
 from suite.record.mllog import EARLIEST_MS
 from suite.record.tracking_server import SQLITE, tracking_uri
 from suite.store import code

@@ -13,7 +13,7 @@ from suite.config.plan import Kept, Plan
 from suite.errors import UserError, shown, unknown
 from suite.harness import seeds
 from suite.harness.contestant import OwnImplementation
-from suite.measure import machine
+from suite.measure import systems
 from suite.measure.machine import Machine
 from suite.record import names
 from suite.record.system import DIVISIONS, STATUSES
@@ -46,7 +46,7 @@ def from_options(options: Options, found: Machine, own: OwnImplementation | None
             f"witness={shown(options.witness)} is not an address http://HOST/... or https://HOST/... "
             f"without a password, of at most {names.MAX_URL} characters"
         )
-    system = machine.resolve(config.system(options.hw, options.system), found)
+    system = systems.resolve(config.system(options.hw, options.system), found)
     if not options.scale and system.default_scale not in (scales := config.scales(options.task)):
         default = f"{system.default_scale}, which hw={system.name} runs by default"
         raise UserError(f"{options.task} has no scale {default}: give scale=, one of {', '.join(scales)}")
@@ -63,7 +63,7 @@ def from_options(options: Options, found: Machine, own: OwnImplementation | None
         benchmark=benchmark,
         system=system,
         framework=framework,
-        precision=machine.precision_of(system, found, benchmark),
+        precision=systems.precision_of(system, found, benchmark),
         seeds=_seeds(options, benchmark.name, system.name),
         token=options.token,
         result_id=result_id,

@@ -19,7 +19,8 @@ from suite.config.contestant import Contestant
 from suite.config.models import Benchmark
 from suite.config.plan import Plan
 from suite.errors import printable
-from suite.measure.machine import Machine, mismatch, power_ceiling
+from suite.measure.machine import Machine
+from suite.measure.systems import mismatch, power_ceiling
 from suite.record.scoring import mean_of, olympic_mean
 from suite.record.summary import Summary, format_cost, format_count, format_energy, format_restarts, format_seconds
 from suite.record.tables import plain_console, show_table

@@ -13,7 +13,7 @@ from rich.console import Console
 from suite.config import formats
 from suite.errors import LOST, OneLineParser, UserError, command, split_options
 from suite.harness.contestant import read
-from suite.measure import machine, noise
+from suite.measure import machine, noise, systems
 from suite.record.tables import plain_console
 from suite.serve import options
 from suite.serve.asking import Asked, Local
@@ -64,7 +64,7 @@ def main(argv: list[str]) -> int:
 
         with closing(Client(wanted.url, found)) as client:
             return _load(wanted, found, client, f"over {wanted.url}", args)
-    system = machine.system_here(given.get("hw", machine.AUTO), machine.detect())
+    system = systems.system_here(given.get("hw", systems.AUTO), machine.detect())
     precision = formats.known(given.get("precision", found.plan.precision))
 
     def answers() -> Answers:

@@ -20,7 +20,7 @@ from suite.bricks.frameworks.torch_recording import Inside
 from suite.bricks.measuring import Group, Timed
 from suite.harness.implementation import Device
 from suite.harness.memory import keep_freed_memory
-from suite.measure import machine
+from suite.measure import machine, systems
 from suite.probe.measuring import timed
 from suite.probe.record import Conditions
 from suite.probe.subject import Subject
@@ -32,7 +32,7 @@ ROOM = 8 << 30  # bytes of a brick
 def show(name: str, rounds: int) -> None:
     """Print a model's rows, those that take the longest first."""
     conditions = Conditions(model=name, framework="torch", mode="infer", batch=1, precision="fp32")
-    subject = Subject(conditions, machine.resolve(config.system("cpu"), machine.detect()), 1.0)
+    subject = Subject(conditions, systems.resolve(config.system("cpu"), machine.detect()), 1.0)
     framework, bricks = frameworks.load("torch"), Bricks(1)
     (recorded,) = framework.record(subject)
     model = bricks.add(conditions, [recorded])

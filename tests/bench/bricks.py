@@ -34,7 +34,7 @@ from suite.bricks.record import Model
 from suite.errors import UserError
 from suite.harness.implementation import Device
 from suite.harness.memory import keep_freed_memory
-from suite.measure import machine, noise
+from suite.measure import machine, noise, systems
 from suite.probe.measuring import timed
 from suite.probe.record import Conditions
 from suite.probe.subject import Subject
@@ -124,7 +124,7 @@ def main(argv: Sequence[str]) -> int:
 def recorded(given: argparse.Namespace) -> tuple[list[Held], Bricks]:
     """The models and their bricks."""
     framework, bricks, held = frameworks.load(given.framework), Bricks(given.granularity), list[Held]()
-    system = machine.resolve(config.system("cpu"), machine.detect())
+    system = systems.resolve(config.system("cpu"), machine.detect())
     for name in names(given):
         conditions = Conditions(
             model=name, framework=given.framework, mode=given.mode, batch=1, precision=given.precision

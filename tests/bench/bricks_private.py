@@ -29,7 +29,7 @@ from suite.bricks.frameworks import torch_running
 from suite.bricks.record import Model
 from suite.errors import UserError
 from suite.harness.implementation import Device
-from suite.measure import machine
+from suite.measure import machine, systems
 from suite.probe.record import Conditions
 from suite.probe.subject import SEED, Subject
 
@@ -110,7 +110,7 @@ def guessed(pieces: Sequence[Piece], out: set[int], follows: Counter[tuple[str, 
 
 def rows(given: argparse.Namespace) -> Iterator[dict[str, object]]:
     """A row for each model and number of decoys."""
-    system = machine.resolve(config.system("cpu"), machine.detect())
+    system = systems.resolve(config.system("cpu"), machine.detect())
     torch, models = frameworks.load("torch"), dict[str, tuple[Bricks, Model]]()
     for name in given.names or CANDIDATES[: given.models]:
         conditions = Conditions(model=name, framework="torch", mode="infer", batch=1, precision="fp32")

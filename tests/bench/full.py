@@ -25,7 +25,7 @@ from rich.table import Table
 from reference_impls.language_modeling.gpt import made_up
 from suite import config
 from suite.harness.implementation import Device, load_implementation
-from suite.measure import machine
+from suite.measure import machine, systems
 from tests.reference_impls.material import few_jpegs, two_shards
 
 CLASSES = 1000
@@ -50,7 +50,7 @@ def measured(task: str, precision: str, seconds: float, changes: Mapping[str, An
         count += 1
     rate = count * made.hyper.global_batch_size / taken
     attained = None if changes else rate * benchmark.train_flops_per_sample
-    peak = machine.system_here(machine.AUTO, found).peak_flops(precision)
+    peak = systems.system_here(systems.AUTO, found).peak_flops(precision)
     return {
         "task": task,
         "precision": precision,

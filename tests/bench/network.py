@@ -23,7 +23,7 @@ from rich.table import Table
 from suite import config
 from suite.harness.contract import training_data
 from suite.harness.implementation import Device, load_implementation
-from suite.measure import machine
+from suite.measure import machine, systems
 from suite.store.arrays import prepared
 from suite.store.task import for_run, load_task
 from tests.worlds import ADDRESSES, NAMESPACES, two_hosts, why_no_namespaces
@@ -37,7 +37,7 @@ def work(task: str, scale: str, steps: int, rank: int) -> None:
     """Print the seconds of a step, and the bytes of the gradients."""
     benchmark, module = config.benchmark(task, scale), load_task(task)
     data = for_run(benchmark, module, prepared(benchmark, module), 1)
-    precision = machine.precision_of(config.system("cpu"), machine.detect())
+    precision = systems.precision_of(config.system("cpu"), machine.detect())
     device = Device("cpu", precision, rank, 0, tuple(f"{each}:{PORT}" for each in ADDRESSES))
     implementation = load_implementation(task, config.framework("torch"))
     made = implementation.build(benchmark.hyperparameters, training_data(data), 1, device)

@@ -29,7 +29,7 @@ from suite.config.plan import Plan
 from suite.harness.contract import evaluation_data, training_data
 from suite.harness.implementation import Device, load_implementation
 from suite.harness.session import Session
-from suite.measure import machine
+from suite.measure import machine, systems
 from suite.store.task import load_task
 
 LIMIT = 1.005  # of the median
@@ -57,8 +57,8 @@ class Sides:
         self.benchmark = config.benchmark("image_classification", scale).model_copy(update=changed)
         self.found = machine.detect()
         self.framework = config.framework("torch")
-        self.system = machine.resolve(config.system("cpu"), self.found)
-        self.precision = machine.precision_of(self.system, self.found)
+        self.system = systems.resolve(config.system("cpu"), self.found)
+        self.precision = systems.precision_of(self.system, self.found)
         self.task = load_task("image_classification")
         self.module = load_implementation("image_classification", self.framework)
 

@@ -26,7 +26,7 @@ from suite import config
 from suite.harness import contract
 from suite.harness.implementation import Device, load_implementation
 from suite.harness.workers.channel import free_port
-from suite.measure import machine
+from suite.measure import machine, systems
 from suite.store.arrays import prepared
 from suite.store.task import for_run, load_task
 
@@ -74,7 +74,7 @@ def samples_per_second(task: str, framework: str, scale: str, way: Way, steps: i
     os.environ["OMP_NUM_THREADS"] = os.environ["TF_NUM_INTRAOP_THREADS"] = str(way.threads)
     context = multiprocessing.get_context("spawn")
     begin, told = context.Barrier(way.processes), context.Queue()
-    precision = machine.precision_of(config.system("cpu"), machine.detect())
+    precision = systems.precision_of(config.system("cpu"), machine.detect())
     addresses = tuple(f"127.0.0.1:{free_port()}" for _ in range(way.processes)) if way.shared else ()
     started = []
     for rank in range(way.processes):

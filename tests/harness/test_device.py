@@ -5,7 +5,7 @@ import os
 import pytest
 
 from suite.harness.implementation import Device
-from suite.measure import machine
+from suite.measure.cpus import bound as bound_here
 
 HOSTS = ("a:1", "a:2", "b:1", "b:2")
 
@@ -14,8 +14,8 @@ HOSTS = ("a:1", "a:2", "b:1", "b:2")
 @pytest.mark.parametrize("bound", [8, 4])
 def test_cpus_are_the_workers_share_also_where_it_is_bound_to_them(addresses, cpus, bound, monkeypatch):
     """As `take_share` binds it on several NUMA nodes: what it keeps to is its share already."""
-    monkeypatch.setattr(machine, "_AFFINITY", range(8))
-    monkeypatch.setattr(machine.cgroup, "cpu_quota", lambda: None)
+    monkeypatch.setattr("suite.measure.cpus._AFFINITY", range(8))
+    monkeypatch.setattr("suite.measure.cgroup.cpu_quota", lambda: None)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(bound), raising=False)
     assert Device("gpu", "fp32", addresses=addresses).cpus == cpus
 
@@ -31,10 +31,10 @@ def test_cpus_are_the_workers_share_also_where_it_is_bound_to_them(addresses, cp
 )
 def test_cpus_are_those_of_all_tasks_that_srun_binds_on_the_node(own, masks, cpus, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: own, raising=False)
-    found = machine.bound({"SLURM_CPU_BIND_TYPE": "mask_cpu:", "SLURM_CPU_BIND_LIST": masks})
+    found = bound_here({"SLURM_CPU_BIND_TYPE": "mask_cpu:", "SLURM_CPU_BIND_LIST": masks})
     assert len(found) == cpus
     assert own <= found
-    assert machine.bound({}) == own
-    assert machine.bound({"SLURM_CPU_BIND_TYPE": "none", "SLURM_CPU_BIND_LIST": ""}) == own
+    assert bound_here({}) == own
+    assert bound_here({"SLURM_CPU_BIND_TYPE": "none", "SLURM_CPU_BIND_LIST": ""}) == own
     for unknown in ({}, {"SLURM_CPU_BIND_LIST": ""}, {"SLURM_CPU_BIND_LIST": "node 3"}):
-        assert machine.bound({"SLURM_CPU_BIND_TYPE": "mask_cpu:", **unknown}) == own
+        assert bound_here({"SLURM_CPU_BIND_TYPE": "mask_cpu:", **unknown}) == own

@@ -10,7 +10,7 @@ import pytest
 
 from suite import config
 from suite.errors import UserError
-from suite.measure import accelerators, machine
+from suite.measure import accelerators, machine, systems
 from suite.measure.sampler import Counters
 from tests import distributions
 from tests.measure import fakes
@@ -63,11 +63,11 @@ def test_an_entry_point_brings_accelerators(tmp_path: Path, monkeypatch: pytest.
     found = machine.detect()
     assert [each.name for each in found.accelerators] == ["Example NPU 1"]
     assert (found.library, found.driver) == ("example", "Example driver 1.0")
-    system = machine.system_here("auto", found)
+    system = systems.system_here("auto", found)
     assert (system.title, system.device_kind) == ("1 x Example NPU 1", "gpu")
-    assert machine.precision_of(system, found) == "bf16"
+    assert systems.precision_of(system, found) == "bf16"
     assert Counters("gpu").joules()[0] == 12.0
-    assert machine.mismatch(config.system("l4"), found)
+    assert systems.mismatch(config.system("l4"), found)
 
 
 def test_an_entry_point_that_cannot_be_loaded_is_one_line() -> None:

@@ -10,11 +10,12 @@ import pytest
 from zeus.device.gpu import amd as zeus
 
 from suite import config, doctor
-from suite.measure import accelerators, machine, noise
+from suite.measure import accelerators, machine, noise, systems
 from suite.measure.accelerators import amd
 from suite.measure.accelerators.devices import Accelerator
-from suite.measure.energy import energy, read_samples
+from suite.measure.energy import energy
 from suite.measure.sampler import Counters, Sampler
+from suite.measure.samples import read_samples
 from tests.measure import fakes
 from tests.measure.amd_smi import Card, install, unsupported
 
@@ -41,9 +42,9 @@ def test_a_machine_of_amds_accelerators_is_the_system_that_names_them(monkeypatc
         ("AMD Instinct MI300X", 192.0, "gfx942")
     ]
     assert (found.library, found.driver) == ("amdsmi", "AMD driver 6.14.5, ROCm 7.0.2")
-    system = machine.system_here("auto", found)
+    system = systems.system_here("auto", found)
     assert system == config.system("mi300x")
-    assert machine.precision_of(system, found) == "bf16"
+    assert systems.precision_of(system, found) == "bf16"
 
 
 @pytest.mark.parametrize(
@@ -53,7 +54,7 @@ def test_a_machine_of_amds_accelerators_is_the_system_that_names_them(monkeypatc
 def test_precision_follows_the_architecture(architecture: str, precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, Card(0, name="AMD X", architecture=architecture))
     found = machine.detect()
-    assert machine.precision_of(machine.system_here("auto", found), found) == precision
+    assert systems.precision_of(systems.system_here("auto", found), found) == precision
 
 
 @pytest.mark.parametrize(

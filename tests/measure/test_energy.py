@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.measure.energy import HEADER, HEADER_OF_NODES, Sample, SamplesError, energy, format_row, read_samples
+from suite.measure.energy import energy
+from suite.measure.samples import HEADER, HEADER_OF_NODES, Sample, SamplesError, format_row, read_samples
 
 T0 = 1_700_000_000_000
 

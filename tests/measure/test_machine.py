@@ -7,7 +7,7 @@ import pytest
 
 from suite import config
 from suite.errors import UserError
-from suite.measure import machine, processor
+from suite.measure import machine, processor, systems
 from suite.measure.cost import cost, price_per_hour
 from tests.measure import fakes
 
@@ -53,11 +53,11 @@ def test_accelerators_match_their_own_system_and_no_other(name: str, count: int)
     found = fakes.machine(*[name] * count)
     base = NAMES[name]
     expected = {1: base, 8: f"{base}x8" if base in EIGHTS else None}.get(count)
-    systems = [config.system(each) for each in config.names("hw")]
-    matching = {each.name for each in systems if each.accelerator and machine.mismatch(each, found) is None}
+    named = [config.system(each) for each in config.names("hw")]
+    matching = {each.name for each in named if each.accelerator and systems.mismatch(each, found) is None}
     assert matching == ({expected} if expected else set())
 
-    resolved = machine.resolve(config.system("auto"), found)
+    resolved = systems.resolve(config.system("auto"), found)
     assert resolved.name == (expected or "auto")
     assert resolved.device_kind == "gpu"
 
@@ -80,19 +80,19 @@ def test_each_system_file_is_complete(name: str) -> None:
 
 
 def test_auto_without_accelerators_is_cpu() -> None:
-    system = machine.resolve(config.system("auto"), fakes.machine())
+    system = systems.resolve(config.system("auto"), fakes.machine())
     assert system == config.system("cpu")
     assert system.device_kind == "cpu"
 
 
 def test_auto_keeps_what_it_does_not_know_unknown() -> None:
     found = fakes.machine("NVIDIA RTX (6000)", "NVIDIA RTX (6000)")
-    system = machine.resolve(config.system("auto"), found)
+    system = systems.resolve(config.system("auto"), found)
     assert (system.name, system.accelerators_per_node, system.memory_gb) == ("auto", 2, 80.0)
     assert system.price_per_hour is system.power_ceiling_w is None
     assert system.peak_tflops == {}
-    assert machine.resolve(system, found) == system  # as read back from evidence
-    assert "hw=auto asks for 2" in (machine.mismatch(system, fakes.machine("NVIDIA L4")) or "")
+    assert systems.resolve(system, found) == system  # as read back from evidence
+    assert "hw=auto asks for 2" in (systems.mismatch(system, fakes.machine("NVIDIA L4")) or "")
 
 
 @pytest.mark.parametrize(
@@ -108,31 +108,31 @@ def test_auto_keeps_what_it_does_not_know_unknown() -> None:
 def test_a_machine_that_is_not_the_system_is_told_apart_in_one_line(
     asked: str, found: machine.Machine, message: str
 ) -> None:
-    system = machine.resolve(config.system(asked), found)
+    system = systems.resolve(config.system(asked), found)
     assert system == config.system(asked)
-    why = machine.mismatch(system, found)
+    why = systems.mismatch(system, found)
     assert why is not None
     assert re.search(message, why)
     assert "\n" not in why
 
 
 def test_cpu_is_allowed_on_a_machine_with_accelerators() -> None:
-    system = machine.resolve(config.system("cpu"), fakes.machine("NVIDIA H200"))
+    system = systems.resolve(config.system("cpu"), fakes.machine("NVIDIA H200"))
     assert system.device_kind == "cpu"
 
 
 def test_overridden_values_survive_auto_and_a_price_set_by_hand_loses_its_source() -> None:
     auto = config.system("auto", {**config.load("hw", "auto"), "price_per_hour": 1.5, "precision": "fp32"})
     found = fakes.machine("NVIDIA L4")
-    system = machine.resolve(auto, found)
+    system = systems.resolve(auto, found)
     assert (system.name, system.price_per_hour, system.precision) == ("l4", 1.5, "fp32")
     assert system.power_ceiling_w == 72
     assert system.price is not None
     assert (system.price.provider, system.price.date, system.price.currency) == ("set by hand", "", "USD")
-    assert machine.resolve(config.system("l4"), found).price == config.system("l4").price
+    assert systems.resolve(config.system("l4"), found).price == config.system("l4").price
     listed = config.load("hw", "l4")
     euros = {**listed, "price_per_hour": 2.1, "price": {**listed["price"], "currency": "EUR"}}
-    price = machine.resolve(config.system("l4", euros), found).price
+    price = systems.resolve(config.system("l4", euros), found).price
     assert price is not None
     assert (price.provider, price.source, price.currency) == ("set by hand", "hw option", "EUR")
 
@@ -140,7 +140,7 @@ def test_overridden_values_survive_auto_and_a_price_set_by_hand_loses_its_source
 def test_what_is_overridden_is_held_to_the_machine_that_is_found() -> None:
     auto = config.system("auto", {**config.load("hw", "auto"), "workers": 2})
     with pytest.raises(UserError, match="one worker for each accelerator"):
-        machine.resolve(auto, fakes.machine("NVIDIA L4"))
+        systems.resolve(auto, fakes.machine("NVIDIA L4"))
 
 
 @pytest.mark.parametrize(
@@ -155,12 +155,12 @@ def test_what_is_overridden_is_held_to_the_machine_that_is_found() -> None:
     ],
 )
 def test_precision(system: str, found: machine.Machine, precision: str) -> None:
-    assert machine.precision_of(machine.resolve(config.system(system), found), found) == precision
+    assert systems.precision_of(systems.resolve(config.system(system), found), found) == precision
 
 
 def test_price_and_ceiling_of_cpus_grow_with_their_number() -> None:
     cpu, found = config.system("cpu"), fakes.machine(cpus=8)
-    assert machine.power_ceiling(cpu, found) == pytest.approx(30)
+    assert systems.power_ceiling(cpu, found) == pytest.approx(30)
     price = price_per_hour(cpu, found)
     assert price == pytest.approx(0.41056)  # c7a.2xlarge
     assert cost(price, 1800) == pytest.approx(0.20528)
@@ -170,8 +170,8 @@ def test_price_and_ceiling_of_cpus_grow_with_their_number() -> None:
 
 def test_what_is_not_known_is_none() -> None:
     found = fakes.machine("NVIDIA L40S")
-    system = machine.resolve(config.system("auto"), found)
-    assert machine.power_ceiling(system, found) is None
+    system = systems.resolve(config.system("auto"), found)
+    assert systems.power_ceiling(system, found) is None
     assert price_per_hour(system, found) is None
     assert cost(None, 10) is None
 

@@ -9,8 +9,8 @@ import pynvml
 import pytest
 
 from suite.measure import cgroup, noise
-from suite.measure.energy import Sample
 from suite.measure.load import Load, LoadMeter
+from suite.measure.samples import Sample
 from tests.measure import fakes
 
 T0 = 1_700_000_000_000

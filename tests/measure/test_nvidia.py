@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite import config
-from suite.measure import accelerators, machine
+from suite.measure import accelerators, machine, systems
 from suite.measure.accelerators.devices import Accelerator, chosen_indices
 from tests.measure import fakes
 
@@ -33,7 +33,7 @@ def test_detect_reads_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-aa2")
     found = machine.detect()
     assert [each.name for each in found.accelerators] == ["NVIDIA A100-SXM4-40GB MIG"]
-    problem = machine.mismatch(config.system("h200"), found)
+    problem = systems.mismatch(config.system("h200"), found)
     assert problem is not None
     assert "CUDA_VISIBLE_DEVICES or its like hides 1" in problem
 

@@ -15,11 +15,11 @@ import pytest
 from zeus.device.cpu.common import ZeusCPUInitError
 
 from suite.errors import UserError
-from suite.measure import energy as measured_energy
 from suite.measure import load, sampler
-from suite.measure.energy import HEADER, Sample, energy, read_samples
+from suite.measure.energy import energy
 from suite.measure.load import Load, LoadMeter
 from suite.measure.sampler import Counters, Sampler
+from suite.measure.samples import HEADER, Sample, read_samples
 from tests.measure import fakes
 
 T0 = 1_700_000_000_000
@@ -207,8 +207,8 @@ def test_what_others_send_does_not_follow_a_row_that_the_disk_refused(
 
 
 def test_no_more_is_written_than_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (sampler, measured_energy):
-        monkeypatch.setattr(module, "MAX_BYTES", 200)
+    for module in ("sampler", "samples"):
+        monkeypatch.setattr(f"suite.measure.{module}.MAX_BYTES", 200)
     path = tmp_path / "power.csv"
     run(path, rows=20)
     assert 1 < len(read_samples(path)) < 20

@@ -8,7 +8,7 @@ import pytest
 from suite import config
 from suite.errors import UserError
 from suite.harness import memory
-from suite.measure import machine
+from suite.measure import machine, systems
 from suite.probe import measuring, record
 from suite.probe.__main__ import main
 from suite.probe.record import Conditions
@@ -98,7 +98,7 @@ def test_what_diverges_before_it_is_evaluated_is_told(tmp_path):
 
 def test_an_implementation_that_was_dropped_keeps_no_memory_from_the_next(monkeypatch):
     """One that a repeat built holds itself by what it compiles, and would wait for Python's collector."""
-    system = machine.resolve(config.system("cpu"), machine.detect())
+    system = systems.resolve(config.system("cpu"), machine.detect())
     conditions = Conditions(
         task="image_classification", scale="mini", framework="torch", mode="train", precision="fp32"
     )

@@ -11,7 +11,7 @@ import yaml
 from mlperf_logging.mllog import constants as keys
 
 from suite.config import logkeys
-from suite.measure import energy
+from suite.measure import samples
 from suite.record import evidence, mllog
 
 METRIC = "accuracy"
@@ -47,7 +47,7 @@ class ExampleRun:
         config = {"task": "toy", "benchmark": benchmark, "seed": self.index, "array": [1, 2], **identity}
         (self.folder / evidence.CONFIG).write_text(yaml.safe_dump(config))
         (self.folder / evidence.SYSTEM).write_text(json.dumps({"description": {}}))
-        (self.folder / evidence.POWER).write_text(energy.HEADER + "\n")
+        (self.folder / evidence.POWER).write_text(samples.HEADER + "\n")
         names = {"task": "toy", "scale": "mini", "framework": "torch", "system": "cpu"}
         self.log.event(keys.SUBMISSION_BENCHMARK, "toy/mini")
         self.log.event(keys.SUBMISSION_DIVISION, keys.CLOSED)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mlperf_logging.mllog import constants as keys
 
 from suite.config import logkeys
-from suite.measure import energy
+from suite.measure import samples
 from suite.record import evidence, mllog
 from suite.record.view import POWER_POINTS, View
 from tests.json_values import JSON
@@ -68,7 +68,7 @@ def test_a_strangers_evidence_gives_only_what_every_store_takes(
     lines: list[dict[str, Any]], config: bytes, power: str
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        view, points = shown(Path(folder), log_of(*lines), config, f"{energy.HEADER}\n{power}".encode())
+        view, points = shown(Path(folder), log_of(*lines), config, f"{samples.HEADER}\n{power}".encode())
         assert view.run_id is None or "'" not in view.run_id
         for point in points:
             assert math.isfinite(point.value)
@@ -158,7 +158,7 @@ def test_energy_is_named_by_what_it_is(tmp_path: Path, source: str | None) -> No
 def test_power_samples_are_thinned_and_those_outside_the_run_left_out(tmp_path: Path) -> None:
     log = log_of(line(keys.RUN_START, time_ms=10_000), line(keys.RUN_STOP, time_ms=5_000_000, samples_count=1))
     rows = [f"{second * 1000},{second * 300}.0,,,{second % 2}.0,,\n" for second in range(6000)]
-    _, points = shown(tmp_path, log, power="".join([energy.HEADER + "\n", *rows]).encode())
+    _, points = shown(tmp_path, log, power="".join([samples.HEADER + "\n", *rows]).encode())
     assert {p.key for p in points} == {"system/accelerator_w", "system/utilisation"}
     watts = [p for p in points if p.key == "system/accelerator_w"]
     assert POWER_POINTS / 2 < len(watts) <= POWER_POINTS
@@ -169,7 +169,7 @@ def test_power_samples_are_thinned_and_those_outside_the_run_left_out(tmp_path: 
 
 def test_a_counter_that_began_anew_gives_no_power(tmp_path: Path) -> None:
     log = log_of(line(keys.RUN_START, time_ms=0), line(keys.RUN_STOP, time_ms=9000, samples_count=1))
-    power = energy.HEADER + "\n0,,5.0,,,,\n1000,,7.0,,,,\n2000,,1.0,,,,\n3000,,4.0,,,,\n"
+    power = samples.HEADER + "\n0,,5.0,,,,\n1000,,7.0,,,,\n2000,,1.0,,,,\n3000,,4.0,,,,\n"
     _, points = shown(tmp_path, log, power=power.encode())
     assert [(p.key, p.value, p.step) for p in points] == [("system/cpu_w", 2.0, 1), ("system/cpu_w", 3.0, 3)]
 

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from suite.measure.machine import usable_cpus
+from suite.measure.cpus import usable_cpus
 from suite.record.environment import STARTED
 from tests.command import ENVIRONMENT, eighth, start
 from tests.parity_runs import RUN, SLOW, cut_off, keys, lines, refused, rules_broken, wait_for

@@ -16,8 +16,9 @@ from mlperf_logging.mllog import constants as keys
 from suite import config
 from suite.config import logkeys
 from suite.measure.cost import cost, price_per_hour
-from suite.measure.energy import HEADER, energy, format_row, read_samples
-from suite.measure.machine import power_ceiling
+from suite.measure.energy import energy
+from suite.measure.samples import HEADER, format_row, read_samples
+from suite.measure.systems import power_ceiling
 from suite.record import evidence, mllog
 from tests.rules.subject import CPU_ONLY, Record, accuracy
 from tests.witness_server import Authority

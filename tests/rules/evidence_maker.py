@@ -21,8 +21,10 @@ from suite.config import logkeys
 from suite.config.plan import Plan
 from suite.harness import seeds
 from suite.measure.cost import cost, price_per_hour
-from suite.measure.energy import HEADER, Sample, energy, format_row, read_samples
-from suite.measure.machine import Machine, power_ceiling
+from suite.measure.energy import energy
+from suite.measure.machine import Machine
+from suite.measure.samples import HEADER, Sample, format_row, read_samples
+from suite.measure.systems import power_ceiling
 from suite.record import evidence, mllog, system
 from suite.record.equivalence import FILE, Comparison, Equivalence, Trial
 from suite.rules import dates, reference, revision

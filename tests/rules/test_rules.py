@@ -12,7 +12,7 @@ from suite.audit.comparing import AUDIT
 from suite.audit.held import HELD
 from suite.config import logkeys
 from suite.config.formats import closed
-from suite.measure.machine import resolve
+from suite.measure.systems import resolve
 from suite.rules import reading
 from suite.rules.claims import SEALED
 from suite.rules.reading import PACKAGE, RESULT, RUN

@@ -14,7 +14,7 @@ from pathlib import Path
 from suite.harness.interrupt import SIGNALS
 from suite.harness.workers.channel import free_port
 from suite.harness.workers.place import LOCALHOST, OWN, Place
-from suite.measure.machine import usable_cpus, usable_indices
+from suite.measure.cpus import usable_cpus, usable_indices
 from suite.record.environment import STARTED
 
 THREADS = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")

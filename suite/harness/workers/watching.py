@@ -10,10 +10,10 @@ from typing import Any
 from suite.harness.workers.channel import Channel
 from suite.harness.workers.leading import Follower, Followers
 from suite.measure import noise
-from suite.measure.energy import Sample
 from suite.measure.machine import Machine
 from suite.measure.noise import Environment
 from suite.measure.sampler import Beat, Meter
+from suite.measure.samples import Sample
 
 
 class NodeWatch:

@@ -20,7 +20,7 @@ from tensorflow.python.eager import context, execute
 from tensorflow.python.framework import op_def_registry, ops
 
 from suite.harness.implementation import Device
-from suite.measure.machine import usable_cpus
+from suite.measure.cpus import usable_cpus
 from suite.probe.instruments.tensorflow_attributes import double, whole
 from suite.probe.instruments.tensorflow_attributes import exact as exact_attributes
 from suite.probe.instruments.tensorflow_counting import apart, device_name, run_eagerly

@@ -21,9 +21,11 @@ from mlperf_logging.mllog import constants as keys
 from suite.config.models import Benchmark, Evaluation
 from suite.errors import UserError
 from suite.harness.loop import Loop
-from suite.measure.energy import energy, read_samples
-from suite.measure.machine import detect, power_ceiling
+from suite.measure.energy import energy
+from suite.measure.machine import detect
 from suite.measure.sampler import Sampler
+from suite.measure.samples import read_samples
+from suite.measure.systems import power_ceiling
 from suite.probe import measuring, places
 from suite.probe.record import Cell, Figure, Row, one_line
 from suite.probe.subject import Subject

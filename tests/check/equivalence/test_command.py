@@ -12,7 +12,7 @@ from suite.check.equivalence import held
 from suite.config.plan import Plan
 from suite.errors import UserError
 from suite.harness.contestant import read
-from suite.measure import machine
+from suite.measure import systems
 from suite.record.equivalence import FILE, Equivalence
 from tests.check.equivalence.comparing import equivalent
 
@@ -78,7 +78,7 @@ def test_where_nothing_could_be_compared_what_was_found_before_stays(written, tm
 
 
 def test_the_numeric_format_is_that_of_the_runs_whatever_this_machine_takes(written, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(machine, "precision_of", lambda *_: "fp32")
+    monkeypatch.setattr(systems, "precision_of", lambda *_: "fp32")
     assert main(written(1.0, "bf16")) == 0, capsys.readouterr().out
     (made,) = Equivalence.model_validate_json((tmp_path / "runs" / "run_1" / FILE).read_text()).comparisons
     assert {trial.precision for trial in made.trials} == {"fp32", "bf16"}
@@ -121,7 +121,7 @@ def test_nothing_is_tried_in_a_format_whose_bounds_nobody_measured(written, tmp_
 
 
 def test_one_is_tried_in_no_format_that_it_does_not_train_in(written, monkeypatch, capsys):
-    monkeypatch.setattr(machine, "precision_of", lambda *_: "bf16")
+    monkeypatch.setattr(systems, "precision_of", lambda *_: "bf16")
     words = written(1.0, more='PRECISIONS = ("fp32",)\n')[:2]
     with pytest.raises(UserError, match=r"^precision=bf16: ours trains in fp32$"):
         main([*words, "precision=bf16"])
