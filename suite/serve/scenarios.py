@@ -88,6 +88,18 @@ def load(
     answered within `bound` seconds; in `offline` of the samples that `rate` a second would take. A stream has queries
     for as long if each takes the `expected` seconds, by default LoadGen's own.
     """
+    settings = _settings(scenario, seconds, rate, bound, expected)
+    asking = _Asking(ask)
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.monotonic()
+        _start(asking.issue, examples, settings, folder)
+        lasted = time.monotonic() - began
+        told = _told(Path(folder) / _DETAIL)
+    return _judged(scenario, rate, bound, told, lasted, asking.counts)
+
+
+def _settings(scenario: str, seconds: float, rate: float | None, bound: float | None, expected: float | None) -> Any:
+    """LoadGen's settings of what `load` is asked for."""
     kind = SCENARIOS[scenario]
     settings = loadgen.TestSettings()
     settings.scenario = getattr(loadgen.TestScenario, kind.name)
@@ -100,50 +112,27 @@ def load(
         settings.offline_expected_qps = float(rate or 1) * _MARGIN
     elif expected is not None:
         setattr(settings, f"{scenario.replace('-', '_')}_expected_latency_ns", max(round(expected * 1e9), 1))
-    counts = {"shed": 0, "failed": 0}
-    counting = threading.Lock()
+    return settings
 
-    def count(name: str) -> None:
-        with counting:
-            counts[name] += 1
 
-    def issue(samples: list[Any]) -> None:
+class _Asking:
+    """Asks for the samples that LoadGen issues, and tells it of their answers; `counts` are those that were none."""
+
+    def __init__(self, ask: Ask) -> None:
+        self.counts = {"shed": 0, "failed": 0}
+        self._ask, self._counting = ask, threading.Lock()
+
+    def issue(self, samples: list[Any]) -> None:
         for sample in samples:
-            ask(sample.index).add_done_callback(partial(answered, sample.id))
+            self._ask(sample.index).add_done_callback(partial(self._answered, sample.id))
 
-    def answered(number: int, done: Future[Any]) -> None:
+    def _answered(self, number: int, done: Future[Any]) -> None:
         if done.cancelled():  # the command ends
             return
         if error := done.exception():
-            count("shed" if isinstance(error, Overloaded) else "failed")
+            with self._counting:
+                self.counts["shed" if isinstance(error, Overloaded) else "failed"] += 1
         loadgen.QuerySamplesComplete([loadgen.QuerySampleResponse(number, 0, 0)])
-
-    with tempfile.TemporaryDirectory() as folder:
-        began = time.monotonic()
-        _start(issue, examples, settings, folder)
-        lasted = time.monotonic() - began
-        told = _told(Path(folder) / _DETAIL)
-    # Without "per_query" they are of samples, of which a query of the multi-stream waits for the last
-    of = "percentile_per_query_latency_ns" if scenario == "multi-stream" else "percentile_latency_ns"
-    times = {name: told.get(f"result_{name}_{of}") for name in PERCENTILES}
-    found = {f"{float(name):g}": ns / 1e9 for name, ns in times.items() if ns is not None}
-    problems = [f"{number} of its samples {name}" for name, number in counts.items() if number]
-    if told["result_validity"] != "VALID":
-        problems.append(_why(told))
-    reached, samples = _reached(scenario, told), told["result_query_count"] * told["effective_samples_per_query"]
-    lost = sum(counts.values())
-    return Load(
-        scenario=scenario,
-        rate=rate,
-        reached=None if reached is None else reached * (1 - lost / samples),
-        queries=told["result_query_count"],
-        seconds=lasted,
-        latencies={} if scenario == "offline" or lost else found,
-        counts=None if lost else next((told[name] / 1e9 for name in _COUNTS if told.get(name)), None),
-        bound=bound if scenario == "server" else None,
-        problems=problems,
-        **counts,
-    )
 
 
 def _start(issue: Callable[[list[Any]], None], examples: int, settings: Any, folder: str) -> None:
@@ -171,6 +160,38 @@ def _start(issue: Callable[[list[Any]], None], examples: int, settings: Any, fol
 def _told(path: Path) -> dict[str, Any]:
     lines = (line.removeprefix(_PREFIX) for line in path.read_text().splitlines() if line.startswith(_PREFIX))
     return {entry["key"]: entry["value"] for entry in map(json.loads, lines)}
+
+
+def _judged(
+    scenario: str,
+    rate: float | None,
+    bound: float | None,
+    told: Mapping[str, Any],
+    lasted: float,
+    counts: Mapping[str, int],
+) -> Load:
+    """The load that LoadGen told of; `counts` are the samples without answers."""
+    # Without "per_query" they are of samples, of which a query of the multi-stream waits for the last
+    of = "percentile_per_query_latency_ns" if scenario == "multi-stream" else "percentile_latency_ns"
+    times = {name: told.get(f"result_{name}_{of}") for name in PERCENTILES}
+    found = {f"{float(name):g}": ns / 1e9 for name, ns in times.items() if ns is not None}
+    problems = [f"{number} of its samples {name}" for name, number in counts.items() if number]
+    if told["result_validity"] != "VALID":
+        problems.append(_why(told))
+    reached, samples = _reached(scenario, told), told["result_query_count"] * told["effective_samples_per_query"]
+    lost = sum(counts.values())
+    return Load(
+        scenario=scenario,
+        rate=rate,
+        reached=None if reached is None else reached * (1 - lost / samples),
+        queries=told["result_query_count"],
+        seconds=lasted,
+        latencies={} if scenario == "offline" or lost else found,
+        counts=None if lost else next((told[name] / 1e9 for name in _COUNTS if told.get(name)), None),
+        bound=bound if scenario == "server" else None,
+        problems=problems,
+        **counts,
+    )
 
 
 def _why(told: Mapping[str, Any]) -> str:
