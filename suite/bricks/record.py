@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +17,7 @@ from suite.bricks.brick import Brick
 from suite.config.values import Values
 from suite.errors import UserError
 from suite.probe.record import Conditions, Mode
-from suite.store.disk import UnsafeFile, read_safely, reason, write_text
+from suite.store.disk import read_json, write_text
 
 MAX_BYTES = 256 << 20
 MOST_BRICKS, MOST_MODELS, MOST_STEPS = 200_000, 1000, 1_000_000
@@ -186,10 +185,7 @@ def write(made: Made | Timings | Key, path: Path) -> None:
 def read(record: type[Record], path: Path) -> Record:
     """The record of a file. Raises UserError for what is none."""
     wanted = record.model_fields["format"].default
-    try:
-        values = _values(path)
-    except (OSError, UnsafeFile, ValueError, RecursionError) as error:
-        raise UserError(f"{path} is no {wanted}: {reason(error)}") from error
+    values = read_json(path, MAX_BYTES, wanted)
     if not isinstance(values, dict) or values.get("format") != wanted:
         said = f"it is {values['format']!r:.40}" if isinstance(values, dict) and values.get("format") else "no format"
         raise UserError(f"{path} is no {wanted}: {said}; python -m suite.bricks --help tells which command writes it")
@@ -198,12 +194,9 @@ def read(record: type[Record], path: Path) -> Record:
 
 def holds(record: type[Record], path: Path) -> bool:
     """Whether a file says of itself that it is such a record."""
+    wanted = record.model_fields["format"].default
     try:
-        values = _values(path)
-    except (OSError, UnsafeFile, ValueError, RecursionError):
+        values = read_json(path, MAX_BYTES, wanted)
+    except UserError:
         return False
-    return isinstance(values, dict) and values.get("format") == record.model_fields["format"].default
-
-
-def _values(path: Path) -> Any:
-    return json.loads(read_safely(path, MAX_BYTES))
+    return isinstance(values, dict) and values.get("format") == wanted

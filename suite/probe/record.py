@@ -12,7 +12,7 @@ from suite import config
 from suite.config.contestant import Contestant
 from suite.config.values import Values
 from suite.errors import UserError
-from suite.store.disk import UnsafeFile, read_safely, reason, refuse_unwritable, write_text
+from suite.store.disk import read_json, refuse_unwritable, write_text
 
 FILE = "probe.json"
 MAX_BYTES = 64 << 20
@@ -171,10 +171,7 @@ def holds(path: Path) -> bool:
 def read(path: Path) -> Probe:
     """The probe of a file, or of a folder that holds one. Raises UserError for what is none."""
     path = path / FILE if path.is_dir() else path
-    try:
-        values = json.loads(read_safely(path, MAX_BYTES))
-    except (OSError, UnsafeFile, ValueError, RecursionError) as error:
-        raise UserError(f"{path} is no probe: {reason(error)}") from error
+    values = read_json(path, MAX_BYTES, "probe")
     if not isinstance(values, dict) or values.get("format") != "suite.probe":
         raise UserError(f"{path} is no probe: it was not written by python -m suite.probe")
     return config.checked(Probe, values, str(path))

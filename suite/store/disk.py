@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from filelock import FileLock, Timeout
 
@@ -101,6 +102,14 @@ def read_safely(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
     """The bytes of a plain file of at most `limit` bytes; see `open_safely`."""
     with open_safely(path, limit) as file:
         return file.read(limit + 1)
+
+
+def read_json(path: Path, limit: int, what: str) -> Any:
+    """What the JSON of a plain file of at most `limit` bytes holds. Raises UserError, that it is no `what`, and why."""
+    try:
+        return json.loads(read_safely(path, limit))
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path} is no {what}: {reason(error)}") from error
 
 
 @contextmanager
