@@ -26,7 +26,7 @@ SEED = 1
 
 
 @dataclass(frozen=True)
-class Needed:
+class Footprint:
     """Bytes that a worker takes; None where that is not known, and `why`."""
 
     bytes: int | None
@@ -50,28 +50,30 @@ class Needed:
         )
 
 
-def needed(benchmark: Benchmark, system: System, framework: Framework, precision: str, data_dir: str | None) -> Needed:
+def needed(
+    benchmark: Benchmark, system: System, framework: Framework, precision: str, data_dir: str | None
+) -> Footprint:
     """What a worker's build and its first training step hold at most. Where no data is at hand none is brought.
 
     Neither evaluations, nor the training data that a task keeps on the device, nor what libraries take is counted.
     """
     if not system.accelerator:
-        return Needed(None, "processors share the machine's; python -m suite.probe level=memory tells of steps")
+        return Footprint(None, "processors share the machine's; python -m suite.probe level=memory tells of steps")
     if problem := lacking(benchmark.task, framework):
-        return Needed(None, problem)
+        return Footprint(None, problem)
     if framework.name not in (tell := [each for each in frameworks(benchmark.task) if find_spec(_instrument(each))]):
         others = f"; framework={' or '.join(tell)} tells what that takes" if tell else ""
-        return Needed(None, f"nothing tells it of {framework.title} away from the accelerator{others}")
+        return Footprint(None, f"nothing tells it of {framework.title} away from the accelerator{others}")
     context = multiprocessing.get_context("spawn")
     told, telling = context.Pipe(False)
     process = context.Process(target=_tell, args=(telling, benchmark, system, framework, precision, data_dir))
     process.start()
     telling.close()
     try:
-        late = Needed(None, f"it takes more than {LONGEST_S:.0f} s to tell")
-        return cast(Needed, told.recv()) if told.poll(LONGEST_S) else late
+        late = Footprint(None, f"it takes more than {LONGEST_S:.0f} s to tell")
+        return cast(Footprint, told.recv()) if told.poll(LONGEST_S) else late
     except EOFError:
-        return Needed(None, "the process that was to tell it ended")
+        return Footprint(None, "the process that was to tell it ended")
     finally:
         process.kill()
 
@@ -84,18 +86,18 @@ def _tell(telling: Connection, *asked: Any) -> None:
 
 def _by_shapes(
     benchmark: Benchmark, system: System, framework: Framework, precision: str, data_dir: str | None
-) -> Needed:
+) -> Footprint:
     try:
         data = training_data(_arrays(benchmark, data_dir))
         module = load_implementation(benchmark.task, framework)
         addresses = ("",) * system.world_size if system.world_size > 1 else ()
         device = Device("gpu", precision, addresses=addresses, memory_gb=system.memory_gb, imagined=True)
         instrument = importlib.import_module(_instrument(framework.name))
-        return Needed(instrument.needed(lambda: module.build(benchmark.hyperparameters, data, SEED, device)))
+        return Footprint(instrument.needed(lambda: module.build(benchmark.hyperparameters, data, SEED, device)))
     except UserError as error:
-        return Needed(None, str(error))
+        return Footprint(None, str(error))
     except Exception as error:  # of a library, whose operators need values or know no such device
-        return Needed(None, f"shapes alone do not tell ({type(error).__name__}: {error})".split("\n")[0])
+        return Footprint(None, f"shapes alone do not tell ({type(error).__name__}: {error})".split("\n")[0])
 
 
 def _instrument(framework: str) -> str:

@@ -14,13 +14,13 @@ from suite.measure.cost import price_per_hour
 from suite.measure.machine import Machine
 
 DRAWS = 20_000
-LEVEL = 0.9
+COVERAGE = 0.9
 SEED = 0
 
 
 @dataclass(frozen=True)
 class Range:
-    """The median of the drawn runs, and the interval that holds `LEVEL` of them."""
+    """The median of the drawn runs, and the interval that holds `COVERAGE` of them."""
 
     low: float
     median: float
@@ -104,5 +104,5 @@ def parts(benchmark: Benchmark, rates: Rates, samples: np.ndarray, of_rates: np.
 
 
 def _range(values: np.ndarray) -> Range:
-    low, median, high = np.quantile(values, [(1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2])
+    low, median, high = np.quantile(values, [(1 - COVERAGE) / 2, 0.5, (1 + COVERAGE) / 2])
     return Range(float(low), float(median), float(high))

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from suite.forecast.choosing import DEADLINE, Choice
-from suite.forecast.model import LEVEL, Forecast, Range
+from suite.forecast.model import COVERAGE, Forecast, Range
 from suite.record.summary import format_cost, format_joules, format_seconds
 from suite.record.tables import show_table
 
@@ -23,7 +23,7 @@ def whole(to: Console, made: Forecast) -> None:
     if not made.measured:
         to.print(Text("ESTIMATE: no run of this benchmark was measured on this system", "yellow"))
     _published(to, made)
-    table = Table("to the target", "median", f"{LEVEL:.0%} of runs")
+    table = Table("to the target", "median", f"{COVERAGE:.0%} of runs")
     for name, told, shown in _figures(made):
         table.add_row(name, *(_cells(told, shown)))
     show_table(to, table)
@@ -38,7 +38,7 @@ def many(to: Console, made: Sequence[Forecast], failed: Mapping[str, str]) -> No
     """A row for each system, the fastest first; `failed` has why others have none."""
     if made:
         to.print(Text(f"{made[0].benchmark} in {made[0].framework}", "bold"))
-    table = Table("system", "time", f"{LEVEL:.0%} of runs", "cost", "energy", "limited by", "rates")
+    table = Table("system", "time", f"{COVERAGE:.0%} of runs", "cost", "energy", "limited by", "rates")
     for each in sorted(made, key=lambda each: each.seconds.median):
         figures = {name: (told, shown) for name, told, shown in _figures(each)}
         table.add_row(
@@ -73,13 +73,13 @@ def brief(made: Forecast) -> str:
     time, cost = _cells(*figures["time"]), _cells(*figures["cost"])
     marks = [*([] if made.measured else [made.source]), *([PUBLISHED] if made.published else [])]
     mark = f" ({'; '.join(marks)})" if marks else ""
-    return f"{time[0]}, {LEVEL:.0%} of runs {time[1]}; {cost[0]}{mark}"
+    return f"{time[0]}, {COVERAGE:.0%} of runs {time[1]}; {cost[0]}{mark}"
 
 
 def samples(told: Range) -> str:
     """How many a run takes."""
     median, interval = _cells(told, lambda value: f"{value:,.0f}")
-    return f"{median} samples, {LEVEL:.0%} of runs {interval}"
+    return f"{median} samples, {COVERAGE:.0%} of runs {interval}"
 
 
 def _published(to: Console, made: Forecast) -> None:

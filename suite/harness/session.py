@@ -41,7 +41,7 @@ from suite.record import evidence, system
 from suite.record.mllog import Log, is_interrupt, run_stop, samples_of, since_restart
 from suite.record.summary import Summary, summarise
 from suite.record.terminal import Terminal
-from suite.record.tracking import Follower
+from suite.record.tracking import Tracker
 from suite.store.arrays import sums
 from suite.store.disk import sync, write_atomically
 from suite.store.task import Task, for_run, score
@@ -88,7 +88,7 @@ class Session:
                 self._ended_ms = log.lines[-1].time_ms
                 return summarise(log.lines)
             (folder / evidence.MANIFEST).unlink()
-        tracker = Follower(folder) if self.mlflow else None
+        tracker = Tracker(folder) if self.mlflow else None
         self.stopped_by = _Run(self, index, folder, log, tracker).finish()
         self._ended_ms = log.lines[-1].time_ms
         if tracker and not tracker.finish(_MLFLOW_WAIT_S):
@@ -114,7 +114,7 @@ class _Run:
     index: int
     folder: Path
     log: Log
-    tracker: Follower | None
+    tracker: Tracker | None
     sampler: Sampler = field(init=False)
     terminal: Terminal = field(init=False)
     machine: Machine = field(init=False)  # as a review knows it, which derives cost and energy again

@@ -14,7 +14,7 @@ RANDOM, WHOLE, UNDEFINED, REFUSED = "random", "whole numbers", "values not set y
 
 
 @dataclass(frozen=True)
-class Values:
+class Output:
     """What an operator made of one tensor, [N] float64, in what `kind` of numbers, and the same made in float64."""
 
     made: np.ndarray
@@ -56,7 +56,7 @@ class Judged:
     threads: bool | None = None
 
 
-def errors(tensors: Sequence[Values]) -> Errors:
+def errors(tensors: Sequence[Output]) -> Errors:
     """The worst over some tensors."""
     found = [_errors(each) for each in tensors]
     return Errors(
@@ -68,7 +68,7 @@ def errors(tensors: Sequence[Values]) -> Errors:
     )
 
 
-def _errors(values: Values) -> Errors:
+def _errors(values: Output) -> Errors:
     finite = np.isfinite(values.made)
     lost = int((finite != np.isfinite(values.exact)).sum())
     finite &= np.isfinite(values.exact)

@@ -14,7 +14,7 @@ FOLLOWING = "following"  # the first word that `suite.sync --follow` prints once
 FOLLOWED = "SUITE_FOLLOWED"  # the process with which a follower ends, which may be gone before it looks
 
 
-class Follower:
+class Tracker:
     """`python -m suite.sync --follow` on one evidence folder. None of its methods raises because of MLflow.
 
     The process has a session of its own, so that Ctrl-C in the terminal does not keep it from writing the run's end,

@@ -37,7 +37,7 @@ from suite.store.arrays import prepared
 from suite.store.task import load_task
 
 if TYPE_CHECKING:
-    from suite.forecast.memory import Needed
+    from suite.forecast.memory import Footprint
 
 BUDGET_ENDED = 3
 
@@ -178,14 +178,14 @@ def _forecast(made: Plan, found: Machine) -> dict[str, str]:
     return {"forecast": roughly.line(made.benchmark, made.system, found, made.precision, made.framework.name)}
 
 
-def _memory(made: Plan, nowhere: str | None, data_dir: str | None) -> Needed:
+def _memory(made: Plan, nowhere: str | None, data_dir: str | None) -> Footprint:
     """What a worker of the plan needs of its accelerator."""
     from suite.forecast import memory
 
     if made.contestant:
-        return memory.Needed(None, "the implementation is not the suite's")
+        return memory.Footprint(None, "the implementation is not the suite's")
     if nowhere:
-        return memory.Needed(None, "no machine could run it")
+        return memory.Footprint(None, "no machine could run it")
     return memory.needed(made.benchmark, made.system, made.framework, made.precision, data_dir)
 
 

@@ -8,7 +8,7 @@ import pytest
 from reference_impls.translation import torch_transformer
 from suite import config
 from suite.forecast import memory
-from suite.forecast.memory import Needed
+from suite.forecast.memory import Footprint
 from suite.harness.implementation import Device
 from suite.probe.instruments.torch_memory import Tracker
 from suite.probe.instruments.torch_needed import needed
@@ -73,13 +73,13 @@ def test_two_workers_hold_half_a_batch_each():
 
 
 def test_what_does_not_fit_is_told_beside_what_the_accelerator_has():
-    assert Needed(17 * 10**9).line(T4).startswith("17 GB of each worker's accelerator, which has 16 GB: ")
-    assert Needed(17 * 10**9).line(T4).endswith(", without evaluations")
-    assert Needed(17 * 10**9).problem(T4).startswith("17 GB may not fit into the 16 GB of an accelerator of hw=t4: ")
-    assert Needed(15 * 10**9).problem(T4) is Needed(None, "why").problem(T4) is None
+    assert Footprint(17 * 10**9).line(T4).startswith("17 GB of each worker's accelerator, which has 16 GB: ")
+    assert Footprint(17 * 10**9).line(T4).endswith(", without evaluations")
+    assert Footprint(17 * 10**9).problem(T4).startswith("17 GB may not fit into the 16 GB of an accelerator of hw=t4: ")
+    assert Footprint(15 * 10**9).problem(T4) is Footprint(None, "why").problem(T4) is None
     unknown = T4.model_copy(update={"memory_gb": None})
-    assert Needed(17 * 10**9).problem(unknown) is None
-    assert "which has" not in Needed(17 * 10**9).line(unknown)
+    assert Footprint(17 * 10**9).problem(unknown) is None
+    assert "which has" not in Footprint(17 * 10**9).line(unknown)
 
 
 @pytest.mark.parametrize(

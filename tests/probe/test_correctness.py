@@ -8,7 +8,7 @@ import torch
 from suite.harness.implementation import Device
 from suite.probe import instruments, record
 from suite.probe.__main__ import main
-from suite.probe.judging import RANDOM, WHOLE, Values, errors
+from suite.probe.judging import RANDOM, WHOLE, Output, errors
 from suite.probe.levels import operators_correctness
 
 CPU = Device("cpu", "fp32")
@@ -36,18 +36,18 @@ def judged(framework: str, function) -> dict[str, object]:
 def test_rounding_is_half_a_unit_at_most():
     exact = np.random.default_rng(0).standard_normal(1000)
     for kind in ("float32", "float16"):
-        found = errors([Values(exact.astype(kind).astype(np.float64), exact, kind)])
+        found = errors([Output(exact.astype(kind).astype(np.float64), exact, kind)])
         assert 0.2 < found.ulp < 0.3
         assert 0.48 < found.ulp_99 <= 0.5
         assert found.lost == 0
 
 
 def test_what_is_to_be_nothing_has_the_least_unit_that_there_is():
-    assert errors([Values(np.array([1e-8]), np.array([0.0]), "float32")]).ulp > 1e30
+    assert errors([Output(np.array([1e-8]), np.array([0.0]), "float32")]).ulp > 1e30
 
 
 def test_a_known_error_is_told():
-    found = errors([Values(np.array([3.0, 4.0, np.inf]), np.array([3.0, 4.5, 1.0]), "float32")])
+    found = errors([Output(np.array([3.0, 4.0, np.inf]), np.array([3.0, 4.5, 1.0]), "float32")])
     assert found.l2 == pytest.approx(0.5 / np.hypot(3, 4.5))
     assert found.linf == pytest.approx(0.5 / 4.5)
     assert found.lost == 1

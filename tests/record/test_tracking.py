@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.record.tracking import Follower
+from suite.record.tracking import Tracker
 from tests.record.example_run import ExampleRun
 from tests.record.mlflow_content import content
 from tests.waiting import FOREVER_S
@@ -28,18 +28,18 @@ def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 def test_a_followed_run_is_in_mlflow_when_it_has_ended(tmp_path: Path) -> None:
     run = ExampleRun(tmp_path / "out").begin()
-    follower = Follower(run.folder)
-    follower.start()
-    assert follower.wait_ready(FOREVER_S)
+    tracker = Tracker(run.folder)
+    tracker.start()
+    assert tracker.wait_ready(FOREVER_S)
     run.block(0.9).end().seal()
-    assert follower.finish(FOREVER_S)
+    assert tracker.finish(FOREVER_S)
     (found,) = content(f"sqlite:///{tmp_path}/mlflow.db")
     assert (found["status"], len(found["points"]["accuracy"]), len(found["artifacts"])) == ("FINISHED", 1, 6)
 
 
 @pytest.mark.slow
 def test_a_run_that_was_never_followed_comes_in_at_its_end(tmp_path: Path) -> None:
-    assert Follower(ExampleRun(tmp_path / "out").complete().folder).finish(FOREVER_S)
+    assert Tracker(ExampleRun(tmp_path / "out").complete().folder).finish(FOREVER_S)
     assert len(content(f"sqlite:///{tmp_path}/mlflow.db")) == 1
 
 
@@ -48,13 +48,13 @@ def test_ctrl_c_in_the_terminal_leaves_the_follower_at_work(tmp_path: Path) -> N
     run = ExampleRun(tmp_path / "out").begin()
     harness = (
         "import pathlib, signal, sys\n"
-        "from suite.record.tracking import Follower\n"
+        "from suite.record.tracking import Tracker\n"
         "signal.signal(signal.SIGINT, lambda number, frame: None)\n"
-        f"follower = Follower(pathlib.Path({str(run.folder)!r}))\n"
-        "follower.start()\n"
-        f"print(follower.wait_ready({FOREVER_S}), flush=True)\n"
+        f"tracker = Tracker(pathlib.Path({str(run.folder)!r}))\n"
+        "tracker.start()\n"
+        f"print(tracker.wait_ready({FOREVER_S}), flush=True)\n"
         "sys.stdin.readline()\n"
-        f"print(follower.finish({FOREVER_S}))\n"
+        f"print(tracker.finish({FOREVER_S}))\n"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", harness],
@@ -80,11 +80,11 @@ def test_a_server_that_refuses_is_known_at_once_and_does_not_stop_the_run(
         taken.bind(("127.0.0.1", 0))
         monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{taken.getsockname()[1]}")
         run = ExampleRun(tmp_path / "out").begin()
-        follower = Follower(run.folder)
-        follower.start()
-        assert not follower.wait_ready(FOREVER_S)  # far less, or this test never ends
+        tracker = Tracker(run.folder)
+        tracker.start()
+        assert not tracker.wait_ready(FOREVER_S)  # far less, or this test never ends
         run.block(0.9).end().seal()
-        assert not follower.finish(FOREVER_S)
+        assert not tracker.finish(FOREVER_S)
 
 
 def test_a_server_that_never_answers_is_given_up_when_the_time_is_over(
@@ -94,12 +94,12 @@ def test_a_server_that_never_answers_is_given_up_when_the_time_is_over(
     with socket.create_server(("127.0.0.1", 0)) as server:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.getsockname()[1]}")
         run = ExampleRun(tmp_path / "out").begin()
-        follower = Follower(run.folder)
-        follower.start()
+        tracker = Tracker(run.folder)
+        tracker.start()
         connection, _ = server.accept()
-        assert not follower.wait_ready(0.1)
+        assert not tracker.wait_ready(0.1)
         run.block(0.9).end().seal()
-        assert not follower.finish(0.1)
+        assert not tracker.finish(0.1)
         with connection:
             while connection.recv(4096):  # until the process is gone
                 pass

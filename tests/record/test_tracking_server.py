@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from suite import sync
-from suite.record.tracking import Follower
+from suite.record.tracking import Tracker
 from tests.record.example_run import ExampleRun
 from tests.record.mlflow_content import content
 from tests.waiting import FOREVER_S, until
@@ -130,14 +130,14 @@ def test_a_run_outlives_its_tracking_server_and_comes_in_once(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server.uri)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", str(FOREVER_S))
     run = ExampleRun(tmp_path / "run_1", 1, 2, "cafe").begin().block(0.5)
-    follower = Follower(run.folder)
-    follower.start()
-    assert follower.wait_ready(FOREVER_S)
+    tracker = Tracker(run.folder)
+    tracker.start()
+    assert tracker.wait_ready(FOREVER_S)
     until(lambda: any("accuracy" in found["points"] for found in content(server.uri)))
 
     server.kill()
     run.block(0.6).block(0.7).end().seal()
-    assert not follower.finish(FOREVER_S)
+    assert not tracker.finish(FOREVER_S)
 
     server.start()
     ExampleRun(tmp_path / "run_2", 2, 2, "cafe").complete()

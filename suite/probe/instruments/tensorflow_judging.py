@@ -32,7 +32,7 @@ from suite.probe.judging import (
     WHOLE,
     Errors,
     Judged,
-    Values,
+    Output,
     errors,
     unlike,
 )
@@ -163,7 +163,7 @@ def _values(gradient: Any) -> np.ndarray | None:
 
 def _errors(made: Sequence[np.ndarray | None], exact: Sequence[np.ndarray | None]) -> Errors | None:
     pairs = zip(made, exact, strict=True)
-    values = [Values(_plain(a), _plain(b), a.dtype.name) for a, b in pairs if _judgeable(a) and b is not None]
+    values = [Output(_plain(a), _plain(b), a.dtype.name) for a, b in pairs if _judgeable(a) and b is not None]
     return errors(values) if values else None
 
 

@@ -25,7 +25,7 @@ from suite.probe.judging import (
     WHOLE,
     Errors,
     Judged,
-    Values,
+    Output,
     errors,
     unlike,
 )
@@ -127,7 +127,7 @@ def _judged(name: str, shapes: str, call: Call) -> Judged:
 
 def _errors(made: Made, exact: Made) -> Errors | None:
     pairs = zip(made, exact, strict=True)
-    values = [Values(_plain(a), _plain(b), _kind(a)) for a, b in pairs if _judgeable(a) and b is not None]
+    values = [Output(_plain(a), _plain(b), _kind(a)) for a, b in pairs if _judgeable(a) and b is not None]
     return errors(values) if values else None
 
 
