@@ -50,7 +50,7 @@ def main(argv: list[str]) -> int:
     if others:
         raise UserError(f"{shown(others[0])} is not of the form option=value; for example task=translation")
     if "task" not in options:
-        raise UserError(f"which task? Give task= one of: {', '.join(config.names('task'))} (--help explains).")
+        raise config.which_task()
     if "implementation" in options:
         _implementation(Path(options["implementation"]), options["task"], options.get("framework", "torch"))
     elif "framework" in options:
@@ -62,8 +62,7 @@ def main(argv: list[str]) -> int:
 
 def _implementation(path: Path, task: str, framework: str) -> None:
     """The reference of `task` in `framework` as a folder `path` of its own."""
-    if task not in config.names("task"):
-        raise unknown("task", task, config.names("task"))
+    config.load("task", task)
     if framework not in frameworks(task):
         raise unknown(f"framework for {task}", framework, frameworks(task))
     name = contestant.check_place(path)

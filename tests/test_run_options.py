@@ -120,7 +120,7 @@ P = ("task=parity", "framework=numpy", "hw=cpu")
         (("task=parity", "quickly"), "'quickly' is not of the form option=value"),
         (("task=parity", "framework=ghost", "hw=cpu"), "'.[ghost]'"),
         (("--help", "task=parity", "scale=mimi"), "'mimi': did you mean 'mini'"),
-        ((), "which task?"),
+        ((), "translation (--help explains)."),
     ],
 )
 def test_answers_a_mistake_with_one_line(here, arguments, said):

@@ -98,9 +98,7 @@ def _options(words: list[str]) -> dict[str, str]:
             raise UserError(f"{word!r} is not of the form option=value; for example scale=mini")
     options, _ = split_options(words, OPTIONS)
     if "task" not in options:
-        raise UserError(f"which task? Give task= one of: {', '.join(config.names('task'))} (--help explains).")
-    if options["task"] not in config.names("task"):
-        raise unknown("task", options["task"], config.names("task"))
+        raise config.which_task()
     scales = config.scales(options["task"])
     if options.get("scale", scales[0]) not in scales:
         raise unknown(f"scale of {options['task']}", options["scale"], scales)

@@ -13,12 +13,17 @@ from suite.config.models import Benchmark, Formula, Framework, Price, Range, Sys
 from suite.config.values import checked
 from suite.errors import UserError, unknown
 
-__all__ = ["benchmark", "checked", "framework", "load", "names", "scales", "system"]
+__all__ = ["benchmark", "checked", "framework", "load", "names", "scales", "system", "which_task"]
 
 
 def scales(task: str) -> list[str]:
     """The scales that a task offers, smallest first. Raises UserError for a file of the wrong form."""
     return list(checked(TaskFile, load("task", task), f"conf/task/{task}.yaml:").scales)
+
+
+def which_task() -> UserError:
+    """The error for a command that names no task: says which there are."""
+    return UserError(f"which task? Give task= one of: {', '.join(names('task'))} (--help explains).")
 
 
 def benchmark(task: str, scale: str, values: dict[str, Any] | None = None) -> Benchmark:

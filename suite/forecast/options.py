@@ -44,7 +44,7 @@ def parse(given: Mapping[str, str], found: Machine, kept: Kept | None) -> Option
     Raises UserError that says what is allowed.
     """
     if "task" not in given:
-        raise UserError(f"which task? Give task= one of: {', '.join(config.names('task'))} (--help explains them).")
+        raise config.which_task()
     task, hw = given["task"], given.get("hw", kept.found.system if kept else AUTO)
     node = kept.node(found) if kept and "hw" not in given else found
     scales = config.scales(task)

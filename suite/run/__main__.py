@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from suite import config
 from suite.config.plan import Plan
 from suite.errors import BY_SIGNAL, LOST, USER_ERROR, UserError, WorkerLost, command, complain
 from suite.harness import session
@@ -58,8 +57,6 @@ def main(argv: list[str]) -> int:
         dismiss(place)
         return 0
     with dismissed_on_mistake(place):
-        if not argv:
-            raise UserError(f"which task? Give task= one of: {', '.join(config.names('task'))} (--help explains them).")
         slurm_options, argv = slurm.split(argv)
         if slurm_options is not None and (count := len(parse(["-m", *argv]))) > 1:
             raise UserError(f"-m makes {count} commands, and a job of SLURM is one: submit one after the other")

@@ -171,7 +171,7 @@ def _composed(words: Sequence[str], texts: Mapping[str, str]) -> Options:
         given["task"] = task
         words = [*words, f"task={task}"]
     if not given.get("task"):
-        raise UserError(f"which task? Give task= one of: {', '.join(config.names('task'))}.")
+        raise config.which_task()
     for group in GROUPS:
         if group in given:
             name = str(given[group])
