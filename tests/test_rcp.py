@@ -130,6 +130,16 @@ def test_what_is_no_reference_run_is_a_mistake(mutate, answer, points, tmp_path)
     assert not points.exists()
 
 
+def test_runs_of_a_part_of_the_data_are_no_points(points, tmp_path, monkeypatch):
+    part = BENCHMARK.model_copy(update={"dataset": BENCHMARK.dataset.model_copy(update={"subset": 0.5})})
+    monkeypatch.setattr(config, "benchmark", lambda task, scale: part)
+    monkeypatch.setattr(evidence_maker, "BENCHMARK", part)
+    run = write_run(tmp_path / "run")
+    with pytest.raises(UserError, match=r"was trained on 0\.5 of the data: give runs of all of it"):
+        main([str(run.folder)])
+    assert not points.exists()
+
+
 @pytest.fixture
 def short(points, monkeypatch):
     """The benchmark with a budget of three evaluations."""

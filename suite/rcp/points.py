@@ -66,6 +66,8 @@ def _runs(folder: Path, data_dir: str | None) -> list[tuple[Benchmark, int, Refe
             raise UserError(f"{where} was interrupted: give runs that went on to the target or the end of the budget")
         if run.value(keys.SUBMISSION_DIVISION) != keys.CLOSED:
             raise UserError(f"{where} is not of the closed division: the reference is")
+        if (share := run.benchmark.dataset.subset) is not None:
+            raise UserError(f"{where} was trained on {share:g} of the data: give runs of all of it, as results have")
         if contestant := contestant_of(run):
             raise UserError(f"{where} is of the implementation {contestant.name}: points are the reference's")
         found.append((run.benchmark, batch_size(run, run.benchmark), _run(run, run.benchmark)))

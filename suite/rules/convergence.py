@@ -178,11 +178,11 @@ def curve(run: Evidence) -> Curve:
 def convergence(runs: Sequence[Evidence]) -> Convergence | None:
     """The test of a result's runs; None where it does not apply.
 
-    That is in the open division, for fewer than three runs, which leave nothing to drop, and for a result without a
-    score.
+    That is in the open division, for a pilot of a part of the data, for fewer than three runs, which leave nothing to
+    drop, and for a result without a score.
     """
     benchmark = runs[0].benchmark
-    if benchmark is None or len(runs) < DROPS_FROM or runs[0].in_open:
+    if benchmark is None or len(runs) < DROPS_FROM or runs[0].in_open or benchmark.dataset.subset is not None:
         return None
     samples = [samples_of(run.timeline.run_stop) if converged(run) and run.timeline.run_stop else None for run in runs]
     mean = olympic_mean([float(each) if each else None for each in samples])

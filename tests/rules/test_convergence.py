@@ -18,6 +18,7 @@ from suite.rules.reference import recipe
 from suite.rules.verdict import review
 from tests.rules.evidence_maker import reference_points, write_run
 from tests.rules.mutants.outcome import interrupted
+from tests.rules.subject import BENCHMARK
 
 # mlcommons/training_policies, training_rules.adoc, appendix "RCP Examples": epochs to converge, 5 runs to be submitted
 AT_128 = population(128, [16, 14, 16, 17, 16, 16, 15, 16, 15, 16], 1, 10)
@@ -204,6 +205,9 @@ def test_applies_to_results_that_have_an_olympic_mean(sound_result, tmp_path):
     lost = evidence(tmp_path)
     assert convergence([lost[0], *runs[1:]]).mean == 6000
     assert convergence([*lost, *runs[2:]]) is None
+    data = BENCHMARK.dataset.model_copy(update={"subset": 0.5})
+    runs[0].benchmark = BENCHMARK.model_copy(update={"dataset": data})
+    assert convergence(runs) is None
 
 
 def test_band_spans_the_runs_and_keeps_who_has_arrived():
