@@ -24,6 +24,11 @@ def description(group: Group) -> dict[str, Any]:
         return {}
 
 
+def place(group: Group) -> str:
+    """Where the description should lie, as findings name it; empty if that is not in what is reviewed."""
+    return shown(str(group.description.relative_to(group.root))) if group.description else ""
+
+
 def _read(group: Group) -> dict[str, Any]:
     """Raises OSError or, for anything but a JSON object in a plain file, ValueError."""
     if group.description is None:
@@ -45,7 +50,7 @@ def findings(group: Group, ruleset: str) -> list[Finding]:
     if group.description is None:
         return []
     severity: Severity = "note" if ruleset in UNCHECKED else "fail"
-    file = shown(str(group.description.relative_to(group.root)))
+    file = place(group)
 
     def finding(expected: str, found: str, mend: str, how: Severity, line: int | None = None) -> Finding:
         return Finding(file, line, expected, shown(found), mend, how, rule=f"{ruleset}/system")

@@ -194,9 +194,17 @@ def _of_mlperf(source: Source, made: Report) -> list[Entry]:
     logs = iter(made.logs)  # in the order of the groups
     groups = {group.label or ".": group for group in packages.survey(source.folder, source.ruleset).groups}
     logs_of = {label: [next(logs) for _ in group.logs] for label, group in groups.items()}
+    breaches = [finding for finding in made.counting if finding.severity != "note" and finding not in made.waived]
     entries = []
     for score in (Score(**each) for each in made.scores):
         here = [log for log in logs_of[score.path] if log.facts["benchmark"] in (score.benchmark, None)]
+        described = systems.place(groups[score.path])
+        others = {log.path for log in made.logs} - {log.path for log in here}
+        counting = [
+            finding
+            for finding in breaches
+            if finding.file == described or (_within(finding, groups[score.path].label) and finding.file not in others)
+        ]
         runs = []
         for log in here:
             history = history_of(log, source.folder.resolve(), source.ruleset)
@@ -233,8 +241,8 @@ def _of_mlperf(source: Source, made: Report) -> list[Entry]:
                 framework=description.get("framework", UNKNOWN),
                 precision=UNKNOWN,
                 implementation=UNKNOWN,
-                verdict="pass" if score.minutes is not None else "fail",
-                findings=sum(len([f for f in log.findings if f.severity != "note"]) for log in here),
+                verdict="fail" if score.minutes is None else verdict_of(counting),
+                findings=len(counting),
                 seconds=_seconds(score.minutes),
                 normalisation=score.scaling,
                 unheld=False,

@@ -111,6 +111,26 @@ def test_log_that_does_not_comply_is_not_said_to_have_reached_its_target(tmp_pat
 
 
 @pytest.mark.parametrize(
+    ("breach", "verdict", "rule"),
+    [
+        (lambda folder: (folder / "result_9.txt").unlink(), "fail", "runs"),
+        (lambda folder: (folder / "result_x.txt").symlink_to("result_1.txt"), "error", "file"),
+        (lambda folder: next(folder.parents[2].glob("systems/*")).unlink(), "fail", "system"),
+    ],
+)
+def test_mlperf_s_result_has_its_review_s_verdict(tmp_path, breach, verdict, rule):
+    breach(maker.package(tmp_path))
+    file = tmp_path / "waivers.yaml"
+    waiver = {"rule": f"{maker.RULESET}/{rule}", "reason": "agreed", "reviewer": "A. Reviewer", "date": "2025-11-20"}
+    file.write_text(json.dumps({"waivers": [waiver]}))
+    for waivers, expected in ((None, (verdict, 1)), (file, ("pass", 0))):
+        made = read(Source(tmp_path, maker.RULESET), waivers=waivers)
+        (entry,) = made.entries
+        assert (entry.verdict, entry.findings) == expected
+        assert made.report.verdict == entry.verdict
+
+
+@pytest.mark.parametrize(
     ("described", "machine", "accelerators"),
     [
         ({"accelerators_per_node": "8", "accelerator_model_name": "X", "number_of_nodes": "2"}, "2 x 8 x X", 16),
