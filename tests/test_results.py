@@ -13,6 +13,7 @@ from suite.results.__main__ import main
 from tests.command import run as run_command
 from tests.mlperf import maker
 from tests.rules.conftest import run, sound_result, sound_run  # noqa: F401
+from tests.submit.conftest import runs, small, submit, told  # noqa: F401
 
 
 def test_prints_markdown(sound_result, capsys):  # noqa: F811
@@ -134,6 +135,14 @@ def test_result_counts_once_however_its_folder_is_named(sound_result, tmp_path, 
         assert (result["reached"], result["runs_needed"]) == (5, 5)
         (only,) = set(re.findall(r"page-reviews/\d+", (tmp_path / "page.html").read_text()))
         assert (tmp_path / f"{only}.html").exists()
+
+
+def test_submission_and_the_runs_it_was_made_of_are_one_result(submit, runs, told, tmp_path):  # noqa: F811
+    submit(f"description={told}")
+    for words in ([str(runs), str(submit.folder)], [str(submit.folder), str(runs)]):
+        assert main([*words, "--html", str(tmp_path / "page.html")]) == 0
+        (result,) = json.loads((tmp_path / "page.json").read_text())["results"]
+        assert (result["system"], result["status"]) == ("cpu_torch", "Available on-premise")
 
 
 def test_runs_of_one_result_count_apart_where_it_is_not_named(sound_result, tmp_path, capsys):  # noqa: F811

@@ -19,8 +19,10 @@ from suite.results.reading import Read, read, sources
 from suite.review.difference import differences
 from suite.review.drawn import groups
 from suite.review.excerpt import excerpts
+from suite.review.model import SUITE
 from suite.review.page import html as review_page
 from suite.review.progress import bar
+from suite.rules.seals import SEAL
 from suite.rules.waivers import EXCUSED
 from suite.rules.witness import WITNESS_ROOTS
 from suite.store.disk import refuse_unwritable, write_text
@@ -72,12 +74,13 @@ def main(argv: list[str]) -> int:
 def _distinct(found: Sequence[Read]) -> list[Read]:
     """Each result once, and whole: also where it is named twice, as a copy, or as a folder below or above it.
 
-    None goes for one with a worse verdict: whoever adds a run to a copy of another's result does not take its place.
+    Of a submission and the runs that it was made of the submission stays, which may name the system otherwise. None
+    goes for one with a worse verdict: whoever adds a run to a copy of another's result does not take its place.
     """
     widest = sorted(found, key=lambda each: len(each.source.folder.resolve().parts))
     made = [(_runs(entry), entry) for each in widest for entry in each.entries]
     kept: list[tuple[set[object], Entry]] = []
-    for runs, entry in sorted(made, key=lambda each: -len(each[0])):
+    for runs, entry in sorted(made, key=lambda each: (-len(each[0]), not _sealed(each[1]))):
         if not any(
             runs <= others and _whose(entry) == _whose(other) and _GRADES[other.verdict] <= _GRADES[entry.verdict]
             for others, other in kept
@@ -89,7 +92,12 @@ def _distinct(found: Sequence[Read]) -> list[Read]:
 
 
 def _whose(entry: Entry) -> tuple[str, ...]:
-    return entry.ruleset, entry.benchmark, entry.submitter, entry.system
+    system = "" if entry.ruleset == SUITE else entry.system
+    return entry.ruleset, entry.benchmark, entry.submitter, system
+
+
+def _sealed(entry: Entry) -> bool:
+    return any((folder / SEAL).is_file() for folder in Path(entry.source, entry.path, SEAL).resolve().parents)
 
 
 def _runs(entry: Entry) -> set[object]:
