@@ -20,7 +20,8 @@ def picture(forecasts: Sequence[Forecast], results: Sequence[Entry], benchmark: 
 def drawn(forecasts: Sequence[Forecast], results: Sequence[Entry], benchmark: str) -> Scatter:
     """The drawing. Of forecasts the medians are drawn.
 
-    A result can be on the front that passed review, in the closed division, of all the data, at no price of its own.
+    A result can be on the front that passed review with all its runs, in the closed division, of all the data, at no
+    price of its own.
     """
     here = [entry for entry in results if entry.benchmark == benchmark]
     places = [
@@ -29,7 +30,7 @@ def drawn(forecasts: Sequence[Forecast], results: Sequence[Entry], benchmark: st
                 entry.seconds,
                 entry.cost,
                 entry.currency,
-                entry.verdict == "pass" and entry.contest == benchmark and not entry.own_price,
+                entry.verdict == "pass" and entry.contest == benchmark and not (entry.short or entry.own_price),
                 entry.system,
                 "; ".join(("measured", *_apart(entry), *remarks(entry))),
             )

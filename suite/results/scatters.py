@@ -29,13 +29,17 @@ def scatters(entries: Sequence[Entry]) -> list[Scatter]:
 
 def _scatter(contest: str, axis: str, values: Sequence[tuple[int, Entry, float | None]]) -> Scatter:
     marks = [
-        Mark(n, entry.seconds, y, entry.verdict == "pass", bool(remarks(entry)), _said(n, entry, axis, y))
+        Mark(n, entry.seconds, y, _contends(entry, axis), bool(remarks(entry)), _said(n, entry, axis, y))
         for n, entry, y in values
         if y and entry.seconds
     ]
     own = [str(n) for n, entry, y in values if y is not None and entry.own_price and axis != ACCELERATORS]
     remark = f"at a price of the submitter's own: {', '.join(own)}" if own else ""
     return scatter(contest, axis, marks, len(values) - len(marks), remark)
+
+
+def _contends(entry: Entry, axis: str) -> bool:
+    return entry.verdict == "pass" and not entry.short and (axis == ACCELERATORS or not entry.own_price)
 
 
 def _said(number: int, entry: Entry, axis: str, y: float) -> str:

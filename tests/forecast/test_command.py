@@ -128,13 +128,14 @@ def test_only_a_result_that_ranks_is_on_the_front():
         {"division": "open"},
         {"own_price": True},
         {"part": 0.5},
+        {"runs_needed": 5},
     ]
     results = [entry(10.0 - at, **each) for at, each in enumerate(unlike)]
     dots = drawn([], results, "vision/small").dots
-    assert [dot.front for dot in dots] == [True, False, False, False, False]
+    assert [dot.front for dot in dots] == [True, False, False, False, False, False]
     said = [dot.text.partition("measured")[2] for dot in dots]
     contest = "; vision/small, division open", "; OWN PRICE", "; vision/small, 0.5 of the data; 0.5 OF THE DATA"
-    assert said == ["", "; NOT COMPLIANT", *contest]
+    assert said == ["", "; NOT COMPLIANT", *contest, "; 3 OF 5 RUNS"]
 
 
 def test_choices_are_in_the_json_too_and_a_price_that_is_not_known_is_told_there(capsys, kept):

@@ -47,6 +47,14 @@ def test_claims_that_fail_are_drawn_but_not_on_the_front():
     assert "NOT COMPLIANT" in drawn.dots[1].text
 
 
+def test_only_results_that_rank_are_on_the_front():
+    unlike = [costing(9.0, 3.0, runs_needed=5), costing(8.0, 2.0, own_price=True)]
+    (drawn,) = scatters([costing(10.0, 4.0), *unlike])
+    assert [dot.front for dot in drawn.dots] == [True, False, False]
+    unpriced = entry(10.0, runs=(run(cost=None, currency=None),) * 3, own_price=True)
+    assert [dot.front for dot in scatters([unpriced])[0].dots] == [True]
+
+
 def test_numbers_do_not_touch_and_those_of_the_front_come_first():
     (drawn,) = scatters([costing(100.0, 1.0), costing(10.1, 4.0), costing(10.0, 4.0), costing(10.2, 4.1)])
     assert [(dot.number, dot.front) for dot in drawn.dots if dot.numbered] == [(1, True), (3, True)]
