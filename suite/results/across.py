@@ -110,7 +110,7 @@ def _pair(a: Entry, b: Entry, of: Callable[[RunReview], float | None], name: str
         return None
     runs = [multiplied(entry) for entry in (a, b)]
     if any(entry.reached < len(entry.runs) for entry in (a, b)):
-        runs = [kept(each) for each in runs]
+        runs = [kept(each, entry.dropped) for each, entry in zip(runs, (a, b), strict=True)]
     found = [values(each, of) for each in runs]
     whole = all(
         each and len(each) == sum(run.converged for run in side) for each, side in zip(found, runs, strict=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from mlperf_logging.mllog import constants as keys
 
 from suite.measure.energy import ESTIMATED
+from suite.mlperf.scores import droppable
 from suite.record.names import REFERENCE
 from suite.record.scoring import DROPS_FROM, mean_of, olympic_mean
 from suite.record.summary import format_restarts
@@ -108,6 +109,11 @@ class Entry:
     def reached(self) -> int:
         """How many runs reached the target."""
         return sum(run.converged for run in self.runs)
+
+    @property
+    def dropped(self) -> int:
+        """How many runs its score drops as the fastest, and as the slowest."""
+        return 1 if self.ruleset == SUITE else droppable(self.benchmark)
 
     @property
     def lost(self) -> str:
@@ -221,12 +227,14 @@ def score(runs: Sequence[RunReview]) -> float | None:
     return olympic_mean([run.summary.seconds if run.converged else None for run in runs])
 
 
-def kept(runs: Sequence[RunReview]) -> list[RunReview]:
-    """The runs that the olympic mean of the times keeps; none where there is no score."""
-    if score(runs) is None:
-        return []
+def kept(runs: Sequence[RunReview], dropped: int = 1) -> list[RunReview]:
+    """The runs that the olympic mean of the times keeps; none where there is no score.
+
+    It drops so many as the fastest and as the slowest, of which those that did not reach the target are some.
+    """
     reached = sorted((run for run in runs if run.converged), key=lambda run: run.summary.seconds or 0.0)
-    return reached[1 : len(runs) - 1] if len(runs) >= DROPS_FROM else reached
+    most = dropped if len(runs) >= DROPS_FROM else 0
+    return reached[most : len(runs) - most] if len(runs) - len(reached) <= most else []
 
 
 def mean_of_kept(runs: Sequence[RunReview], of: Callable[[RunReview], float | None]) -> float | None:

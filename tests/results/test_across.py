@@ -102,6 +102,14 @@ def test_nobody_gains_by_a_lost_run():
     assert page.ratios([whole, lost], A) == [1.0, 1.0]
 
 
+def test_as_many_may_be_lost_as_the_round_drops():
+    times = [float(at) for at in range(10, 50)]
+    whole = entry(30.0, system="a", benchmark="unet3d", ruleset="mlperf-5.1", runs=tuple(map(run, times)))
+    lost = replace(whole, system="b", runs=(*map(run, times[:-2]), *(run(reached=False),) * 2))
+    (b,) = standings([whole, lost], page.system_of, A)
+    assert b.figures[0].ratio == pytest.approx(1.0)
+
+
 def test_a_near_tie_is_called_a_tie_and_one_run_tells_nothing():
     near = standings([result("a", "one/small", 10.0), result("b", "one/small", 10.05)], page.system_of, A)
     assert {each.says for each in near[0].figures} == {"tie: no difference is shown"}
