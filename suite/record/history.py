@@ -48,7 +48,7 @@ class Point:
 
 @dataclass(frozen=True)
 class History:
-    """At most MAX_POINTS evaluations and intervals; `left_out` counts the others."""
+    """At most MAX_POINTS evaluations, the last among them, and as many intervals; `left_out` counts the others."""
 
     intervals: tuple[Interval, ...] = ()
     points: tuple[Point, ...] = ()
@@ -98,4 +98,5 @@ def history(events: Sequence[Event]) -> History:
             else:
                 left_out += 1
     left_out += max(0, len(points) - MAX_POINTS) + max(0, len(intervals) - MAX_POINTS)
-    return History(tuple(intervals[:MAX_POINTS]), tuple(points[:MAX_POINTS]), left_out)
+    kept = points if len(points) <= MAX_POINTS else [*points[: MAX_POINTS - 1], points[-1]]
+    return History(tuple(intervals[:MAX_POINTS]), tuple(kept), left_out)

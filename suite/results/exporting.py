@@ -59,7 +59,10 @@ def as_csv(entries: Sequence[Entry], page: Path) -> str:
 
 
 def as_json(entries: Sequence[Entry], page: Path) -> str:
-    """Everything that the page shows, each evaluation of each run, and each value that decided a result."""
+    """Everything that the page shows, the evaluations of each run, and each value that decided a result.
+
+    Where a run has more evaluations or intervals than its history holds, `left_out` counts the others.
+    """
     results = [
         {**row(number, entry, page), "decided": dict(entry.decided), "runs": _runs(entry)}
         for number, entry in enumerate(entries, 1)
@@ -77,6 +80,7 @@ def _runs(entry: Entry) -> list[dict[str, Any]]:
             **{name: getattr(run.summary, name) for name in FIGURES},
             "lost": entry.lost,
             "evaluations": [asdict(point) for point in run.history.points],
+            "left_out": run.history.left_out,
         }
         for run in entry.runs
     ]

@@ -218,6 +218,7 @@ def test_json_has_every_run_and_evaluation():
     assert (made["benchmark"], made["seconds"], made["number"]) == ("vision/small", 10.0, 1)
     assert [each["seed"] for each in made["runs"]] == [1, 2, 3]
     assert made["runs"][0]["evaluations"][-1] == {"seconds": 5.0, "samples": 500, "quality": 0.5}
+    assert made["runs"][0]["left_out"] == 0
 
 
 def test_means_are_those_of_the_runs_that_the_olympic_mean_keeps():
