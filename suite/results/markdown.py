@@ -17,7 +17,7 @@ from suite.results.entry import UNKNOWN, Entry, remarks, score, scored_by, value
 from suite.review.model import SUITE
 from suite.rules.verdict import RunReview
 
-_SPECIAL = re.compile(r"([\\`*{}\[\]<>#|~&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
+_SPECIAL = re.compile(r"([\\`*{}\[\]<>#|~&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=//)|(?<=www)\.)", re.IGNORECASE)
 
 
 def markdown(entries: Sequence[Entry]) -> str:

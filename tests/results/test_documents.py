@@ -126,6 +126,10 @@ def test_names_are_text_in_markdown(evil):
     assert {len(row) for row in runs} == {10}
 
 
+def test_addresses_are_no_links_where_a_document_makes_links_of_them():
+    assert text("see https://a.example WWW.b.example") == r"see https\://a.example WWW\.b.example"
+
+
 def test_curves_are_drawn_over_samples_and_over_time_by_framework():
     drawn = svg(figures([entry(), entry(framework="tensorflow"), entry(benchmark="text/small", target=None)]))
     root = ElementTree.fromstring(drawn)
