@@ -55,17 +55,23 @@ def energy_covers(run: Evidence) -> Iterator[Finding]:
     if line and line.value is None:
         yield Finding(LOG, line.number, "an energy", "not known", "give the system a power ceiling or counters", "note")
     elif line and coverage is not None and coverage < MIN_COVERAGE:
-        expected = f"an energy of at least {MIN_COVERAGE:.0%} of the run"
-        yield Finding(LOG, line.number, expected, f"of {coverage:.0%}", "none: read the energy as that part's", "note")
+        expected, found = f"an energy of at least {MIN_COVERAGE:.0%} of the run", f"of {coverage:.0%}"
+        found += ": nothing was measured of a node" if coverage == 0 else ""
+        yield Finding(LOG, line.number, expected, found, "none: read the energy as that part's", "note")
     if line and (lacks := unmetered(run)):
         found = f"{line.metadata.get('source')} alone"
         yield Finding(LOG, line.number, f"an energy of the {lacks}", found, "none: read it as without them", "note")
 
 
 def unmetered(run: Evidence) -> str:
-    """What took part in a run and is not in its metered energy; empty where nothing is known to be."""
+    """What took part in a run and is not in its metered energy; empty where nothing is known to be.
+
+    An energy of 0 % of the time lacks a node, and tells nothing of what the others' is of.
+    """
     line = run.last(ENERGY)
     if line is None or line.value is None or run.configured("system", "accelerator") is None:
+        return ""
+    if number(line.metadata.get("coverage")) == 0:
         return ""
     source, covers = line.metadata.get("source"), line.metadata.get("covers")
     counted = "accelerator" in covers if isinstance(covers, list) else source != RAPL

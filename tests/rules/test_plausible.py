@@ -82,6 +82,16 @@ def test_an_energy_without_the_accelerators_says_so(tmp_path):
     assert (made.summary.energy_source, made.summary.partial) == ("rapl without accelerators", True)
 
 
+def test_a_node_of_which_nothing_was_measured_is_told_as_such(tmp_path):
+    run = write_run(tmp_path / "run", hw="h200", machine=WITH_H200)
+    run.power(accelerator_j=400.0)
+    run.edit(logkeys.ENERGY, lambda record: record["metadata"].update(coverage=0.0, covers=[]))
+    made = review(run.folder)
+    told = [each.found for each in made.findings if each.rule == "measurement.2"]
+    assert told == ["of 0%: nothing was measured of a node"]
+    assert (made.runs[0].summary.energy_source, made.runs[0].summary.partial) == ("nvml", True)
+
+
 @pytest.mark.parametrize(
     ("library", "source"),
     [("amdsmi", "amdsmi"), ("estimated", "nvml"), ("rapl", "nvml"), (["x"], "nvml"), (None, "nvml")],
