@@ -55,7 +55,8 @@ def drawn(forecasts: Sequence[Forecast], results: Sequence[Entry], benchmark: st
         for number, (seconds, cost, unit, contends, system, what) in enumerate(known, 1)
         if seconds and cost and unit == currency
     ]
-    return scatter(benchmark, f"cost in {currency}", marks, len(places) - len(marks), "hollow: forecasts")
+    axis = f"cost in {currency}" if currency else "cost"
+    return scatter(benchmark, axis, marks, len(places) - len(marks), "hollow: forecasts")
 
 
 def _apart(entry: Entry) -> list[str]:

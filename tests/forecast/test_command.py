@@ -11,13 +11,14 @@ import pytest
 from suite import config
 from suite.errors import UserError
 from suite.forecast.__main__ import main
-from suite.forecast.picture import drawn
+from suite.forecast.picture import drawn, picture
 from suite.measure import machine
 from suite.measure.accelerators.devices import Accelerator
 from suite.probe import record
 from suite.probe.subject import Subject
 from suite.run.__main__ import main as run
 from tests.forecast import made
+from tests.results import maker
 from tests.results.maker import entry
 
 TASK = ["task=recommendation", "scale=mini"]
@@ -136,6 +137,13 @@ def test_only_a_result_that_ranks_is_on_the_front():
     said = [dot.text.partition("measured")[2] for dot in dots]
     contest = "; vision/small, division open", "; OWN PRICE", "; vision/small, 0.5 of the data; 0.5 OF THE DATA"
     assert said == ["", "; NOT COMPLIANT", *contest, "; 3 OF 5 RUNS"]
+
+
+def test_what_a_picture_does_not_show_is_counted():
+    unpriced = entry(10.0, runs=(maker.run(10.0, cost=None, currency=None),) * 3)
+    assert ">not shown: 1 without a known time or cost in USD<" in picture([], [entry(10.0), unpriced], "vision/small")
+    assert ">not shown: 1 without a known time or cost<" in picture([], [unpriced], "vision/small")
+    assert "not shown" not in picture([], [entry(10.0)], "vision/small")
 
 
 def test_choices_are_in_the_json_too_and_a_price_that_is_not_known_is_told_there(capsys, kept):
