@@ -27,12 +27,13 @@ def markdown(entries: Sequence[Entry]) -> str:
         here = list(each)
         first = here[0]
         goal = "" if first.target is None else f"; target: {text(first.metric)} {first.target:g}"
+        part = "" if first.part is None else f" with {first.data}"
         precision = "" if first.precision == UNKNOWN else f" in {text(first.precision)}"
-        batch = first.hyperparameters.get(keys.GLOBAL_BATCH_SIZE)
-        size = f" at batch size {text(batch)}" if batch else ""
+        recipe = _recipe(first, [entry for entry in entries if _alike(entry) == _alike(first)])
+        rules = "" if first.ruleset == SUITE else f", rules {text(first.ruleset)}"
         parts.append(
-            f"**{text(first.benchmark)}** on {text(first.system)} ({text(first.machine)}){precision}{size} by "
-            f"{text(first.submitter)}, {text(first.division)}{goal}\n"
+            f"**{text(first.benchmark)}**{part} on {text(first.system)} ({text(first.machine)}){precision}{recipe} by "
+            f"{text(first.submitter)}, {text(first.division)}{rules}{goal}\n"
         )
         parts.append("\n".join([*_runs(here), "", *_frameworks(here)]) + "\n")
     return "\n".join(parts)
@@ -40,8 +41,22 @@ def markdown(entries: Sequence[Entry]) -> str:
 
 def _group(entry: Entry) -> tuple[str, ...]:
     """What runs must have in common to stand in one table."""
+    return (*_alike(entry), *sorted(map(str, entry.hyperparameters.items())))
+
+
+def _alike(entry: Entry) -> tuple[str, ...]:
     made = (entry.benchmark, entry.data, entry.system, entry.machine, entry.precision)
-    return (*made, entry.submitter, entry.division, entry.ruleset, *sorted(map(str, entry.hyperparameters.items())))
+    return (*made, entry.submitter, entry.division, entry.ruleset)
+
+
+def _recipe(entry: Entry, others: Sequence[Entry]) -> str:
+    """The batch size, and each hyperparameter that tells the result from others that are otherwise alike."""
+    own, size = entry.hyperparameters, keys.GLOBAL_BATCH_SIZE
+    telling = [
+        name for name in own if name == size or any(own[name] != each.hyperparameters.get(name) for each in others)
+    ]
+    said = [f"{'batch size' if name == size else text(name)} {text(own[name])}" for name in telling]
+    return f" at {', '.join(said)}" if said else ""
 
 
 def text(value: str) -> str:

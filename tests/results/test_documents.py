@@ -76,6 +76,22 @@ def test_results_of_other_hyperparameters_are_not_pooled():
     assert source.index(" at batch size 128 by ") < source.index(" at batch size 64 by ")
 
 
+def test_tables_say_in_what_they_differ():
+    place = "config.benchmark.hyperparameters"
+    rates = [{f"{place}.rate": rate, f"{place}.same": "3"} for rate in ("1", "2")]
+    unlike = [{"decided": rates[0]}, {"decided": rates[1]}, {"part": 0.5}, {"ruleset": "mlperf-5.1"}]
+    source = markdown([entry(**each) for each in unlike])
+    box = "on box (8 x an accelerator) in bf16"
+    by = "by example-org, closed"
+    for head in (
+        f"{box} at rate 1 {by};",
+        f"{box} at rate 2 {by};",
+        f"** with 0.5 of the data {box}",
+        "rules mlperf-5.1;",
+    ):
+        assert source.count(head) == 1
+
+
 def test_marks_and_factor_stand_beside_the_score():
     made = entry(11.0, normalisation=1.1, verdict="fail", runs=tuple(run(10.0) for _ in range(3)))
     _, frameworks = cells(markdown([made]))
