@@ -53,5 +53,5 @@
   };
   addEventListener("hashchange", open);
   open();
-  filter();
+  addEventListener("pageshow", update); // after a browser has put back what was chosen
 }

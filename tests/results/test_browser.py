@@ -170,6 +170,9 @@ def test_holds_times_to_a_reference_system(show):
     page = show(MANY)
     choose(page, "#reference", "example-org: slow")
     assert [row.find_element("css selector", ".ratio").text for row in shown(page)] == ["1", "3.33", "", ""]
+    page.get("about:blank")
+    page.back()  # to what was chosen
+    assert [row.find_element("css selector", ".ratio").text for row in shown(page)] == ["1", "3.33", "", ""]
     choose(page, "#reference", "example-org: noisy")  # whose one run is fewer than a result has
     assert [row.find_element("css selector", ".ratio").text for row in shown(page)] == [""] * 4
 
