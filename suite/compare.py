@@ -16,7 +16,7 @@ from suite.probe import comparing, showing
 from suite.probe import record as probe_record
 from suite.record.tables import plain_console, show_table
 from suite.results.across import Across, of_comparisons
-from suite.results.comparison import CONFIDENCE, LEAST_RUNS, Comparison, Figure, compare
+from suite.results.comparison import CONFIDENCE, LEAST_RUNS, Comparison, Figure, compare, format_interval
 from suite.results.reading import read, sources
 from suite.review.progress import bar
 from suite.rules.waivers import EXCUSED
@@ -126,7 +126,7 @@ def _show(console: Console, made: Comparison) -> None:
     table.add_row("seeds", made.a.seeds, made.b.seeds)
     table.add_row("clock", made.a.clock, made.b.clock)
     for figure in made.figures:
-        low_high = "" if figure.interval is None else "{:.3g} to {:.3g}".format(*figure.interval)
+        low_high = "" if figure.interval is None else format_interval(figure.interval)
         ratio = "" if figure.ratio is None else f"{figure.ratio:.3g}"
         table.add_row(figure.name, Text(figure.shown_a), Text(figure.shown_b), ratio, low_high, figure.says)
     console.print(Text(made.benchmark))
@@ -141,7 +141,7 @@ def _show(console: Console, made: Comparison) -> None:
 def _show_across(console: Console, made: Sequence[Comparison]) -> None:
     table = Table("over all of these", "comparisons", "B / A, geometric mean", "interval", "which says")
     for each in of_comparisons(made):
-        low_high = "" if each.interval is None else "{:.3g} to {:.3g}".format(*each.interval)
+        low_high = "" if each.interval is None else format_interval(each.interval)
         mean = "" if each.ratio is None else f"{each.ratio:.3g}"
         table.add_row(each.name, f"{len(each.over)} of {len(made)}", mean, low_high, each.says)
     show_table(console, table)

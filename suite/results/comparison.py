@@ -37,6 +37,13 @@ def said(ratio: float | None, interval: tuple[float, float] | None, alike: str) 
     return "B is lower" if high < 1 else "B is higher"
 
 
+def format_interval(interval: tuple[float, float]) -> str:
+    """`0.98 to 1.0004`: three digits, or as many as tell an end from 1."""
+    return " to ".join(
+        next(text for digits in range(3, 18) if float(text := f"{end:.{digits}g}") != 1 or end == 1) for end in interval
+    )
+
+
 @dataclass(frozen=True)
 class Side:
     """One of the two: what it is, how many of its runs reached the target, whose seeds and clock, and remarks."""

@@ -11,6 +11,7 @@ from suite.plots import charts, templates
 from suite.plots.charts import Group
 from suite.plots.scatter import TOP
 from suite.results.across import fastest, profile, standings
+from suite.results.comparison import format_interval
 from suite.results.entry import Entry, remarks, scored_by
 from suite.results.places import link
 from suite.results.scatters import scatters
@@ -43,6 +44,7 @@ def html(
         scored_by=scored_by,
         ratios=ratios(entries, reference),
         reference_standings=standings(entries, system_of, reference) if reference else [],
+        format_interval=format_interval,
         profile=profile(entries, system_of),
         scatters=scatters(entries),
         scatter_top=TOP,

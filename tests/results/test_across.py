@@ -11,7 +11,7 @@ from suite.plots.charts import BOTTOM, HEIGHT, TOP, Scale
 from suite.plots.profiles import profiles
 from suite.results import page
 from suite.results.across import of_comparisons, profile, standings
-from suite.results.comparison import compare, ratio, ratio_interval
+from suite.results.comparison import compare, format_interval, ratio, ratio_interval
 from suite.results.entry import Entry, remarks
 from suite.results.scatters import scatters
 from tests.results.maker import entry, run
@@ -34,6 +34,11 @@ def test_the_geometric_mean_of_ratios_and_its_interval():
     low, high = ratio_interval(*spread) or (math.nan, math.nan)
     assert low < ratio(spread) < high
     assert ratio_interval(([1.0, 2.0], [1.0, 2.0])) is None
+
+
+def test_ends_of_an_interval_are_told_from_1():
+    assert format_interval((1.0004, 1.0234)) == "1.0004 to 1.02"
+    assert format_interval((0.98123, 1.0)) == "0.981 to 1"
 
 
 def test_systems_are_held_to_the_reference_over_what_both_have():

@@ -143,6 +143,7 @@ def test_ratio_is_that_of_the_reference_s_best_compliant_result_of_the_benchmark
     ]
     assert ratios(entries, "example-org: a") == [0.5, 1.0, 10.0, 2.0, None, None]
     assert ratios(entries, None) == [None] * 6
+    assert ">1230</td>" in html([entry(12345.0, system="a"), entry(10.0)], PAGE, {}, "example-org: a")
     assert "selected" in dict(page_of(entries, reference="example-org: a").attributes)
 
 
