@@ -157,6 +157,7 @@ def test_the_page_has_both(tmp_path):
     entries = [result("a", "one/small", 10.0), result("b", "one/small", 10.05), result("b", "two/small", 3.0)]
     shown = page.html(entries, tmp_path / "results.html", {}, A)
     assert "tie</span>" in shown
+    assert "about 9 times in 10" in shown
     assert "times as long as the fastest" in shown
     assert "two/<wbr>small" in shown
 
