@@ -151,6 +151,13 @@ def test_runs_of_one_result_count_apart_where_it_is_not_named(sound_result, tmp_
     assert "2 results" in capsys.readouterr().out
 
 
+def test_log_of_a_round_that_is_named_itself_is_led_to(tmp_path):
+    log = maker.package(tmp_path / "theirs", runs=1) / "result_0.txt"
+    assert main([f"{maker.RULESET}={log}", "--html", str(tmp_path / "page.html")]) == 0
+    links = re.findall(r'href="([^"#]*result_0[^"]*)"', (tmp_path / "page.html").read_text())
+    assert {(tmp_path / each).resolve() for each in links} == {log}
+
+
 def test_folder_of_a_round_counts_once(tmp_path, capsys):
     folder = tmp_path / "theirs"
     maker.package(folder)

@@ -8,8 +8,10 @@ from urllib.parse import quote
 
 
 def place(page: Path, target: Path, path: str = ".") -> str:
-    """The path of `path` in the folder `target`, relative to the folder of `page`."""
-    return os.path.relpath(target.resolve() / path, page.resolve().parent)
+    """The path of `path` in `target`, or beside it where that is a file, relative to the folder of `page`."""
+    at = target.resolve()
+    folder = at.parent if path != "." and at.is_file() else at
+    return os.path.relpath(folder / path, page.resolve().parent)
 
 
 def link(page: Path, target: Path, path: str = ".") -> str:
