@@ -49,6 +49,7 @@ def html(
         scatters=scatters(entries),
         scatter_top=TOP,
         run_name=run_name,
+        max_runs=MAX_RUNS,
         drawings=drawings,
         evidence=lambda entry, path=".": link(page, Path(entry.source), path),
         review=lambda entry: link(page, at) if (at := reviews.get((entry.source, entry.ruleset))) else None,

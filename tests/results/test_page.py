@@ -176,6 +176,11 @@ def test_curves_of_many_evaluations_are_thinned_to_their_end():
     assert thinned(few) == few
 
 
+def test_says_of_how_many_runs_the_curves_are():
+    assert "20 runs, with curves</summary>" in html([entry(runs=(run(),) * 20)], PAGE, {})
+    assert "21 runs, with curves of the first 20</summary>" in html([entry(runs=(run(),) * 21)], PAGE, {})
+
+
 def test_without_results_there_is_a_page():
     assert "0 results of 0 systems" in page_of([]).text
 
