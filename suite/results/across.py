@@ -46,12 +46,10 @@ class Standing:
 
 
 def of_comparisons(made: Sequence[Comparison]) -> list[Across]:
-    """The figures over several comparisons, each of which counts once."""
+    """The figures over several comparisons, each of which counts once; one whose ratio is 0 does not."""
     names = dict.fromkeys(figure.name for each in made for figure in each.figures if figure.name in FIGURES)
-    return [
-        _across(name, {each.benchmark: f.runs for each in made for f in each.figures if f.name == name and f.runs})
-        for name in names
-    ]
+    figures = [(each.benchmark, figure) for each in made for figure in each.figures if figure.ratio]
+    return [_across(name, {at: f.runs for at, f in figures if f.name == name and f.runs}) for name in names]
 
 
 def standings(entries: Sequence[Entry], system_of: Callable[[Entry], str], reference: str) -> list[Standing]:

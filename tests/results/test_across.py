@@ -170,6 +170,11 @@ def test_comparisons_over_several_benchmarks():
     time = next(each for each in of_comparisons(made) if each.name == "time to quality")
     assert time.ratio == pytest.approx(math.sqrt(0.5 * 0.25))
     assert len(time.over) == 2
+    idle = replace(entry(5.0, benchmark="two/small"), runs=(run(5.0, joules=0.0),) * 3)
+    measured = [result("a", name, 10.0) for name in ("one/small", "two/small")]
+    made = compare(measured, [result("b", "one/small", 5.0), idle])
+    energy = next(each for each in of_comparisons(made) if each.name == "energy")
+    assert (energy.ratio, energy.over) == (pytest.approx(0.5), ("one/small",))
 
 
 def test_what_does_not_compare_is_in_no_mean():
