@@ -91,6 +91,14 @@ def test_sorts_by_a_press_of_mouse_or_key(show):
     assert systems(page) == ["noisy", "slow", "quick", "lost"]  # without a score is last in both
 
 
+def test_sorts_costs_by_currency_first(show):
+    costs = {"cheap": (1.0, "USD"), "dear": (3.0, "USD"), "euros": (2.0, "EUR")}
+    made = [(name, maker.run(cost=cost, currency=currency)) for name, (cost, currency) in costs.items()]
+    page = show([entry(system=name, runs=(paid,) * 3) for name, paid in made])
+    page.find_element("xpath", "//table[@id='board']//button[text()='cost']").click()
+    assert systems(page) == ["euros", "cheap", "dear"]
+
+
 @pytest.mark.parametrize("name", ["framework", "machine", "submitter", "division"])
 def test_sorts_by_each_name_of_a_heading(show, name):
     page = show([entry(9.0, system="one", **{name: "box 10"}), entry(1.0, system="other", **{name: "box 9"})])

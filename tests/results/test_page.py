@@ -28,7 +28,7 @@ OWN_ATTRIBUTES = ATTRIBUTES | set(
         r"[\w-]+",
         """hidden type autocomplete value selected aria-live open data-n data-filter data-benchmark data-contest
     data-division data-submitter data-framework data-implementation data-seeds data-ruleset data-verdict data-system
-    data-seconds data-marked data-short data-machine data-by data-label data-held""",
+    data-seconds data-marked data-short data-machine data-by data-label data-held data-unit""",
     )
 )
 STYLES = Path(__file__).resolve().parents[2] / "suite" / "plots" / "page.css"
