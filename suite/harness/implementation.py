@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -168,7 +167,7 @@ def load_implementation(task: str, framework: Framework) -> ImplementationModule
     packages.require(task, framework)
     quiet.without_accelerator()
     lean.load(framework)
-    return held_to_contract(importlib.import_module(name))
+    return held_to_contract(packages.imported(name, task, framework))
 
 
 def held_to_contract(module: Any) -> ImplementationModule:

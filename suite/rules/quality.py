@@ -218,7 +218,8 @@ def _to_score_with(run: Evidence, benchmark: Benchmark) -> tuple[Task, Arrays] |
         task = load_task(benchmark.task)
         check_metric(benchmark, task)
     except UserError as error:
-        mend = f"mend conf/task/{benchmark.task}.yaml or tasks/{benchmark.task}, then review again"
+        own = f"conf/task/{benchmark.task}.yaml or tasks/{benchmark.task}"
+        mend = f"install what it lacks, or mend {own}, then review again"
         return Finding(PREDICTIONS, None, "a task that scores the benchmark's metric", str(error), mend, "error")
     try:
         return task, prepared_to_score(benchmark, task, run.data_dir)

@@ -7,6 +7,7 @@ An extra is written with hyphens: pip before 23.3 finds no other.
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import sysconfig
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -40,10 +42,7 @@ def versions(task: str) -> dict[str, str | None]:
 
 def install(task: str, framework: Framework | None = None) -> str:
     """The command that installs the packages of `task` and, if given, of `framework`."""
-    extras = [framework.extra] if framework and framework.extra else []
-    if any(_requirements(DISTRIBUTION, task)):
-        extras.append(task)
-    return f"pip install -c constraints.txt -e '.[{','.join(map(canonicalize_name, extras))}]'"
+    return _install(framework, task if any(_requirements(DISTRIBUTION, task)) else None)
 
 
 def lacking(task: str, framework: Framework | None = None) -> str | None:
@@ -56,6 +55,22 @@ def require(task: str, framework: Framework | None = None) -> None:
     """Raises UserError with what is `lacking`, unless nothing is."""
     if problem := lacking(task, framework):
         raise UserError(problem)
+
+
+def imported(name: str, task: str, framework: Framework | None = None) -> ModuleType:
+    """The module of this name, a part of the suite's own. Raises UserError where it needs a package that is missing.
+
+    `require` knows of none that an extra has named only since the suite was installed.
+    """
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if not error.name or error.name.partition(".")[0] in ("suite", "tasks", "reference_impls"):
+            raise
+        raise UserError(
+            f"{task} needs {error.name}, and pyproject.toml may have changed since the suite was installed: "
+            f"{_install(framework, task)} once more"
+        ) from None
 
 
 def without_compiler(framework: Framework) -> str | None:
@@ -77,6 +92,12 @@ def without_compiler(framework: Framework) -> str | None:
 def listed(names: Sequence[str]) -> str:
     """The names in a sentence: `a, b and c`."""
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def _install(framework: Framework | None, task: str | None) -> str:
+    """The command that installs the extras of the framework and the task, where they have one."""
+    extras = [canonicalize_name(each) for each in (framework and framework.extra, task) if each]
+    return f"pip install -c constraints.txt -e '.[{','.join(extras)}]'"
 
 
 def _needed(distribution: str, extra: str) -> Iterator[str]:

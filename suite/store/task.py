@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -59,7 +58,7 @@ def load_task(task: str) -> Task:
     if not is_there(name):
         raise BrokenContract(f"there is no module {name}, which conf/task/{task}.yaml asks for", Task)
     packages.require(task)
-    module = importlib.import_module(name)
+    module = packages.imported(name, task)
     for function in (Task.prepare, Task.split_sizes, Task.score):
         callable_like(module, function)
     if hasattr(module, "evaluation_arrays"):

@@ -66,6 +66,18 @@ def test_a_task_and_an_implementation_name_what_is_missing_and_the_command(site)
         load_implementation("translation", TORCH)
 
 
+def test_a_package_that_an_extra_names_only_since_the_suite_was_installed_is_one_line(site, monkeypatch):
+    distributions.install(site, "time-to-accuracy", torch=["torch"])
+    monkeypatch.setitem(sys.modules, "sentencepiece", None)
+    for part in [name for name in sys.modules if name.startswith(("tasks.translation", "reference_impls.translation"))]:
+        monkeypatch.delitem(sys.modules, part)
+    line = r"translation needs sentencepiece, and .* changed .*: pip .* '\.\[%stranslation\]' once more"
+    with pytest.raises(UserError, match=line % ""):
+        load_task("translation")
+    with pytest.raises(UserError, match=line % "torch,"):
+        load_implementation("translation", TORCH)
+
+
 def test_a_missing_framework_is_named_before_the_task_s_packages(site):
     distributions.install(site, "time-to-accuracy", torch=["a-torch", "a-vision"], translation=["a-bleu"])
     assert packages.missing("translation", TORCH) == ["a-torch", "a-vision", "a-bleu"]
