@@ -36,7 +36,7 @@ def test_a_file_of_a_system_that_cannot_be_read_is_one_line(more, said, tmp_path
         (
             r"date: .*",
             "date: 2026-01-31",
-            "hw.price.date is datetime.date(2026, 1, 31): Input should be a valid string; put it in quotes.",
+            "mine.yaml: price.date is datetime.date(2026, 1, 31): Input should be a valid string; put it in quotes.",
         ),
         (r"fp8: 1979", "fp8: 0", "hw.peak_tflops.fp8 is 0: Input should be greater than 0"),
         (r"^memory_gb: 80", "memory_gb: -80", "hw.memory_gb is -80: Input should be greater than 0"),
@@ -67,6 +67,16 @@ def test_a_file_of_formats_that_cannot_be_read_is_one_line(old, new, said, tmp_p
     with pytest.raises(UserError) as told:
         formats()
     assert str(told.value).startswith(said)
+
+
+@pytest.mark.parametrize("group", ["hw", "task"])
+def test_help_names_the_file_that_has_no_title(group, tmp_path, monkeypatch):
+    shutil.copytree(folder.CONF, tmp_path / "conf")
+    (tmp_path / f"conf/{group}/mine.yaml").write_text("{}")
+    monkeypatch.setattr(folder, "CONF", tmp_path / "conf")
+    folder.load.cache_clear()
+    with pytest.raises(UserError, match=rf"^conf/{group}/mine\.yaml: title is missing"):
+        main(["--help"])
 
 
 def _told_of_a_system(content, tmp_path, monkeypatch):

@@ -13,12 +13,17 @@ from suite.config.models import Benchmark, Formula, Framework, Price, Range, Sys
 from suite.config.values import checked
 from suite.errors import UserError, unknown
 
-__all__ = ["benchmark", "checked", "framework", "load", "names", "scales", "system", "which_task"]
+__all__ = ["benchmark", "checked", "framework", "load", "names", "scales", "system", "task_file", "which_task"]
+
+
+def task_file(task: str) -> TaskFile:
+    """The file `conf/task/<task>.yaml`. Raises UserError for one of the wrong form."""
+    return checked(TaskFile, load("task", task), f"conf/task/{task}.yaml:")
 
 
 def scales(task: str) -> list[str]:
     """The scales that a task offers, smallest first. Raises UserError for a file of the wrong form."""
-    return list(checked(TaskFile, load("task", task), f"conf/task/{task}.yaml:").scales)
+    return list(task_file(task).scales)
 
 
 def which_task() -> UserError:
@@ -60,9 +65,9 @@ def system(name: str, values: dict[str, Any] | None = None) -> System:
     if priced and not file.get("price"):
         said = ", ".join(each for each in Price.model_fields if each != "currency")
         raise UserError(f"conf/hw/{name}.yaml gives {priced[0]} and not whose price it is: add price: with {said}")
-    return checked(System, {"name": name, **(values or file)}, "hw")
+    return checked(System, {"name": name, **(values or file)}, "hw" if values else f"conf/hw/{name}.yaml:")
 
 
 def framework(name: str) -> Framework:
     """The framework `conf/framework/<name>.yaml`."""
-    return checked(Framework, {"name": name, **load("framework", name)}, "framework")
+    return checked(Framework, {"name": name, **load("framework", name)}, f"conf/framework/{name}.yaml:")

@@ -22,14 +22,14 @@ def help_text(argv: Sequence[str]) -> str:
         "Tasks and their scales:",
     ]
     for task in config.names("task"):
-        lines.append(f"  {task}: {config.load('task', task)['title']}")
+        lines.append(f"  {task}: {config.task_file(task).title}")
         for scale in config.scales(task):
             benchmark = config.benchmark(task, scale)
             lines.append(f"    scale={scale:<7} {benchmark.title}; {benchmark.metric} {benchmark.target:g}")
     lines += ["", "Systems (hw=):"]
-    lines += [f"  {name:<8} {config.load('hw', name)['title']}" for name in config.names("hw")]
+    lines += [f"  {name:<8} {config.system(name).title}" for name in config.names("hw")]
     lines += ["", "Frameworks of the reference (framework=):"]
-    lines += [f"  {name:<11} {config.load('framework', name)['title']}" for name in written()]
+    lines += [f"  {name:<11} {config.framework(name).title}" for name in written()]
     lines += [
         "",
         "Options:",

@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import platform
 import re
+import shutil
+from pathlib import Path
 
 import pytest
 
 from suite import config
+from suite.config import folder
 from suite.errors import UserError
 from suite.measure import machine, processor, systems
 from suite.measure.cost import cost, price_per_hour
@@ -93,6 +96,15 @@ def test_auto_keeps_what_it_does_not_know_unknown() -> None:
     assert system.peak_tflops == {}
     assert systems.resolve(system, found) == system  # as read back from evidence
     assert "hw=auto asks for 2" in (systems.mismatch(system, fakes.machine("NVIDIA L4")) or "")
+
+
+def test_auto_names_the_file_that_holds_a_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(folder.CONF, tmp_path / "conf")
+    (tmp_path / "conf/hw/mine.yaml").write_text("title: of ours\ndefault_scale: small\nmemory_gb: many\n")
+    monkeypatch.setattr(folder, "CONF", tmp_path / "conf")
+    folder.load.cache_clear()
+    with pytest.raises(UserError, match=r"^conf/hw/mine\.yaml: memory_gb is 'many': "):
+        systems.resolve(config.system("auto"), fakes.machine("NVIDIA RTX 6000"))
 
 
 @pytest.mark.parametrize(
