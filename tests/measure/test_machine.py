@@ -19,6 +19,7 @@ NAMES = {
     "Tesla V100-SXM2-16GB": "v100",
     "Tesla V100-SXM2-32GB": "v100_32gb",
     "Tesla V100-PCIE-16GB": "v100_pcie",
+    "Tesla V100-PCIE-32GB": "v100_pcie_32gb",
     "Tesla T4": "t4",
     "NVIDIA T4G": None,
     "NVIDIA T400": None,
