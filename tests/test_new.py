@@ -10,6 +10,7 @@ from suite.check.__main__ import main as check
 from suite.config import folder
 from suite.errors import UserError
 from suite.harness import contestant
+from suite.harness.declared import by_reference
 from suite.harness.implementation import frameworks
 from suite.new import main
 
@@ -21,12 +22,13 @@ def test_an_implementation_is_the_reference_s_files_by_names_of_their_own(task, 
     assert main([f"implementation={tmp_path / 'ours'}", f"task={task}", f"framework={framework}"]) == 0
     assert f"suite.run task={task} implementation={tmp_path / 'ours'}" in capsys.readouterr().out
     own = contestant.read(tmp_path / "ours")
-    assert (own.framework.name, own.declared.accelerators, own.told.entry) == (framework, 1024, "__init__.py")
+    reference = by_reference(task, config.framework(framework))
+    assert (own.framework.name, own.declared, own.told.entry) == (framework, reference, "__init__.py")
     text = b"".join(own.files.values()).decode()
     assert f"reference_impls.{task}.{framework}" not in text
     stems = {name.removesuffix(".py") for name in own.files if name != "__init__.py"}
     assert all(f"from .{stem} import" in text for stem in stems)
-    assert own.load(task).ACCELERATORS == 1024
+    assert reference.accelerators == own.load(task).ACCELERATORS
 
 
 def test_a_home_folder_is_expanded_where_no_shell_does(tmp_path, monkeypatch):

@@ -31,7 +31,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from suite import config
 from suite.errors import UserError
 from suite.harness.contract import training_data
-from suite.harness.implementation import Device
+from suite.harness.implementation import Device, frameworks
 from suite.store.arrays import prepared
 from suite.store.task import load_task
 
@@ -217,7 +217,7 @@ def main(argv: list[str]) -> int:
     args = parser.parse_args(argv)
     rows = []
     for task in args.tasks:
-        for framework in args.framework or WATCHED:
+        for framework in [each for each in args.framework or WATCHED if each in frameworks(task)]:
             try:
                 row = measure(task, args.scale, framework, args.steps)
             except UserError as error:

@@ -11,10 +11,11 @@ from tests.command import run
 PROGRAM = """\
 import sys
 from suite import config
-from suite.harness.implementation import load_implementation
+from suite.harness.implementation import frameworks, load_implementation
 framework = config.framework("tensorflow")
 for task in config.names("task"):
-    load_implementation(task, framework)
+    if "tensorflow" in frameworks(task):
+        load_implementation(task, framework)
 print([name for name in ["torch", *framework.without] if name in sys.modules])
 import pandas, sklearn
 import keras

@@ -12,6 +12,7 @@ import tasks
 from suite import config
 from suite.config import folder as conf
 from suite.errors import UserError
+from suite.harness.implementation import frameworks
 from suite.measure.machine import detect
 from suite.probe import levels, perf, record
 from suite.probe.__main__ import main
@@ -253,7 +254,7 @@ LOOKED_AT = [
     *(
         pytest.param(task, "tensorflow", marks=pytest.mark.soak)
         for task in config.names("task")
-        if task != IN_TENSORFLOW
+        if task != IN_TENSORFLOW and "tensorflow" in frameworks(task)
     ),
 ]
 

@@ -13,15 +13,24 @@ import pytest
 from reference_impls.shares import part, require, share
 from suite import config
 from suite.errors import UserError
+from suite.harness.declared import by_reference
+from suite.harness.implementation import frameworks
 from tests.reference_impls.cases import worker
 from tests.workers import PILOTS, compare, start
 
-TASKS = config.names("task")
+TASKS = {
+    framework: [
+        task
+        for task in config.names("task")
+        if framework in frameworks(task) and by_reference(task, config.framework(framework)).accelerators > 1
+    ]
+    for framework in ("torch", "tensorflow")
+}
 STEPS = {
-    "torch": dict.fromkeys([*TASKS, *PILOTS], 4)
+    "torch": dict.fromkeys([*TASKS["torch"], *PILOTS], 4)
     | {"reinforcement_learning": 2}  # iterations of 80 gradient steps; a second each
     | {"translation": 20},  # before which words are near ties
-    "tensorflow": dict.fromkeys(TASKS, 10)
+    "tensorflow": dict.fromkeys(TASKS["tensorflow"], 10)
     | {"reinforcement_learning": 2, "detection": 1, "image_classification-pilot": 4, "translation-pilot": 6},
 }
 PRECISION = {"torch": "fp64", "tensorflow": "fp32"}
@@ -34,7 +43,7 @@ SHARED = [
 ]
 # One task of three workers says that shares differ, one of TensorFlow that gradients are summed; the others soak.
 QUICK = [
-    *(("torch", 2, task) for task in TASKS if task != "translation"),
+    *(("torch", 2, task) for task in TASKS["torch"] if task != "translation"),
     ("torch", 2, "translation-pilot"),
     ("torch", 3, "image_classification"),
     ("tensorflow", 2, "recommendation"),

@@ -24,7 +24,7 @@ DEAR = {
 def test_evaluations_begin_before_the_reference_is_there_and_come_often(benchmark):
     if not reference.path(benchmark).exists():
         pytest.skip("no reference convergence points yet")
-    usual = benchmark.hyperparameters["global_batch_size"]
+    usual = benchmark.hyperparameters.get("global_batch_size", 1)
     found = [point for point in counting(benchmark) if point.global_batch_size == usual]
     assert found, f"too few runs, or of an older recipe: {reference.path(benchmark)}"
     mean = of_point(found[0], benchmark).mean

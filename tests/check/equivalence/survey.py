@@ -13,6 +13,7 @@ from pathlib import Path
 
 from suite import config
 from suite.errors import command, unknown
+from suite.harness.implementation import frameworks
 from suite.record.equivalence import Comparison, Trial
 from tests.check.equivalence.altered import COMPILED, DRAWN_ALIKE, FAULTS, FREEDOMS, IMAGES, SURVEYED, WITH_OWN_DRAWS
 from tests.check.equivalence.comparing import compared, equivalent, tensorflow
@@ -51,7 +52,7 @@ def freedoms() -> Iterator[tuple[str, ...]]:
 def references() -> Iterator[tuple[str, ...]]:
     """TensorFlow's against PyTorch's, in the formats that the benchmark trains in."""
     yield ("benchmark", "format", "nearest to its bound in", "found", "bound", "fails")
-    for task in config.names("task"):
+    for task in [each for each in config.names("task") if "tensorflow" in frameworks(each)]:
         own = config.benchmark(task, "mini").precision
         for precision in [own] if own else FORMATS:
             report = compared(tensorflow(task), task, precision)

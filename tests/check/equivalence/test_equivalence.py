@@ -5,6 +5,7 @@ import pytest
 from suite import config
 from suite.check.equivalence import trials
 from suite.config.bounds import bounds
+from suite.harness.implementation import frameworks
 from suite.rules.equivalence import beyond
 from tests.check.equivalence.altered import (
     BEGUN_OTHERWISE,
@@ -19,7 +20,7 @@ from tests.check.equivalence.altered import (
 from tests.check.equivalence.comparing import compared, equivalent, tensorflow, told
 
 QUICK = (IMAGES,)
-OTHERS = [each for each in config.names("task") if each not in QUICK]
+OTHERS = [each for each in config.names("task") if each not in QUICK and "tensorflow" in frameworks(each)]
 each_fault = pytest.mark.parametrize("fault", FAULTS)
 each_freedom = pytest.mark.parametrize("freedom", FREEDOMS)
 QUICK_DRAWS = ("half of the batch skipped", "every other image mirrored")
