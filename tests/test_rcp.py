@@ -11,6 +11,7 @@ from mlperf_logging.mllog import constants as keys
 from suite import config
 from suite.config import folder
 from suite.errors import UserError
+from suite.rcp import showing
 from suite.rcp.__main__ import main
 from suite.rules import convergence as convergence_rules
 from suite.rules import reference
@@ -223,6 +224,14 @@ def test_is_a_command_of_its_own(tmp_path):
     done = run_command(tmp_path, "suite.rcp", "nowhere")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: cannot review")
+
+
+def test_points_of_steps_that_differ_in_size_are_shown_as_of_batch_size_1():
+    benchmark = config.benchmark("speech", "mini")
+    points = [each.model_copy(update={"global_batch_size": 1}) for each in reference.load(benchmark).points[:1]]
+    stored = [(benchmark.model_copy(update={"hyperparameters": {}}), points)]
+    assert "| **1** | torch |" in showing.markdown(stored)
+    assert [each.title for each in showing.figures(stored)] == ["speech/mini at batch size 1"]
 
 
 def test_stored_points_are_of_the_benchmarks_as_they_are():

@@ -7,6 +7,8 @@ from dataclasses import replace
 from itertools import groupby
 from statistics import fmean
 
+from mlperf_logging.mllog.constants import GLOBAL_BATCH_SIZE
+
 from suite.config.models import Benchmark
 from suite.plots import charts
 from suite.plots.curves import Figure
@@ -26,7 +28,7 @@ def markdown(stored: Sequence[tuple[Benchmark, Sequence[Point]]]) -> str:
 def _rows(benchmark: Benchmark, points: Sequence[Point]) -> Iterator[tuple[str, ...]]:
     for point in points:
         size = f"{point.global_batch_size:,}"
-        usual = point.global_batch_size == benchmark.hyperparameters["global_batch_size"]
+        usual = point.global_batch_size == benchmark.hyperparameters.get(GLOBAL_BATCH_SIZE, 1)
         for framework, runs in _by_framework(point):
             reached = [run for run in runs if run.samples is not None]
             samples = [run.samples for run in reached if run.samples is not None]
@@ -64,7 +66,7 @@ def figures(stored: Sequence[tuple[Benchmark, Sequence[Point]]]) -> list[Figure]
 
 
 def _figure(benchmark: Benchmark, points: Sequence[Point]) -> Figure:
-    usual = benchmark.hyperparameters["global_batch_size"]
+    usual = benchmark.hyperparameters.get(GLOBAL_BATCH_SIZE, 1)
     runs = [run for point in points if point.global_batch_size == usual for run in point.runs]
     names = sorted({run.framework for run in runs}, reverse=True)
     group = charts.Group(
