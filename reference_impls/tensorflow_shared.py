@@ -16,6 +16,8 @@ from reference_impls.precision import written_in
 from reference_impls.trainer import Fed, Hyper, Trainer
 from suite.harness.implementation import Device, unseen
 
+keras.config.set_floatx("float32")  # whatever a keras.json says
+keras.config.set_image_data_format("channels_last")
 POLICIES = {"fp32": "float32", "tf32": "float32", "bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
 DTYPES = {"fp32": tf.float32, "tf32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
 LIBRARIES = "'tensorflow[and-cuda]' brings CUDA's, into an environment without PyTorch: docs/adding-a-machine.md"

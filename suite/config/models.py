@@ -278,6 +278,8 @@ class Framework(Values):
     title: str
     module: str
     extra: str | None = None
+    variables: dict[str, str] = Field(default_factory=dict)
+    """Variables that have it compute what is written in it, whatever a user has set for other programs."""
     quiet: dict[str, str] = Field(default_factory=dict)
     """Variables that keep it from telling how it starts, set on a machine that has no accelerator."""
     without: list[str] = Field(default_factory=list)

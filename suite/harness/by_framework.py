@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from importlib.util import find_spec
 from types import ModuleType
 
@@ -20,8 +21,9 @@ def load(package: str, framework: str, what: str) -> ModuleType:
     """The module of a framework. Raises UserError for one that `package` has no `what` of, or that is not installed."""
     if framework not in having(package):
         raise UserError(f"framework {framework} has no {what} here; {' and '.join(having(package))} have")
-    module = config.framework(framework).module
-    if find_spec(module) is None:
-        raise UserError(f"{module} is not installed: pip install -c constraints.txt -e '.[{framework}]'")
+    found = config.framework(framework)
+    if find_spec(found.module) is None:
+        raise UserError(f"{found.module} is not installed: pip install -c constraints.txt -e '.[{framework}]'")
     quiet.without_accelerator()
+    os.environ |= found.variables
     return importlib.import_module(f"{package}.{framework}")

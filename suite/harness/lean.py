@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 
 from suite.config.models import Framework
@@ -13,6 +14,7 @@ def load(framework: Framework) -> None:
 
     Raises ImportError.
     """
+    os.environ |= framework.variables
     hidden = [name for name in framework.without if name not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None: an import says that it is not there
     try:

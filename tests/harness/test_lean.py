@@ -6,7 +6,7 @@ import pytest
 
 from suite import config
 from suite.harness.implementation import load_implementation
-from tests.command import run
+from tests.command import ENVIRONMENT, run
 
 PROGRAM = """\
 import sys
@@ -16,18 +16,21 @@ framework = config.framework("tensorflow")
 for task in config.names("task"):
     if "tensorflow" in frameworks(task):
         load_implementation(task, framework)
+import keras
+print(keras.config.backend(), keras.config.floatx(), keras.config.image_data_format())
 print([name for name in ["torch", *framework.without] if name in sys.modules])
 import pandas, sklearn
-import keras
 print(pandas.__name__, sklearn.__name__, keras.tree.flatten([1]))
 """
 
 
 @pytest.mark.slow
-def test_implementations_in_tensorflow_take_nothing_along(tmp_path):
+def test_implementations_in_tensorflow_take_nothing_along_and_no_settings_of_others(tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)
-    done = run(tmp_path, "program")
-    assert (done.returncode, done.stdout) == (0, "[]\npandas sklearn [1]\n"), done.stderr
+    (tmp_path / "keras.json").write_text('{"floatx": "float16", "image_data_format": "channels_first"}')
+    done = run(tmp_path, "program", env={**ENVIRONMENT, "KERAS_BACKEND": "torch", "KERAS_HOME": str(tmp_path)})
+    told = "tensorflow float32 channels_last\n[]\npandas sklearn [1]\n"
+    assert (done.returncode, done.stdout) == (0, told), done.stderr
 
 
 def test_what_is_loaded_already_stays_and_what_is_not_can_be(tmp_path, monkeypatch):
