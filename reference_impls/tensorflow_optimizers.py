@@ -152,8 +152,10 @@ class Muon(Momentum):
             x = tf.concat([wide[i] for i in members], 0)
             x = tf.cast(x / (tf.norm(x, axis=(1, 2), keepdims=True) + 1e-7), self.dtype)
             for _ in range(self.ns_steps):
-                gram = tf.matmul(x, x, transpose_b=True)
-                x = a * x + tf.matmul(b * gram + c * tf.matmul(gram, gram), x)
+                gram = tf.matmul(x, x, transpose_b=True)  # in bf16 the factors themselves would be rounded
+                square = tf.cast(tf.matmul(gram, gram), tf.float32)
+                inner = tf.cast(b * tf.cast(gram, tf.float32) + c * square, self.dtype)
+                x = tf.cast(a * tf.cast(x, tf.float32) + tf.cast(tf.matmul(inner, x), tf.float32), self.dtype)
             parts = tf.split(tf.cast(x, tf.float32), [wide[i].shape[0] for i in members])
             for i, part in zip(members, parts, strict=True):
                 first, second = flat[i].shape[1:]

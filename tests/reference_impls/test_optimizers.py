@@ -8,7 +8,7 @@ tf = pytest.importorskip("tensorflow")
 import keras  # noqa: E402
 
 from reference_impls import tensorflow_optimizers, tensorflow_shared, torch_shared  # noqa: E402
-from reference_impls.torch_muon import Muon  # noqa: E402
+from reference_impls.torch_muon import Muon, orthogonalised  # noqa: E402
 
 MATRICES = ("conv.weight", "dense.weight", "tall.weight", "stack")
 RATE = 0.1
@@ -210,6 +210,18 @@ def test_muon_is_that_of_pytorch_where_that_can_be_used():
         own.step()
         library.step()
     assert (ours - theirs).norm() < 0.02 * (theirs - 1).norm()
+
+
+def test_muon_s_steps_are_as_long_in_both_frameworks_in_bf16():
+    """Its factors are not rounded to bf16, which would shorten each step by one or two in a hundred."""
+    drawn = np.random.default_rng(0).normal(size=(4, 1, 64, 48)).astype(np.float32)
+    matrices = [keras.Variable(each) for each in drawn]
+    muon = tensorflow_optimizers.Muon(matrices, momentum=0.0, ns_steps=5, dtype=tf.bfloat16)
+    muon.apply([tf.constant(each) for each in drawn], tf.constant(1.0))
+    ours = (drawn - np.stack([each.numpy() for each in matrices])).ravel()
+    twins = orthogonalised([torch.from_numpy(each) for each in drawn], 5, torch.bfloat16)
+    theirs = torch.stack(twins).numpy().ravel()
+    assert (ours @ theirs) / (theirs @ theirs) == pytest.approx(1, abs=3e-3)
 
 
 def test_adamw_is_that_of_keras_but_for_epsilon():
