@@ -30,7 +30,7 @@ class Dropout(keras.layers.Layer):
 
     def __init__(self, rate: float, site: int, dtype: keras.DTypePolicy) -> None:
         super().__init__(dtype=dtype)
-        self.dropped, self.site = round(256 * rate), site
+        self.dropped, self.site = min(round(256 * rate), 255), site
 
     def call(self, x: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
         """`x` [..., d], d a multiple of 4; without a seed nothing is dropped."""

@@ -82,6 +82,12 @@ def test_drops_its_share_and_scales_the_rest_as_seed_and_step_say(make, shape, r
     assert not np.array_equal(first, dropped(2, 3))
 
 
+@pytest.mark.parametrize("make", [torch_shared, tensorflow_translation])
+def test_bytes_tell_no_rate_above_255_in_256(make):
+    pytest.importorskip(make.__name__.partition("_")[0])
+    assert set(np.unique(make(0.999, (40, 50, 64))(1, 3))) == {0, 256}
+
+
 @pytest.mark.parametrize("rate", [-0.1, 1, 2.0])
 def test_a_rate_that_is_none_is_a_user_s_mistake(rate):
     with pytest.raises(UserError, match=f"hyperparameters.embedding_dropout={rate}: a share"):
