@@ -69,6 +69,8 @@ class TensorFlowDetector(TensorFlowTrainer[Hyperparameters, tuple[Arrays, Draw]]
         jit = device.kind == "gpu"
         alone = self.workers.size == 1  # XLA cannot send
         self.graph_step = tf.function(self._graph_step, jit_compile=jit and alone, autograph=False)
+        # Compiled apart, among several, for of bytes TensorFlow itself gathers on the host alone
+        self.seen = tf.function(self._seen, jit_compile=jit, autograph=False)
         self.detect = tf.function(self._detect, jit_compile=jit, autograph=False)
         self.arrays: Arrays | None = None
         self.optimizers = (self.optimizer,)
@@ -108,9 +110,7 @@ class TensorFlowDetector(TensorFlowTrainer[Hyperparameters, tuple[Arrays, Draw]]
         rate: tf.Tensor,
     ) -> tf.Tensor:
         """Images [N, C, H, W] with boxes [N, L, 4] and classes [N, L], chosen and seen as a `Draw` says."""
-        contrast, offset = tf.unstack(light[..., None, None], axis=1)
-        planes = moved_planes(normalised(tf.gather(images, chosen)), scale, shift) * (1 + contrast) + offset
-        cells = tf.cast(cells_of(planes, self.hyper.stride), self.dtype)
+        cells = self.seen(images, chosen, scale, shift, light)
         boxes, classes = moved_boxes(tf.gather(boxes, chosen), tf.gather(classes, chosen), scale, shift, self.frame)
         objects = self.workers.mean(tf.reduce_sum(tf.cast(classes >= 0, tf.float32)))
         with tf.GradientTape() as tape:
@@ -122,6 +122,14 @@ class TensorFlowDetector(TensorFlowTrainer[Hyperparameters, tuple[Arrays, Draw]]
         gradients = self.workers.averaged(tape.gradient(scaled, variables))
         self.scaler.step((gradients, lambda found: self.optimizer.apply(found, variables)))
         return loss
+
+    def _seen(
+        self, images: tf.Tensor, chosen: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor, light: tf.Tensor
+    ) -> tf.Tensor:
+        """The cells of the chosen images, moved and lit."""
+        contrast, offset = tf.unstack(light[..., None, None], axis=1)
+        planes = moved_planes(normalised(tf.gather(images, chosen)), scale, shift) * (1 + contrast) + offset
+        return tf.cast(cells_of(planes, self.hyper.stride), self.dtype)
 
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The COCO result records of each test image."""

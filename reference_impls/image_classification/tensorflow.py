@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -119,6 +120,8 @@ class TensorFlowImageClassifier(TensorFlowTrainer[Hyperparameters, Draw]):
         self.optimizers: tuple[Muon | SGD, ...] = (self.muon, *self.sgd)
         self.on_gpu = device.kind == "gpu"
         alone = self.workers.size == 1  # XLA cannot send
+        # Compiled apart, among several, for of bytes TensorFlow itself gathers on the host alone
+        self.seen = tf.function(partial(seen, hyper=hyper), jit_compile=self.on_gpu, autograph=False)
         self.graph_step = tf.function(self._step, jit_compile=self.on_gpu and alone, autograph=False)
         # Not compiled, among several workers, a convolution got another's input (TensorFlow 2.21, an AVX-512 CPU).
         self.compiled = self.on_gpu or self.workers.size > 1
@@ -164,7 +167,7 @@ class TensorFlowImageClassifier(TensorFlowTrainer[Hyperparameters, Draw]):
         learning_rates.append(biases * rates[1])
         variables = [variable for optimizer in optimizers for variable in optimizer.variables]
         with tf.GradientTape() as tape:
-            x, chosen = seen(images, labels, drawn, size, hyper)
+            x, chosen = self.seen(images, labels, drawn, size)
             logits = self.model(x, training=True)
             smooth = hyper.label_smoothing
             targets = tf.one_hot(chosen, CLASSES) * (1 - smooth) + smooth / CLASSES

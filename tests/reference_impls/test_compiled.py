@@ -165,6 +165,20 @@ def test_tensorflow_s_variables_have_a_place_on_a_gpu(name):
     assert {variable.dtype for variable in made} <= types
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["image_classification-small", "detection-mini"])
+def test_tensorflow_gathers_bytes_where_xla_compiles_it(name):
+    """A GPU has no other way to: among several workers, where the step is not compiled, the host would do it."""
+    tf = pytest.importorskip("tensorflow")
+    case = BY_ID[name]
+    built = build(case, "tensorflow", "fp32")
+    built.train_until(1)
+    (step, *_) = built.graph_step._list_all_concrete_functions_for_serialization()
+    gathered = [each.inputs[0].dtype for each in step.graph.get_operations() if each.type == "GatherV2"]
+    assert tf.uint8 not in gathered
+    assert [each for each in step.graph.get_operations() if each.type.endswith("PartitionedCall")]
+
+
 @pytest.mark.parametrize("name", ACCUMULATING)
 def test_gradients_add_up_in_tensors_of_their_own(name):
     case = BY_ID[name]
