@@ -75,7 +75,7 @@ class TensorFlowAgent:
         self.graph = tf.function(self.improve, jit_compile=self.workers.size == 1)  # XLA cannot send
         self.gradients = tf.function(self._gradients, jit_compile=True, autograph=False)
         # traced, compiled and warmed up with made-up steps; then the state is that of the seed
-        self.update(Rollout.empty(hyper.steps, hyper.num_envs, size), 0)
+        self.update(self.together(Rollout.empty(hyper.steps, own.stop - own.start, size)), 0)
         self.load_model({**initial_parameters(hyper, size, actions, seed), "step": np.array(0)})
 
     def train_until(self, samples: int) -> TrainStats:
@@ -83,11 +83,14 @@ class TensorFlowAgent:
         size = self.hyper.global_batch_size
         while True:
             own = self.environments.rollout(self.policy(), self.iteration, self.hyper.steps)
-            rollout = Rollout(*(self.workers.gathered(array, 1) for array in astuple(own)))
-            loss = self.update(rollout, self.iteration)
+            loss = self.update(self.together(own), self.iteration)
             self.iteration += 1
             if self.iteration * size >= samples:
                 return TrainStats(self.iteration * size, float(loss))
+
+    def together(self, own: Rollout) -> Rollout:
+        """The rollout of all workers' environments, of which this worker's is `own`."""
+        return Rollout(*(self.workers.gathered(array, 1) for array in astuple(own)))
 
     def policy(self) -> Policy:
         """The actor's weights on the host."""
