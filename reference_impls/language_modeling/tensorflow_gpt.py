@@ -26,6 +26,7 @@ from reference_impls.language_modeling.gpt import (
     predictions,
     rotations,
 )
+from reference_impls.precision import LOSS_SCALE
 from reference_impls.shares import part, require
 from reference_impls.tensorflow_optimizers import AdamW, GradScaler, Muon
 from reference_impls.tensorflow_shared import (
@@ -134,7 +135,7 @@ class TensorFlowGPT(TensorFlowTrainer[Hyperparameters, np.ndarray]):
         )
         words = tf.TensorSpec((self.at_once, length), tf.int32)
         self.evaluate = tf.function(self._evaluate, (words, words), jit_compile=gpu, autograph=False)
-        self.load_state_dict({**initial_parameters(hyper, seed), "step": np.array(0)})
+        self.load_state_dict({**initial_parameters(hyper, seed), "step": np.array(0), "scale": LOSS_SCALE})
 
     def feed(self) -> Ahead[np.ndarray]:
         """The worker's sequences of each step, read ahead."""

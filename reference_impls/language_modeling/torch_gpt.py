@@ -28,6 +28,7 @@ from reference_impls.language_modeling.gpt import (
     predictions,
     rotations,
 )
+from reference_impls.precision import LOSS_SCALE
 from reference_impls.shares import part, require
 from reference_impls.torch_muon import Muon
 from reference_impls.torch_shared import (
@@ -137,7 +138,7 @@ class TorchGPT(TorchTrainer[Hyperparameters, np.ndarray]):
         self.test = Kept(self.made_test)
         self.loss = compiled(self._loss, self.device)
         self.evaluate = compiled(self._evaluate, self.device)
-        self.load_state_dict({**initial_parameters(hyper, seed), "step": np.array(0)})
+        self.load_state_dict({**initial_parameters(hyper, seed), "step": np.array(0), "scale": LOSS_SCALE})
 
     def feed(self) -> Ahead[np.ndarray]:
         """The worker's sequences of each step, read ahead."""

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from reference_impls.ahead import Ahead
+from reference_impls.precision import LOSS_SCALE
 from reference_impls.shares import part, require
 from reference_impls.tensorflow_optimizers import AdamW, GradScaler
 from reference_impls.tensorflow_shared import dropout_seed
@@ -55,7 +56,9 @@ class TensorFlowTransformer(Translator[Hyperparameters, list[Part]]):
         shapes = None if gpu else signature  # a GPU's are fixed
         self.add = tf.function(self._add, shapes, jit_compile=gpu, autograph=False)
         self.end_step = tf.function(self._end_step, (scalar,), autograph=False)
-        self.load_state_dict({**initial_parameters(hyper, vocabulary(data), seed), "step": np.array(0)})
+        self.load_state_dict(
+            {**initial_parameters(hyper, vocabulary(data), seed), "step": np.array(0), "scale": LOSS_SCALE}
+        )
 
     def feed(self) -> Ahead[list[Part]]:
         """The worker's parts of each step, read ahead."""

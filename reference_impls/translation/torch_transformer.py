@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from reference_impls.ahead import Ahead
+from reference_impls.precision import LOSS_SCALE
 from reference_impls.recipe import dropout_seed
 from reference_impls.shares import part, require
 from reference_impls.torch_cross_entropy import cross_entropy
@@ -62,7 +63,9 @@ class TorchTransformer(Translator[Hyperparameters, list[Part]]):
         prepare(self.optimizers)
         keep_gradients(self.model)
         self.loss = compiled(self._loss, self.device)
-        self.load_state_dict({**initial_parameters(hyper, vocabulary(data), seed), "step": np.array(0)})
+        self.load_state_dict(
+            {**initial_parameters(hyper, vocabulary(data), seed), "step": np.array(0), "scale": LOSS_SCALE}
+        )
 
     def feed(self) -> Ahead[list[Part]]:
         """The worker's parts of each step, read ahead."""

@@ -27,6 +27,18 @@ def batches(seed: int, device: Device, steps: range) -> np.ndarray:
     return np.stack([sequences.batch(step) for step in steps])
 
 
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("name", ["language_modeling-gpt", "translation-transformer"])
+def test_in_fp16_the_gradients_of_words_that_are_seldom_meant_are_no_zeros(name, framework):
+    """Each is the word's probability, of the loss's scale, divided by the words of a step."""
+    scale = build(next(case for case in CASES if case.id == name), framework, "fp16").state_dict()["scale"]
+    words = FULL.hyperparameters["global_batch_size"]
+    logits = torch.zeros(8, 50304, dtype=torch.float16, requires_grad=True)
+    loss = torch.nn.functional.cross_entropy(logits.float(), torch.zeros(8, dtype=torch.long), reduction="sum") / words
+    (loss * float(scale)).backward()
+    assert float(logits.grad[0, 1]) == pytest.approx(scale / words / 50304, rel=0.05)
+
+
 def test_an_epoch_reads_each_sequence_of_each_shard_once():
     data, length = two_shards(), HYPER.sequence_length
     steps = Sequences(data, HYPER, 1, worker()).steps_per_epoch
