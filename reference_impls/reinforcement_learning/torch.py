@@ -19,6 +19,7 @@ from reference_impls.torch_shared import (
     all_at_once,
     clip_gradients,
     compiled,
+    dtype,
     grad_scaler,
     load_state_dict,
     on_device,
@@ -74,6 +75,7 @@ class TorchAgent:
         require(device, min(hyper.num_envs, hyper.minibatch_size), "environments")
         self.hyper, self.seed, self.worker = hyper, seed, device
         self.device = torch_device(device)
+        dtype(device)  # a GPU might multiply fp32 as tf32
         own = part(hyper.num_envs, device)
         self.environments = Environments(str(data["environment"]), hyper.num_envs, seed, device.cpus, own)
         size, actions = self.environments.observation_size, self.environments.action_count

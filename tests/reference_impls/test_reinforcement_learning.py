@@ -43,6 +43,13 @@ def test_diverging_is_told_by_the_loss(framework):
     assert np.isnan(implementation.train_until(1024).loss)
 
 
+def test_a_gpu_multiplies_fp32_as_it_is_whatever_an_environment_has_set():
+    torch = pytest.importorskip("torch")
+    torch.backends.cuda.matmul.allow_tf32 = True  # as TORCH_ALLOW_TF32_CUBLAS_OVERRIDE=1 has it
+    build(BY_ID["reinforcement_learning-mini"], "torch")
+    assert not torch.backends.cuda.matmul.allow_tf32
+
+
 def test_weights_start_orthogonal():
     parameters = initial_parameters(recipe("small", hidden_sizes=[64, 32]), 8, 4, 1)
     gains = dict(
