@@ -32,6 +32,7 @@ from suite.bricks.measuring import COLD, Group, Timed, largest_cache, quickest_c
 from suite.bricks.pace import microseconds
 from suite.bricks.record import Model
 from suite.errors import UserError
+from suite.harness import by_framework
 from suite.harness.implementation import Device
 from suite.harness.memory import keep_freed_memory
 from suite.measure import machine, noise, systems
@@ -72,7 +73,7 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.bricks", description=str(__doc__).splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="MODEL", help="default: as many as --models says")
     parser.add_argument("--models", type=int, default=50)
-    parser.add_argument("--framework", default="torch", choices=frameworks.having())
+    parser.add_argument("--framework", default="torch", choices=by_framework.having(frameworks.__name__))
     parser.add_argument("--mode", default="infer", choices=["infer", "train"])
     parser.add_argument("--precision", default="fp32")
     parser.add_argument("--granularity", type=int, default=1)
