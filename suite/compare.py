@@ -96,7 +96,6 @@ def main(argv: list[str]) -> int:
 
 def _compare_probes(places: list[str], as_json: bool) -> int:
     a, b = (probe_record.read(Path(place)) for place in places)
-    found, differing = comparing.compare(a, b), comparing.differences(a, b)
     if as_json:
         figures = [
             {
@@ -107,11 +106,12 @@ def _compare_probes(places: list[str], as_json: bool) -> int:
                 "ratio": x.ratio,
                 "says": x.says,
             }
-            for x in found
+            for x in comparing.compare(a, b)
         ]
-        print(json.dumps({"figures": figures, "differences": differing}, indent=1))
+        told = {"figures": figures, "left out": comparing.left_out(a, b), "differences": comparing.differences(a, b)}
+        print(json.dumps(told, indent=1))
         return 0
-    showing.show_compared(plain_console(160), found, differing)
+    showing.show_compared(plain_console(160), a, b)
     return 0
 
 

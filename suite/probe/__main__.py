@@ -11,7 +11,7 @@ from rich.text import Text
 
 from suite.errors import USER_ERROR, OneLineParser, UserError, command, printable, split_options, truth
 from suite.measure.machine import detect
-from suite.probe import comparing, levels, options, page, record, showing, tracking
+from suite.probe import levels, options, page, record, showing, tracking
 from suite.probe.sweeping import sweep
 from suite.record.tables import plain_console
 from suite.record.tracking_server import BehindError
@@ -94,7 +94,7 @@ def main(argv: list[str]) -> int:
         else:
             showing.show(console, probe)
             if kept:
-                showing.show_compared(console, comparing.compare(kept, probe), comparing.differences(kept, probe))
+                showing.show_compared(console, kept, probe)
     finally:  # whoever reads what is shown may have gone, as head does
         if out:
             record.write(probe, out)

@@ -9,7 +9,6 @@ from suite.errors import UserError
 from suite.probe.record import Cell, Figure, Probe
 
 LOW, HIGH = "from", "to"  # columns
-LITTLE = 40  # characters of a value that is shown
 
 
 @dataclass(frozen=True)
@@ -85,8 +84,23 @@ def beside(cells: Sequence[Cell]) -> list[tuple[str, list[Figure | None]]]:
     return [(name, figures) for name, figures in rows if sum(each is not None for each in figures) > 1]
 
 
+def left_out(a: Probe, b: Probe) -> list[str]:
+    """The cells that could not be measured, with why, and those that only one of two probes holds."""
+    pairs, said = list(_pairs(a, b)), list[str]()
+    for name, side, paired in (
+        ("A", a, {one.conditions for _, one, _ in pairs}),
+        ("B", b, {other.conditions for _, _, other in pairs}),
+    ):
+        for cell in side.cells:
+            if cell.error:
+                said.append(f"{name} could not measure {cell.conditions.described}: {cell.error}")
+            elif cell.conditions not in paired:
+                said.append(f"only {name} holds {cell.conditions.described}")
+    return said
+
+
 def differences(a: Probe, b: Probe) -> list[tuple[str, str, str]]:
-    """What differs of what decided two probes: the name, and its value in each."""
+    """What differs of what decided two probes, and what disturbed either: the name, and its value in each."""
     found = []
     sides = [_flat(each.model_dump(mode="json", exclude={"cells", "date", "noisy", "format"})) for each in (a, b)]
     if len(a.cells) == len(b.cells) == 1:
@@ -96,7 +110,9 @@ def differences(a: Probe, b: Probe) -> list[tuple[str, str, str]]:
     for name in dict.fromkeys([*sides[0], *sides[1]]):
         one, other = (side.get(name, "nothing") for side in sides)
         if one != other:
-            found.append((name, one[:LITTLE], other[:LITTLE]))
+            found.append((name, one, other))
+    if a.noisy or b.noisy:
+        found.append(("noisy", "; ".join(a.noisy) or "no", "; ".join(b.noisy) or "no"))
     return found
 
 

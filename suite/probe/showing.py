@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from suite.errors import printable
 from suite.probe import comparing
-from suite.probe.comparing import Compared
 from suite.probe.record import Cell, Conditions, Figure, Probe
 from suite.record.summary import format_count
 from suite.record.tables import show_table
@@ -102,17 +99,19 @@ def _show_beside(console: Console, cells: list[str], rows: list[tuple[str, list[
         console.print(f"and {len(rows) - MOST_ROWS} more: --json lists all")
 
 
-def show_compared(console: Console, found: Sequence[Compared], differing: Sequence[tuple[str, str, str]]) -> None:
-    """Print what two probes differ in: their figures, and what decided these."""
+def show_compared(console: Console, a: Probe, b: Probe) -> None:
+    """Print what two probes differ in: their figures, what is left out, and what decided these."""
     table = Table("workload", "figure", "A", "B", "B / A", "which says")
     before = ""
-    for each in found:
+    for each in comparing.compare(a, b):
         name = each.cell if each.cell != before else ""
         before = each.cell
         ratio = "" if each.ratio is None else f"{each.ratio:.3g}"
         table.add_row(*map(printable, (name, each.figure)), text(each.a), text(each.b), ratio, each.says)
     show_table(console, table)
-    if differing:
+    for why in comparing.left_out(a, b):
+        console.print(printable(why), soft_wrap=True)
+    if differing := comparing.differences(a, b):
         causes = Table("what decided them", "A", "B")
         for row in differing:
             causes.add_row(*map(printable, row))

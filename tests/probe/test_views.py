@@ -66,6 +66,25 @@ def test_what_decided_is_told():
     assert ("framework", "torch", "tensorflow") in found
 
 
+def test_what_is_not_compared_is_told_and_every_difference_whole(tmp_path, capsys):
+    failed = cell(1, batch=2).model_copy(update={"figures": {}, "error": "out of memory"})
+    paths = [f"{'/opt' * 20}/{name}" for name in "ab"]
+    a = probe(cell(10, batch=1), cell(1, batch=2), cell(1, batch=3), environment={"path": paths[0]})
+    b = probe(cell(10, batch=1), failed, environment={"path": paths[1]}, noisy=["others", "steal"])
+    record.write(a, tmp_path / "a")
+    record.write(b, tmp_path / "b")
+    assert compare([str(tmp_path / "a"), str(tmp_path / "b"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["left out"] == [
+        "only A holds vgg11 torch train fp32 batch 3",
+        "B could not measure vgg11 torch train fp32 batch 2: out of memory",
+    ]
+    assert told["differences"] == [["environment.path", *paths], ["noisy", "no", "others; steal"]]
+    assert compare([str(tmp_path / "a"), str(tmp_path / "b")]) == 0
+    shown = capsys.readouterr().out
+    assert all(each in shown for each in (*told["left out"], "others; steal"))
+
+
 def test_the_command_compares_what_was_kept(tmp_path, capsys):
     for name, mean in (("a", 10), ("b", 20)):
         record.write(probe(cell(mean)), tmp_path / name)
