@@ -38,7 +38,8 @@ flatter the side that lost them.
 Over several comparisons stands the geometric mean of their ratios, with the interval of all runs together; one that
 holds 1 is a tie. Which benchmarks only one side holds is said.
 
-Of two probes, out= folders of python -m suite.probe, the figures of like cells are compared by their own intervals.
+Of two probes, out= folders of python -m suite.probe, the figures of like cells are compared by their own intervals,
+which hold nothing of what differs between processes.
 
 Below stands what differs of what decided the runs: configuration, machine, software, revision, environment. A value is
 named by its place in config.yaml or system.json, the files of the evidence that hold all of them.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import hypot
 
 from suite.errors import UserError
 from suite.probe.record import Cell, Figure, Probe
@@ -29,15 +30,18 @@ class Compared:
 
     @property
     def says(self) -> str:
-        """Whether the 95 % intervals lie apart."""
+        """Whether the values lie further apart than the 95 % interval of their difference.
+
+        Its half is the root of the squares of those halves of the two intervals that face each other.
+        """
         a, b = self.a, self.b
         if a.value is None or b.value is None:
             return "not known of both"
         if a.low is None or a.high is None or b.low is None or b.high is None:
             return "the same" if a.value == b.value else "no intervals"
-        if b.low > a.high:
+        if b.value - a.value > hypot(a.high - a.value, b.value - b.low):
             return "B is higher"
-        return "B is lower" if b.high < a.low else "noise: the intervals overlap"
+        return "B is lower" if a.value - b.value > hypot(a.value - a.low, b.high - b.value) else "noise"
 
 
 def compare(a: Probe, b: Probe) -> list[Compared]:

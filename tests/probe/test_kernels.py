@@ -284,7 +284,7 @@ def test_what_is_kept_is_drawn_and_compared(capsys, tmp_path):
     found = {each["figure"]: each for each in json.loads(capsys.readouterr().out)["figures"]}
     for row in cell.rows:
         assert found[f"{row.name}, us"]["a"]["low"] == row.values["from"]
-        assert found[f"{row.name}, us"]["says"] == "noise: the intervals overlap"
+        assert found[f"{row.name}, us"]["says"] == "noise"
 
 
 def test_frameworks_stand_side_by_side():
