@@ -119,7 +119,7 @@ class Sampler:
         self._joules: float | None = None
         self._source: str | None = None
         self._last: dict[int, Sample] = {}
-        self._writing = threading.Lock()
+        self._writing = threading.RLock()
 
     def start(self) -> None:
         """Write the first row and begin.
@@ -134,14 +134,19 @@ class Sampler:
         self._file.truncate(kept)
         if not kept:
             self._write(header(self._nodes))
-        self._sample()
-        self._beat = Beat(self._sample)
+        self.sample()
+        self._beat = Beat(self.sample)
 
     def stop(self) -> None:
         """Write the last row and end."""
         self._beat.stop()
         with self._writing:
             self._file.close()
+
+    def sample(self) -> None:
+        """Write a row now. Raises OSError as `add` does."""
+        with self._writing:
+            self.add(self._meter.sample(self._clock()))
 
     def add(self, sample: Sample) -> None:
         """Write a row, which may be of another node; one that comes too late, or out of turn, is left out.
@@ -178,9 +183,6 @@ class Sampler:
         if samples:
             self._last = {sample.node: sample for sample in samples}
             self._count(self._used(samples, self._nodes))
-
-    def _sample(self) -> None:
-        self.add(self._meter.sample(self._clock()))
 
     def _write(self, line: str) -> None:
         content = line.encode() + b"\n"

@@ -2,13 +2,16 @@
 
 import gc
 import weakref
+from itertools import cycle
+from types import SimpleNamespace
 
 import pytest
 
 from suite import config
 from suite.errors import UserError
 from suite.harness import memory
-from suite.measure import machine, systems
+from suite.measure import machine, sampler, systems
+from suite.measure.load import Load
 from suite.probe import measuring, record
 from suite.probe.__main__ import main
 from suite.probe.record import Conditions
@@ -73,6 +76,21 @@ def test_where_steps_differ_along_a_run_each_repeat_is_at_another_place(tmp_path
     budget = config.benchmark("image_classification", "mini").budget_samples
     for samples, place in zip(first.values(), (0.5, 3.5, 6.5, 1.5), strict=True):
         assert 0 < 8 * samples / budget - place < 1
+
+
+def test_power_is_that_of_the_repeats_alone(tmp_path, monkeypatch):
+    """The CPUs are busy from the begin of a repeat to its end, and idle between two of them."""
+    busy = cycle((0.0, 1.0))
+    meter = SimpleNamespace(read=lambda: Load(next(busy), 0.0, 0.0))
+    monkeypatch.setattr(sampler, "LoadMeter", lambda workers: meter)
+    monkeypatch.setattr(sampler.Counters, "joules", lambda _: (None, None, None))
+    monkeypatch.setattr(sampler, "INTERVAL_S", 600)
+    words = ["task=image_classification", "scale=mini", f"implementation={ALIKE}", "hw=cpu", "seconds=0.001"]
+    assert main(["level=clock", *words, "repeats=3", "mlflow=false", f"out={tmp_path}"]) == 0
+    (cell,) = record.read(tmp_path).cells
+    found = machine.detect()
+    ceiling = machine.power_ceiling(machine.system_here("cpu", found), found)
+    assert cell.figures["power"].value == pytest.approx(ceiling)
 
 
 DIVERGES = """

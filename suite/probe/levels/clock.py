@@ -98,6 +98,7 @@ class Clock:
         self._to_place()
         if self.seen < self.loop.benchmark.budget_samples:  # off the clock: see `measuring.block`
             self.seen = self.made.train_until(self.seen + 1).samples
+        self.sampler.sample()  # so that no interval holds a part of two cells' repeats
         began, self.ended = self.log.now_ms(), False
         self.until = time.monotonic() + self.subject.seconds
         while not self.ended:
@@ -110,6 +111,7 @@ class Clock:
                 raise UserError("training diverged before its first evaluation: its loss is no number")
             if reason != "interrupt":
                 self._anew()
+        self.sampler.sample()
         self.repeats.append((began, self.evaluated_ms))  # not the checkpoint after it, which a run seldom writes
 
     def found(self) -> Cell:
