@@ -2,12 +2,13 @@
 
 import gc
 import weakref
-from itertools import cycle
+from itertools import count, cycle
 from types import SimpleNamespace
 
 import pytest
 
 from suite import config
+from suite.config.models import System
 from suite.errors import UserError
 from suite.harness import memory
 from suite.measure import machine, sampler, systems
@@ -91,6 +92,17 @@ def test_power_is_that_of_the_repeats_alone(tmp_path, monkeypatch):
     found = machine.detect()
     ceiling = machine.power_ceiling(machine.system_here("cpu", found), found)
     assert cell.figures["power"].value == pytest.approx(ceiling)
+
+
+def test_power_of_the_processors_alone_is_not_that_of_a_gpu(tmp_path, monkeypatch):
+    joules = count(0.0, 10.0)
+    monkeypatch.setattr(sampler.Counters, "joules", lambda _: (None, next(joules), None))
+    monkeypatch.setattr(System, "device_kind", "gpu")
+    words = ["task=image_classification", "scale=mini", f"implementation={ALIKE}", "hw=cpu", "seconds=0.001"]
+    assert main(["level=clock", *words, "repeats=1", "mlflow=false", f"out={tmp_path}"]) == 0
+    (cell,) = record.read(tmp_path).cells
+    assert cell.figures["power"].value is None
+    assert "power not known: rapl alone tells it, without the accelerators" in cell.notes
 
 
 DIVERGES = """

@@ -214,6 +214,10 @@ class Clock:
         """Watts, the mean over the repeats; not known where nothing tells it."""
         samples = read_samples(Path(self.folder.name) / POWER)
         found = [energy(samples, *each, self.ceiling_w, library=self.library) for each in self.repeats]
+        cpus = [each for each in found if each.covers and "accelerator" not in each.covers]
+        if cpus and self.subject.system.device_kind == "gpu":
+            self.notes.append(f"power not known: {cpus[0].source} alone tells it, without the accelerators")
+            return Figure(value=None, unit="W")
         watts = [each.mean_w for each in found if each.mean_w is not None]
         if watts:
             self.notes.append(f"power is {found[0].source}")
