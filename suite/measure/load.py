@@ -36,8 +36,9 @@ def ours(workers: Sequence[int]) -> dict[int, psutil.Process]:
 class LoadMeter:
     """Measures the load between one `read()` and the next.
 
-    Whatever else than `ours` runs on the same CPUs are others. What was started since is looked for where others took
-    more than `MAX_OTHERS`: to go through all processes takes too long to do it each time.
+    Whatever else than `ours` runs on the same CPUs are others, as far as they take more than a quota leaves to them.
+    What was started since is looked for where others took more than `MAX_OTHERS`: to go through all processes takes too
+    long to do it each time.
     """
 
     def __init__(self, workers: Sequence[int] = ()) -> None:
@@ -69,7 +70,8 @@ class LoadMeter:
             return Load(None, None, None)
         available = total * self._share
         stolen = _fraction(steal / total) if TELLS_STEAL else None
-        return Load(_fraction(busy / available), stolen, _fraction((busy - ours) / available))
+        foreign = max(0.0, busy - ours - (total - available))
+        return Load(_fraction((ours + foreign) / available), stolen, _fraction(foreign / available))
 
     def _times(self) -> tuple[float, float, float, float]:
         """Seconds so far: of all usable CPUs together, those busy, those stolen by the hypervisor, those of ours."""

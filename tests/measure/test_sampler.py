@@ -267,6 +267,17 @@ def test_steal_is_none_where_the_system_does_not_tell(tells: bool, monkeypatch: 
     assert LoadMeter().read().steal == (0.0 if tells else None)
 
 
+def test_others_take_nothing_of_ours_where_a_quota_leaves_them_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of four CPUs, half busy, under a quota of one."""
+    seconds = iter((0.0, 0.5))
+    monkeypatch.setattr(load, "usable_indices", lambda: [0, 1, 2, 3])
+    monkeypatch.setattr(load, "usable_cpus", lambda: 1)
+    monkeypatch.setattr(psutil, "cpu_times", lambda percpu: 4 * [CPUTimes(*2 * [next(seconds)])])
+    monkeypatch.setattr(LoadMeter, "_our_seconds", lambda _: 0.0)
+    found = LoadMeter().read()
+    assert (found.utilisation, found.others) == (0.0, 0.0)
+
+
 def test_load_is_a_fraction(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of two CPUs that were both busy for a second, under a quota of one."""
     seconds = iter((0.0, 1.0))
