@@ -18,14 +18,17 @@ def cpu_quota(root: Path = Path("/")) -> float | None:
 
 
 def throttled_ms(root: Path = Path("/")) -> float | None:
-    """How long, since its start, a group of this process was kept from running by its quota; None if not known."""
+    """How long, since their start, the groups of this process were kept from running by quotas; None if not known.
+
+    Each has a quota and a counter of its own, which hold nothing of the groups within it.
+    """
     found = []
     for folder in _folders(root):
         for line in _read(folder / "cpu.stat").splitlines():
             name, _, value = line.partition(" ")
             if name in ("throttled_usec", "throttled_time"):
                 found.append(int(value) / (1e3 if name == "throttled_usec" else 1e6))
-    return max(found, default=None)
+    return sum(found) if found else None
 
 
 def _v1_quota(folder: Path) -> str:

@@ -120,7 +120,7 @@ def throttled_ms(machine: Machine) -> dict[str, float]:
     """Milliseconds so far for which each part was throttled; parts without such a counter are left out."""
     found: dict[str, float] = {}
     if (quota := cgroup.throttled_ms()) is not None:
-        found["the CPU quota"] = quota / usable_cpus()  # the kernel adds up what each CPU was kept from
+        found["the CPU quota"] = quota / usable_cpus()  # the kernel adds up all CPUs, of which more may have waited
     counters = list(CPU_FOLDER.glob("cpu[0-9]*/thermal_throttle/core_throttle_total_time_ms"))
     if counters:
         found["the CPU"] = sum(int(path.read_text()) for path in counters) / len(counters)
@@ -145,7 +145,7 @@ def _load_reasons(others: float | None, steal: float | None) -> list[str]:
 
 
 def _throttle_reasons(throttled: Mapping[str, float], seconds: float) -> list[str]:
-    shares = {name: ms / 1000 / seconds for name, ms in throttled.items()}
+    shares = {name: min(ms / 1000 / seconds, 1.0) for name, ms in throttled.items()}
     return [
         f"{name} was throttled for {share:.1%} of the time" for name, share in shares.items() if share > MAX_THROTTLED
     ]

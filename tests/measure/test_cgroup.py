@@ -15,7 +15,7 @@ def files(root: Path, content: dict[str, str]) -> Path:
     return root
 
 
-def test_version_2_takes_the_least_of_all_groups_around(tmp_path: Path) -> None:
+def test_version_2_takes_the_least_quota_of_all_groups_around_and_what_each_kept_from_running(tmp_path: Path) -> None:
     root = files(
         tmp_path,
         {
@@ -23,10 +23,11 @@ def test_version_2_takes_the_least_of_all_groups_around(tmp_path: Path) -> None:
             "sys/fs/cgroup/job/cpu.max": "150000 100000\n",
             "sys/fs/cgroup/job/step/cpu.max": "max 100000\n",
             "sys/fs/cgroup/job/cpu.stat": "usage_usec 9\nnr_throttled 3\nthrottled_usec 2500\n",
+            "sys/fs/cgroup/job/step/cpu.stat": "usage_usec 9\nnr_throttled 1\nthrottled_usec 1000\n",
         },
     )
     assert cgroup.cpu_quota(root) == 1.5
-    assert cgroup.throttled_ms(root) == 2.5
+    assert cgroup.throttled_ms(root) == 3.5
 
 
 def test_version_1_in_a_container_that_sees_only_its_own_group(tmp_path: Path) -> None:

@@ -94,6 +94,7 @@ def test_a_slowed_accelerator_is_noise_and_a_power_cap_is_not(monkeypatch: pytes
         (0.051, 0.0, {}, "other processes took 5.1% of the CPUs"),
         (0.0, 0.021, {}, "the hypervisor stole 2.1% of the CPUs' time"),
         (0.0, 0.0, {"accelerator 1": 200.0}, "accelerator 1 was throttled for 2.0% of the time"),
+        (0.0, 0.0, {"the CPU quota": 310_000.0}, "the CPU quota was throttled for 100.0% of the time"),
     ],
 )
 def test_the_verdict_on_a_run(
