@@ -13,7 +13,7 @@ import psutil
 
 from suite.measure import accelerators, cgroup
 from suite.measure.accelerators.devices import Device
-from suite.measure.cpus import usable_cpus
+from suite.measure.cpus import usable_cpus, usable_indices
 from suite.measure.load import MAX_OTHERS, Load, LoadMeter, ours
 from suite.measure.machine import Machine
 from suite.measure.samples import MAX_INTERVAL_MS, Sample
@@ -121,8 +121,8 @@ def throttled_ms(machine: Machine) -> dict[str, float]:
     found: dict[str, float] = {}
     if (quota := cgroup.throttled_ms()) is not None:
         found["the CPU quota"] = quota / usable_cpus()  # the kernel adds up all CPUs, of which more may have waited
-    counters = list(CPU_FOLDER.glob("cpu[0-9]*/thermal_throttle/core_throttle_total_time_ms"))
-    if counters:
+    files = (CPU_FOLDER / f"cpu{each}/thermal_throttle/core_throttle_total_time_ms" for each in usable_indices())
+    if counters := [path for path in files if path.is_file()]:
         found["the CPU"] = sum(int(path.read_text()) for path in counters) / len(counters)
     for index, device in enumerate(_devices(machine)):
         if (accelerator := device.throttled_ms()) is not None:
