@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import psutil
 
-from suite.measure import accelerators
+from suite.measure import accelerators, cgroup
 from suite.measure.accelerators.devices import Accelerator
 from suite.measure.cpus import usable_cpus
 from suite.measure.processor import processor
@@ -48,7 +48,8 @@ def detect() -> Machine:
 
 
 def room_of(device_kind: str) -> float:
-    """Bytes of memory for work on a `gpu` or `cpu`: of a GPU all, which frameworks keep, else what is free."""
+    """Bytes of memory for work on a `gpu` or `cpu`: of a GPU all, which frameworks keep, else what may be taken."""
     if device_kind == "gpu":
         return min(each.memory_gb for each in detect().accelerators) * 2**30
-    return float(psutil.virtual_memory().available)
+    free, left = psutil.virtual_memory().available, cgroup.memory_left()
+    return float(free if left is None else min(free, left))

@@ -44,8 +44,30 @@ def test_version_1_in_a_container_that_sees_only_its_own_group(tmp_path: Path) -
     assert cgroup.throttled_ms(root) == 4
 
 
+def test_memory_is_left_by_the_least_of_all_groups_around_and_by_files_that_nobody_reads(tmp_path: Path) -> None:
+    root = files(
+        tmp_path,
+        {
+            "proc/self/cgroup": "4:cpu:/\n0::/job/step\n",
+            "sys/fs/cgroup/job/memory.max": "9000\n",
+            "sys/fs/cgroup/job/memory.current": "8000\n",
+            "sys/fs/cgroup/job/memory.stat": "anon 7500\ninactive_file 500\n",
+            "sys/fs/cgroup/job/step/memory.max": "max\n",
+            "sys/fs/cgroup/job/step/memory.current": "8000\n",
+        },
+    )
+    assert cgroup.memory_left(root) == 1500
+    of_version_1 = {
+        "proc/self/cgroup": "4:memory:/docker/x\n",
+        "sys/fs/cgroup/memory/memory.limit_in_bytes": "9000\n",
+        "sys/fs/cgroup/memory/memory.usage_in_bytes": "8000\n",
+    }
+    assert cgroup.memory_left(files(tmp_path, of_version_1)) == 1000
+
+
 @pytest.mark.parametrize("content", [{}, {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "max 100000\n"}])
 def test_no_limit_is_none(tmp_path: Path, content: dict[str, str]) -> None:
     root = files(tmp_path, content)
     assert cgroup.cpu_quota(root) is None
     assert cgroup.throttled_ms(root) is None
+    assert cgroup.memory_left(root) is None

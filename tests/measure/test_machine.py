@@ -10,7 +10,7 @@ import pytest
 from suite import config
 from suite.config import folder
 from suite.errors import UserError
-from suite.measure import machine, processor, systems
+from suite.measure import cgroup, machine, processor, systems
 from suite.measure.cost import cost, price_per_hour
 from tests.measure import fakes
 
@@ -209,3 +209,8 @@ def test_a_processor_is_named_where_cpuinfo_does_not(cpuinfo, kernel, program, t
     monkeypatch.setattr(platform, "machine", lambda: "arm64")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert processor.processor() == (name, None, set())
+
+
+def test_work_on_cpus_has_no_more_room_than_its_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cgroup, "memory_left", lambda: 5)
+    assert machine.room_of("cpu") == 5

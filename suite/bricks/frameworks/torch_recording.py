@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import psutil
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensor, FakeTensorMode
 from torch.overrides import TorchFunctionMode, resolve_name
@@ -17,6 +16,7 @@ from suite.bricks.brick import Call, Tensor
 from suite.bricks.frameworks.torch_table import NAMES
 from suite.bricks.recorded import BATCHES, Called, Recorded
 from suite.errors import UserError
+from suite.measure.machine import room_of
 from suite.probe.instruments.torch_models import SIZE, Model
 from suite.probe.subject import SEED, Subject
 from suite.probe.workload import Training, Workload
@@ -221,7 +221,7 @@ def _of_model(subject: Subject, network: Callable[[], Any] | None) -> Sequence[R
         workload, found = _recorded(subject, network, 1)  # where the building itself asks for numbers, as RegNet's does
     assert isinstance(workload, Model)
     weights = sum(each.numel() * each.element_size() for each in workload.network.parameters())
-    if COPIES * weights < psutil.virtual_memory().available:
+    if COPIES * weights < room_of("cpu"):
         found[0].between = between(_built(subject.of_batch(1), network), TIMED)  # which is the same for any batch
     return found
 
