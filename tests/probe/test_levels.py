@@ -12,9 +12,9 @@ import tasks
 from suite import config
 from suite.config import folder as conf
 from suite.errors import UserError
-from suite.harness.implementation import frameworks
+from suite.harness.implementation import Device, frameworks
 from suite.measure.machine import detect
-from suite.probe import levels, perf, record
+from suite.probe import instruments, levels, perf, record
 from suite.probe.__main__ import main
 from suite.probe.instruments.torch_counting import number_type
 from suite.probe.instruments.torch_watch import Places
@@ -171,6 +171,34 @@ def test_operators_tell_their_shapes_and_operations(capsys, framework):
 def test_what_is_not_read_or_written_is_not_moved(capsys, framework, megabytes):
     moved = column(look(capsys, "operators", "task=recommendation", "scale=mini", f"framework={framework}"), "MB")
     assert {name: moved.get(name) for name in megabytes} == pytest.approx(megabytes)
+
+
+class InPlace:
+    """Operators that return nothing."""
+
+    samples = 1
+
+    def __init__(self) -> None:
+        self.weights, self.others = torch.zeros(1000), torch.zeros(1000)
+        self.weights.grad = torch.zeros(1000)
+        self.optimizer = torch.optim.Adam([self.weights], fused=True)
+
+    def ready(self, steps: int) -> None:
+        """Nothing is to be done before."""
+
+    def run(self, steps: int) -> None:
+        self.optimizer.step()
+        torch._foreach_add_([self.weights, self.others], 1.0)
+        torch._foreach_copy_([self.weights], [self.others])
+        torch._foreach_zero_([self.weights, self.others])
+
+
+def test_what_is_written_in_place_is_moved():
+    """Adam reads a gradient and its step's number, and reads and writes a weight and two moments."""
+    watched = instruments.load("torch").watch(InPlace, Device("cpu", "fp32"))
+    moved = {each.operator.removeprefix("aten._"): each.bytes for each in watched.trace(1).calls}
+    told = {"fused_adam_": 28_004, "foreach_add_": 16_000, "foreach_copy_": 8000, "foreach_zero_": 8000}
+    assert moved.items() >= told.items()
 
 
 @pytest.mark.parametrize("framework", ["torch", pytest.param("tensorflow", marks=pytest.mark.soak)])

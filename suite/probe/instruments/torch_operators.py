@@ -27,3 +27,13 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def tensors(values: Any) -> list[torch.Tensor]:
     """Those among values of any nesting, such as an operator's arguments."""
     return [each for each in tree_leaves(values) if isinstance(each, torch.Tensor)]
+
+
+def written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    """Those among an operator's arguments that it writes; fused optimizers write gradients to unscale them alone."""
+    said = func._schema.arguments
+    given = dict(zip((each.name for each in said), args, strict=False)) | kwargs
+    names = {each.name for each in said if each.alias_info and each.alias_info.is_write}
+    if given.get("grad_scale") is None:
+        names.discard("grads")
+    return tensors([value for name, value in given.items() if name in names])

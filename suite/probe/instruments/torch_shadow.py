@@ -16,7 +16,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from suite.harness.implementation import Device
 from suite.probe.instruments.torch_counting import apart
 from suite.probe.instruments.torch_judging import PROFILER
-from suite.probe.instruments.torch_operators import Operators, tensors
+from suite.probe.instruments.torch_operators import Operators, written
 from suite.probe.instruments.torch_watch import Places
 from suite.probe.shadow import STEPS, Distance, distances
 from suite.probe.workload import Workload
@@ -43,7 +43,7 @@ class Shadow(Operators):  # type: ignore[no-untyped-call]
         except RuntimeError:
             self.refused.add(str(func.overloadpacket))
             drawn = True
-        for each in _written(func, args, kwargs) if drawn else ():
+        for each in written(func, args, kwargs) if drawn else ():
             self.of(each).copy_(each)
         return result
 
@@ -101,13 +101,6 @@ def shadowed(build: Callable[[], Workload], device: Device) -> Distance:
             exact=lambda: {name: _values(shadow.of(each)) for name, each in parameters.items()},
         )
     return Distance(after, tuple(sorted(shadow.refused)))
-
-
-def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
-    said = func._schema.arguments
-    given = [*zip(said, args, strict=False), *((each, kwargs.get(each.name)) for each in said)]
-    written = [value for each, value in given if each.alias_info and each.alias_info.is_write]
-    return tensors(written)
 
 
 def _values(tensor: torch.Tensor) -> np.ndarray:

@@ -18,14 +18,14 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from suite.errors import UserError
 from suite.harness.implementation import Device
 from suite.probe.instruments.torch_counting import apart, counted, torch_device
-from suite.probe.instruments.torch_operators import Operators, tensors
+from suite.probe.instruments.torch_operators import Operators, tensors, written
 from suite.probe.tracing import Call, Phases, Trace
 from suite.probe.workload import Workload
 
 UNMOVED = re.compile("_unsafe_view|(new_)?empty(_.*)?")  # names of operators that make no numbers
-# Those that read nothing of the first tensor that they are given, those that read as much of it as they make, and those
-# that change as many of its numbers as the largest of the others has
-WRITTEN = re.compile(r"new_.*|.*_like|(copy|zero|fill|uniform|normal|bernoulli|exponential|random)_")
+# Those that read nothing of the first tensors that they are given, those that read as much of the first as they make,
+# and those that change as many of its numbers as the largest of the others has
+WRITTEN = re.compile(r"new_.*|.*_like|(_foreach_)?(copy|zero|fill|uniform|normal|bernoulli|exponential|random)_")
 PICKED = re.compile("embedding|index|index_select|gather|take")
 PUT = re.compile("index_(add|copy|put)_|scatter_((add|reduce)_)?")
 REGION = "probe "  # begins the name of a region of the profiler that is one call of an operator
@@ -126,7 +126,7 @@ class Calls(Operators):  # type: ignore[no-untyped-call]
         """Run one operator."""
         with record_function(f"{REGION}{len(self.noted)}"):
             result = func(*args, **kwargs)
-        given, made = tensors((args, kwargs)), tensors(result)
+        given, made = tensors((args, kwargs)), tensors(result) or written(func, args, kwargs)
         name = str(func.overloadpacket)
         flops = counted(func.overloadpacket, args, kwargs, result)
         moved = 0 if func.is_view else moves(func.overloadpacket.__name__, given, made)
@@ -141,7 +141,7 @@ def moves(operator: str, given: Sequence[torch.Tensor], made: Sequence[torch.Ten
         return 0
     sizes = [each.nbytes for each in (*given, *made)]
     if given and WRITTEN.fullmatch(operator):
-        sizes[0] = 0
+        sizes[: len(made)] = [0] * len(made)
     elif PICKED.fullmatch(operator):
         sizes[0] = min(sizes[0], made[0].nbytes)
     elif PUT.fullmatch(operator):
