@@ -40,7 +40,7 @@ What is looked at; lists such as batch=32,64 make a sweep of all combinations:
   samples=N              where models are trained: so many samples; default: to the target, or the budget's end
   kernels=TAG+TAG        of level=kernels: quick (the default), all, matmul, convolution, recurrent, sparse, all_reduce,
                          and without task= or model=, of DeepBench: train, server, device
-  peak=FOLDER            of level=throughput: MFU of the peak that level=kernels out=FOLDER attained on the same system
+  peak=FOLDER            of level=throughput: MFU of the peak that level=kernels out=FOLDER attained on this machine
   from=FOLDER            in place of training: the last state of a run that was made with checkpoints=keep
   hw=NAME                the system; default: what this machine is
 How:

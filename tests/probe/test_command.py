@@ -42,13 +42,20 @@ def test_utilisation_may_be_of_the_peak_that_was_attained(capsys, tmp_path):
     kernels = ("level=kernels", "kernels=matmul+quick", "seconds=0.1", f"out={tmp_path / 'kernels'}")
     assert main([*kernels, "repeats=1", "mlflow=false", "precision=fp32"]) == 0
     capsys.readouterr()
+    kept = record.read(tmp_path / "kernels")
+    record.write(kept.model_copy(update={"noisy": ["others"]}), tmp_path / "kernels")
     words = ("level=throughput", *SMALL, f"peak={tmp_path / 'kernels'}")
     (cell,) = probe(capsys, *words).cells
-    attained = record.read(tmp_path / "kernels").cells[0].figures["product"].value
+    attained = kept.cells[0].figures["product"].value
+    assert f"the peak of {tmp_path / 'kernels'} is NOISY: others" in cell.notes
     share = cell.figures["GFLOP/s"].value / attained
     assert cell.figures["MFU"].value == pytest.approx(100 * share)
     with pytest.raises(UserError, match="is no probe at level=kernels of hw="):
         main([*words, *BRIEF, "precision=bf16"])
+    for part, name in (("machine", "cpu_model"), ("environment", "threads")):
+        record.write(kept.model_copy(update={part: {**getattr(kept, part), name: "other"}}), tmp_path / "kernels")
+        with pytest.raises(UserError, match=f"is not of this machine as it is now: {name} other, here "):
+            main([*words, *BRIEF, "precision=fp32"])
 
 
 @pytest.mark.slow

@@ -8,19 +8,24 @@ machine does, and how many threads there are, is then the same for both.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
-from suite.errors import UserError
+from suite.errors import UserError, shown
+from suite.measure.machine import ALIKE, detect
 from suite.probe import measuring, record
 from suite.probe.record import Cell, Figure, one_line
 from suite.probe.roof import PRODUCT
 from suite.probe.subject import COUNTED_STEPS, Subject
 from suite.probe.workload import Workload
+from suite.record.environment import environment
 
 TAKES = ("peak",)
+THREADS = "threads"  # of the environment
 PERCENTILES = (50, 90, 99)
 PRODUCTS = 8  # a part of a repeat's time, spent on matrix products at each look
 
@@ -97,8 +102,15 @@ class Throughput:
         return lambda: product.now(self.subject.seconds / PRODUCTS)
 
     def _attained(self, place: str) -> float:
-        """FLOP/s of the fastest matrix product in the probe at level=kernels. Raises UserError where it has none."""
+        """FLOP/s of the fastest matrix product in the probe at level=kernels.
+
+        Raises UserError where it has none, or was made on another machine or with other threads than are here.
+        """
         kept, conditions, system = record.read(Path(place)), self.subject.conditions, self.subject.system.name
+        anew = (
+            f"python -m suite.probe level=kernels framework={conditions.framework} precision={conditions.precision} "
+            "out=FOLDER makes one"
+        )
         for cell in kept.cells if (kept.level, kept.system) == ("kernels", system) else ():
             told = cell.figures.get(PRODUCT)
             like = (cell.conditions.framework, cell.conditions.precision) == (
@@ -106,12 +118,22 @@ class Throughput:
                 conditions.precision,
             )
             if like and told and told.value:
+                if differing := _differing(kept):
+                    raise UserError(f"peak={place} is not of this machine as it is now: {differing}: {anew}")
+                self.notes += [f"the peak of {place} is NOISY: {why}" for why in kept.noisy]
                 return 1e9 * told.value
         raise UserError(
             f"peak={place} is no probe at level=kernels of hw={system} in {conditions.framework} and "
-            f"{conditions.precision}: python -m suite.probe level=kernels framework={conditions.framework} "
-            f"precision={conditions.precision} out=FOLDER makes one"
+            f"{conditions.precision}: {anew}"
         )
+
+
+def _differing(kept: record.Probe) -> str | None:
+    """What of the machine that a probe was made on, or of its threads, is not as here; None where all is."""
+    here = json.loads(record.dumps({**asdict(detect()), THREADS: environment()[THREADS]}))  # with lists, as it is kept
+    there = {**kept.machine, THREADS: kept.environment.get(THREADS)}
+    differing = (name for name in (*ALIKE, THREADS) if there.get(name) != here[name])
+    return next((f"{name} {shown(there.get(name))}, here {shown(here[name])}" for name in differing), None)
 
 
 measurement = Throughput
