@@ -9,10 +9,13 @@ from mlflow import MlflowClient
 import reference_impls
 import tasks
 from suite.config import folder as conf
+from suite.config.models import System
 from suite.errors import UserError
+from suite.harness.implementation import Device
 from suite.probe import record, showing
 from suite.probe.__main__ import main
 from suite.probe.levels import names
+from suite.probe.subject import Subject
 from suite.sync import main as sync
 from tests.eighth_task import NUMPY, install
 
@@ -56,6 +59,14 @@ def test_utilisation_may_be_of_the_peak_that_was_attained(capsys, tmp_path):
         record.write(kept.model_copy(update={part: {**getattr(kept, part), name: "other"}}), tmp_path / "kernels")
         with pytest.raises(UserError, match=f"is not of this machine as it is now: {name} other, here "):
             main([*words, *BRIEF, "precision=fp32"])
+
+
+def test_a_models_rate_on_a_gpu_tells_that_frameworks_compile_it_or_do_not(capsys, monkeypatch):
+    """As if the processor were one."""
+    monkeypatch.setattr(System, "device_kind", "gpu")
+    monkeypatch.setattr(Subject, "device", Device("cpu", "fp32"))
+    (cell,) = probe(capsys, "level=throughput", *SMALL, "mode=infer").cells
+    assert cell.notes[0].startswith("on a GPU model= runs as it is written in PyTorch")
 
 
 @pytest.mark.slow

@@ -26,6 +26,7 @@ from suite.record.environment import environment
 
 TAKES = ("peak",)
 THREADS = "threads"  # of the environment
+OF_MODELS = "on a GPU model= runs as it is written in PyTorch, and is compiled by XLA in TensorFlow"
 PERCENTILES = (50, 90, 99)
 PRODUCTS = 8  # a part of a repeat's time, spent on matrix products at each look
 
@@ -35,7 +36,7 @@ class Throughput:
 
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
-        self.notes: list[str] = []
+        self.notes = [OF_MODELS] if subject.conditions.model and subject.system.device_kind == "gpu" else []
         self.flops = self._flops()  # before the workload is built: what is watched may be traced anew afterwards
         self.workload: Workload = subject.build()
         first = measuring.first_steps(self.workload, subject.seconds)
