@@ -26,12 +26,13 @@ CPU_FOLDER = Path("/sys/devices/system/cpu")
 
 @dataclass(frozen=True)
 class Environment:
-    """A verdict with its reasons, and the JSON values it rests on. `throttled_ms` and `at_s` are for `during`."""
+    """A verdict with its reasons, and the JSON values it rests on. What else there is, is for `during`."""
 
     reasons: tuple[str, ...]
     figures: dict[str, Any]
     throttled_ms: Mapping[str, float] = field(default_factory=dict)
     at_s: float = 0.0
+    workers: Sequence[int] = ()
 
     @property
     def noisy(self) -> bool:
@@ -44,39 +45,29 @@ def before(machine: Machine, workers: Sequence[int] = ()) -> Environment:
     meter, throttled = LoadMeter(workers), throttled_ms(machine)
     time.sleep(WINDOW_S)
     load, since = meter.read(), _since(throttled, throttled_ms(machine))
-    devices = _devices(machine)
-    known = ours(workers).keys()
-    # those of another container cannot be told from ours
-    strangers = [sum(psutil.pid_exists(pid) for pid in each.processes() - known) for each in devices]
-    reasons = [
-        *_load_reasons(load.others, load.steal),
-        *_throttle_reasons(since, WINDOW_S),
-        *slowdown_reasons([each.slowdowns() for each in devices]),
-    ]
-    for index, count in enumerate(strangers):
-        if count:
-            reasons.append(f"{count} other process{'es' if count > 1 else ''} on accelerator {index}")
-    figures: dict[str, Any] = {"window_s": WINDOW_S, "others": load.others, "steal": load.steal}
-    if devices:
-        figures["other_accelerator_processes"] = sum(strangers)
-    return Environment(tuple(reasons), figures, throttled_ms(machine), time.monotonic())
+    reasons = (*_load_reasons(load.others, load.steal), *_throttle_reasons(since, WINDOW_S))
+    figures = {"window_s": WINDOW_S, "others": load.others, "steal": load.steal}
+    found = Environment(reasons, figures, throttled_ms(machine), time.monotonic(), workers)
+    return _with_accelerators(found, machine, workers)
 
 
 def during(machine: Machine, quiet: Environment, samples: Sequence[Sample]) -> Environment:
     """The verdict on the time since `quiet`, which `before` has given, from the run's samples."""
-    return judge(samples, _since(quiet.throttled_ms, throttled_ms(machine)), time.monotonic() - quiet.at_s)
+    found = judge(samples, _since(quiet.throttled_ms, throttled_ms(machine)), time.monotonic() - quiet.at_s)
+    return _with_accelerators(found, machine, quiet.workers)
 
 
 def meanwhile(machine: Machine, quiet: Environment, load: Load) -> Environment:
     """The verdict on the time since `quiet`, which `before` has given, from the load over all of it."""
     seconds = time.monotonic() - quiet.at_s
-    return _judged(load.others, load.steal, _since(quiet.throttled_ms, throttled_ms(machine)), seconds)
+    found = _judged(load.others, load.steal, _since(quiet.throttled_ms, throttled_ms(machine)), seconds)
+    return _with_accelerators(found, machine, quiet.workers)
 
 
 def watched(machine: Machine) -> Callable[[], list[str]]:
     """Look at the machine as `before` does; what is returned tells what disturbed it, then and since."""
     quiet, meter = before(machine), LoadMeter()
-    return lambda: [*quiet.reasons, *meanwhile(machine, quiet, meter.read()).reasons]
+    return lambda: list(dict.fromkeys((*quiet.reasons, *meanwhile(machine, quiet, meter.read()).reasons)))
 
 
 def judge(samples: Sequence[Sample], throttled: Mapping[str, float], seconds: float) -> Environment:
@@ -105,6 +96,19 @@ def _judged(others: float | None, steal: float | None, throttled: Mapping[str, f
     reasons = [*_load_reasons(others, steal), *_throttle_reasons(throttled, seconds)]
     figures = {"others": others, "steal": steal, "throttled_ms": {name: round(ms) for name, ms in throttled.items()}}
     return Environment(tuple(reasons), figures)
+
+
+def _with_accelerators(found: Environment, machine: Machine, workers: Sequence[int]) -> Environment:
+    """With who else computes on each accelerator now, and what slows it down."""
+    devices, known = _devices(machine), ours(workers).keys()
+    # those of another container cannot be told from ours
+    strangers = [sum(psutil.pid_exists(pid) for pid in each.processes() - known) for each in devices]
+    reasons = [*found.reasons, *slowdown_reasons([each.slowdowns() for each in devices])]
+    for index, count in enumerate(strangers):
+        if count:
+            reasons.append(f"{count} other process{'es' if count > 1 else ''} on accelerator {index}")
+    figures = {**found.figures, "other_accelerator_processes": sum(strangers)} if devices else found.figures
+    return replace(found, reasons=tuple(reasons), figures=figures)
 
 
 def slowdown_reasons(slowdowns: Sequence[Collection[str]]) -> list[str]:

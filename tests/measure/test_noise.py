@@ -86,6 +86,19 @@ def test_a_slowed_accelerator_is_noise_and_a_power_cap_is_not(monkeypatch: pytes
     assert found.reasons == ("accelerator 1 is slowed down (heat)",)
 
 
+def test_what_came_to_an_accelerator_since_is_noise_and_workers_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine, quiet_load = fakes.machine("NVIDIA L4"), Load(0.5, 0.0, 0.0)
+    fakes.install(monkeypatch, fakes.Device("NVIDIA L4", "GPU-a"))
+    quiet, of_worker = noise.before(machine), noise.before(machine, [os.getppid()])
+    hot = pynvml.nvmlClocksEventReasonHwThermalSlowdown
+    fakes.install(monkeypatch, fakes.Device("NVIDIA L4", "GPU-a", slowdowns=hot, pids=(os.getppid(),)))
+    slow, stranger = "accelerator 0 is slowed down (heat)", "1 other process on accelerator 0"
+    assert noise.during(machine, quiet, []).reasons == (slow, stranger)
+    assert noise.meanwhile(machine, quiet, quiet_load).reasons == (slow, stranger)
+    assert noise.during(machine, of_worker, []).reasons == (slow,)
+    assert noise.watched(machine)() == [slow, stranger]
+
+
 @pytest.mark.parametrize(
     ("others", "steal", "throttled", "reason"),
     [
