@@ -124,6 +124,11 @@ def median(values: Sequence[float], unit: str) -> Figure:
     return made.model_copy(update={"low": float(found.low), "high": float(found.high)})
 
 
+def percentile(values: Sequence[float], at: int) -> float | None:
+    """None of values that are too few for one of them to lie beyond it."""
+    return float(np.percentile(values, at)) if len(values) * (100 - at) >= 100 else None
+
+
 def standard_error(values: Sequence[float]) -> float | None:
     """Of the mean; None for a single value."""
     return float(np.std(values, ddof=1) / len(values) ** 0.5) if len(values) > 1 else None

@@ -61,12 +61,14 @@ def test_utilisation_may_be_of_the_peak_that_was_attained(capsys, tmp_path):
             main([*words, *BRIEF, "precision=fp32"])
 
 
-def test_a_models_rate_on_a_gpu_tells_that_frameworks_compile_it_or_do_not(capsys, monkeypatch):
+def test_a_models_rate_on_a_gpu_tells_whether_it_is_compiled_and_a_few_steps_no_high_percentile(capsys, monkeypatch):
     """As if the processor were one."""
     monkeypatch.setattr(System, "device_kind", "gpu")
     monkeypatch.setattr(Subject, "device", Device("cpu", "fp32"))
     (cell,) = probe(capsys, "level=throughput", *SMALL, "mode=infer").cells
     assert cell.notes[0].startswith("on a GPU model= runs as it is written in PyTorch")
+    assert cell.figures["p99"].value is None
+    assert "p99 needs 100 steps, and there were" in cell.notes[-1]
 
 
 @pytest.mark.slow

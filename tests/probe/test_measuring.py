@@ -88,3 +88,9 @@ def test_a_rate_waits_once_for_as_many_as_make_the_wait_little(monkeypatch):
     assert rate.now() == pytest.approx(2 * runs[-1] / (launch + runs[-1] * each))
     assert runs == [1, 1, 4]
     assert rate.now(1.0) == pytest.approx(2 * 4 / (launch + 4 * each))
+
+
+@pytest.mark.parametrize(("at", "least"), [(50, 2), (90, 10), (99, 100)])
+def test_a_percentile_is_of_as_many_values_as_one_lies_beyond_it(at, least):
+    assert measuring.percentile(range(least - 1), at) is None
+    assert measuring.percentile(range(least), at) == pytest.approx(at / 100 * (least - 1))

@@ -60,12 +60,16 @@ class Throughput:
     def found(self) -> Cell:
         """See `levels.Measurement`."""
         samples, drift = self.workload.samples, measuring.drift(self.times)
+        times = {at: measuring.percentile([1e3 * each for each in self.times], at) for at in PERCENTILES}
+        few = [f"p{at} needs {100 // (100 - at)} steps" for at, told in times.items() if told is None]
+        if few:
+            self.notes.append(f"{' and '.join(few)}, and there were {len(self.times)}: give a longer seconds=")
         rate = float(np.mean(self.rates)) / samples * self.flops if self.flops else None
         figures = {
             "samples/s": measuring.mean(self.rates, "1/s"),
             "SE": Figure(value=measuring.standard_error(self.rates), unit="1/s"),
             "jitter": Figure(value=measuring.jitter([samples / each for each in self.times]), unit="1/s"),
-            **{f"p{at}": Figure(value=float(np.percentile(self.times, at)) * 1e3, unit="ms") for at in PERCENTILES},
+            **{f"p{at}": Figure(value=told, unit="ms") for at, told in times.items()},
             "drift": Figure(value=None if drift is None else drift * 100, unit="%"),
             "warm-up": Figure(value=self.warm_up, unit="steps"),
             "samples/step": Figure(value=samples, unit=""),
