@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,6 +24,7 @@ REFUSED = {
     "<not supported>": "perf: this counter is not there, as on most virtual machines",
     "<not counted>": "perf: it was not counted",
 }
+OF_CORES = re.compile("cpu_[a-z]+/([^/:]+)(:u/|/u)")  # an event as perf names it by the kind of a hybrid's cores
 LONGEST_REASON = 160  # characters
 SECONDS = 10.0  # that perf may take to end
 
@@ -73,18 +76,20 @@ def counted(call: Callable[[], object], events: Mapping[str, str] = EVENTS) -> C
 
 
 def read(told: str, events: Mapping[str, str]) -> Counted:
-    """What `perf stat -x,` told of `events`."""
-    lines = [line.split(",") for line in told.splitlines()]
-    values = {line[2]: line[0] for line in lines if len(line) > 2}
+    """What `perf stat -x,` told of `events`, those of several kinds of cores together."""
+    values: dict[str, list[str]] = defaultdict(list)
+    for line in told.splitlines():
+        value, _, event, *_ = [*line.split(","), "", ""]
+        values[OF_CORES.sub(r"\1:u", event)].append(value)
     found = Counted()
     for name, event in events.items():
-        value = values.get(event)
-        if value is None:
-            found.missing[name] = f"perf: {' '.join(told.split())}"[:LONGEST_REASON]
-        elif value in REFUSED:
-            found.missing[name] = REFUSED[value]
+        numbers = [float(value) for value in values[event] if value not in REFUSED]
+        if numbers:
+            found.values[name] = sum(numbers)
+        elif values[event]:
+            found.missing[name] = REFUSED[values[event][0]]
         else:
-            found.values[name] = float(value)
+            found.missing[name] = f"perf: {' '.join(told.split())}"[:LONGEST_REASON]
     return found
 
 

@@ -45,6 +45,16 @@ def test_what_perf_tells_is_a_number_or_a_reason():
     assert "virtual machines" in found.missing["cycles"]
 
 
+def test_kinds_of_cores_are_counted_together():
+    """As versions of perf name their events."""
+    told = "20,,cpu_core/instructions:u/,1,1.00,,\n3,,cpu_atom/instructions/u,1,1.00,,\n"
+    told += "<not counted>,,cpu_atom/cycles:u/,0,0.00,,\n7,,cpu_core/cycles:u/,1,1.00,,\n"
+    told += "<not supported>,,cpu_atom/x:u/,0,0.00,,\n<not supported>,,cpu_core/x:u/,0,0.00,,\n"
+    found = perf.read(told, {"instructions": "instructions:u", "cycles": "cycles:u", "other": "x:u"})
+    assert found.values == {"instructions": 23, "cycles": 7}
+    assert found.missing.keys() == {"other"}
+
+
 def test_without_perf_the_reason_is_told(monkeypatch):
     monkeypatch.setenv("PATH", "")
     calls = []
