@@ -9,11 +9,12 @@ from dataclasses import replace
 import pytest
 import torch
 
+from suite import config
 from suite.compare import main as compare
 from suite.errors import UserError
 from suite.harness.implementation import Device
 from suite.harness.workers.place import LOCALHOST, Place
-from suite.probe import comparing, instruments, pictures, record, showing
+from suite.probe import instruments, pictures, record, showing
 from suite.probe.__main__ import main
 from suite.probe.instruments import torch_all_reduce, torch_workers
 from suite.probe.instruments.torch_kernels import short
@@ -27,6 +28,8 @@ from suite.probe.kernels.problems import (
     Recurrent,
     SparseProduct,
 )
+from suite.probe.levels.kernels import Kernels
+from suite.probe.subject import Subject
 
 FRAMEWORKS = ["torch", pytest.param("tensorflow", marks=pytest.mark.slow)]
 DEVICE = Device("cpu", "fp32")
@@ -56,6 +59,16 @@ def test_fp32_is_multiplied_as_tf32_in_that_precision_alone(framework):
     conditions = record.Conditions(framework=framework, model=name, mode="infer", precision="fp32", batch=1, size=32)
     made.model(conditions, DEVICE, 1)
     assert multiplies_as_tf32(framework) == {False}
+
+
+def test_the_roof_is_looked_at_in_its_precision_whatever_was_built_last(monkeypatch):
+    looks = []
+    monkeypatch.setattr("suite.probe.roof.Roof.look", lambda _: looks.append(multiplies_as_tf32("torch")))
+    conditions = record.Conditions(framework="torch", mode="infer", precision="tf32", kernels="matmul+device+quick")
+    level = Kernels(Subject(conditions, config.system("cpu"), 0.01))
+    instruments.load("torch").kernel(MatrixProduct(8, 8, 8), DEVICE)
+    level.repeat()
+    assert looks == [{True}]
 
 
 def test_a_worker_that_sums_takes_its_own_accelerator(monkeypatch):
@@ -285,15 +298,3 @@ def test_what_is_kept_is_drawn_and_compared(capsys, tmp_path):
     for row in cell.rows:
         assert found[f"{row.name}, us"]["a"]["low"] == row.values["from"]
         assert found[f"{row.name}, us"]["says"] == "noise"
-
-
-def test_frameworks_stand_side_by_side():
-    def cell(framework: str, **times: float) -> record.Cell:
-        conditions = record.Conditions(framework=framework, mode="train", precision="fp32", kernels="quick")
-        rows = [record.Row(name=name, values={"us": us, "from": us, "to": us}) for name, us in times.items()]
-        return record.Cell(conditions=conditions, columns=dict.fromkeys(("us", "from", "to"), ""), rows=rows)
-
-    found = comparing.beside([cell("torch", a=1.0, b=2.0), cell("tensorflow", b=3.0, a=4.0, c=5.0)])
-    assert [(name, [each.value for each in figures]) for name, figures in found] == [
-        ("a, us", [1.0, 4.0]), ("b, us", [2.0, 3.0])
-    ]  # fmt: skip

@@ -67,6 +67,18 @@ def test_what_decided_is_told():
     assert ("framework", "torch", "tensorflow") in found
 
 
+def test_frameworks_stand_side_by_side():
+    def timed(framework: str, **times: float) -> Cell:
+        conditions = Conditions(framework=framework, mode="train", precision="fp32", kernels="quick")
+        rows = [Row(name=name, values={"us": us, "from": us, "to": us}) for name, us in times.items()]
+        return Cell(conditions=conditions, columns=dict.fromkeys(("us", "from", "to"), ""), rows=rows)
+
+    found = comparing.beside([timed("torch", a=1.0, b=2.0), timed("tensorflow", b=3.0, a=4.0, c=5.0)])
+    assert [(name, [each.value for each in figures]) for name, figures in found] == [
+        ("a, us", [1.0, 4.0]), ("b, us", [2.0, 3.0])
+    ]  # fmt: skip
+
+
 def test_what_is_not_compared_is_told_and_every_difference_whole(tmp_path, capsys):
     failed = cell(1, batch=2).model_copy(update={"figures": {}, "error": "out of memory"})
     paths = [f"{'/opt' * 20}/{name}" for name in "ab"]

@@ -30,6 +30,7 @@ DEFAULTS = {"kernels": tags.QUICK}
 ALONE = True
 WIDTHS = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}  # bytes of a number
 ROOM = 2  # times what a problem moves, that it may take while its inputs are made and its library works
+SMALL = MatrixProduct(1, 1, 1)
 US = "us"
 COLUMNS = {
     "calls": "a step",
@@ -86,6 +87,7 @@ class Kernels:
 
     def repeat(self) -> None:
         """A look at the roof, then each problem once, in a new order."""
+        self.instruments.kernel(SMALL, self.subject.device)  # whose build sets the roof's arithmetic, tf32 or not, anew
         self.roof.look()
         running = [look for look in self.looks if look.why is None]
         for look in self.order.sample(running, len(running)):
