@@ -90,7 +90,7 @@ def test_power_is_that_of_the_repeats_alone(tmp_path, monkeypatch):
     assert main(["level=clock", *words, "repeats=3", "mlflow=false", f"out={tmp_path}"]) == 0
     (cell,) = record.read(tmp_path).cells
     found = machine.detect()
-    ceiling = machine.power_ceiling(machine.system_here("cpu", found), found)
+    ceiling = systems.power_ceiling(systems.system_here("cpu", found), found)
     assert cell.figures["power"].value == pytest.approx(ceiling)
 
 
