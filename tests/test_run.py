@@ -19,7 +19,8 @@ from rich.console import Console
 
 from suite import config
 from suite.config.plan import Plan
-from suite.harness import contract, memory, session
+from suite.harness import contract, memory
+from suite.record import tracking
 from suite.record.evidence import OF_EACH_RUN
 from suite.run import printing
 from tests.command import ENVIRONMENT, eighth, run, start
@@ -77,7 +78,7 @@ def test_says_how_to_look_at_it_in_mlflow(uri, said, monkeypatch):
 def test_mlflow_has_the_run_when_the_command_ends_and_is_said_to_be_behind_where_it_cannot(tmp_path, monkeypatch):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.delenv("MLFLOW_EXPERIMENT_NAME", raising=False)
-    monkeypatch.setattr(session, "_MLFLOW_WAIT_S", FOREVER_S)
+    monkeypatch.setattr(tracking, "WAIT_S", FOREVER_S)
     words = [word for word in RUN if word != "mlflow=false"]
     done = eighth(tmp_path, "run", *words, "seed=1", "out=evidence")
     assert (done.returncode, "MLflow is behind" in done.stdout) == (0, False), done.stderr

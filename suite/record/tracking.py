@@ -10,6 +10,7 @@ from pathlib import Path
 
 from suite.config.folder import ROOT
 
+WAIT_S = 20.0  # for MLflow before the clock starts, and after it has stopped
 FOLLOWING = "following"  # the first word that `suite.sync --follow` prints once MLflow has answered
 FOLLOWED = "SUITE_FOLLOWED"  # the process with which a follower ends, which may be gone before it looks
 

@@ -12,10 +12,11 @@ from rich.console import Console
 
 from suite.config.plan import Plan
 from suite.errors import BY_SIGNAL, LOST, USER_ERROR, UserError, WorkerLost, command, complain
-from suite.harness import session
+from suite.harness.completing import complete
 from suite.harness.contestant import OwnImplementation, read
 from suite.harness.folder import gone_on_by, has_run, locked, refuse_used, used
 from suite.harness.implementation import load_implementation
+from suite.harness.session import Session
 from suite.harness.workers import place as places
 from suite.harness.workers import starting
 from suite.harness.workers.following import follow
@@ -204,16 +205,11 @@ def _trained(
         if followers:
             followers.prepare(made, options.implementation, options.data_dir)
         resume = gone_on_by(made.out, options.given)
-        timed = session.Session(made, found, task, module, data, console, options.mlflow, resume, own, followers)
-        summaries: list[Summary] = []
+        session = Session(made, found, task, module, data, console, options.mlflow, resume, own, followers)
         with locked(made.out):
             if new:
                 refuse_used(made.out, options.given)
-            for index in range(1, len(made.seeds) + 1):
-                summaries.append(timed.run(index))
-                if timed.stopped_by:
-                    break
-    return summaries, timed.stopped_by
+            return complete(session)
 
 
 def _resumed(options: Options, place: Place) -> Path | None:

@@ -26,6 +26,7 @@ from rich.console import Console
 from suite import config
 from suite.config.models import Evaluation
 from suite.config.plan import Plan
+from suite.harness.completing import complete
 from suite.harness.contract import evaluation_data, training_data
 from suite.harness.implementation import Device, load_implementation
 from suite.harness.session import Session
@@ -92,7 +93,8 @@ class Sides:
                 out=Path(folder),
             )
             console = Console(file=io.StringIO())
-            summary = Session(plan, self.found, self.task, self.module, self.data, console, False, "").run(1)
+            session = Session(plan, self.found, self.task, self.module, self.data, console, False, "")
+            (summary,), _ = complete(session)
         assert summary.seconds is not None
         return summary.seconds
 

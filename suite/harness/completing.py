@@ -1,0 +1,77 @@
+"""From empty, or interrupted, evidence folders to sealed ones: the runs of a session, one after the other."""
+
+from __future__ import annotations
+
+import shlex
+from contextlib import chdir
+from pathlib import Path
+
+from suite.errors import BrokenContract, UserError, WorkerLost
+from suite.harness import begun, checkpoint, contract, tail
+from suite.harness.interrupt import interruptible
+from suite.harness.run import Run
+from suite.harness.session import Session
+from suite.harness.training import train
+from suite.measure.samples import SamplesError
+from suite.record import evidence, tracking
+from suite.record.mllog import is_interrupt, run_stop
+from suite.record.summary import Summary, summarise
+
+
+def complete(session: Session) -> tuple[list[Summary], int | None]:
+    """Make, or go on with, each run until a signal ends one; a run that ended by itself is left alone.
+
+    Returns what they took, and the signal that ended the last of them, or came as it ended, for the command to end as
+    well. Raises UserError when a folder cannot hold its run, Stopped for a signal before the clock has started.
+    """
+    summaries: list[Summary] = []
+    ended_ms = 0  # the last line of the run before, however the clock was set since
+    stopped_by = None
+    for index in range(1, len(session.plan.seeds) + 1):
+        folder = session.plan.folder(index).absolute()
+        log, manifest = begun.open_log(folder, ended_ms), folder / evidence.MANIFEST
+        stop = run_stop(log.lines)
+        if not manifest.exists() or (stop and is_interrupt(stop)):
+            manifest.unlink(missing_ok=True)
+            stopped_by = _finish(Run(session, index, folder, log))
+        ended_ms = log.lines[-1].time_ms
+        summaries.append(summarise(log.lines))
+        if stopped_by:
+            break
+    return summaries, stopped_by
+
+
+def _finish(run: Run) -> int | None:
+    """Train, as far as that is not done, measure, and seal; the signal that came meanwhile, if any."""
+    session, log, folder = run.session, run.log, run.session.plan.folder(run.index)
+    resume = session.resume
+    mend = f"mend that, then go on with {resume}"
+    other = ", or with other code begin a new run" if session.own else ""
+    with run.terminal, interruptible() as interrupted, chdir(Path.cwd()):  # which the author's code may leave
+        try:
+            stop = run_stop(log.lines)
+            if stop is None or is_interrupt(stop):
+                train(run, interrupted)
+            stop = tail.write(run)
+            log.close()
+            if not is_interrupt(stop):
+                checkpoint.remove(run.folder)
+            evidence.seal(run.folder, log.head)
+        except WorkerLost as error:
+            raise WorkerLost(f"{error}; go on with {resume}") from error
+        except BrokenContract as error:
+            again = f"Mend that, then go on with {resume}"
+            raise UserError(f"{error} {'Mend that, and begin a new run' if session.own else again}") from error
+        except contract.Refused as error:
+            raise UserError(f"{error}; {mend}{other}") from error
+        except SamplesError as error:
+            raise UserError(f"{folder / evidence.POWER}: {error}; {mend}") from error
+        except OSError as error:
+            raise UserError(f"{folder}: {error.strerror or error}; {mend}") from error
+        except Exception as error:  # the author's code may raise anything
+            error.add_note(f"{mend}{other}")
+            raise
+    if run.tracker and not run.tracker.finish(tracking.WAIT_S):
+        quoted = shlex.quote(str(run.folder))
+        session.console.print(f"MLflow is behind; fill it in with: python -m suite.sync {quoted}", soft_wrap=True)
+    return interrupted.by
