@@ -23,12 +23,6 @@ def has_run(out: Path) -> bool:
     return any((out / folder / CONFIG).exists() for folder in ("", "run_1"))
 
 
-def refuse_used(out: Path, given: Mapping[str, Any]) -> None:
-    """Raise UserError where `used` says why."""
-    if problem := used(out, given):
-        raise UserError(problem)
-
-
 def used(out: Path, given: Mapping[str, Any]) -> str | None:
     """Why no run could begin in `out`; None where it is new, or empty but for what a command left that never began.
 

@@ -6,15 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from suite.config.plan import Plan
 from suite.errors import BY_SIGNAL, LOST, USER_ERROR, UserError, WorkerLost, command, complain
 from suite.harness.completing import complete
-from suite.harness.contestant import OwnImplementation, read
-from suite.harness.folder import gone_on_by, has_run, locked, refuse_used, used
+from suite.harness.folder import has_run, locked
 from suite.harness.implementation import load_implementation
 from suite.harness.session import Session
 from suite.harness.workers import place as places
@@ -22,22 +19,17 @@ from suite.harness.workers import starting
 from suite.harness.workers.following import follow
 from suite.harness.workers.leading import Followers, dismiss, dismissed_on_mistake, followed
 from suite.harness.workers.place import Place
-from suite.measure import systems
-from suite.measure.accelerators import nvidia
-from suite.measure.machine import Machine, detect
+from suite.measure.machine import detect
+from suite.measure.systems import AUTO
 from suite.record.mllog import INTERRUPT
 from suite.record.summary import Summary
 from suite.rules.verdict import review
 from suite.run import obstacles, printing, slurm
 from suite.run.help import help_text
 from suite.run.options import Options, parse
-from suite.run.planning import from_options
-from suite.run.resuming import from_evidence
+from suite.run.planned import Planned
 from suite.store.arrays import prepared
 from suite.store.task import load_task
-
-if TYPE_CHECKING:
-    from suite.forecast.memory import Footprint
 
 BUDGET_ENDED = 3
 
@@ -58,25 +50,16 @@ def main(argv: list[str]) -> int:
         dismiss(place)
         return 0
     with dismissed_on_mistake(place):
-        slurm_options, argv = slurm.split(argv)
-        if slurm_options is not None and (count := len(parse(["-m", *argv]))) > 1:
-            raise UserError(f"-m makes {count} commands, and a job of SLURM is one: submit one after the other")
-        commands = parse(argv)
-        if place.launcher and len(commands) > 1:
-            raise UserError(
-                f"-m makes {len(commands)} commands, and {place.launcher} starts the workers of one: give it one"
-            )
-        _refuse_one_folder(commands)
-        if slurm_options is not None and commands[0].hw == systems.AUTO and not commands[0].resume:
-            raise UserError(
-                f"hw={systems.AUTO} would be this machine, not those of the job: name their system, hw=NAME"
-            )
+        commands, words, slurm_options = _commands(argv, place)
     if slurm_options is not None and not commands[0].dry_run:
-        return _launched(commands, argv, slurm_options)
+        return _launched(commands[0], words, slurm_options)
     codes: list[int] = []
     for options in commands:
         try:
-            codes.append(_run(options, place, elsewhere=slurm_options is not None, commands=len(commands)))
+            if options.dry_run:
+                codes.append(_dry_run(options, place, elsewhere=slurm_options is not None))
+            else:
+                codes.append(_run(options, place, len(commands)))
         except (UserError, OSError, WorkerLost) as error:
             if len(commands) == 1:
                 raise
@@ -87,128 +70,101 @@ def main(argv: list[str]) -> int:
     return next((code for code in codes if code), 0)
 
 
-def _refuse_one_folder(commands: Sequence[Options]) -> None:
-    """Raise UserError where several commands would leave their evidence in one folder."""
+def _commands(argv: list[str], place: Place) -> tuple[list[Options], list[str], Mapping[str, str] | None]:
+    """The options of each command, the words that they are of, and SLURM's, None where they are not for SLURM.
+
+    Raises UserError for what can be seen of them before the first begins.
+    """
+    slurm_options, words = slurm.split(argv)
+    if slurm_options is not None and (count := len(parse(["-m", *words]))) > 1:
+        raise UserError(f"-m makes {count} commands, and a job of SLURM is one: submit one after the other")
+    commands = parse(words)
+    if place.launcher and len(commands) > 1:
+        raise UserError(
+            f"-m makes {len(commands)} commands, and {place.launcher} starts the workers of one: give it one"
+        )
     for out, count in Counter(options.out for options in commands if options.out).items():
         if count > 1:
             raise UserError(
                 f"out={out} is the folder of {count} commands, and each needs its own: leave it out, or tell them "
                 f"apart, as with out='{out}/${{seed}}'"
             )
+    if slurm_options is not None and commands[0].hw == AUTO and not commands[0].resume:
+        raise UserError(f"hw={AUTO} would be this machine, not those of the job: name their system, hw=NAME")
+    return commands, words, slurm_options
 
 
-def _launched(commands: Sequence[Options], words: Sequence[str], slurm_options: Mapping[str, str]) -> int:
+def _launched(options: Options, words: Sequence[str], slurm_options: Mapping[str, str]) -> int:
     """Give the only command to SLURM, with the out= folder that it would choose itself.
 
     Raises UserError, before it waits in a queue, for what no machine could run.
     """
-    (options,) = commands
-    own, resumed = _own(options), Path(options.resume) if options.resume else None
-    made = _planned(options, detect(), own, resumed)
-    if problem := obstacles.on_machines_of_a_job(made, own) or (None if resumed else used(made.out, options.given)):
+    made = Planned.of(options, detect(), Path(options.resume) if options.resume else None)
+    if problem := obstacles.on_machines_of_a_job(made.plan, made.own) or made.taken():
         raise UserError(problem)
-    named = [] if options.resume or options.out else [f"out={made.out}"]
-    return slurm.launch([*words, *named], made.system, slurm_options)
+    named = [] if options.resume or options.out else [f"out={made.plan.out}"]
+    return slurm.launch([*words, *named], made.plan.system, slurm_options)
 
 
-def _own(options: Options) -> OwnImplementation | None:
-    framework = options.framework if "framework" in options.given else None
-    return read(Path(options.implementation), framework) if options.implementation else None
+def _dry_run(options: Options, place: Place, elsewhere: bool) -> int:
+    """Print what the command would do, `elsewhere` where it is for the machines of a job; its exit code."""
+    from suite.run import dry_run  # where it is asked for: it imports the probe
+
+    with dismissed_on_mistake(place):
+        made = Planned.of(options, detect(), _resumed(options, place))
+        nowhere = (obstacles.on_machines_of_a_job if elsewhere else obstacles.anywhere)(made.plan, made.own)
+        here = [] if elsewhere else obstacles.here(made.plan, made.own, made.found, place, options.mlflow)
+        here += filter(None, [made.taken()])
+    dry_run.show(printing.console(), made, nowhere, here, elsewhere)
+    dismiss(place)
+    return 0
 
 
-def _planned(options: Options, found: Machine, own: OwnImplementation | None, resumed: Path | None) -> Plan:
-    return from_evidence(resumed, options.given, own) if resumed else from_options(options, found, own)
-
-
-def _run(options: Options, place: Place, elsewhere: bool, commands: int) -> int:
-    """One of so many `commands`, and its exit code; `elsewhere` where it is for the machines of a job."""
+def _run(options: Options, place: Place, commands: int) -> int:
+    """Make, or go on with, the runs of one of so many `commands`; its exit code."""
     console = printing.console()
     with dismissed_on_mistake(place):
-        found, own, resumed = detect(), _own(options), _resumed(options, place)
-        made = _planned(options, found, own, resumed)
-        nowhere = (obstacles.on_machines_of_a_job if elsewhere else obstacles.anywhere)(made, own)
-        here = [] if elsewhere else obstacles.here(made, own, found, place, options.mlflow)
-        if resumed is None and (taken := used(made.out, options.given)):
-            here.append(taken)
-        if not options.dry_run and (problem := next(iter(here), nowhere)):
+        made = Planned.of(options, detect(), _resumed(options, place))
+        plan = made.plan
+        nowhere = obstacles.anywhere(plan, made.own)
+        here = obstacles.here(plan, made.own, made.found, place, options.mlflow)
+        if problem := next(iter(here), made.taken() or nowhere):
             raise UserError(problem)
-        if commands > 1 and made.system.world_size > 1 and not options.dry_run:
+        if commands > 1 and plan.system.world_size > 1:
             raise UserError(
-                f"-m makes {commands} commands, and the {made.system.world_size} workers that this one starts are of "
+                f"-m makes {commands} commands, and the {plan.system.world_size} workers that this one starts are of "
                 "one: give one after the other, or of one command runs=N"
             )
-    unseen = _unseen(made) if options.hw == systems.AUTO and resumed is None else {}
-    if options.dry_run:
-        memory = _memory(made, nowhere, options.data_dir)
-        told = {**unseen, "memory": memory.line(made.system), **_forecast(made, found)}
-        printing.plan(console, made, found, options.data_dir, told, elsewhere)
-        printing.obstacles(console, nowhere, here, memory.problem(made.system))
-        dismiss(place)
-        return 0
-    printing.plan(console, made, found, options.data_dir, unseen)
+    printing.plan(console, plan, made.found, options.data_dir, made.unseen())
     try:
-        summaries, stopped_by = _trained(console, made, found, options, own, place, resumed is None)
+        summaries, stopped_by = _trained(made, place, console)
     except KeyboardInterrupt:  # before the clock ran, or a second signal
-        if has_run(made.out):
-            printing.go_on(console, gone_on_by(made.out, options.given), place.launcher)
+        if has_run(plan.out):
+            printing.go_on(console, made.resume, place.launcher)
         raise
-    printing.result(console, made, summaries, options.mlflow, options.data_dir)
-    printing.verdict(console, review(made.out, options.data_dir))
+    printing.result(console, plan, summaries, options.mlflow, options.data_dir)
+    printing.verdict(console, review(plan.out, options.data_dir))
     if stopped_by:
-        if len(summaries) < len(made.seeds) or summaries[-1].reason == INTERRUPT:
-            printing.go_on(console, gone_on_by(made.out, options.given), place.launcher)
+        if len(summaries) < len(plan.seeds) or summaries[-1].reason == INTERRUPT:
+            printing.go_on(console, made.resume, place.launcher)
         return BY_SIGNAL + stopped_by
     return 0 if all(summary.converged for summary in summaries) else BUDGET_ENDED
 
 
-def _unseen(made: Plan) -> dict[str, str]:
-    """Why a plan for processors may have been meant for accelerators; nothing where no sign of any is seen."""
-    why = nvidia.broken() if made.system.device_kind == "cpu" else None
-    return {"accelerators": f"none, for NVML does not answer ({why}): see python -m suite.doctor"} if why else {}
-
-
-def _forecast(made: Plan, found: Machine) -> dict[str, str]:
-    """What a run of the plan is expected to take, without a probe; nothing for an implementation of one's own."""
-    from suite.forecast import roughly  # where it is asked for: it imports the probe
-
-    if made.contestant:
-        return {}
-    return {"forecast": roughly.line(made.benchmark, made.system, found, made.precision, made.framework.name)}
-
-
-def _memory(made: Plan, nowhere: str | None, data_dir: str | None) -> Footprint:
-    """What a worker of the plan needs of its accelerator."""
-    from suite.forecast import memory
-
-    if made.contestant:
-        return memory.Footprint(None, "the implementation is not the suite's")
-    if nowhere:
-        return memory.Footprint(None, "no machine could run it")
-    return memory.needed(made.benchmark, made.system, made.framework, made.precision, data_dir)
-
-
-def _trained(
-    console: Console,
-    made: Plan,
-    found: Machine,
-    options: Options,
-    own: OwnImplementation | None,
-    place: Place,
-    new: bool,
-) -> tuple[Sequence[Summary], int | None]:
+def _trained(made: Planned, place: Place, console: Console) -> tuple[list[Summary], int | None]:
     """What the runs took, and the signal that ended the last of them, if one did."""
-    with _workers(made, place) as followers:
-        name = made.benchmark.task
-        module = own.load(name) if own else load_implementation(name, made.framework)
-        task = load_task(made.benchmark.task)
-        data = prepared(made.benchmark, task, options.data_dir)
+    plan, own, options = made.plan, made.own, made.options
+    with _workers(plan.system.world_size, place) as followers:
+        name = plan.benchmark.task
+        module = own.load(name) if own else load_implementation(name, plan.framework)
+        task = load_task(name)
+        data = prepared(plan.benchmark, task, options.data_dir)
         if followers:
-            followers.prepare(made, options.implementation, options.data_dir)
-        resume = gone_on_by(made.out, options.given)
-        session = Session(made, found, task, module, data, console, options.mlflow, resume, own, followers)
-        with locked(made.out):
-            if new:
-                refuse_used(made.out, options.given)
+            followers.prepare(plan, options.implementation, options.data_dir)
+        session = Session(plan, made.found, task, module, data, console, options.mlflow, made.resume, own, followers)
+        with locked(plan.out):
+            if problem := made.taken():
+                raise UserError(problem)
             return complete(session)
 
 
@@ -224,9 +180,9 @@ def _resumed(options: Options, place: Place) -> Path | None:
 
 
 @contextmanager
-def _workers(made: Plan, place: Place) -> Iterator[Followers | None]:
+def _workers(world_size: int, place: Place) -> Iterator[Followers | None]:
     """The followers of this process, which the suite starts itself where no launcher has; None for a single worker."""
-    with starting.started(place, made.system.world_size) as (led, processes):
+    with starting.started(place, world_size) as (led, processes):
         starting.take_share(led)
         with followed(led, processes) as followers:
             yield followers
