@@ -18,7 +18,7 @@ from suite.serve.scenarios import Ask, Load, load
 class Measured(BaseModel, frozen=True):
     """What was found. `quality` is that of the served answers, None where they cannot be scored, `trained` what the run
     logged. `highest` rate that kept the `bound` on the latency in the scenario `server`, and the lowest that did not,
-    `too_high`, are None where there was none, and all three where none was looked for.
+    `too_high`, are None where there was none or requests failed, and all three where none was asked for.
     """
 
     benchmark: str
@@ -64,7 +64,9 @@ def measure(
         streams = (each for each in loads if each.scenario == "single-stream")
         alone = next(streams, None) or streamed("single-stream")
         bound = wanted.latency
-        if alone.latencies.get("50", 0.0) <= bound:  # else no rate keeps it
+        lost = [each for each in (alone, all_at_once) if each and (each.failed or each.shed)]
+        loads += [each for each in lost if each not in loads]
+        if not lost and alone.latencies["50"] <= bound:  # else no rate keeps it
             found = highest(lambda rate: loaded("server", asked.submit, rate), first / 2, alone.reached or 0.0)
             kept, broken = found.kept, found.broken
             loads += sorted(found.loads, key=lambda each: each.rate or 0.0)

@@ -42,7 +42,8 @@ def highest(load: Callable[[float], Load], first: float, alone: float) -> Highes
     """By bisection of the logarithm, from `first` a second on: doubled or halved until the bound lies between.
 
     `alone` is the rate of requests that follow one another. Far below it none waits for another, and a lower rate would
-    keep no bound that this one breaks: it would only take longer.
+    keep no bound that this one breaks: it would only take longer. A request that failed says nothing of the rate, and
+    ends the search.
     """
     kept: float | None = None
     broken: float | None = None
@@ -51,6 +52,8 @@ def highest(load: Callable[[float], Load], first: float, alone: float) -> Highes
         if kept is None and broken and rate < _ALONE * alone:
             break
         loads.append(load(rate))
+        if loads[-1].failed:
+            break
         if loads[-1].valid:
             kept = rate
         else:

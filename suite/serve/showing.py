@@ -83,7 +83,12 @@ def remarks(found: Measured) -> list[str]:
     if found.bound:
         bound = f"{1e3 * found.bound:g} ms at the {DRAWN}th percentile"
         above = f", {found.too_high:,.4g}/s does not" if found.too_high else ""
-        lines.append(f"{found.highest:,.4g}/s keeps {bound}{above}" if found.highest else f"no rate keeps {bound}")
+        if found.highest:
+            lines.append(f"{found.highest:,.4g}/s keeps {bound}{above}")
+        elif any(load.failed or (load.shed and load.scenario == "single-stream") for load in found.loads):
+            lines.append(f"the highest rate that keeps {bound} is not known: requests were not answered")
+        else:
+            lines.append(f"no rate keeps {bound}")
     shortest = min((load.seconds for load in found.loads), default=0.0)
     if shortest < MLPERF_SECONDS:
         lines.append(

@@ -1,9 +1,16 @@
 """The search for the highest rate that keeps a bound."""
 
+from concurrent.futures import Future
+from itertools import count
+from types import SimpleNamespace
+
 import pytest
 
+from suite.serve.measuring import measure
+from suite.serve.options import parse
 from suite.serve.rate import WITHIN, highest, stream
 from suite.serve.scenarios import Load
+from suite.serve.showing import remarks
 
 ALONE = 400.0  # a second, of requests one after another
 
@@ -37,6 +44,37 @@ def test_where_no_rate_keeps_the_bound_it_ends_where_requests_hardly_meet():
 
 def test_a_rate_that_is_low_to_begin_with_is_tried_once():
     assert [load.rate for load in search(lambda rate: False, first=1.0).loads] == [1.0]
+
+
+def test_a_request_that_failed_ends_the_search_and_is_no_rate_that_is_too_high():
+    def load(rate):
+        return Load(
+            scenario="server", rate=rate, reached=None, queries=1000, seconds=1.0, latencies={}, bound=0.1, shed=0,
+            failed=1000, problems=["1000 of its samples failed"],
+        )  # fmt: skip
+
+    found = highest(load, 5000.0, ALONE)
+    assert (found.kept, found.broken, len(found.loads)) == (None, None, 1)
+
+
+def test_no_rate_is_looked_for_where_requests_fail():
+    asked = count()
+
+    def submit(index, wait=False):
+        future = Future()
+        if next(asked) < 4:  # whose quality is taken
+            future.set_result(0)
+        else:
+            future.set_exception(OSError("reset"))
+        return future
+
+    benchmark = SimpleNamespace(name="task", metric="accuracy")
+    examples = SimpleNamespace(plan=SimpleNamespace(benchmark=benchmark), count=4, trained=None, quality=len)
+    wanted = parse({"scenario": "server", "seconds": "0.01"})
+    found = measure(wanted, examples, SimpleNamespace(submit=submit), lambda text: None)
+    assert [load.scenario for load in found.loads if load.failed] == ["single-stream", "offline"]
+    assert (found.highest, found.too_high) == (None, None)
+    assert "is not known: requests were not answered" in remarks(found)[0]
 
 
 def test_a_stream_lasts_for_as_long_as_is_asked():
