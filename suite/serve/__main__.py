@@ -68,8 +68,8 @@ def main(argv: list[str]) -> int:
     precision = formats.known(given.get("precision", found.plan.precision))
 
     def answers() -> Answers:
-        model = load(Path(folders[0]), found, own, system, precision)
-        model.warm_up(wanted.batch)
+        model = load(Path(folders[0]), found, own, system, precision, wanted.batch)
+        model.warm_up()
         return model.answers
 
     batcher = Batcher(answers, wanted.batch, wanted.wait, wanted.queue)

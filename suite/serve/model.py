@@ -75,18 +75,18 @@ class Examples:
 
 
 class Model:
-    """Answers the requests of `examples` with the last state that its run kept."""
+    """Answers the requests of `examples`, at most `batch` together, with the last state that its run kept."""
 
-    def __init__(self, examples: Examples, made: Checked) -> None:
-        self.examples, self.made = examples, made
+    def __init__(self, examples: Examples, made: Checked, batch: int) -> None:
+        self.examples, self.made, self.batch = examples, made, batch
         self.example = examples.request(0)  # what a request looks like
         names = contract.evaluation_data(examples.data).keys() - self.example.keys()
         self._others = {name: examples.data[name] for name in names}
 
     def answers(self, requests: Sequence[Request]) -> list[Any]:
-        """An answer to each, as to the first example. A batch is filled up to a power of two with its last request,
-        so that a framework that compiles for each shape knows them all."""
-        size = 1 << (len(requests) - 1).bit_length()
+        """An answer to each, as to the first example. A batch is filled up to a power of two, or to the largest batch,
+        with its last request, so that a framework that compiles for each shape knows them all."""
+        size = self._size(len(requests))
         filled = [*requests, *[requests[-1]] * (size - len(requests))]
         joined = {name: np.concatenate([each[name] for each in filled]) for name in self.example}
         predictions = self.made.predict({**self._others, **joined})
@@ -94,11 +94,15 @@ class Model:
             raise ValueError(f"{len(predictions)} answers to {size} requests")
         return [self.examples.requests.numbered(each, 0) for each in predictions[: len(requests)]]
 
-    def warm_up(self, batch: int) -> None:
-        """Answer batches of each size that up to `batch` are filled up to: none is the first of its kind under load."""
+    def warm_up(self) -> None:
+        """Answer batches of each size that batches are filled up to: none is the first of its kind under load."""
         count = self.examples.count
-        for size in (1 << power for power in range((batch - 1).bit_length() + 1)):
+        for size in sorted({self._size(requests) for requests in range(1, self.batch + 1)}):
             self.answers([self.examples.request(index % count) for index in range(size)])
+
+    def _size(self, requests: int) -> int:
+        """How many a batch of so many requests is filled up to."""
+        return min(1 << (requests - 1).bit_length(), self.batch)
 
 
 def examples(folder: Path, own: OwnImplementation | None, data_dir: str | None) -> Examples:
@@ -115,7 +119,9 @@ def examples(folder: Path, own: OwnImplementation | None, data_dir: str | None) 
     return Examples(plan, task, requests, prepared(plan.benchmark, task, data_dir), trained)
 
 
-def load(folder: Path, found: Examples, own: OwnImplementation | None, system: System, precision: str) -> Model:
+def load(
+    folder: Path, found: Examples, own: OwnImplementation | None, system: System, precision: str, batch: int
+) -> Model:
     """The model of the run in `folder`, on a system, in a precision. Raises UserError where it kept no state."""
     plan = found.plan
     kept = states.kept(_run(folder))
@@ -129,7 +135,7 @@ def load(folder: Path, found: Examples, own: OwnImplementation | None, system: S
         made.load_state_dict(states.read(kept[-1])[0])
     except (OSError, states.BadState, KeyError, ValueError, RuntimeError) as error:
         raise UserError(f"{kept[-1]} is no state of {plan.benchmark.name}: {error}") from error
-    return Model(found, made)
+    return Model(found, made, batch)
 
 
 def _run(folder: Path) -> Path:

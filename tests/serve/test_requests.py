@@ -70,9 +70,10 @@ def test_a_model_is_warm_for_every_size_of_batch(batch):
         sizes.append(len(data["test_images"]))
         return [0] * sizes[-1]
 
-    model = Model(found, SimpleNamespace(predict=predict))
-    model.warm_up(batch)
+    model = Model(found, SimpleNamespace(predict=predict), batch)
+    model.warm_up()
     warm = set(sizes)
+    assert max(warm) == batch
     for size in range(1, batch + 1):
         model.answers([found.request(0)] * size)
     assert set(sizes) == warm
