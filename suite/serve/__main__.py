@@ -30,7 +30,7 @@ FOLDER holds a run that was made with checkpoints=keep, whose last state answers
   rate=N               queries a second in scenario=server; default: the highest that keeps the bound is searched for
   seconds=X            how long each load lasts at least (10; MLPerf asks for 600)
   batch=N wait=SECONDS at most N requests are answered together (32), for which the first waits so long (0.002)
-  queue=N              as many requests may wait (256); more are refused at once, which makes a load not count
+  queue=N              as many requests may wait (256, or two batches if more); a load that brings more does not count
   hw=NAME precision=X  where and how it answers; default: this machine, and the run's precision
   implementation=PATH  the code that the run was made with, where that was one's own
   data_dir=FOLDER      where datasets lie

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from suite.errors import UserError, positive, unknown, whole
 
 MOST_BATCH = 4096
+BATCH, QUEUE = 32, 256
 HOST = "127.0.0.1"
 SCENARIOS = ("single-stream", "multi-stream", "server", "offline")
 ALLOWED = (
@@ -44,17 +45,29 @@ def parse(given: Mapping[str, str]) -> Options:
             raise unknown("scenario", each, SCENARIOS)
     if "rate" in given and "server" not in scenarios:
         raise UserError(f"rate={given['rate']} is of scenario=server; {', '.join(scenarios)} ask as fast as they can")
+    batch, queue = _together(given)
     return Options(
         scenarios=scenarios,
         latency=positive("latency", given.get("latency", "0.1"), "seconds"),
         rate=positive("rate", given["rate"]) if "rate" in given else None,
         seconds=positive("seconds", given.get("seconds", "10"), "seconds"),
-        batch=whole("batch", given.get("batch", "32"), MOST_BATCH),
+        batch=batch,
         wait=_wait(given.get("wait", "0.002")),
-        queue=whole("queue", given.get("queue", "256")),
+        queue=queue,
         listen=_address(given["listen"]) if "listen" in given else None,
         url=given.get("url"),
     )
+
+
+def _together(given: Mapping[str, str]) -> tuple[int, int]:
+    """How many requests are answered together, and how many may wait; one alone given, the other fits it."""
+    batch = whole("batch", given["batch"], MOST_BATCH) if "batch" in given else BATCH
+    queue = whole("queue", given["queue"]) if "queue" in given else max(QUEUE, 2 * batch)
+    if "batch" not in given:
+        batch = min(batch, queue)
+    if queue < batch:
+        raise UserError(f"batch={batch} never fills: at most queue={queue} requests wait; give queue={batch} or more")
+    return batch, queue
 
 
 def _wait(text: str) -> float:

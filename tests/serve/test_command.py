@@ -167,6 +167,7 @@ def test_a_client_that_goes_away_is_no_error(server):
         (("nowhere", "scenario=servr"), "did you mean 'server'?"),
         (("nowhere", "rate=5", "scenario=offline"), "rate=5 is of scenario=server"),
         (("nowhere", "batch=0"), "batch=0 is not a whole number"),
+        (("nowhere", "batch=64", "queue=20"), "batch=64 never fills: at most queue=20 requests wait"),
         (("nowhere", "latency=nan"), "latency=nan is not a number above 0, in seconds"),
         (("nowhere", "listen=99999"), "listen=99999 is no port"),
         (("nowhere", "listen=80", "url=http://a"), "leave out url"),
