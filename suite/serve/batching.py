@@ -6,7 +6,8 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any
+from time import monotonic
+from typing import Any, NamedTuple
 
 from suite.serve.model import Request
 
@@ -16,6 +17,12 @@ class Overloaded(Exception):
 
 
 Answers = Callable[[Sequence[Request]], list[Any]]
+
+
+class _Waiting(NamedTuple):
+    request: Request
+    future: Future[Any]
+    until: float  # at which it has waited for others long enough
 
 
 class Batcher:
@@ -29,7 +36,7 @@ class Batcher:
     def __init__(self, make: Callable[[], Answers], batch: int, wait_s: float, queue: int) -> None:
         self.batches, self.taken, self.shed = 0, 0, 0
         self._batch, self._wait_s, self._queue = min(batch, queue), wait_s, queue
-        self._waiting: deque[tuple[Request, Future[Any]]] = deque()
+        self._waiting: deque[_Waiting] = deque()
         self._change = threading.Condition()
         made: Future[Answers] = Future()
         threading.Thread(target=self._work, args=(make, made), name="batcher", daemon=True).start()
@@ -42,7 +49,7 @@ class Batcher:
             if wait:
                 self._change.wait_for(lambda: len(self._waiting) < self._queue)
             if len(self._waiting) < self._queue:
-                self._waiting.append((request, future))
+                self._waiting.append(_Waiting(request, future, monotonic() + self._wait_s))
                 self._change.notify_all()
                 return future
             self.shed += 1
@@ -58,26 +65,27 @@ class Batcher:
         while True:
             batch = self._gathered()
             self.batches, self.taken = self.batches + 1, self.taken + len(batch)
-            self._answer([each for each in batch if each[1].set_running_or_notify_cancel()])
+            self._answer([each for each in batch if each.future.set_running_or_notify_cancel()])
 
-    def _gathered(self) -> list[tuple[Request, Future[Any]]]:
+    def _gathered(self) -> list[_Waiting]:
         """The next batch."""
         with self._change:
             self._change.wait_for(lambda: self._waiting)
-            self._change.wait_for(lambda: len(self._waiting) >= self._batch, self._wait_s)
+            left = self._waiting[0].until - monotonic()
+            self._change.wait_for(lambda: len(self._waiting) >= self._batch, max(left, 0.0))
             batch = [self._waiting.popleft() for _ in range(min(self._batch, len(self._waiting)))]
             self._change.notify_all()
             return batch
 
-    def _answer(self, batch: Sequence[tuple[Request, Future[Any]]]) -> None:
+    def _answer(self, batch: Sequence[_Waiting]) -> None:
         try:
-            answers = self._answers([request for request, _ in batch]) if batch else []
+            answers = self._answers([each.request for each in batch]) if batch else []
         except Exception as error:
             if len(batch) == 1:
-                batch[0][1].set_exception(error)
+                batch[0].future.set_exception(error)
             else:
                 for each in batch:
                     self._answer([each])
         else:
-            for (_, future), answer in zip(batch, answers, strict=True):
-                future.set_result(answer)
+            for each, answer in zip(batch, answers, strict=True):
+                each.future.set_result(answer)

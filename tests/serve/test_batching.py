@@ -43,6 +43,16 @@ def test_no_batch_waits_for_more_requests_than_may_wait():
     assert (first.result(60), second.result(60)) == ("a", "b")
 
 
+def test_the_time_for_which_a_request_waits_for_others_begins_when_it_comes(slow, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("suite.serve.batching.monotonic", lambda: now[0])
+    batcher = Batcher(lambda: slow, batch=2, wait_s=600.0, queue=100)
+    *_, last = map(batcher.submit, "abc")  # while the first two are being answered
+    now[0] = 600.0
+    slow.may.set()
+    assert last.result(30) == "c!"
+
+
 def test_a_request_that_was_given_up_is_left_out_and_the_others_are_answered(slow):
     batcher = Batcher(lambda: slow, batch=1, wait_s=0.0, queue=100)
     first, given_up, last = map(batcher.submit, "abc")
