@@ -64,9 +64,9 @@ def meanwhile(machine: Machine, quiet: Environment, load: Load) -> Environment:
     return _with_accelerators(found, machine, quiet.workers)
 
 
-def watched(machine: Machine) -> Callable[[], list[str]]:
+def watched(machine: Machine, workers: Sequence[int] = ()) -> Callable[[], list[str]]:
     """Look at the machine as `before` does; what is returned tells what disturbed it, then and since."""
-    quiet, meter = before(machine), LoadMeter()
+    quiet, meter = before(machine, workers), LoadMeter(workers)
     return lambda: list(dict.fromkeys((*quiet.reasons, *meanwhile(machine, quiet, meter.read()).reasons)))
 
 

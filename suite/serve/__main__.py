@@ -63,7 +63,8 @@ def main(argv: list[str]) -> int:
         from suite.serve.web import Client
 
         with closing(Client(wanted.url, found)) as client:
-            return _load(wanted, found, client, f"over {wanted.url}", args)
+            elsewhere = "" if client.processes else ", on a machine that was not watched for noise"
+            return _load(wanted, found, client, f"over {wanted.url}{elsewhere}", args)
     system = systems.system_here(given.get("hw", systems.AUTO), machine.detect())
     precision = formats.known(given.get("precision", found.plan.precision))
 
@@ -85,7 +86,7 @@ def main(argv: list[str]) -> int:
 def _load(wanted: Options, found: Examples, asked: Asked, where: str, args: Namespace) -> int:
     from suite.serve import measuring, showing
 
-    disturbed = noise.watched(machine.detect())
+    disturbed = noise.watched(machine.detect(), asked.processes)
     html = Path(args.html) if args.html else None
     refuse_unwritable(html)
     with Console(stderr=True).status("") as status:

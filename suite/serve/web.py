@@ -2,7 +2,7 @@
 
 `POST /predict` takes the arrays of one request as numpy's .npz and answers `{"prediction": ...}`; 400 says what is
 wrong with them, 413 that they are too large, 503 that as many requests wait as may, each as `{"error": ...}`.
-`GET /health` tells the benchmark and how many requests were taken. Nobody is asked who they are.
+`GET /health` tells the benchmark, the server's process and how many requests were taken. Nobody is asked who they are.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+import psutil
 import requests
 import uvicorn
 from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema
@@ -38,12 +39,14 @@ TIMEOUT_S = 60.0
 _RETRY_S = 1  # asked of strangers
 _AGAIN_S = 0.01  # of one that waits for room
 _IDLE_S = round(2 * TIMEOUT_S)  # for which a connection is kept: a load of a slow model comes round to it late
+_CLOCK_S = 2.0  # by which the kernel's clock may move while a process runs
 _END_S = 5  # for requests that are under way where the server ends
 
 
 def app(examples: Examples, batcher: Batcher) -> Starlette:
     """The server of a benchmark's model, whose requests `batcher` answers."""
-    name = examples.plan.benchmark.name
+    own = psutil.Process()
+    known = {"benchmark": examples.plan.benchmark.name, "pid": own.pid, "began": own.create_time()}
 
     async def predict(asked: Asked) -> Response:
         body = b""
@@ -64,8 +67,7 @@ def app(examples: Examples, batcher: Batcher) -> Starlette:
             return JSONResponse({"error": shown(f"{type(error).__name__}: {error}")}, 400)
 
     async def health(asked: Asked) -> JSONResponse:
-        told = {"benchmark": name, "taken": batcher.taken, "batches": batcher.batches, "shed": batcher.shed}
-        return JSONResponse(told)
+        return JSONResponse({**known, "taken": batcher.taken, "batches": batcher.batches, "shed": batcher.shed})
 
     return Starlette(routes=[Route("/predict", predict, methods=["POST"]), Route("/health", health)])
 
@@ -112,6 +114,15 @@ def unpacked(body: bytes) -> Mapping[str, np.ndarray]:
     return found
 
 
+def here(told: Mapping[str, Any]) -> tuple[int, ...]:
+    """The process of the server whose `GET /health` `told` this; none where it is on another machine."""
+    try:
+        process = psutil.Process(told["pid"])
+        return (process.pid,) if abs(process.create_time() - told["began"]) < _CLOCK_S else ()
+    except (LookupError, TypeError, ValueError, psutil.Error):
+        return ()
+
+
 class Client:
     """Asks a server for the answers to examples, over as many as CONNECTIONS connections at a time."""
 
@@ -121,15 +132,17 @@ class Client:
         self._own, self._room = threading.local(), threading.BoundedSemaphore(QUEUED)
         name = examples.plan.benchmark.name
         try:
-            told = _session().get(f"{self._url}/health", timeout=TIMEOUT_S).json()["benchmark"]
+            told = _session().get(f"{self._url}/health", timeout=TIMEOUT_S).json()
+            served = told["benchmark"]
         except (MissingSchema, InvalidSchema, InvalidURL) as error:
             raise UserError(f"url={url} is no address: write url=http://HOST:PORT") from error
         except requests.ConnectionError as error:
             raise UserError(f"url={url}: nobody answers there; start a server with listen=PORT") from error
         except (requests.RequestException, ValueError, KeyError, TypeError) as error:
             raise UserError(f"url={url} is no server of python -m suite.serve ({error})") from error
-        if told != name:
-            raise UserError(f"url={url} serves {shown(told)}, not {name}")
+        if served != name:
+            raise UserError(f"url={url} serves {shown(served)}, not {name}")
+        self.processes = here(told)
 
     def submit(self, index: int, wait: bool = False) -> Future[Any]:
         """See `suite.serve.asking.Asked`: no more than CONNECTIONS requests are under way. OSError where it fails.

@@ -57,7 +57,9 @@ def asked(capsys, *words: str) -> dict:
 
 
 def test_served_answers_have_the_quality_that_the_run_logged(trained, server, capsys, monkeypatch):
-    monkeypatch.setattr("suite.measure.noise.before", lambda machine: Environment(("somebody worked",), {}))
+    ours = []
+    quiet = Environment(("somebody worked",), {})
+    monkeypatch.setattr("suite.measure.noise.before", lambda machine, workers: ours.append(workers) or quiet)
     for more, where in (((), "in this process"), ((f"url={server}",), f"over {server}")):
         found = asked(capsys, str(trained), *LOAD, *more)
         assert found["where"].endswith(where)
@@ -69,6 +71,7 @@ def test_served_answers_have_the_quality_that_the_run_logged(trained, server, ca
             if not load["shed"]:
                 assert 0 < load["latencies"]["50"] <= load["latencies"]["99"]
             assert load["failed"] == 0
+    assert ours == [(), (requests.get(f"{server}/health", timeout=60).json()["pid"],)]
 
 
 @pytest.mark.parametrize(
