@@ -36,7 +36,7 @@ FOLDER holds a run that was made with checkpoints=keep, whose last state answers
   data_dir=FOLDER      where datasets lie
 Over HTTP, on one machine or two:
   listen=PORT          answer there until Ctrl-C, or at listen=HOST:PORT; nobody is asked who they are
-  url=http://HOST:PORT put the load on such a server
+  url=http://HOST:PORT put the load on such a server, with at most 64 requests under way: the client may be the limit
 
 Exit code: 0 measured, 1 a load failed, 2 a mistake in the command. docs/serve.md explains the figures.
 """
