@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -46,19 +47,29 @@ class Examples:
         """The request for an example."""
         return self.requests.request(self.data, index)
 
+    @cached_property
+    def first(self) -> Request:
+        """The request for the first example: what a request looks like."""
+        return self.request(0)
+
+    @cached_property
+    def _untrained(self) -> Mapping[str, np.ndarray]:
+        """The arrays with nothing to train on: to count a large split takes longer than an answer."""
+        return {name: array[:0] if name.startswith("train_") else array for name, array in self.data.items()}
+
     def checked(self, asked: Request) -> Request:
         """A stranger's request: the arrays of one example, of the types and dimensions that those of this split have.
 
         Raises UserError that says what is asked for.
         """
-        if asked.keys() != self.request(0).keys():
-            raise UserError(f"the arrays are {', '.join(asked) or 'none'}; expected {', '.join(self.request(0))}")
+        if asked.keys() != self.first.keys():
+            raise UserError(f"the arrays are {', '.join(asked) or 'none'}; expected {', '.join(self.first)}")
         for name, array in asked.items():
             like = self.data[name]
             if array.dtype != like.dtype or array.ndim != like.ndim or array.shape[1:] != like.shape[1:]:
                 rest = "".join(f", {length}" for length in like.shape[1:])
                 raise UserError(f"{name} is {array.dtype} {[*array.shape]}; expected {like.dtype} [N{rest}]")
-        given = {**self.data, **asked}
+        given = {**self._untrained, **asked}
         try:
             alone = self.requests.request(given, 0)
             count = self.task.split_sizes(given)["eval_samples"]
@@ -79,8 +90,7 @@ class Model:
 
     def __init__(self, examples: Examples, made: Checked, batch: int) -> None:
         self.examples, self.made, self.batch = examples, made, batch
-        self.example = examples.request(0)  # what a request looks like
-        names = contract.evaluation_data(examples.data).keys() - self.example.keys()
+        names = contract.evaluation_data(examples.data).keys() - examples.first.keys()
         self._others = {name: examples.data[name] for name in names}
 
     def answers(self, requests: Sequence[Request]) -> list[Any]:
@@ -88,7 +98,7 @@ class Model:
         with its last request, so that a framework that compiles for each shape knows them all."""
         size = self._size(len(requests))
         filled = [*requests, *[requests[-1]] * (size - len(requests))]
-        joined = {name: np.concatenate([each[name] for each in filled]) for name in self.example}
+        joined = {name: np.concatenate([each[name] for each in filled]) for name in self.examples.first}
         predictions = self.made.predict({**self._others, **joined})
         if len(predictions) != size:
             raise ValueError(f"{len(predictions)} answers to {size} requests")

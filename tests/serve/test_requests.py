@@ -1,5 +1,6 @@
 """Each example of a task alone, as its tasks/<task>/requests.py gives it."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -52,6 +53,19 @@ def test_a_request_is_taken_as_it_is_and_others_are_not(task):
     for what, asked in spoilt.items():
         with pytest.raises(UserError):
             pytest.fail(f"{task}: {what} was taken: {found.checked(asked).keys()}")
+
+
+@pytest.mark.parametrize("task", ASKED)
+def test_what_the_model_was_trained_on_is_not_counted_for_a_request(task):
+    found = examples(task)
+    counted = []
+
+    def split_sizes(data):
+        counted.extend(len(data[name]) for name in data if name.startswith("train_"))
+        return found.task.split_sizes(data)
+
+    replace(found, task=SimpleNamespace(split_sizes=split_sizes)).checked(found.request(1))
+    assert set(counted) <= {0}
 
 
 def test_a_sentence_of_a_subword_that_is_not_in_the_vocabulary_is_not_taken():
