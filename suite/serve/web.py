@@ -29,6 +29,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from suite.errors import UserError, shown
+from suite.serve.asking import Kept
 from suite.serve.batching import Batcher, Overloaded
 from suite.serve.model import Examples, Request
 
@@ -127,7 +128,8 @@ class Client:
     """Asks a server for the answers to examples, over as many as CONNECTIONS connections at a time."""
 
     def __init__(self, url: str, examples: Examples) -> None:
-        self._url, self._examples = url.rstrip("/"), examples
+        self._url = url.rstrip("/")
+        self._bodies = Kept(lambda index: packed(examples.request(index)), len)
         self._pool = ThreadPoolExecutor(CONNECTIONS, "client")
         self._own, self._room = threading.local(), threading.BoundedSemaphore(QUEUED)
         name = examples.plan.benchmark.name
@@ -165,7 +167,7 @@ class Client:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _ask(self, index: int, wait: bool) -> Any:
-        body = packed(self._examples.request(index))
+        body = self._bodies[index]
         if not hasattr(self._own, "session"):
             self._own.session = _session()
         while True:

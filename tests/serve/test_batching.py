@@ -1,10 +1,13 @@
 """Requests that wait at the same time are answered together, and none is answered for another."""
 
 import threading
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from suite.errors import UserError
+from suite.serve.asking import Local
 from suite.serve.batching import Batcher, Overloaded
 
 
@@ -81,6 +84,22 @@ def test_what_answers_is_made_and_asked_in_one_thread():
     assert len(set(threads)) == 1
     with pytest.raises(UserError, match="no model"):
         Batcher(fail, batch=1, wait_s=0.0, queue=1)
+
+
+@pytest.mark.parametrize(("most", "made"), [(100, [0, 1]), (1, [0, 1, 1])], ids=["enough", "little"])
+def test_a_request_is_made_once_where_there_is_room_for_it(slow, monkeypatch, most, made):
+    monkeypatch.setattr("suite.serve.asking.MOST_BYTES", most)
+    asked = []
+
+    def request(index):
+        asked.append(index)
+        return {"test": np.zeros(2, np.uint8)}
+
+    slow.may.set()
+    local = Local(SimpleNamespace(request=request), Batcher(lambda: slow, batch=1, wait_s=0.0, queue=9))
+    for index in (0, 1, 0, 1):
+        local.submit(index).result(30)
+    assert asked == made
 
 
 def test_a_full_queue_refuses_at_once_and_recovers(slow):
