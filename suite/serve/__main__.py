@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from suite.config import formats
+from suite.config.models import System
 from suite.errors import LOST, OneLineParser, UserError, command, split_options
 from suite.harness.contestant import read
 from suite.measure import machine, noise, systems
@@ -74,13 +75,19 @@ def main(argv: list[str]) -> int:
         return model.answers
 
     batcher = Batcher(answers, wanted.batch, wanted.wait, wanted.queue)
-    where = f"by {found.plan.framework.name} in {precision} on {system.name}, batch={wanted.batch} wait={wanted.wait:g}"
+    placed = f"on {place(system)}, batch={wanted.batch} wait={wanted.wait:g}"
+    where = f"by {found.plan.framework.name} in {precision} {placed}"
     if wanted.listen:
         from suite.serve import web
 
         web.serve(found, batcher, *wanted.listen, f"{found.plan.benchmark.name} {where}, queue={wanted.queue}")
         return 0
     return _load(wanted, found, Local(found, batcher), f"{where}, in this process", args)
+
+
+def place(system: System) -> str:
+    """What of a system the model answers on: one process has one accelerator."""
+    return f"one accelerator of {system.name}" if system.accelerators_per_node > 1 else system.name
 
 
 def _load(wanted: Options, found: Examples, asked: Asked, where: str, args: Namespace) -> int:

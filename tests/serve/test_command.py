@@ -4,22 +4,19 @@ import io
 import json
 import signal
 import socket
-import subprocess
-import sys
 import threading
-from concurrent.futures import Future
 from contextlib import closing
-from itertools import count
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import requests
 
+from suite import config
 from suite.errors import UserError
 from suite.harness import contract
 from suite.measure.noise import Environment
-from suite.serve.__main__ import main
+from suite.serve.__main__ import main, place
 from suite.serve.web import MAX_BYTES, Client
 from tests.command import PROJECT, run, start
 
@@ -186,6 +183,11 @@ def test_a_mistake_is_one_line(words, said, tmp_path, monkeypatch):
     assert "\n" not in str(raised.value)
 
 
+def test_of_several_accelerators_one_is_named():
+    names = [place(config.system(name)) for name in ("h100x8", "cpu")]
+    assert names == ["one accelerator of h100x8", "cpu"]
+
+
 def test_a_precision_that_the_code_does_not_know_is_one_line(trained):
     with pytest.raises(UserError, match="precision=fp16: alike trains in fp32, bf16"):
         main([str(trained), f"implementation={OURS}", "precision=fp16"])
@@ -213,40 +215,6 @@ def test_a_task_that_cannot_be_asked_for_one_example_says_so(tmp_path):
     assert "no tasks/recommendation/requests.py" in done.stderr
 
 
-def test_a_query_takes_until_its_last_sample_is_answered():
-    from suite.serve import scenarios  # which needs LoadGen
-
-    asked = count(1)
-
-    def ask(_: int) -> Future:
-        future: Future = Future()
-        if next(asked) % 8:
-            future.set_result(None)
-        else:
-            threading.Timer(0.001, future.set_result, (None,)).start()
-        return future
-
-    found = scenarios.load("multi-stream", ask, examples=8, seconds=0.1, expected=0.001)
-    assert found.latencies["50"] >= 0.001
-
-
-def test_a_load_with_a_lost_sample_has_no_latency():
-    from suite.serve import scenarios
-
-    asked = count()
-
-    def ask(_: int) -> Future:
-        future: Future = Future()
-        if next(asked) == 9:
-            future.set_exception(OSError("reset"))
-        else:
-            future.set_result(None)
-        return future
-
-    found = scenarios.load("single-stream", ask, examples=4, seconds=0.01, expected=0.001)
-    assert (found.failed, found.latencies, found.counts) == (1, {}, None)
-
-
 def test_a_load_asks_its_server_and_no_proxy(server, monkeypatch):
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     for name in ("no_proxy", "NO_PROXY"):
@@ -267,29 +235,3 @@ def test_a_server_ends_though_a_client_says_no_more(trained, tmp_path):
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGINT
     assert "Traceback" not in errors
-
-
-@pytest.mark.parametrize("ask", ["return Future()", "return pool.submit(time.sleep, 1)"], ids=["one", "threads"])
-def test_ctrl_c_under_load_ends_the_process_without_an_abort(ask):
-    code = f"""
-import os, signal, threading, time
-from concurrent.futures import Future, ThreadPoolExecutor
-from suite.errors import command
-from suite.serve.scenarios import load
-
-pool = ThreadPoolExecutor(1)
-threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
-
-def ask(index):
-    {ask}
-
-def loaded(argv):
-    try:
-        load("multi-stream", ask, examples=4, seconds=5.0)
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-
-command(loaded)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stderr) == (128 + signal.SIGINT, "")

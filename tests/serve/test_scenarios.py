@@ -1,0 +1,68 @@
+"""One load of LoadGen's, on whatever answers."""
+
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import Future
+from itertools import count
+
+import pytest
+
+from suite.serve import scenarios
+
+
+def test_a_query_takes_until_its_last_sample_is_answered():
+    asked = count(1)
+
+    def ask(_: int) -> Future:
+        future: Future = Future()
+        if next(asked) % 8:
+            future.set_result(None)
+        else:
+            threading.Timer(0.001, future.set_result, (None,)).start()
+        return future
+
+    found = scenarios.load("multi-stream", ask, examples=8, seconds=0.1, expected=0.001)
+    assert found.latencies["50"] >= 0.001
+
+
+def test_a_load_with_a_lost_sample_has_no_latency():
+    asked = count()
+
+    def ask(_: int) -> Future:
+        future: Future = Future()
+        if next(asked) == 9:
+            future.set_exception(OSError("reset"))
+        else:
+            future.set_result(None)
+        return future
+
+    found = scenarios.load("single-stream", ask, examples=4, seconds=0.01, expected=0.001)
+    assert (found.failed, found.latencies, found.counts) == (1, {}, None)
+
+
+@pytest.mark.parametrize("ask", ["return Future()", "return pool.submit(time.sleep, 1)"], ids=["one", "threads"])
+def test_ctrl_c_under_load_ends_the_process_without_an_abort(ask):
+    code = f"""
+import os, signal, threading, time
+from concurrent.futures import Future, ThreadPoolExecutor
+from suite.errors import command
+from suite.serve.scenarios import load
+
+pool = ThreadPoolExecutor(1)
+threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+def ask(index):
+    {ask}
+
+def loaded(argv):
+    try:
+        load("multi-stream", ask, examples=4, seconds=5.0)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+command(loaded)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGINT, "")
