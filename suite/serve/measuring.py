@@ -7,7 +7,7 @@ from functools import partial
 
 from pydantic import BaseModel
 
-from suite.errors import BadPrediction, UserError
+from suite.errors import BadPrediction
 from suite.serve.asking import Asked
 from suite.serve.model import Examples
 from suite.serve.options import Options
@@ -88,5 +88,3 @@ def _quality(examples: Examples, patient: Ask) -> float | None:
         return examples.quality([future.result() for future in futures])
     except BadPrediction:
         return None
-    except OSError as error:
-        raise UserError(f"the server does not answer: {error}") from error

@@ -1,7 +1,8 @@
 """A model over HTTP, and the client that asks it.
 
 `POST /predict` takes the arrays of one request as numpy's .npz and answers `{"prediction": ...}`; 400 says what is
-wrong with them, 413 that they are too large, 503 that as many requests wait as may, each as `{"error": ...}`.
+wrong with them, 413 that they are too large, 500 that the model failed, 503 that as many requests wait as may, each as
+`{"error": ...}`.
 `GET /health` tells the benchmark, the server's process and how many requests were taken. Nobody is asked who they are.
 """
 
@@ -50,7 +51,7 @@ def app(examples: Examples, batcher: Batcher) -> Starlette:
     known = {"benchmark": examples.plan.benchmark.name, "pid": own.pid, "began": own.create_time()}
 
     async def predict(asked: Asked) -> Response:
-        body = b""
+        body, future = b"", None
         try:
             async for part in asked.stream():
                 body += part
@@ -64,8 +65,9 @@ def app(examples: Examples, batcher: Batcher) -> Starlette:
             return JSONResponse({"error": str(error)}, 400)
         except Overloaded as error:
             return JSONResponse({"error": f"{error}: try again later"}, 503, {"Retry-After": str(_RETRY_S)})
-        except Exception as error:  # whatever an implementation raises for arrays that are no example
-            return JSONResponse({"error": shown(f"{type(error).__name__}: {error}")}, 400)
+        except Exception as error:  # whatever a task raises for arrays that are no example, else the model
+            told = {"error": shown(f"{type(error).__name__}: {error}")}
+            return JSONResponse(told, 500 if future else 400)
 
     async def health(asked: Asked) -> JSONResponse:
         return JSONResponse({**known, "taken": batcher.taken, "batches": batcher.batches, "shed": batcher.shed})
@@ -147,7 +149,7 @@ class Client:
         self.processes = here(told)
 
     def submit(self, index: int, wait: bool = False) -> Future[Any]:
-        """See `suite.serve.asking.Asked`: no more than CONNECTIONS requests are under way. OSError where it fails.
+        """See `suite.serve.asking.Asked`: no more than CONNECTIONS requests are under way. UserError where it fails.
 
         Where it may `wait`, it does so while QUEUED others are to be asked.
         """
@@ -171,13 +173,17 @@ class Client:
         if not hasattr(self._own, "session"):
             self._own.session = _session()
         while True:
-            answer = self._own.session.post(f"{self._url}/predict", data=body, timeout=TIMEOUT_S)
+            try:
+                answer = self._own.session.post(f"{self._url}/predict", data=body, timeout=TIMEOUT_S)
+            except requests.RequestException as error:
+                raise UserError(f"url={self._url} does not answer: {error}") from error
             if answer.status_code != 503:
                 break
             if not wait:
                 raise Overloaded(self._url)
             time.sleep(_AGAIN_S)
-        answer.raise_for_status()
+        if not answer.ok:
+            raise UserError(f"url={self._url} answers {answer.status_code}: {shown(answer.text)}")
         return answer.json()["prediction"]
 
 

@@ -1,11 +1,53 @@
 """The server of a model, and the client that asks it."""
 
 import os
+import socket
+import threading
+from contextlib import closing
+from types import SimpleNamespace
 
+import numpy as np
 import psutil
 import pytest
+import uvicorn
 
-from suite.serve.web import here
+from suite.errors import UserError
+from suite.serve.batching import Batcher
+from suite.serve.web import Client, app, here
+
+IMAGE = {"test_images": np.zeros((1, 8, 8, 1), np.uint8)}
+
+
+@pytest.fixture
+def failing():
+    """Examples, and the address of a server of them whose model fails; where it ends nobody answers."""
+
+    def answers(requests):
+        raise RuntimeError("out of memory")
+
+    plan = SimpleNamespace(benchmark=SimpleNamespace(name="task/mini"))
+    examples = SimpleNamespace(plan=plan, request=lambda index: IMAGE, checked=lambda asked: asked)
+    server = uvicorn.Server(uvicorn.Config(app(examples, Batcher(lambda: answers, 1, 0.0, 9)), log_level="critical"))
+    listening = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=server.run, args=([listening],))
+    thread.start()
+
+    def end():
+        server.should_exit = True
+        thread.join()
+
+    yield examples, f"http://127.0.0.1:{listening.getsockname()[1]}", end
+    end()
+
+
+def test_a_server_whose_model_fails_is_told_from_one_that_is_gone(failing):
+    examples, url, end = failing
+    with closing(Client(url, examples)) as client:
+        with pytest.raises(UserError, match=f"url={url} answers 500: .*RuntimeError: out of memory"):
+            client.submit(0).result(60)
+        end()
+        with pytest.raises(UserError, match=f"url={url} does not answer: "):
+            client.submit(0).result(60)
 
 
 @pytest.mark.parametrize(("later", "found"), [(0.0, (os.getpid(),)), (60.0, ())], ids=["here", "elsewhere"])
