@@ -42,21 +42,27 @@ def highest(load: Callable[[float], Load], first: float, alone: float) -> Highes
     """By bisection of the logarithm, from `first` a second on: doubled or halved until the bound lies between.
 
     `alone` is the rate of requests that follow one another. Far below it none waits for another, and a lower rate would
-    keep no bound that this one breaks: it would only take longer. A request that failed says nothing of the rate, and
-    ends the search.
+    keep no bound that this one breaks: it would only take longer. The lowest that did not keep it is tried once more:
+    what disturbed it once does not end the search. A request that failed does, for it says nothing of the rate.
     """
     kept: float | None = None
-    broken: float | None = None
+    late: list[float] = []  # rates that did not keep it, the lowest last
     rate, loads = first, list[Load]()
-    while len(loads) < _TRIES and not (kept and broken and broken / kept <= WITHIN):
-        if kept is None and broken and rate < _ALONE * alone:
+    while len(loads) < _TRIES:
+        if kept is None and late and rate < _ALONE * alone:
             break
+        again = rate in late
         loads.append(load(rate))
-        if loads[-1].failed:
+        if loads[-1].failed or (again and not loads[-1].valid):
             break
-        if loads[-1].valid:
-            kept = rate
+        if not loads[-1].valid:
+            late.append(rate)
         else:
-            broken = rate
-        rate = (kept * broken) ** 0.5 if kept and broken else rate * 2 if kept else rate / 2
-    return Highest(kept, broken, loads)
+            kept = rate
+            if again:
+                late.pop()
+        if kept and late:
+            rate = late[-1] if late[-1] / kept <= WITHIN else (kept * late[-1]) ** 0.5
+        else:
+            rate = rate * 2 if kept else rate / 2
+    return Highest(kept, late[-1] if late else None, loads)

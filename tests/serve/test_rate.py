@@ -34,6 +34,14 @@ def test_the_highest_is_between_two_that_were_tried(most):
     assert found.broken / found.kept <= WITHIN
 
 
+def test_what_disturbs_one_load_does_not_end_the_search():
+    disturbed = iter([True])
+    found = search(lambda rate: rate <= 9000 and not next(disturbed, False), first=1000.0)
+    assert found.kept <= 9000 < found.broken <= found.kept * WITHIN
+    rates = [load.rate for load in found.loads]
+    assert rates.count(1000.0) == rates.count(found.broken) == 2
+
+
 def test_where_no_rate_keeps_the_bound_it_ends_where_requests_hardly_meet():
     found = search(lambda rate: False)
     assert found.kept is None
