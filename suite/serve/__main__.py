@@ -74,13 +74,15 @@ def main(argv: list[str]) -> int:
         model.warm_up()
         return model.answers
 
+    if wanted.listen:
+        from suite.serve import web
+
+        listening = web.bound(*wanted.listen)  # before the model is built, which may take minutes
     batcher = Batcher(answers, wanted.batch, wanted.wait, wanted.queue)
     placed = f"on {place(system)}, batch={wanted.batch} wait={wanted.wait:g}"
     where = f"by {found.plan.framework.name} in {precision} {placed}"
     if wanted.listen:
-        from suite.serve import web
-
-        web.serve(found, batcher, *wanted.listen, f"{found.plan.benchmark.name} {where}, queue={wanted.queue}")
+        web.serve(found, batcher, listening, f"{found.plan.benchmark.name} {where}, queue={wanted.queue}")
         return 0
     return _load(wanted, found, Local(found, batcher), f"{where}, in this process", args)
 

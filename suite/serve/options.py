@@ -78,4 +78,4 @@ def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if not (port.isascii() and port.isdecimal() and int(port) < 1 << 16):
         raise UserError(f"listen={text} is no port or HOST:PORT; for example listen=8000")
-    return host or HOST, int(port)
+    return host.strip("[]") or HOST, int(port)

@@ -9,13 +9,15 @@ wrong with them, 413 that they are too large, 500 that the model failed, 503 tha
 from __future__ import annotations
 
 import asyncio
+import errno
 import io
 import socket
 import threading
 import time
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -75,15 +77,39 @@ def app(examples: Examples, batcher: Batcher) -> Starlette:
     return Starlette(routes=[Route("/predict", predict, methods=["POST"]), Route("/health", health)])
 
 
-def serve(examples: Examples, batcher: Batcher, host: str, port: int, what: str) -> None:
-    """Serve until a signal ends the process; `what` is told first. Raises UserError where the port cannot be had."""
+def bound(host: str, port: int) -> socket.socket:
+    """What `serve` listens at; nobody is let in before. Raises UserError where the address cannot be had."""
+    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with _asked_for(host, port):
+        made.bind((host, port))
+    return made
+
+
+@contextmanager
+def _asked_for(host: str, port: int) -> Iterator[None]:
+    """Says in a line what is wrong with the address."""
     try:
-        listening = socket.create_server((host, port))
-    except OSError as error:
-        raise UserError(f"listen={host}:{port} cannot be had ({error.strerror}): give another port") from error
+        yield
+    except (OSError, UnicodeError) as error:
+        if isinstance(error, socket.gaierror | UnicodeError) or error.errno == errno.EADDRNOTAVAIL:
+            raise UserError(f"listen={_shown(host, port)}: {shown(host)} is no address of this machine") from error
+        why = f"cannot be had ({error.strerror}): give another port"
+        raise UserError(f"listen={_shown(host, port)} {why}") from error
+
+
+def _shown(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{shown(host)}:{port}"
+
+
+def serve(examples: Examples, batcher: Batcher, listening: socket.socket, what: str) -> None:
+    """Serve until a signal ends the process; `what` is told first. `listening` is `bound`, in use by nobody since."""
+    host, port, *_ = listening.getsockname()
+    with _asked_for(host, port):
+        listening.listen()
     # asyncio sets it for sockets that were made for TCP by name alone; without it some answers wait 40 ms for an ACK
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    print(f"http://{host}:{listening.getsockname()[1]}   {what}", flush=True)
+    print(f"http://{_shown(host, port)}   {what}", flush=True)
     config = uvicorn.Config(
         app(examples, batcher),
         log_level="warning",

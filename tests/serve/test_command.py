@@ -193,6 +193,12 @@ def test_a_precision_that_the_code_does_not_know_is_one_line(trained):
         main([str(trained), f"implementation={OURS}", "precision=fp16"])
 
 
+def test_a_port_that_is_taken_is_found_before_a_model_is_built(trained, server, monkeypatch):
+    monkeypatch.setattr("suite.serve.__main__.load", lambda *given: pytest.fail("built"))
+    with pytest.raises(UserError, match="give another port"):
+        main([str(trained), f"implementation={OURS}", f"listen={server.rpartition(':')[2]}"])
+
+
 def test_a_port_that_is_taken_is_one_line(trained, server, tmp_path):
     port = server.rpartition(":")[2]
     done = run(tmp_path, "suite.serve", str(trained), f"implementation={OURS}", f"listen={port}")

@@ -4,6 +4,7 @@ import os
 import socket
 import threading
 from contextlib import closing
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,8 +14,10 @@ import uvicorn
 
 from suite.errors import UserError
 from suite.serve.batching import Batcher
-from suite.serve.web import Client, app, here
+from suite.serve.options import parse
+from suite.serve.web import Client, app, bound, here
 
+ADDRESSES = Path("/proc/net/if_inet6")
 IMAGE = {"test_images": np.zeros((1, 8, 8, 1), np.uint8)}
 
 
@@ -54,3 +57,16 @@ def test_a_server_whose_model_fails_is_told_from_one_that_is_gone(failing):
 def test_a_server_is_on_this_machine_where_its_process_began_here(later, found):
     began = psutil.Process().create_time() + later
     assert here({"pid": os.getpid(), "began": began}) == found
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "a..b"])
+def test_a_host_that_is_not_this_machine_is_one_line(host):
+    with pytest.raises(UserError, match=f"{host} is no address of this machine"):
+        bound(host, 0)
+
+
+@pytest.mark.skipif(not (ADDRESSES.exists() and ADDRESSES.read_text()), reason="no IPv6")
+@pytest.mark.parametrize("text", ["[::1]:0", "::1:0"])
+def test_an_address_of_ipv6_may_be_listened_at(text):
+    with bound(*parse({"listen": text}).listen) as made:
+        assert made.getsockname()[0] == "::1"
