@@ -7,13 +7,13 @@ from pathlib import Path
 
 from suite.config.plan import Plan
 from suite.harness.contestant import OwnImplementation, read
-from suite.harness.folder import gone_on_by, used
+from suite.harness.folder import used
 from suite.measure.accelerators import nvidia
 from suite.measure.machine import Machine
 from suite.measure.systems import AUTO
 from suite.run.options import Options
 from suite.run.planning import from_options
-from suite.run.resuming import from_evidence
+from suite.run.resuming import from_evidence, gone_on_by
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Planned:
 
     def taken(self) -> str | None:
         """Why no new result could begin in its folder."""
-        return None if self.resumed else used(self.plan.out, self.options.given)
+        return None if self.resumed else used(self.plan.out, self.resume)
 
     def unseen(self) -> dict[str, str]:
         """Why a plan for processors may have been meant for accelerators; nothing where no sign of any is seen."""

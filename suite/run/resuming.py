@@ -1,7 +1,10 @@
-"""The plan to go on with an interrupted run: all of it is in its evidence, and an option may only repeat it."""
+"""Going on with an interrupted run: its plan is all in its evidence, and an option may only repeat it, or is of each
+command anew.
+"""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,13 +15,15 @@ from suite.config.models import Benchmark, System
 from suite.config.plan import Plan
 from suite.errors import UserError
 from suite.harness.contestant import OwnImplementation
+from suite.harness.folder import configs
 from suite.record import evidence
 from suite.record.parsing import yaml_mapping
 from suite.record.system import DIVISIONS, STATUSES
 from suite.store.code import CODE, differing
 from suite.store.disk import read_safely
 
-_WITH_RESUME = ("resume", "data_dir", "mlflow", "dry_run", "implementation")
+_OF_COMMAND = ("implementation", "data_dir", "mlflow")  # options of each command, not of a run
+_OF_CODE = ("framework",)  # which tells in what code of one's own trains that imports two
 _WORKERS = "hw.workers"  # may differ, on as many nodes: a step is of the same samples with any number of workers
 _STORED = {"task", "scale", "framework", "precision", "submitter", "result_id", "runs", "seeds", "system", "benchmark"}
 
@@ -28,7 +33,7 @@ def stored(out: Path, option: str = "resume=") -> dict[str, Any]:
 
     Raises UserError if there is none.
     """
-    for path in (out / evidence.CONFIG, out / "run_1" / evidence.CONFIG):
+    for path in configs(out):
         try:
             if path.exists():
                 values, _ = yaml_mapping(read_safely(path))
@@ -37,6 +42,20 @@ def stored(out: Path, option: str = "resume=") -> dict[str, Any]:
         except (OSError, ValueError) as error:
             raise UserError(f"{option}{out}: {path.name} cannot be read ({error})") from error
     raise UserError(f"{option}{out} holds no run: give the out= folder of a run")
+
+
+def gone_on_by(out: Path, given: Mapping[str, Any]) -> str:
+    """The options with which a command goes on with the run in `out`: of those `given` what its evidence has not."""
+    names = (
+        *_OF_COMMAND,
+        *(_OF_CODE if given.get("implementation") is not None else ()),
+        *([_WORKERS] if "resume" in given else []),
+    )
+    again = {"resume": out, **{name: given[name] for name in names if given.get(name) is not None}}
+    if "implementation" in again:
+        again["implementation"] = Path(again["implementation"]).absolute()
+    texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in again.items()}
+    return " ".join(f"{name}={shlex.quote(text)}" for name, text in texts.items())
 
 
 def from_evidence(out: Path, given: Mapping[str, Any], own: OwnImplementation | None, option: str = "resume=") -> Plan:
@@ -69,7 +88,7 @@ def from_evidence(out: Path, given: Mapping[str, Any], own: OwnImplementation | 
             raise UserError(f"{name}={given[name]} contradicts {named}, which is a run of {name}={value}")
     for name, value in given.items():
         same = Path(str(value)) == out if name == "out" else value == _stored_at(values, name.split("."))
-        if name not in (*known, *_WITH_RESUME, _WORKERS) and not same:
+        if name not in (*known, "resume", "dry_run", *_OF_COMMAND, _WORKERS) and not same:
             raise UserError(f"{name}={given[name]} comes too late: {named} goes on as it was begun. Leave it out.")
     workers = given.get(_WORKERS, values["system"].get("workers"))
     made = Plan(
