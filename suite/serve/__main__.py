@@ -16,7 +16,7 @@ from suite.errors import LOST, OneLineParser, UserError, command, split_options
 from suite.harness.contestant import read
 from suite.measure import machine, noise, systems
 from suite.record.tables import plain_console
-from suite.serve import options
+from suite.serve import ending, options
 from suite.serve.asking import Asked, Local
 from suite.serve.batching import Answers, Batcher
 from suite.serve.model import Examples, examples, load
@@ -78,13 +78,14 @@ def main(argv: list[str]) -> int:
         from suite.serve import web
 
         listening = web.bound(*wanted.listen)  # before the model is built, which may take minutes
-    batcher = Batcher(answers, wanted.batch, wanted.wait, wanted.queue)
     placed = f"on {place(system)}, batch={wanted.batch} wait={wanted.wait:g}"
     where = f"by {found.plan.framework.name} in {precision} {placed}"
-    if wanted.listen:
-        web.serve(found, batcher, listening, f"{found.plan.benchmark.name} {where}, queue={wanted.queue}")
-        return 0
-    return _load(wanted, found, Local(found, batcher), f"{where}, in this process", args)
+    with ending.at_once():
+        batcher = Batcher(answers, wanted.batch, wanted.wait, wanted.queue)
+        if wanted.listen:
+            web.serve(found, batcher, listening, f"{found.plan.benchmark.name} {where}, queue={wanted.queue}")
+            return 0
+        return _load(wanted, found, Local(found, batcher), f"{where}, in this process", args)
 
 
 def place(system: System) -> str:

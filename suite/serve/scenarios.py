@@ -6,10 +6,7 @@ says from how many queries a percentile is known with 99 % confidence.
 
 from __future__ import annotations
 
-import atexit
 import json
-import os
-import signal
 import tempfile
 import threading
 import time
@@ -22,7 +19,8 @@ from typing import Any, NamedTuple
 import mlperf_loadgen as loadgen
 from pydantic import BaseModel
 
-from suite.errors import BY_SIGNAL, printable
+from suite.errors import printable
+from suite.serve import ending
 from suite.serve.batching import Overloaded
 
 _DETAIL = "mlperf_log_detail.txt"
@@ -147,12 +145,9 @@ def _start(issue: Callable[[list[Any]], None], examples: int, settings: Any, fol
         target=loadgen.StartTestWithLogSettings, args=(system, library, settings, log), name="loadgen", daemon=True
     )
     test.start()
-    try:
+    with ending.at_once():
         while test.is_alive():
             test.join(0.2)
-    except KeyboardInterrupt:  # LoadGen cannot be stopped, and its threads abort a process that ends under them
-        atexit.register(os._exit, BY_SIGNAL + signal.SIGINT)
-        raise
     loadgen.DestroyQSL(library)
     loadgen.DestroySUT(system)
 

@@ -66,3 +66,21 @@ command(loaded)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (128 + signal.SIGINT, "")
+
+
+def test_ctrl_c_beside_a_thread_of_compiled_code_ends_the_process_before_it():
+    code = """
+import atexit, os, signal
+from suite.errors import command
+from suite.serve import ending
+
+atexit.register(os.abort)  # as such a thread does
+
+def loaded(argv):
+    with ending.at_once():
+        signal.raise_signal(signal.SIGINT)
+
+command(loaded)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGINT, "")
