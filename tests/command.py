@@ -5,7 +5,6 @@ import io
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -23,14 +22,12 @@ PROJECT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(PROJECT)}
 
 
-def start(
-    folder: Path, module: str, *arguments: str, env: Mapping[str, str] = ENVIRONMENT, **options
-) -> subprocess.Popen:
+def start(folder: Path, module: str, *arguments: str, **options) -> subprocess.Popen:
     """Start `python -m module arguments` in `folder`."""
     return subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
         cwd=folder,
-        env=env,
+        env=ENVIRONMENT,
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

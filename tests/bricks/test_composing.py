@@ -156,7 +156,7 @@ def test_a_machine_that_was_busy_when_the_bricks_were_made_is_told_to_whoever_ha
     tmp_path, monkeypatch, capsys
 ):
     bricks, timings = tmp_path / "bricks.json", tmp_path / "timings.json"
-    monkeypatch.setattr("suite.measure.noise.before", lambda machine: Environment(("somebody worked",), {}))
+    monkeypatch.setattr("suite.measure.noise.before", lambda *_: Environment(("somebody worked",), {}))
     assert main(["make", f"models={made.own(tmp_path, made.TORCH)}", "size=16", f"out={bricks}"]) == 0
     assert "NOISY  somebody worked" in capsys.readouterr().out
     monkeypatch.undo()

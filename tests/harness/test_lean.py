@@ -25,10 +25,12 @@ print(pandas.__name__, sklearn.__name__, keras.tree.flatten([1]))
 
 
 @pytest.mark.slow
-def test_implementations_in_tensorflow_take_nothing_along_and_no_settings_of_others(tmp_path):
+def test_implementations_in_tensorflow_take_nothing_along_and_no_settings_of_others(tmp_path, monkeypatch):
     (tmp_path / "program.py").write_text(PROGRAM)
     (tmp_path / "keras.json").write_text('{"floatx": "float16", "image_data_format": "channels_first"}')
-    done = run(tmp_path, "program", env={**ENVIRONMENT, "KERAS_BACKEND": "torch", "KERAS_HOME": str(tmp_path)})
+    for name, value in {"KERAS_BACKEND": "torch", "KERAS_HOME": str(tmp_path)}.items():
+        monkeypatch.setitem(ENVIRONMENT, name, value)
+    done = run(tmp_path, "program")
     told = "tensorflow float32 channels_last\n[]\npandas sklearn [1]\n"
     assert (done.returncode, done.stdout) == (0, told), done.stderr
 
