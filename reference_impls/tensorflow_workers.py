@@ -58,7 +58,9 @@ class Workers:
         if self.size == 1:
             return part
         sent = part if part.dtype in GATHERED else part.astype(np.int32)
-        together: np.ndarray = self._gathered(tf.constant(sent), axis).numpy().astype(part.dtype)
+        any_length = tf.TensorSpec((None,) * sent.ndim, sent.dtype)  # traced once
+        gather = self._gathered.get_concrete_function(any_length, axis)
+        together: np.ndarray = gather(tf.constant(sent)).numpy().astype(part.dtype)
         return together
 
     def _gather(self, part: tf.Tensor, axis: int) -> tf.Tensor:

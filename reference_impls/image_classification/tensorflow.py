@@ -235,10 +235,11 @@ class TensorFlowImageClassifier(TensorFlowTrainer[Hyperparameters, Draw]):
             return tf.cast(normalised(tf.constant(pixels), self.hyper), self.dtype)
 
     def warm_up(self) -> None:
-        """Trace and compile steps and evaluations of every size, on blank images."""
+        """Trace and compile steps and evaluations of every size, and what gathers margins, on blank images."""
         for size, epoch in self.hyper.kinds_of_step():
             self.train_step(Draw(np.zeros((4, self.hyper.global_batch_size), np.int32), size, epoch))
         self.logits(self.images(np.zeros((EVAL_BATCH, *self.training_images.shape[1:]), np.uint8)))
+        self.unsure(np.zeros(1, np.float32))
 
 
 def build(

@@ -77,6 +77,7 @@ class TensorFlowAgent:
         # traced, compiled and warmed up with made-up steps; then the state is that of the seed
         self.update(self.together(Rollout.empty(hyper.steps, own.stop - own.start, size)), 0)
         self.load_model({**initial_parameters(hyper, size, actions, seed), "step": np.array(0)})
+        self.state_dict()  # traces what gathers it
 
     def train_until(self, samples: int) -> TrainStats:
         """Take whole iterations until `samples` environment steps have been taken."""

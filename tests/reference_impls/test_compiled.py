@@ -21,12 +21,13 @@ from suite.harness.contract import evaluation_data, training_data  # noqa: E402
 from suite.harness.implementation import Device  # noqa: E402
 from suite.probe.instruments import torch_needed  # noqa: E402
 from tests.bench.device import Counted, on_meta  # noqa: E402
-from tests.reference_impls.cases import BY_ID, build  # noqa: E402
+from tests.reference_impls.cases import BY_ID, build, worker  # noqa: E402
 
 RECORDED = 3  # calls: compiled, recorded as a CUDA graph, replayed
 MINIS = [name for name in BY_ID if name.endswith("-mini")]
 SHIFTED = "image_classification-small"  # whose evaluation sees images of three channels in other places again
 ACCUMULATING = ["image_classification-resnet", "language_modeling-gpt", "translation-transformer"]
+GATHERING = ["image_classification-mini", "reinforcement_learning-mini"]  # of several workers, on the clock
 QUICK = ACCUMULATING[1:]  # in TensorFlow
 
 
@@ -107,9 +108,23 @@ def test_nothing_is_compiled_on_the_clock(name, precision):
     assert {each[0] for each in calls if before[each] < RECORDED} == set()
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("name", MINIS)
-def test_tensorflow_traces_nothing_on_the_clock(name, monkeypatch):
+def alike_workers(monkeypatch, tf, count):
+    """Let one of so many workers of TensorFlow take what it has itself for what the others send."""
+    from reference_impls import tensorflow_workers
+
+    monkeypatch.setattr(tensorflow_workers, "_strategy", lambda _: tf.distribute.get_strategy())
+    monkeypatch.setattr(tensorflow_workers.Workers, "_gather", lambda _, part, axis: tf.concat([part] * count, axis))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "workers"),
+    [
+        *(pytest.param(name, count, marks=pytest.mark.soak) for name in MINIS for count in (1, 2)),
+        *((name, 2) for name in GATHERING),
+    ],
+)
+def test_tensorflow_traces_nothing_on_the_clock(name, workers, monkeypatch):
     tf = pytest.importorskip("tensorflow")
     case, made, traced = BY_ID[name], tf.function, []
 
@@ -122,14 +137,16 @@ def test_tensorflow_traces_nothing_on_the_clock(name, monkeypatch):
         return Counter({each.python_function: each.experimental_get_tracing_count() for each in traced})
 
     monkeypatch.setattr(tf, "function", kept)
+    alike_workers(monkeypatch, tf, workers)
     data = case.data()
     module = import_module(f"reference_impls.{case.task}.tensorflow")
     hyper = {**case.benchmark.hyperparameters, **case.changes}
-    built = module.build(hyper, training_data(data), 1, Device("cpu", "fp32"))
+    built = module.build(hyper, training_data(data), 1, worker(size=workers))
     before = traces()
     samples = built.train_until(1).samples
     built.train_until(4 * samples)
     built.predict(evaluation_data(data))
+    built.state_dict()
     assert before.total()
     assert traces() - before == Counter()
 
@@ -166,17 +183,26 @@ def test_tensorflow_s_variables_have_a_place_on_a_gpu(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["image_classification-small", "detection-mini"])
-def test_tensorflow_gathers_bytes_where_xla_compiles_it(name):
-    """A GPU has no other way to: among several workers, where the step is not compiled, the host would do it."""
+@pytest.mark.parametrize("name", ["detection-mini", "image_classification-small"])
+def test_tensorflow_gathers_bytes_where_xla_compiles_it(name, monkeypatch):
+    """Of one of several workers, whose step as a whole is not compiled: GPUs have no other kernel that gathers them."""
     tf = pytest.importorskip("tensorflow")
+    from reference_impls import tensorflow_shared
+
     case = BY_ID[name]
-    built = build(case, "tensorflow", "fp32")
-    built.train_until(1)
-    (step, *_) = built.graph_step._list_all_concrete_functions_for_serialization()
-    gathered = [each.inputs[0].dtype for each in step.graph.get_operations() if each.type == "GatherV2"]
-    assert tf.uint8 not in gathered
-    assert [each for each in step.graph.get_operations() if each.type.endswith("PartitionedCall")]
+    module = import_module(f"reference_impls.{case.task}.tensorflow")
+    monkeypatch.setattr(tensorflow_shared, "gpus", list)
+    alike_workers(monkeypatch, tf, 2)
+    monkeypatch.setattr(tensorflow_shared.TensorFlowTrainer, "warmed_up", lambda made: made)
+    hyper = {**case.benchmark.hyperparameters, **case.changes}
+    device = Device("gpu", "fp32", addresses=("127.0.0.1:1",) * 2)
+    made = module.build(hyper, training_data(case.data()), 1, device)
+    made.graph_step = made.graph_step.get_concrete_function
+    graph = made.train_step(next(made.feed())).graph.as_graph_def()
+    others = [each for each in graph.library.function if not each.attr["_XlaMustCompile"].b]
+    nodes = [*graph.node, *(node for function in others for node in function.node_def)]
+    gathered = {node.attr["Tparams"].type for node in nodes if node.op == "GatherV2"}
+    assert tf.uint8.as_datatype_enum not in gathered
 
 
 @pytest.mark.parametrize("name", ACCUMULATING)
