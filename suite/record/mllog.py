@@ -160,9 +160,8 @@ class Log:
                 self.clock = resumed(self.lines[-1].time_ms, clock, path)
             self.torn_bytes = len(content) - kept
         self._file = path.open("ab", buffering=0)
-        if (
-            self.torn_bytes
-        ):  # of a line torn by a kill, never complete; else the file's time stays, a clock of `resumed`
+        # A line torn by a kill was never complete. A whole log is left alone: its file's time is a clock of `resumed`
+        if self.torn_bytes:
             self._file.truncate(kept)
 
     def _write(self, event_type: str, key: str, value: Any, metadata: dict[str, Any]) -> Line:
