@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import os
 from importlib.util import find_spec
 from types import ModuleType
 
 from suite import config
 from suite.errors import UserError
-from suite.harness import quiet
+from suite.harness import lean, quiet
 
 
 def having(package: str) -> list[str]:
@@ -25,5 +24,5 @@ def load(package: str, framework: str, what: str) -> ModuleType:
     if find_spec(found.module) is None:
         raise UserError(f"{found.module} is not installed: pip install -c constraints.txt -e '.[{framework}]'")
     quiet.without_accelerator()
-    os.environ |= found.variables
+    lean.load(found)
     return importlib.import_module(f"{package}.{framework}")
