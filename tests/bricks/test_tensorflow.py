@@ -1,6 +1,7 @@
 """TensorFlow's models as bricks."""
 
 import json
+from collections import Counter
 from functools import partial
 from types import SimpleNamespace
 from unittest import mock
@@ -22,12 +23,11 @@ def test_bricks_do_what_the_layers_do():
 
     from suite.bricks.frameworks.tensorflow_recording import Recorder
     from suite.bricks.frameworks.tensorflow_running import Runner
-    from suite.probe.instruments.tensorflow_counting import run_eagerly
 
     random = np.random.default_rng(0)
     pictures, filters = (tf.constant(random.standard_normal(s, np.float32)) for s in ((1, 6, 6, 2), (3, 3, 2, 4)))
     recorder = Recorder()
-    with run_eagerly(recorder):
+    with recorder.told():
         expected = tf.reduce_mean(tf.nn.relu(tf.nn.conv2d(pictures, filters, 1, "SAME")), [1, 2])
     bricks = Bricks(3)
     model = bricks.add(made.CONDITIONS, [recorder.recorded])
@@ -37,6 +37,28 @@ def test_bricks_do_what_the_layers_do():
     runner = Runner(brick, Device("cpu", "fp32"))
     (found,) = runner.forward([pictures, filters])
     np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_a_gradient_that_nobody_uses_is_no_brick():
+    """A graph leaves it out."""
+    import tensorflow as tf
+
+    from suite.bricks.frameworks.tensorflow_recording import Recorder
+
+    pictures, filters = tf.ones((1, 6, 6, 2)), [tf.Variable(tf.ones((3, 3, 2, 2))) for _ in range(2)]
+    recorder = Recorder()
+    with recorder.told():
+        with tf.GradientTape() as tape:
+            made = tf.nn.conv2d(tf.nn.conv2d(pictures, filters[0], 1, "SAME"), filters[1], 1, "SAME")
+        for each, gradient in zip(filters, tape.gradient(made, filters), strict=True):
+            each.assign_sub(gradient)
+    kinds = Counter(called.call.op for called in recorder.recorded.calls)
+    assert {kind: kinds[kind] for kind in kinds if "Conv" in kind or "Assign" in kind} == {
+        "Conv2D": 2,
+        "Conv2DBackpropFilter": 2,
+        "Conv2DBackpropInput": 1,
+        "AssignSubVariableOp": 2,
+    }
 
 
 def test_the_gradient_of_a_pooling_stands_behind_it():

@@ -1,19 +1,23 @@
 """The calls of a step in TensorFlow: each operation that is executed where its graphs are run eagerly.
 
-The backward pass and the update are operations like all others. What prepares shapes is left to the graph: small whole
-numbers are values in a brick, and what computes them is no call.
+The update's operations are like all others; of the backward pass's those whose results nobody uses are no calls, for a
+graph leaves them out: such as a first layer's gradient by its input. What prepares shapes is left to the graph: small
+whole numbers are values in a brick, and what computes them is no call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
 from typing import Any
+from unittest import mock
 
 import tensorflow as tf
 
 from suite.bricks import arguments
 from suite.bricks.brick import Call, Tensor
+from suite.bricks.chaining import used_by
 from suite.bricks.frameworks.tensorflow_between import between
 from suite.bricks.frameworks.tensorflow_table import FUNCTIONS, attributes_of, inputs_of
 from suite.bricks.recorded import BATCHES, Called, Recorded
@@ -37,6 +41,9 @@ class Recorder:
         self.recorded = Recorded()
         self.numbers: dict[int, int] = {}
         self.made: set[int] = set()
+        self.backward = False
+        self.backward_places: set[int] = set()
+        self.used: set[int] = set()  # by operations that are no calls
 
     def __call__(
         self, kind: Any, inputs: Sequence[Any], attributes: Sequence[Any], outputs: Sequence[Any], name: Any = None,
@@ -44,7 +51,10 @@ class Recorder:
     ) -> None:  # fmt: skip
         """Note one operation."""
         kind = kind.decode() if isinstance(kind, bytes) else kind
-        if kind in NOTHING or graph is not None or (outputs and all(_is_small(each) for each in outputs)):
+        if kind in NOTHING or graph is not None:
+            return
+        if outputs and all(_is_small(each) for each in outputs):
+            self._uses(inputs)
             return
         if kind == READ:
             place = -inputs[0]._id  # what a variable holds has one number, however often it is read
@@ -61,10 +71,37 @@ class Recorder:
             call = None
         self.made |= {each._id for each in outputs}
         if call is None:
+            self._uses(inputs)
             self.recorded.left_out[kind] += 1
             return
         made = tuple(self._number(each, anew=True) for each in outputs)
+        if self.backward:
+            self.backward_places.add(len(self.recorded.calls))
         self.recorded.calls.append(Called(call, made, gradient=False))
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Graphs are run operation by operation, each noted; in the end what nobody uses of the backward pass goes."""
+        gradient = tf.GradientTape.gradient
+
+        def backward(*args: Any, **keywords: Any) -> Any:
+            self.backward = True
+            try:
+                return gradient(*args, **keywords)
+            finally:
+                self.backward = False
+
+        with mock.patch.object(tf.GradientTape, "gradient", backward), run_eagerly(self):
+            yield
+        kept, used = list[Called](), set(self.used)
+        for place, called in reversed([*enumerate(self.recorded.calls)]):
+            if place not in self.backward_places or used.intersection(called.made):
+                kept.append(called)
+                used.update(used_by(called.call))
+        self.recorded.calls = kept[::-1]
+
+    def _uses(self, inputs: Sequence[Any]) -> None:
+        self.used |= {self.numbers[each._id] for each in inputs if each._id in self.numbers}
 
     def _call(self, kind: str, inputs: Sequence[Any], attributes: Sequence[Any]) -> Call:
         """Raises ValueError for what no brick can hold."""
@@ -143,7 +180,7 @@ def record(subject: Subject, network: Callable[[], Any] | None = None) -> Sequen
         for index in range(batches):
             recorder = Recorder()
             recorder.recorded.at = workload.go_to(index) if isinstance(workload, Training) else None
-            with run_eagerly(recorder):
+            with recorder.told():
                 workload.run(1)
             found.append(recorder.recorded)
     if conditions.task:
