@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from suite.bricks.record import Cache, Model, Time, Timings
+from suite.bricks.record import COLD, Cache, Model, Time, Timings
 from suite.probe.measuring import median
 from suite.probe.record import Figure
 
@@ -77,8 +77,14 @@ def counted(timings: Timings) -> Sequence[Time]:
 
 
 def quickest(time: Time) -> Time:
-    """The same, as if it had been run in its quickest round alone."""
-    return time.model_copy(update={name: tuple(sorted(getattr(time, name))[:1]) for name in ("hot", "cold")})
+    """The same, as if it had been run in its quickest round alone.
+
+    Of few rounds the quickest is slower than of many: so cold weights count by what they made of the same rounds.
+    """
+    hot, cold = tuple(sorted(time.hot)[:1]), tuple(sorted(time.cold)[:1])
+    if hot and cold:
+        cold = (hot[0] * cold[0] / min(time.hot[::COLD]),)
+    return time.model_copy(update={"hot": hot, "cold": cold})
 
 
 def sums(rounds: Sequence[Sequence[float]]) -> list[float]:

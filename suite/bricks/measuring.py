@@ -20,7 +20,7 @@ import numpy as np
 
 from suite.bricks.brick import LEAST_HELD, Brick
 from suite.bricks.frameworks import Framework, Runner
-from suite.bricks.record import Cache, Time
+from suite.bricks.record import COLD, Cache, Time
 from suite.harness.implementation import Device
 from suite.measure.cpus import own_cpus
 from suite.measure.machine import room_of
@@ -32,7 +32,6 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 USUAL_CACHE = 32 << 20  # bytes, where the system does not tell
 FLUSHED = 2  # times the largest cache is written to flush it
 WINDOW = 8  # neighbours that are run in turn
-COLD = 4  # one round in so many is taken with cold weights as well
 EIGHTHS = 8  # of the cache; see `record.Cache`
 SWEEPS = 5  # over memory of each size, so many times
 SLOWER = 1.3  # times as long a byte takes from memory, at least, for a cache to be seen

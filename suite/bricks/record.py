@@ -22,6 +22,7 @@ from suite.store.disk import read_json, write_text
 MAX_BYTES = 256 << 20
 MOST_BRICKS, MOST_MODELS, MOST_STEPS = 200_000, 1000, 1_000_000
 MOST_ROUNDS = 1000
+COLD = 4  # one round in so many is taken with cold weights as well
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")  # that bricks can be run in
 
 Rounds = Annotated[tuple[Annotated[float, Field(gt=0, lt=1e12)], ...], Field(max_length=MOST_ROUNDS)]

@@ -28,9 +28,9 @@ from suite import config
 from suite.bricks import frameworks
 from suite.bricks.chaining import Bricks
 from suite.bricks.composing import compose, quickest
-from suite.bricks.measuring import COLD, Group, Timed, largest_cache, quickest_counts
+from suite.bricks.measuring import Group, Timed, largest_cache, quickest_counts
 from suite.bricks.pace import microseconds
-from suite.bricks.record import Model
+from suite.bricks.record import COLD, Model
 from suite.errors import UserError
 from suite.harness import by_framework
 from suite.harness.implementation import Device
