@@ -1,4 +1,4 @@
-"""Reading what the next step takes while the device works on this one."""
+"""Reads the next step's input while the device works on the current step."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ Read = TypeVar("Read")
 
 
 class Ahead(Iterator[Read]):
-    """What `steps` give, one after the other, each read in a thread while the one before it is in use."""
+    """Iterates over `steps`, reading each item in a thread while the one before it is in use."""
 
     def __init__(self, steps: Iterator[Read]) -> None:
         self.steps, self.reader = steps, ThreadPoolExecutor(1)
         self.coming: Future[Read] = self.reader.submit(next, steps)
 
     def __next__(self) -> Read:
-        """What the next step takes."""
+        """The next step's input."""
         found = self.coming.result()
         self.coming = self.reader.submit(next, self.steps)
         return found

@@ -1,4 +1,4 @@
-"""The precisions that the reference implementations train in; an implementation of one's own may know others."""
+"""The precisions that the reference implementations train in; your own implementation may support others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from suite.errors import UserError
 from suite.harness.implementation import Device, untrained
 
-# Of a loss in fp16 that is a mean over half a million words: with less the rare words' gradients would be zeros there
+# Initial scale in fp16 of a loss averaged over half a million words; a smaller one would zero rare words' gradients
 LOSS_SCALE = np.array(2.0**16, np.float32)
 
 

@@ -1,4 +1,4 @@
-"""How a batch is shared out among workers: in parts of equal length, or of one more, in the order of the ranks."""
+"""Splits a batch among workers into consecutive parts, by rank, whose lengths differ by at most one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from suite.harness.implementation import Device, unshared
 
 
 def part(count: int, device: Device) -> slice:
-    """Which of so many the device's worker takes; all of them for a single worker."""
+    """The slice of `count` items that the device's worker takes; all of them for a single worker."""
     least, more = divmod(count, device.world_size)
     first = device.rank * least + min(device.rank, more)
     return slice(first, first + least + (device.rank < more))
@@ -27,7 +27,7 @@ def require(device: Device, most: int, of: str) -> None:
 
 
 def steps(count: int, size: int, of: str) -> int:
-    """How many steps of `size` the `count` `of` the training data make. Raises UserError where they make none."""
+    """The number of whole steps of `size` in `count` samples, which `of` names. Raises UserError if there is none."""
     if size > count:
         raise UserError(
             f"hyperparameters.global_batch_size={size} is more than the {count} {of} of the training data: take a "

@@ -16,10 +16,10 @@ Apply = Callable[[Sequence[tf.Tensor]], None]
 
 
 class AdamW(keras.optimizers.AdamW):
-    """Keras's AdamW with PyTorch's epsilon, which is added after the correction of the bias.
+    """Keras's AdamW with PyTorch's epsilon, which is added after the bias correction.
 
-    Keras adds it before ("epsilon hat" of Kingma and Ba 2015): 30 times as much in the first of its steps. Where
-    nothing is to decay it writes each variable once more.
+    Keras adds it before ("epsilon hat" of Kingma and Ba 2015), which makes it 30 times as large in the first step.
+    Keras also writes each variable once more even where there is no weight decay.
     """
 
     def _apply_weight_decay(self, variables: Sequence[Any]) -> None:
@@ -37,7 +37,7 @@ class AdamW(keras.optimizers.AdamW):
         variable.assign_sub(learning_rate / (1 - self.beta_1**step) * mean / deviation)
 
     def moments(self) -> dict[str, Any]:
-        """PyTorch's names of what it keeps."""
+        """The optimizer's state, by PyTorch's names."""
         paths = [variable.path for variable in self._trainable_variables]
         return {
             **{f"exp_avg/{path}": value for path, value in zip(paths, self._momentums, strict=True)},
@@ -47,27 +47,27 @@ class AdamW(keras.optimizers.AdamW):
 
 
 def clipped(gradients: Sequence[tf.Tensor], norm: float) -> list[tf.Tensor]:
-    """The gradients, as long as `norm` together where they are longer, as torch.nn.utils.clip_grad_norm_ does it."""
+    """The gradients, scaled down to a global norm of at most `norm`, as torch.nn.utils.clip_grad_norm_ does."""
     shorter = tf.minimum(norm / (tf.linalg.global_norm(gradients) + 1e-6), 1.0)
     return [gradient * shorter for gradient in gradients]
 
 
 class Momentum:
-    """Momentum of some variables, as PyTorch's optimizers keep it."""
+    """Momentum buffers of some variables, as PyTorch's optimizers keep them."""
 
     def __init__(self, variables: Sequence[Any]) -> None:
         self.variables = list(variables)
         self.buffers = [tf.Variable(tf.zeros(v.shape), trainable=False) for v in self.variables]
 
     def moments(self) -> dict[str, Any]:
-        """PyTorch's names of what it keeps."""
+        """The optimizer's state, by PyTorch's names."""
         return {f"momentum_buffer/{v.path}": b for v, b in zip(self.variables, self.buffers, strict=True)}
 
 
 class SGD(Momentum):
-    """Nesterov momentum (Sutskever et al. 2013) as torch.optim.SGD has it: it gathers gradients, not steps.
+    """SGD with Nesterov momentum (Sutskever et al. 2013) as in torch.optim.SGD: momentum sums gradients, not steps.
 
-    In Keras's the learning rate is part of the momentum, so that a change of it acts late.
+    Keras's momentum includes the learning rate, so a change of the rate takes effect late.
     """
 
     def __init__(self, variables: Sequence[Any], momentum: float, weight_decay: float) -> None:
@@ -136,7 +136,7 @@ class Muon(Momentum):
             variable.assign_sub(learning_rate * step)
 
     def _orthogonalised(self, directions: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Semi-orthogonal matrices, roughly, times sqrt(max(1, out / in)), in the shapes of `directions`."""
+        """`directions` made roughly semi-orthogonal, times sqrt(max(1, out / in)); shapes stay the same."""
         a, b, c = NEWTON_SCHULZ
         kernels = [variable.path.endswith("/kernel") for variable in self.variables]
         # [in * h * w, out] of a kernel, [n, out, in] of others
@@ -173,14 +173,14 @@ class GradScaler:
     def __init__(self, enabled: bool) -> None:
         self.enabled = enabled
         self._scale = tf.Variable(2.0**10, trainable=False)
-        self._tracker = tf.Variable(tf.constant(0, tf.int64), trainable=False)  # no int32 variable is on a GPU
+        self._tracker = tf.Variable(tf.constant(0, tf.int64), trainable=False)  # a GPU holds no int32 variable
 
     def scale(self, loss: tf.Tensor) -> tf.Tensor:
-        """The loss, made larger."""
+        """The loss times the scale."""
         return loss * tf.cast(self._scale, loss.dtype) if self.enabled else loss
 
     def step(self, *optimizers: tuple[Sequence[tf.Tensor], Apply]) -> None:
-        """Each optimizer's step, `apply(gradients)` with those of the loss itself, unless one of its own overflowed."""
+        """Call each `apply` with its unscaled gradients, unless one of them overflowed; then adapt the scale."""
         taken = [self._step(*each) for each in optimizers]
         if not self.enabled:
             return
@@ -192,7 +192,7 @@ class GradScaler:
         self._tracker.assign(tf.where(grown, tf.constant(0, tf.int64), self._tracker))
 
     def _step(self, gradients: Sequence[tf.Tensor], apply: Apply) -> tf.Tensor | bool:
-        """Whether it was taken."""
+        """Take one optimizer's step, unless a gradient overflowed; return whether it was taken."""
         dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
         if not self.enabled:
             apply(dense)

@@ -33,7 +33,7 @@ NAMES = {
 
 
 class Optimizer(Protocol):
-    """What a state needs of an optimizer; see `tensorflow_optimizers.py`."""
+    """What `state_dict` needs of an optimizer; see `tensorflow_optimizers.py`."""
 
     def moments(self) -> Mapping[str, Any]:
         """Variables by `<moment>/<path of the model's variable>`; Adam's count of steps as `updates`."""
@@ -41,16 +41,16 @@ class Optimizer(Protocol):
 
 
 def device_name(device: Device) -> str:
-    """TensorFlow's name of the device. Raises UserError where it is a GPU and TensorFlow sees none."""
+    """TensorFlow's name of the device. Raises UserError for a GPU if TensorFlow sees none."""
     if device.kind == "cpu":
-        _sharing()  # of a machine that has GPUs too: what has no place of its own is made there
+        _sharing()  # if the machine has GPUs too: values without a stated device are made there
         return "/CPU:0"
     gpus()
     return "/GPU:0"
 
 
 def gpus() -> list[Any]:
-    """TensorFlow's GPUs. Raises UserError where it sees none: it would train on the processors and say nothing."""
+    """TensorFlow's GPUs. Raises UserError if it sees none: it would silently train on the CPU."""
     found = _sharing()
     if not found:
         raise unseen(f"TensorFlow {tf.__version__}", LIBRARIES)
@@ -58,16 +58,16 @@ def gpus() -> list[Any]:
 
 
 def _sharing() -> list[Any]:
-    """TensorFlow's GPUs, of whose memory it takes what it needs and leaves the rest to others, as PyTorch does."""
+    """TensorFlow's GPUs, set to allocate memory only as needed and leave the rest to others, as PyTorch does."""
     found: list[Any] = tf.config.list_physical_devices("GPU")
-    with suppress(RuntimeError):  # it is at work already
+    with suppress(RuntimeError):  # TensorFlow is already initialised
         for each in found:
             tf.config.experimental.set_memory_growth(each, True)
     return found
 
 
 def dtype(device: Device) -> tf.DType:
-    """TensorFlow's type of the device's precision; lets a GPU multiply fp32 as tf32 in that precision alone.
+    """TensorFlow's dtype for the device's precision. Also lets GPUs multiply fp32 as tf32 in precision tf32 alone.
 
     Raises UserError for a precision that the reference does not train in.
     """
@@ -77,7 +77,7 @@ def dtype(device: Device) -> tf.DType:
 
 
 def policy(device: Device) -> keras.DTypePolicy:
-    """For the `dtype` of Keras's layers: variables in fp32, computation in the precision. See `dtype`."""
+    """The dtype policy of Keras layers: variables in fp32, computation in the device's precision. See `dtype`."""
     dtype(device)
     return keras.DTypePolicy(POLICIES[device.precision])
 
@@ -85,8 +85,8 @@ def policy(device: Device) -> keras.DTypePolicy:
 def with_bias(x: tf.Tensor, bias: Any) -> tf.Tensor:
     """`x` [..., C] plus `bias` [C], in the type of `x`; the gradient of the bias is summed in float32.
 
-    That of tf.nn.bias_add, which Keras takes, is summed in the type of `x` on a CPU: in bf16 a sum of 4,096 terms loses
-    half. So is the sum of other operators in fp16.
+    tf.nn.bias_add, which Keras uses, sums it in the type of `x` on a CPU: in bf16 a sum of 4,096 terms loses half.
+    Other operators do so in fp16.
     """
     made: tf.Tensor = _biased(x, tf.cast(bias, x.dtype))
     return made
@@ -104,7 +104,7 @@ _biased: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] = tf.custom_gradient(_biase
 
 
 class Dense(keras.layers.Dense):
-    """Keras's, without activation, but for `with_bias`."""
+    """keras.layers.Dense without activation; `with_bias` adds its bias."""
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """[..., units] of [..., C]."""
@@ -112,7 +112,7 @@ class Dense(keras.layers.Dense):
 
 
 class Conv2D(keras.layers.Conv2D):
-    """Keras's, without activation, but for `with_bias`."""
+    """keras.layers.Conv2D without activation; `with_bias` adds its bias."""
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """[B, h, w, filters] of [B, H, W, C]."""
@@ -121,7 +121,7 @@ class Conv2D(keras.layers.Conv2D):
 
 def _gelu_and_gradient(x: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
     def below(wide: tf.Tensor) -> tf.Tensor:
-        """The normal distribution's part below each number."""
+        """The standard normal distribution function."""
         return 0.5 * (1 + tf.math.erf(wide * 0.5**0.5))
 
     scope = "/".join(filter(None, ("gradient_tape", tf.get_current_name_scope(), "gelu")))
@@ -140,19 +140,19 @@ _gelu: Callable[[tf.Tensor], tf.Tensor] = tf.custom_gradient(_gelu_and_gradient)
 
 
 def gelu(x: tf.Tensor) -> tf.Tensor:
-    """`tf.nn.gelu`, in float32, by `erf`; for its gradient it keeps `x` alone, where TensorFlow's keeps three arrays.
+    """`tf.nn.gelu` in float32, by `erf`; it keeps only `x` for the gradient, where TensorFlow keeps three arrays.
 
-    On a CPU TensorFlow takes the `erfc` of one number after the other: 38 ms for 2,400 x 512 in bf16 and their
-    gradients, 14 so, and 11 and 9 in fp32 (one core of an Intel Xeon).
+    On a CPU TensorFlow computes `erfc` one number at a time: with gradients, 2,400 x 512 values in bf16 take it 38 ms
+    and this 14; in fp32 11 and 9 (one core of an Intel Xeon).
     """
     return _gelu(x)
 
 
 def narrow(x: tf.Tensor, axis: int, start: int, length: Any) -> tf.Tensor:
-    """torch.narrow: x[start : start + length] along an axis; with a length of -1 to its end.
+    """torch.narrow: x[start : start + length] along an axis, or to its end if `length` is -1.
 
-    The gradient of `x[...]` takes a CPU longer: three of these of [16, 152, 256] in bf16 25 ms, so 5, and 32 and 7 in
-    fp32 (one core of an Intel Xeon).
+    The gradient of `x[...]` takes a CPU longer: for three slices of [16, 152, 256], 25 ms in bf16 and 32 in fp32, in
+    place of 5 and 7 (one core of an Intel Xeon).
     """
     begin, size = [0] * x.shape.rank, [-1] * x.shape.rank
     begin[axis], size[axis] = start, length
@@ -160,9 +160,9 @@ def narrow(x: tf.Tensor, axis: int, start: int, length: Any) -> tf.Tensor:
 
 
 def dropout_seed(seed: int, step: int, rank: int = 0) -> np.ndarray:
-    """See `recipe.dropout_seed`, as TensorFlow's stateless draws take it: int32 [2].
+    """`recipe.dropout_seed` as TensorFlow's stateless random functions take it: int32 [2].
 
-    A place in the network folds its number in, so that each draws others.
+    Each place of dropout in the network folds in its own number, so that no two draw the same.
     """
     return np.array([recipe.dropout_seed(seed, step, rank)]).view(np.int32)
 
@@ -199,7 +199,7 @@ def state_dict(model: keras.Model, optimizers: Sequence[Optimizer], scaler: Any,
 def load_state_dict(
     model: keras.Model, optimizers: Sequence[Optimizer], scaler: Any, state: Mapping[str, np.ndarray]
 ) -> int:
-    """Take over a state of either framework, in place; without moments they start at zero. Returns the step."""
+    """Load a state of either framework in place; moments that it lacks start at zero. Returns the step."""
     for variable in model.weights:
         variable.assign(from_torch(variable.path, state[torch_name(variable.path)]))
     for optimizer in optimizers:

@@ -17,9 +17,9 @@ GATHERED = ("float32", "int32", "int64")  # types that travel as they are
 
 
 class Workers:
-    """The workers of a run, of which this is the one of `device`; the first made in a process joins the others.
+    """The workers of a run, seen from the worker of `device`; the first instance in a process joins the others.
 
-    Before anything else of TensorFlow. Variables are ordinary ones, alike on all workers.
+    Make it before anything else of TensorFlow. Variables are ordinary ones, with the same values on all workers.
     """
 
     def __init__(self, device: Device) -> None:
@@ -28,14 +28,14 @@ class Workers:
         self._gathered = tf.function(self._gather, autograph=False)
 
     def averaged(self, gradients: Sequence[tf.Tensor]) -> Sequence[tf.Tensor]:
-        """Their means over the workers."""
+        """The gradients, averaged over the workers."""
         if self.size == 1:
             return gradients
         summed = self._run(_sum, [tf.convert_to_tensor(gradient) for gradient in gradients])
         return [gradient / self.size for gradient in summed]
 
     def mean(self, count: tf.Tensor) -> tf.Tensor:
-        """How many each worker has of what there are `count` here, float32, in the mean; at least one in all.
+        """The mean of `count` over the workers, float32; a total of zero is taken for one.
 
         See `torch_workers.Workers.mean`.
         """
@@ -45,7 +45,7 @@ class Workers:
         return tf.maximum(count, 1.0) / self.size
 
     def total(self, part: tf.Tensor) -> tf.Tensor:
-        """The sum of the workers' parts; so is its gradient."""
+        """The sum of the workers' parts, whose gradient is summed over the workers too."""
 
         def sum_and_gradient(x: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
             return self._run(_sum, [x])[0], lambda gradient: self._run(_sum, [gradient])[0]
@@ -54,7 +54,7 @@ class Workers:
         return total
 
     def gathered(self, part: np.ndarray, axis: int = 0) -> np.ndarray:
-        """The parts of all workers, which `shares.share` made, one after the other along `axis`."""
+        """The parts of all workers, as `shares.share` made them, concatenated along `axis`."""
         if self.size == 1:
             return part
         sent = part if part.dtype in GATHERED else part.astype(np.int32)
@@ -74,9 +74,9 @@ class Workers:
 def batch_norm(
     x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor, epsilon: float, workers: Workers
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """`x` [B, h, w, C], each channel of mean 0 and variance 1 over the batch of all workers, then scaled and shifted.
+    """Normalise `x` [B, h, w, C] over the batch of all workers, as tf.raw_ops.FusedBatchNormV3 does for one worker.
 
-    And what was its mean [C], and the variance [C] of a sample; as tf.raw_ops.FusedBatchNormV3 does for one worker.
+    Returns the scaled and shifted output, the mean [C] and the unbiased variance [C].
     """
     wide = tf.cast(x, tf.float32)
     count = tf.cast(tf.size(wide) // wide.shape[-1], tf.float32)
@@ -90,9 +90,9 @@ def batch_norm(
 
 
 def _past_proxies(addresses: Sequence[str]) -> None:
-    """Have gRPC reach the workers past a proxy that is set for what lies outside, where it would wait without end."""
+    """Have gRPC bypass a configured proxy to reach the workers; through the proxy it would wait forever."""
     hosts = [address.rpartition(":")[0].strip("[]") for address in addresses]
-    for name in ("no_proxy", "no_grpc_proxy"):  # the second, where it is set, counts alone
+    for name in ("no_proxy", "no_grpc_proxy"):  # where the second is set, gRPC reads it alone
         if name == "no_proxy" or name in os.environ:
             named = os.environ.get(name) or os.environ.get(name.upper())
             os.environ[name] = ",".join(dict.fromkeys([*(named.split(",") if named else ()), *hosts]))
@@ -117,7 +117,7 @@ def _strategy(device: Device) -> tf.distribute.Strategy:
 
 
 def _sum(tensors: Sequence[tf.Tensor]) -> Sequence[tf.Tensor]:
-    """Of each tensor over the workers; as identities, which have the worker's device, where they are sent from."""
+    """Sum each tensor over the workers; tf.identity puts it on the worker's device, from which it is sent."""
     context = tf.distribute.get_replica_context()
     summed: Sequence[tf.Tensor] = context.all_reduce(
         tf.distribute.ReduceOp.SUM, [tf.identity(each) for each in tensors]

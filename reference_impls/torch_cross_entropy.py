@@ -1,4 +1,4 @@
-"""Cross entropy in PyTorch; on a CPU with its gradient, a part of the logits after the other."""
+"""Cross entropy in PyTorch; on a CPU it is computed together with its gradient, one part of the logits at a time."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import torch.nn.functional as F
 from torch.autograd.function import once_differentiable
 from torch.overrides import has_torch_function
 
-PART = 2**19  # logits at a time and thread, whose values in float32 stay in a core's cache
+PART = 2**19  # logits per part and thread; their float32 values stay in a core's cache
 
 
 def cross_entropy(
     logits: torch.Tensor, targets: torch.Tensor, label_smoothing: float = 0.0, ignore_index: int = -100
 ) -> torch.Tensor:
-    """`F.cross_entropy`, float32 [N], of logits [N, V] in any precision and targets int64 [N].
+    """`F.cross_entropy` without reduction, float32 [N], of logits [N, V] in any precision and targets int64 [N].
 
-    With label smoothing PyTorch's writes five arrays of the logits' size in float32. On a CPU this takes
-    0.3 of its time for 2,304 x 4,000 in bf16 with label smoothing, 0.54 to 0.87 for others (one core, Intel Xeon).
-    PyTorch's is taken without a gradient, in fp16, whose gradient is rounded here before the loss is scaled, by a
-    compiler, which joins the arrays itself, and by whoever follows the calls, as `suite.bricks` does: it is one.
+    With label smoothing PyTorch writes five float32 arrays of the logits' size. On a CPU this takes 0.3 of its time for
+    2,304 x 4,000 in bf16 with label smoothing, 0.54 to 0.87 in other cases (one core, Intel Xeon). PyTorch's own is
+    used on other devices; without a gradient; in fp16, as this rounds the gradient before the loss is scaled; under a
+    compiler, which fuses the arrays itself; and while calls are followed, as by `suite.bricks`: there it is one call.
     """
     followed = torch.compiler.is_compiling() or has_torch_function((logits,))
     if logits.device.type == "cpu" and logits.requires_grad and logits.dtype != torch.float16 and not followed:
@@ -32,7 +32,7 @@ def cross_entropy(
 
 
 class CrossEntropy(torch.autograd.Function):
-    """See `cross_entropy`: what it keeps for the way back is the gradient of each loss, in the logits' precision."""
+    """See `cross_entropy`. For the backward pass it keeps the gradient of each loss, in the logits' precision."""
 
     @staticmethod
     def forward(
@@ -64,9 +64,9 @@ class CrossEntropy(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
-        """Of the logits. The factor of a sum or a mean, one for all rows, is taken as it is.
+        """The gradient of the logits. A factor common to all rows, as of a sum or a mean, is not rounded.
 
-        Factors that differ are rounded to the logits' precision: to apply them in float32 takes 2 to 4 times as long
+        Factors that differ are rounded to the logits' precision: applying them in float32 takes 2 to 4 times as long
         for 1,801 x 8,000 in bf16 (one core of an AMD EPYC).
         """
         (gradients,) = ctx.saved_tensors

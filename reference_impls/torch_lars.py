@@ -11,11 +11,11 @@ from reference_impls.torch_momentum import Momentum
 
 
 class LARS(Momentum):
-    """Momentum whose steps are as long as the layers (You et al. 2017, arXiv:1708.03888), as MLPerf has it.
+    """LARS as in MLPerf: momentum with step sizes relative to the layers' norms (You et al. 2017, arXiv:1708.03888).
 
-    A parameter of more than one axis goes `lr` * `trust` * |w| / (|g| + decay * |w|) along its gradient g plus decay *
-    w; others, of batch normalisation and biases, go `lr` along theirs, without decay. The momentum gathers steps, not
-    gradients: the learning rate is part of it.
+    A parameter w of more than one axis, with gradient g, moves by `lr` * `trust` * |w| / (|g| + decay * |w|) along g +
+    decay * w. The others, of batch normalisation and biases, move by `lr` along their gradients, without decay. The
+    momentum sums steps, not gradients, so it includes the learning rate.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Layers of PyTorch that are less exact, or slower, on a CPU as the library has them."""
+"""Layers whose versions in PyTorch are less exact or slower on a CPU."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import torch
 
 
 class LayerNorm(torch.nn.LayerNorm):
-    """In float32, and back to the type of what comes in.
+    """Layer normalisation in float32, whose output has the type of its input.
 
-    PyTorch's sums the gradients of weight and bias in 16 bits on a CPU: over 4,096 rows in bf16 that of the bias is a
-    third off.
+    PyTorch's sums the gradients of weight and bias in 16 bits on a CPU: over 4,096 rows in bf16 the bias's is off by a
+    third.
     """
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -18,16 +18,16 @@ class LayerNorm(torch.nn.LayerNorm):
 
 
 class Dropout(torch.nn.Dropout):
-    """On a CPU from random bytes, so of a multiple of 1/256; PyTorch draws one number after the other there.
+    """Dropout from random bytes on a CPU, at a multiple of 1/256; PyTorch draws one number at a time there.
 
-    For 128 x 18 x 256 values in bf16, forward and backward: 1.4 ms in place of 3.6 (one core of an AMD EPYC).
+    For 128 x 18 x 256 values in bf16, forward and backward take 1.4 ms in place of 3.6 (one core of an AMD EPYC).
     """
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """`x`, in training with some elements zero and the others larger."""
+        """`x`; in training some of its elements are zeroed and the others scaled up."""
         if x.device.type != "cpu" or not self.training or self.p == 0:
             return super().forward(x)
         dropped = min(round(256 * self.p), 255)
         words = torch.empty(-(-x.numel() // 8), dtype=torch.int64).random_(-(2**63), None)
         kept = words.view(torch.uint8)[: x.numel()].view(x.shape) >= dropped
-        return (x * kept.to(x.dtype)).mul_(256 / (256 - dropped))  # not a mask of these, which bf16 would round
+        return (x * kept.to(x.dtype)).mul_(256 / (256 - dropped))  # bf16 would round the factor in the mask

@@ -12,7 +12,7 @@ import torch
 class Momentum(torch.optim.Optimizer):
     """Keeps a `momentum_buffer` of each parameter, of zeros at first, and leaves the step to `move`."""
 
-    _step_supports_amp_scaling = True  # torch.amp.GradScaler then leaves it to `step` to divide and to skip
+    _step_supports_amp_scaling = True  # torch.amp.GradScaler then leaves unscaling and skipping to `step`
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         super().__init__(params, defaults)
@@ -32,7 +32,7 @@ class Momentum(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """One step along the gradients; none where `torch.amp.GradScaler` found one that overflowed."""
+        """Take one step along the gradients, unless `torch.amp.GradScaler` found an overflow in them."""
         grad_scale, found_inf = getattr(self, "grad_scale", None), getattr(self, "found_inf", None)
         skip = None if found_inf is None else found_inf.bool()
         for group in self.param_groups:

@@ -18,8 +18,8 @@ class Muon(Momentum):
     """Nesterov momentum made roughly semi-orthogonal by Newton-Schulz iteration (Jordan et al. 2024).
 
     A parameter is a matrix [out, in], a stack of them [n, out, in], or a convolution [out, in, h, w], which counts as
-    [out, in * h * w]. Each step goes `lr` * sqrt(max(1, out / in)) along it, after decay by `lr` * `weight_decay`; with
-    `unit_norm` a parameter is first scaled to the norm sqrt(out), as in airbench94_muon.
+    [out, in * h * w]. A step moves it by `lr` * sqrt(max(1, out / in)) times the result, after decay by `lr` *
+    `weight_decay`; with `unit_norm` it is first scaled to the norm sqrt(out), as in airbench94_muon.
 
     Not torch.optim.Muon: that takes matrices only, iterates them one after the other, and always in bf16, which is slow
     on most CPUs and leaves nothing to compare between frameworks. Here the iteration is in `dtype`, and matrices of
@@ -62,7 +62,7 @@ class Muon(Momentum):
 
 
 def orthogonalised(matrices: list[torch.Tensor], steps: int, dtype: torch.dtype) -> list[torch.Tensor]:
-    """Semi-orthogonal matrices, roughly, times sqrt(max(1, out / in)), in the shapes of `matrices`."""
+    """`matrices` made roughly semi-orthogonal, times sqrt(max(1, out / in)); shapes stay the same."""
     a, b, c = NEWTON_SCHULZ
     flat = [m[None] if m.ndim == 2 else m.flatten(1)[None] if m.ndim == 4 else m for m in matrices]
     wide = [m.mT if m.shape[1] > m.shape[2] else m for m in flat]

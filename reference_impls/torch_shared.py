@@ -17,17 +17,17 @@ from suite.errors import UserError
 from suite.harness.implementation import Device, unseen
 
 DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-# Of a GradScaler's state what changes, as it begins
+# The part of a GradScaler's state that changes, with its initial values
 SCALER = {"scale": np.array(2.0**10, np.float32), "_growth_tracker": np.array(0, np.int32)}
 Step = TypeVar("Step", bound=Callable[..., Any])
-# Shapes of a function, of all implementations in a process: beyond PyTorch's 8 it would go on uncompiled
+# Shapes that a function may be compiled for in a process; beyond PyTorch's 8 it would run uncompiled
 RECOMPILE_LIMIT = 64
-# What its compiler would have users choose: tf32 is a precision of its own here, and softmax is what it is
+# Hints of PyTorch's compiler to silence: tf32 is a precision of its own here, and softmax stays as it is
 HINTS = ("TensorFloat32 tensor cores", r"\s*Online softmax is disabled")
 
 
 def dtype(device: Device) -> torch.dtype:
-    """PyTorch's type of the device's precision; lets a GPU multiply fp32 as tf32 in that precision alone.
+    """PyTorch's dtype for the device's precision. Also lets GPUs multiply fp32 as tf32 in precision tf32 alone.
 
     Raises UserError for a precision that the reference does not train in.
     """
@@ -37,11 +37,11 @@ def dtype(device: Device) -> torch.dtype:
 
 
 def torch_device(device: Device) -> torch.device:
-    """PyTorch's name of the device, which becomes the current one; `meta` for one that is imagined.
+    """PyTorch's name of the device, which becomes the current one; `meta` for an imagined one.
 
-    An accelerator is what `torch.accelerator` finds: CUDA's and ROCm's are `cuda`, Intel's `xpu`, others have names of
-    their own. On `cuda` cuDNN tries its algorithms for each shape at the first convolution of it, while `build` warms
-    up. Raises UserError where PyTorch sees none, or has no kernels for it.
+    An accelerator is what `torch.accelerator` finds: `cuda` for CUDA and ROCm, `xpu` for Intel, other names for others.
+    On `cuda` cuDNN tries its algorithms at the first convolution of each shape, while `build` warms up. Raises
+    UserError if PyTorch sees no accelerator, or has no kernels for it.
     """
     if device.imagined:
         return torch.device("meta")
@@ -67,11 +67,11 @@ def _ready_cuda() -> None:
 
 
 def own_attention() -> None:
-    """Let PyTorch take its own kernels for attention, not cuDNN's, which it prefers on sm_90 and sm_100.
+    """Have PyTorch use its own attention kernels, not cuDNN's, which it prefers on sm_90 and sm_100.
 
-    cuDNN's rounds dropout to sixteenths (pytorch/pytorch#174245). And GPT of `full`, which alone took it, ended in a
-    segmentation fault as it was built on an H200: it is the first suspect, for it has ended so as it planned
-    (NVIDIA/cudnn-frontend#1071), and without it GPT was not tried on a GPU yet.
+    cuDNN rounds dropout to sixteenths (pytorch/pytorch#174245). It is also the first suspect for a segmentation fault
+    while the GPT of `full`, the only model to use it, was built on an H200: it is known to crash while planning
+    (NVIDIA/cudnn-frontend#1071). Without it the GPT has not been tried on a GPU yet.
     """
     torch.backends.cuda.enable_cudnn_sdp(False)
 
@@ -83,7 +83,7 @@ def built_for() -> str:
 
 
 def architecture() -> str:
-    """What kernels for the current GPU are built for: sm_90 in CUDA, gfx942 in ROCm."""
+    """The current GPU's architecture, as compilers name it: sm_90 in CUDA, gfx942 in ROCm."""
     if torch.version.hip:
         name: str = torch.cuda.get_device_properties().gcnArchName  # gfx942:sramecc+:xnack-
         return name.partition(":")[0]
@@ -93,8 +93,8 @@ def architecture() -> str:
 def runs_on(built: str, architecture: str) -> bool:
     """Whether kernels that are built for one architecture run on a GPU of another.
 
-    Those for `sm_80` do where the major number is the same; those for `compute_80`, PTX, on all that are newer; those
-    for AMD's on the same.
+    Those for `sm_80` run on GPUs from 8.0 on with the same major number, those for `compute_80` (PTX) on all from 8.0
+    on, those for AMD's GPUs on the same architecture only.
     """
     if built.startswith("gfx"):
         return built == architecture
@@ -104,25 +104,25 @@ def runs_on(built: str, architecture: str) -> bool:
 
 
 def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager[Any]:
-    """Forward passes in `dtype` where that does no harm; no change in fp32."""
+    """The autocast of forward passes to `dtype`; in fp32 it changes nothing."""
     return nullcontext() if dtype == torch.float32 else torch.autocast(device.type, dtype)
 
 
 def grad_scaler(device: torch.device, dtype: torch.dtype) -> GradScaler:
-    """Loss scaling for fp16 (Micikevicius et al. 2018): a step whose gradients overflow is skipped; none in others."""
+    """Loss scaling for fp16 (Micikevicius et al. 2018): a step whose gradients overflow is skipped. Else disabled."""
     return GradScaler(device.type, init_scale=SCALER["scale"].item(), enabled=dtype == torch.float16)
 
 
 def all_at_once(device: torch.device) -> dict[str, bool]:
-    """Options of a library optimizer that let it take its step in one kernel, or where it has none, in a few."""
+    """Options that let a PyTorch optimizer take its step in one fused kernel, or in a few where it has none."""
     return {"fused": True} if device.type in ("cpu", "cuda") else {"foreach": True}
 
 
 def compiled(function: Step, device: torch.device) -> Step:
-    """`function` as few kernels, replayed from CUDA graphs, on `cuda`; as it is on a CPU, where eager is faster.
+    """`function`, on `cuda` compiled and replayed from CUDA graphs; unchanged on a CPU, where eager is faster.
 
-    As it is on other accelerators too, none of which was at hand. Not from CUDA graphs where there are several workers:
-    what they send each other is not captured.
+    It is unchanged on other accelerators too, none of which was at hand. With several workers there are no CUDA graphs:
+    they do not capture what the workers send each other.
     """
     if device.type != "cuda":
         return function
@@ -134,7 +134,7 @@ def compiled(function: Step, device: torch.device) -> Step:
 
 
 def warm_ups(device: torch.device) -> range:
-    """As often `compiled` functions are called before the clock starts.
+    """A range of as many calls as `compiled` functions get before the clock starts.
 
     On a GPU the first call compiles, the second records a CUDA graph, the third replays it.
     """
@@ -142,7 +142,7 @@ def warm_ups(device: torch.device) -> range:
 
 
 def unwritten(values: np.ndarray) -> torch.Tensor:
-    """The values as a tensor that nobody writes to: read-only ones too, in place of a copy."""
+    """The values as a tensor that nobody may write to; contiguous arrays, even read-only ones, are not copied."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")
         return torch.from_numpy(np.ascontiguousarray(values))
@@ -157,15 +157,15 @@ def on_device(values: np.ndarray, device: torch.device) -> torch.Tensor:
 
 
 def in_training(model: torch.nn.Module) -> None:
-    """model.train() where it is not: telling each of its modules takes some 0.2 ms of the host."""
+    """Call model.train() unless the model is in training: it visits every module, some 0.2 ms on the host."""
     if not model.training:
         model.train()
 
 
 def keep_gradients(model: torch.nn.Module) -> None:
-    """Let the gradients of several backward passes add up in tensors of their own, if these are zeroed and not dropped.
+    """Allocate gradients in which several backward passes add up; zero them from then on, but never drop them.
 
-    The first gradient would be kept where a CUDA graph writes it, and the second backward pass would write over it
+    Otherwise the first gradient stays where a CUDA graph writes it, and the second backward pass overwrites it
     (github.com/pytorch/pytorch/issues/169545).
     """
     for parameter in model.parameters():
@@ -173,23 +173,23 @@ def keep_gradients(model: torch.nn.Module) -> None:
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, *rates: float) -> None:
-    """The learning rate of each of the optimizer's groups, or one for all."""
+    """Set the learning rate of each of the optimizer's groups, or one rate for all."""
     for i, group in enumerate(optimizer.param_groups):
         group["lr"] = rates[i % len(rates)]
 
 
 def clip_gradients(parameters: Iterable[torch.nn.Parameter], norm: float) -> None:
-    """Make the gradients as long as `norm` together where they are longer: torch.nn.utils.clip_grad_norm_.
+    """Scale the gradients down to a global norm of at most `norm`: torch.nn.utils.clip_grad_norm_.
 
-    On a CPU too all at once, which PyTorch leaves out: 57 us in place of 134 for 12 small parameters (AMD EPYC).
+    On a CPU too all at once, which is not PyTorch's default: 57 us in place of 134 for 12 small parameters (AMD EPYC).
     """
     parameters = list(parameters)
-    at_once = True if parameters[0].device.type == "cpu" else None  # None: on a GPU; not on meta
+    at_once = True if parameters[0].device.type == "cpu" else None  # None: PyTorch decides; on a GPU yes, on meta no
     torch.nn.utils.clip_grad_norm_(parameters, norm, foreach=at_once)
 
 
 def prepare(optimizers: Sequence[torch.optim.Optimizer]) -> None:
-    """Let optimizers make the moments that they would make at their first step, so that a state is loaded in place."""
+    """Have optimizers make the moments that they would make at their first step, so that states load in place."""
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             for parameter in group["params"]:
@@ -231,7 +231,7 @@ def load_state_dict(
     scaler: GradScaler,
     state: Mapping[str, np.ndarray],
 ) -> int:
-    """Take over a state of either framework, in place; without moments they start at zero. Returns the step."""
+    """Load a state of either framework in place; moments that it lacks start at zero. Returns the step."""
     for name, tensor in _weights(model).items():
         tensor.copy_(torch.from_numpy(np.asarray(state[name])))
     for optimizer in optimizers:
@@ -264,9 +264,9 @@ class TorchTrainer(Trainer[Hyper, Fed]):
 
 
 def _copies(tensors: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray]:
-    """The values in C's order, in memory of their own; an accelerator's are waited for together.
+    """Copies of the tensors as C-ordered arrays; those from an accelerator are waited for together.
 
-    They come to pinned memory, which PyTorch keeps for the next.
+    They arrive in pinned memory, which PyTorch keeps for later copies.
     """
     copies = {name: value.detach().to("cpu", non_blocking=True) for name, value in tensors.items()}
     if any(value.device.type not in ("cpu", "meta") for value in tensors.values()):
@@ -279,12 +279,12 @@ def _copies(tensors: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray]:
 
 
 def _weights(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Parameters and buffers, but batch norm's count of batches, which nothing uses."""
+    """Parameters and buffers, except batch norm's count of batches, which nothing uses."""
     return {name: value for name, value in model.state_dict().items() if not name.endswith("num_batches_tracked")}
 
 
 def _moments(model: torch.nn.Module, optimizers: Sequence[torch.optim.Optimizer]) -> dict[str, torch.Tensor]:
-    """What the optimizers keep."""
+    """The optimizers' states, by the names of `state_dict`."""
     names: dict[torch.Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
     return {
         "updates" if key == "step" else f"{key}/{names[parameter]}": value

@@ -18,7 +18,7 @@ from suite.harness.implementation import Device
 
 
 class Workers:
-    """The workers of a run, of which this is the one of `device`; the first made in a process joins the others."""
+    """The workers of a run, seen from the worker of `device`; the first instance in a process joins the others."""
 
     def __init__(self, device: Device) -> None:
         self.device, self.size = device, 1 if device.imagined else device.world_size
@@ -32,9 +32,10 @@ class Workers:
             )
 
     def parallel(self, model: nn.Module) -> nn.Module:
-        """`model`, whose gradients become their means over the workers in the backward pass.
+        """`model`, wrapped so that the backward pass averages its gradients over the workers.
 
-        Not those of the parameters that need none now. `model` itself normalises over the batch of all workers then.
+        Parameters that require no gradient now are left out. `model` itself then normalises over the batch of all
+        workers.
         """
         if self.size == 1:
             return model
@@ -45,23 +46,23 @@ class Workers:
         return DistributedDataParallel(model, places, broadcast_buffers=False, gradient_as_bucket_view=True)
 
     def mean(self, count: torch.Tensor) -> torch.Tensor:
-        """How many each worker has of what there are `count` here, in the mean; at least one in all.
+        """The mean of `count` over the workers; a total of zero is taken for one.
 
-        A worker's sum over its samples divided by it has for gradient, once that is a mean over the workers, the one of
-        the mean over all samples.
+        If each worker divides a sum over its samples by it, the gradient averaged over the workers is that of the mean
+        over all samples.
         """
         if self.size > 1:
             dist.all_reduce(count)
         return count.clamp(min=1) / self.size
 
     def average(self, gradient: torch.Tensor | None) -> None:
-        """Make a gradient that `parallel` leaves alone, if there is one, its mean over the workers."""
+        """Average over the workers, in place, a gradient that `parallel` leaves alone; None is skipped."""
         if self.size > 1 and gradient is not None:
             dist.all_reduce(gradient)
             gradient /= self.size
 
     def gathered(self, part: torch.Tensor, axis: int = 0) -> torch.Tensor:
-        """The parts of all workers, which `shares.share` made, one after the other along `axis`."""
+        """The parts of all workers, as `shares.share` made them, concatenated along `axis`."""
         if self.size == 1:
             return part
         parts: list[Any] = [None] * self.size
@@ -70,15 +71,15 @@ class Workers:
 
 
 def unsent(parallel: nn.Module) -> AbstractContextManager[Any]:
-    """Within it the gradients of what `Workers.parallel` made add up, and are not yet sent to the other workers."""
+    """A context in which the gradients of a `Workers.parallel` model add up and are not sent to other workers yet."""
     return parallel.no_sync() if isinstance(parallel, DistributedDataParallel) else nullcontext()
 
 
 class BatchNorm2d(nn.BatchNorm2d):
-    """nn.BatchNorm2d whose statistics are those of the batch of all workers.
+    """nn.BatchNorm2d with statistics over the batch of all workers; for a single worker it is unchanged.
 
-    nn.SyncBatchNorm does so on GPUs alone. A single worker's is as it was. Batches are not counted, which a momentum
-    has no use for, and of which a GPU would be told at each step.
+    nn.SyncBatchNorm does the same on GPUs only. Batches are not counted: a fixed momentum needs no count, and a GPU
+    would have to update it at each step.
     """
 
     shared = False  # set by Workers.parallel
@@ -88,7 +89,7 @@ class BatchNorm2d(nn.BatchNorm2d):
         self.register_buffer("num_batches_tracked", None)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """[B, C, H, W], each channel of mean 0 and variance 1 over the batch, then scaled and shifted."""
+        """`x` [B, C, H, W] with each channel normalised over the batch, then scaled and shifted."""
         if not (self.training and self.shared):
             return super().forward(x)
         wide = x.float()
@@ -112,9 +113,9 @@ class BatchNorm2d(nn.BatchNorm2d):
 
 
 def _sum(x: torch.Tensor) -> torch.Tensor:
-    """The sum over the workers, whose gradient is that of theirs, compiled too.
+    """The sum over the workers, whose gradient is the sum of theirs, in compiled code too.
 
-    Through torch.distributed.nn.functional.all_reduce it is zero in what torch.compile makes (PyTorch 2.11).
+    That of torch.distributed.nn.functional.all_reduce is zero in what torch.compile makes (PyTorch 2.11).
     """
     everyone = cast(dist.ProcessGroup, dist.group.WORLD)
     summed: torch.Tensor = collectives.wait_tensor(collectives.all_reduce(x, "sum", everyone))  # type: ignore[no-untyped-call]
@@ -122,7 +123,7 @@ def _sum(x: torch.Tensor) -> torch.Tensor:
 
 
 def _use_interface(address: str) -> None:
-    """Let gloo and NCCL send through the interface of this address; they would take that of the host's name."""
+    """Have gloo and NCCL send through the interface of this address; by default they take that of the host's name."""
     for name, addresses in psutil.net_if_addrs().items():
         if any(each.address == address for each in addresses):
             os.environ.setdefault("GLOO_SOCKET_IFNAME", name)

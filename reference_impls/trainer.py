@@ -12,7 +12,7 @@ from suite.harness.implementation import TrainStats
 
 
 class Batched(Protocol):
-    """The hyperparameters of steps that are all of as many samples."""
+    """Hyperparameters of steps that all have the same number of samples."""
 
     @property
     def global_batch_size(self) -> int:
@@ -25,7 +25,7 @@ Fed = TypeVar("Fed")
 
 
 class Trainer(ABC, Generic[Hyper, Fed]):
-    """Has taken `step` steps; `fed` has what those to come take, None where that is yet to be made."""
+    """Trains step by step; `step` counts the steps taken, and `fed` has the input of the next ones, None until made."""
 
     hyper: Hyper
     step: int
@@ -43,7 +43,7 @@ class Trainer(ABC, Generic[Hyper, Fed]):
                 return TrainStats(seen, float(loss))
 
     def warmed_up(self) -> Self:
-        """Itself after `warm_up`, in the state that it had before."""
+        """Call `warm_up`, restore the state from before it, and return the trainer."""
         initial = self.state_dict()
         self.warm_up()
         self.load_state_dict(initial)
@@ -51,17 +51,17 @@ class Trainer(ABC, Generic[Hyper, Fed]):
 
     @abstractmethod
     def feed(self) -> Iterator[Fed]:
-        """What each step from `step` on takes; on the clock, so it may read the training data."""
+        """The input of each step from `step` on; it is called on the clock, so it may read the training data."""
 
     @abstractmethod
     def train_step(self, fed: Fed) -> Any:
-        """One step; its loss."""
+        """Take one step; return its loss."""
 
     @abstractmethod
     def warm_up(self) -> None:
-        """Trace and compile steps and evaluations of every shape, on what is made up.
+        """Trace and compile steps and evaluations of every shape, on made-up data.
 
-        The largest first, in whose memory the others have room, where one does not hang on another.
+        The largest shape comes first, since the others fit into its memory, unless one depends on another.
         """
 
     @abstractmethod

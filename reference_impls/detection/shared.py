@@ -18,11 +18,11 @@ from reference_impls.shares import steps
 CENTRE, SPREAD = 128.0, 64.0  # of bytes; a fixed affine map, not a statistic of the training data
 PRIOR = 0.1  # the heat that every cell starts with (CenterNet)
 GAUSSIAN = 0.54  # radius of an object's heat as a fraction of its half side (TTFNet's alpha and beta)
-VISIBLE = 0.25  # of an object's area; with less left in the picture it is no object any more
+VISIBLE = 0.25  # share of an object's area; with less left in the picture the object is dropped
 EPSILON = 1e-5  # of batch norm
 ADAM_EPSILON, BETA_1 = 1e-8, 0.9
 EVAL_BATCH = 8
-LOWEST_SCORE = 0.01  # detections below change average precision by next to nothing
+LOWEST_SCORE = 0.01  # detections with lower scores hardly change average precision
 ROUNDS = 16  # of suppression, see `decoded`; BCCD needs up to 8 untrained, 4 to 7 in its first 120 steps
 _INIT_STREAM = 1_000_001  # a random stream apart from those of the epochs
 
@@ -51,19 +51,20 @@ class Hyperparameters(Recipe):
     stretch: float  # and their height relative to their width
     shift: float  # and moved by up to this fraction of a side
     brightness: float  # up to this change of each channel's offset, and of its contrast, as a fraction
-    nms_iou: float  # of two boxes of a class that overlap more the one with the lower score goes
+    nms_iou: float  # of two boxes of a class that overlap more, the one with the lower score is dropped
     max_detections: int  # per image
 
     def learning_rate(self, samples: int) -> float:
-        """The learning rate after `samples`: a linear rise, then linear decay to the end, which holds from there on."""
+        """The learning rate after `samples`: linear warm-up, then linear decay to the end rate, which then holds."""
         warmup = min((samples + self.global_batch_size) / self.opt_learning_rate_warmup_samples, 1.0)
         decay = max(1 - samples / self.opt_learning_rate_training_samples, self.opt_end_learning_rate)
         return self.opt_base_learning_rate * min(warmup, decay)
 
 
 def initial_parameters(hyper: Hyperparameters, channels: int, seed: int) -> dict[str, np.ndarray]:
-    """Parameters and batch-norm statistics by PyTorch's names; convolutions [out, in, height, width] with He's
-    deviation.
+    """Parameters and batch-norm statistics by PyTorch's names.
+
+    Convolutions are [out, in, height, width], with He's initialisation.
     """
     random = np.random.default_rng([seed, _INIT_STREAM])
     parameters: dict[str, np.ndarray] = {}
@@ -94,7 +95,7 @@ def initial_parameters(hyper: Hyperparameters, channels: int, seed: int) -> dict
 
 @dataclass(frozen=True)
 class Draw:
-    """What the host sends for a step: the numbers of its images, and how each of them is seen."""
+    """What the host sends for a step: the numbers of its images, and how each is augmented."""
 
     chosen: np.ndarray  # int64 [B]
     scale: np.ndarray  # float32 [B, 2], of x and y about the centre; a negative one mirrors
@@ -122,14 +123,14 @@ def draws(images: int, channels: int, hyper: Hyperparameters, seed: int, step: i
 
 
 def whole_batches(images: np.ndarray) -> Iterator[np.ndarray]:
-    """The images [N, ...] as batches of `EVAL_BATCH`, the last filled up with its last image."""
+    """The images [N, ...] as batches of `EVAL_BATCH`, the last padded with its last image."""
     for first in range(0, len(images), EVAL_BATCH):
         part = images[first : first + EVAL_BATCH]
         yield np.concatenate([part, *[part[-1:]] * (EVAL_BATCH - len(part))])
 
 
 def records(found: np.ndarray, hyper: Hyperparameters, first: int = 0) -> list[list[dict[str, Any]]]:
-    """COCO's result records of each image from the one of number `first` on, each image's best first.
+    """COCO's result records of each image, best first; images are numbered from `first` on.
 
     `found` [N, K, 7] are candidates in order of score: corners x, y, x, y in pixels, score, class, and whether
     non-maximum suppression keeps them.

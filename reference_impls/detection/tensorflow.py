@@ -69,7 +69,7 @@ class TensorFlowDetector(TensorFlowTrainer[Hyperparameters, tuple[Arrays, Draw]]
         jit = device.kind == "gpu"
         alone = self.workers.size == 1  # XLA cannot send
         self.graph_step = tf.function(self._graph_step, jit_compile=jit and alone, autograph=False)
-        # Compiled apart, among several, for of bytes TensorFlow itself gathers on the host alone
+        # With several workers, compiled apart from the step: uncompiled, TensorFlow gathers bytes only on the host
         self.seen = tf.function(self._seen, jit_compile=jit, autograph=False)
         self.detect = tf.function(self._detect, jit_compile=jit, autograph=False)
         self.arrays: Arrays | None = None
@@ -78,7 +78,7 @@ class TensorFlowDetector(TensorFlowTrainer[Hyperparameters, tuple[Arrays, Draw]]
         self.load_state_dict({**initial_parameters(hyper, self.channels, seed), "step": np.array(0)})
 
     def feed(self) -> Iterator[tuple[Arrays, Draw]]:
-        """The training arrays, which come to the device once, and what a step draws of them."""
+        """The training arrays, copied to the device once, and the draws of each step."""
         if self.arrays is None:
             self.arrays = self.resident(*(self.data[f"train_{name}"] for name in ("images", "boxes", "classes")))
         images = len(self.data["train_images"])
@@ -91,7 +91,7 @@ class TensorFlowDetector(TensorFlowTrainer[Hyperparameters, tuple[Arrays, Draw]]
             return pixels, tf.constant(boxes), tf.constant(classes.astype(np.int64))
 
     def train_step(self, fed: tuple[Arrays, Draw]) -> tf.Tensor:
-        """One step; the loss per object."""
+        """Take one step; return the loss per object."""
         arrays, draw = fed
         rate = self.hyper.learning_rate(self.step * self.hyper.global_batch_size)
         with tf.device(self.device):
@@ -109,7 +109,7 @@ class TensorFlowDetector(TensorFlowTrainer[Hyperparameters, tuple[Arrays, Draw]]
         light: tf.Tensor,
         rate: tf.Tensor,
     ) -> tf.Tensor:
-        """Images [N, C, H, W] with boxes [N, L, 4] and classes [N, L], chosen and seen as a `Draw` says."""
+        """One step on images [N, C, H, W], boxes [N, L, 4] and classes [N, L], chosen and augmented by a `Draw`."""
         cells = self.seen(images, chosen, scale, shift, light)
         boxes, classes = moved_boxes(tf.gather(boxes, chosen), tf.gather(classes, chosen), scale, shift, self.frame)
         objects = self.workers.mean(tf.reduce_sum(tf.cast(classes >= 0, tf.float32)))
@@ -126,7 +126,7 @@ class TensorFlowDetector(TensorFlowTrainer[Hyperparameters, tuple[Arrays, Draw]]
     def _seen(
         self, images: tf.Tensor, chosen: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor, light: tf.Tensor
     ) -> tf.Tensor:
-        """The cells of the chosen images, moved and lit."""
+        """The cells of the chosen images, augmented as a `Draw` says."""
         contrast, offset = tf.unstack(light[..., None, None], axis=1)
         planes = moved_planes(normalised(tf.gather(images, chosen)), scale, shift) * (1 + contrast) + offset
         return tf.cast(cells_of(planes, self.hyper.stride), self.dtype)
@@ -148,7 +148,7 @@ class TensorFlowDetector(TensorFlowTrainer[Hyperparameters, tuple[Arrays, Draw]]
             return [tf.cast(cells_of(normalised(p), self.hyper.stride), self.dtype) for p in planes]
 
     def _detect(self, cells: tf.Tensor) -> tf.Tensor:
-        """What is found [B, K, 7], as `records` reads it."""
+        """Candidates [B, K, 7], as `records` reads them."""
         return decoded(*self.outputs(cells), self.hyper)
 
     def outputs(self, cells: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -168,5 +168,5 @@ class TensorFlowDetector(TensorFlowTrainer[Hyperparameters, tuple[Arrays, Draw]]
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TensorFlowDetector:
-    """The implementation, traced and warmed up on blank images without objects; its state is that of the seed."""
+    """The implementation, traced and warmed up on blank images without objects; its state comes from `seed`."""
     return TensorFlowDetector(Hyperparameters.of(hyperparameters), data, seed, device).warmed_up()

@@ -8,7 +8,7 @@ from reference_impls.detection.shared import CENTRE, GAUSSIAN, ROUNDS, SPREAD, V
 
 
 def cells_of(planes: tf.Tensor, stride: int) -> tf.Tensor:
-    """Planes [B, C, H, W] as cells with the pixels of their patch [B, h, w, C * stride**2]."""
+    """Planes [B, C, H, W] as cells [B, h, w, C * stride**2], each with the pixels of its patch."""
     batch, channels, height, width = planes.shape
     h, w = height // stride, width // stride
     split = tf.reshape(planes, (batch, channels, h, stride, w, stride))
@@ -21,9 +21,9 @@ def normalised(pixels: tf.Tensor) -> tf.Tensor:
 
 
 def moved_planes(planes: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
-    """Planes [B, C, H, W], scaled about the centre and shifted, by linear interpolation; what comes in is zero.
+    """Planes [B, C, H, W], scaled about the centre and shifted, by linear interpolation; zero beyond the picture.
 
-    By two products of matrices: TensorFlow has no `grid_sample`, and its gather of columns takes longer.
+    It takes two matrix products: TensorFlow has no `grid_sample`, and gathering columns takes longer.
     """
     across, down = (sampling(scale[:, axis], shift[:, axis], planes.shape[3 - axis]) for axis in (0, 1))
     return tf.matmul(tf.matmul(down[:, None], planes), across[:, None], transpose_b=True)
@@ -55,11 +55,11 @@ def moved_boxes(
 def targets(
     boxes: tf.Tensor, classes: tf.Tensor, height: int, width: int, hyper: Hyperparameters
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """What the network should say in each cell, of boxes [B, L, 4] in pixels and classes [B, L], -1 where none is.
+    """The network's targets in each cell, from boxes [B, L, 4] in pixels and classes [B, L], -1 where there is none.
 
     Heat [B, h, w, classes] is one at an object's centre and falls off around it; sides [B, h, w, 4] are the pixels
-    from the cell's centre to the left, top, right and bottom of its object; weight [B, h, w] is how much these count,
-    one in all for each object.
+    from the cell's centre to the left, top, right and bottom of its object; weight [B, h, w] is how much the sides
+    count, at most one in all for each object.
     """
     centre = (boxes[..., :2] + boxes[..., 2:]) / (2 * hyper.stride)
     size = (boxes[..., 2:] - boxes[..., :2]) / hyper.stride
@@ -96,7 +96,7 @@ def cell_centres(height: int, width: int, stride: int) -> tf.Tensor:
 def loss_of(
     heat: tf.Tensor, sides: tf.Tensor, boxes: tf.Tensor, classes: tf.Tensor, hyper: Hyperparameters
 ) -> tf.Tensor:
-    """CenterNet's focal loss of the heat plus TTFNet's weighted GIoU loss of the sides, of all objects together."""
+    """CenterNet's focal loss of the heat plus TTFNet's weighted GIoU loss of the sides, summed over all objects."""
     true_heat, true_sides, weight = targets(boxes, classes, heat.shape[1], heat.shape[2], hyper)
     score = tf.sigmoid(heat)
     hit = tf.square(1 - score) * tf.math.log_sigmoid(heat)
@@ -124,7 +124,7 @@ def decoded(score: tf.Tensor, sides: tf.Tensor, hyper: Hyperparameters) -> tf.Te
     """Candidates [B, K, 7] in order of score, as `records` reads them, of scores [B, h, w, classes] and sides
     [B, h, w, 4].
 
-    A cell is one where no neighbour has a higher score (CenterNet). For suppression see `torch_boxes.py`.
+    A candidate is a cell with no higher-scoring neighbour (CenterNet). For suppression see `torch_boxes.py`.
     """
     batch, height, width, classes = score.shape
     peaks = tf.where(tf.nn.max_pool2d(score, 3, 1, "SAME") == score, score, 0)

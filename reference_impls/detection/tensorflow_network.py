@@ -13,7 +13,7 @@ from reference_impls.tensorflow_workers import Workers, batch_norm
 
 
 class BatchNorm(keras.layers.Layer):
-    """PyTorch's: the kept variance is that of a sample. Keras's is that of the batch, and is not one fused kernel."""
+    """Batch norm as in PyTorch: the running variance is unbiased. Keras's is biased, and takes more than one kernel."""
 
     def __init__(self, momentum: float, workers: Workers, **options: Any) -> None:
         super().__init__(**options)
@@ -30,7 +30,7 @@ class BatchNorm(keras.layers.Layer):
         self.moving_variance = made("moving_variance", "ones", False)
 
     def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
-        """[B, h, w, C], as it came."""
+        """[B, h, w, C] to the same."""
         kept = [self.moving_mean, self.moving_variance]
         if training and self.workers.size > 1:
             y, *batch = batch_norm(x, self.gamma, self.beta, EPSILON, self.workers)
@@ -51,7 +51,7 @@ class BatchNorm(keras.layers.Layer):
 
 
 class ConvNorm(keras.layers.Layer):
-    """A convolution and batch norm; with a stride, of patches that do not overlap."""
+    """A convolution and batch norm; with a stride, patches do not overlap."""
 
     def __init__(
         self, outputs: int, side: int, momentum: float, workers: Workers, stride: int = 1, **options: Any
@@ -77,7 +77,7 @@ class Residual(keras.layers.Layer):
         self.second = ConvNorm(width, 3, momentum, workers, name="second", dtype=self.dtype_policy)
 
     def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
-        """[B, h, w, width], as it came."""
+        """[B, h, w, width] to the same."""
         y = tf.nn.relu(self.first(x, training=training))
         return tf.nn.relu(x + self.second(y, training=training))
 

@@ -1,4 +1,4 @@
-"""Object detection in PyTorch. `torch_network.py` is the network, `torch_boxes.py` what is between it and boxes."""
+"""Object detection in PyTorch. `torch_network.py` is the network, `torch_boxes.py` its targets and its decoding."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class TorchDetector(TorchTrainer[Hyperparameters, tuple[Arrays, Draw]]):
         self.load_state_dict({**initial_parameters(hyper, self.channels, seed), "step": np.array(0)})
 
     def feed(self) -> Iterator[tuple[Arrays, Draw]]:
-        """The training arrays, which come to the device once, and what a step draws of them."""
+        """The training arrays, copied to the device once, and the draws of each step."""
         if self.arrays is None:
             self.arrays = self.resident(*(self.data[f"train_{name}"] for name in ("images", "boxes", "classes")))
         images = len(self.data["train_images"])
@@ -90,7 +90,7 @@ class TorchDetector(TorchTrainer[Hyperparameters, tuple[Arrays, Draw]]):
         return pixels.permute(0, 3, 1, 2).contiguous(), its_boxes, its_classes.long()
 
     def train_step(self, fed: tuple[Arrays, Draw]) -> torch.Tensor:
-        """One step; the loss per object."""
+        """Take one step; return the loss per object."""
         arrays, draw = fed
         torch_shared.set_learning_rate(
             self.optimizer, self.hyper.learning_rate(self.step * self.hyper.global_batch_size)
@@ -114,7 +114,7 @@ class TorchDetector(TorchTrainer[Hyperparameters, tuple[Arrays, Draw]]):
         shift: torch.Tensor,
         light: torch.Tensor,
     ) -> torch.Tensor:
-        """Per object, of images [B, C, H, W] with boxes [B, L, 4] and classes [B, L], seen as a `Draw` says."""
+        """The loss per object of images [B, C, H, W], boxes [B, L, 4] and classes [B, L], augmented by a `Draw`."""
         contrast, offset = light[..., None, None].unbind(1)
         planes = moved_planes(normalised(pixels), scale, shift) * (1 + contrast) + offset
         with autocast(self.device, self.dtype):
@@ -131,7 +131,7 @@ class TorchDetector(TorchTrainer[Hyperparameters, tuple[Arrays, Draw]]):
 
     @torch.no_grad()
     def found(self, batches: list[torch.Tensor]) -> torch.Tensor:
-        """What is found [N, K, 7], as `records` reads it, in batches of cells."""
+        """Candidates [N, K, 7] in batches of cells, as `records` reads them."""
         self.model.eval()
         # a CUDA graph's output is overwritten by its next replay
         return torch.cat([self.detect(cells).clone() for cells in batches])
@@ -167,6 +167,6 @@ class TorchDetector(TorchTrainer[Hyperparameters, tuple[Arrays, Draw]]):
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TorchDetector:
-    """The implementation, warmed up on blank images without objects; its state is that of the seed."""
+    """The implementation, warmed up on blank images without objects; its state comes from `seed`."""
     keep_freed_memory()
     return TorchDetector(Hyperparameters.of(hyperparameters), data, seed, device).warmed_up()

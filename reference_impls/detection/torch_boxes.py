@@ -9,7 +9,7 @@ from reference_impls.detection.shared import CENTRE, GAUSSIAN, ROUNDS, SPREAD, V
 
 
 def cells_of(planes: torch.Tensor, stride: int) -> torch.Tensor:
-    """Planes [B, C, H, W] as cells with the pixels of their patch [B, C * stride**2, h, w], in channels_last."""
+    """Planes [B, C, H, W] as cells [B, C * stride**2, h, w], each with the pixels of its patch, in channels_last."""
     return F.pixel_unshuffle(planes, stride).contiguous(memory_format=torch.channels_last)
 
 
@@ -19,7 +19,7 @@ def normalised(pixels: torch.Tensor) -> torch.Tensor:
 
 
 def moved_planes(planes: torch.Tensor, scale: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
-    """Planes [B, C, H, W], scaled about the centre and shifted, by linear interpolation; what comes in is zero."""
+    """Planes [B, C, H, W], scaled about the centre and shifted, by linear interpolation; zero beyond the picture."""
     sources = []  # where in the old picture, from -1 to 1, the pixels of the new one are
     for axis, side in enumerate((planes.shape[3], planes.shape[2])):
         pixels = (2 * torch.arange(side, device=planes.device) + 1) / side - 1
@@ -47,11 +47,11 @@ def moved_boxes(
 def targets(
     boxes: torch.Tensor, classes: torch.Tensor, height: int, width: int, hyper: Hyperparameters
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """What the network should say in each cell, of boxes [B, L, 4] in pixels and classes [B, L], -1 where none is.
+    """The network's targets in each cell, from boxes [B, L, 4] in pixels and classes [B, L], -1 where there is none.
 
     Heat [B, classes, h, w] is one at an object's centre and falls off around it; sides [B, h, w, 4] are the pixels
-    from the cell's centre to the left, top, right and bottom of its object; weight [B, h, w] is how much these count,
-    one in all for each object.
+    from the cell's centre to the left, top, right and bottom of its object; weight [B, h, w] is how much the sides
+    count, at most one in all for each object.
     """
     device = boxes.device
     centre = (boxes[..., :2] + boxes[..., 2:]) / (2 * hyper.stride)
@@ -87,7 +87,7 @@ def cell_centres(height: int, width: int, stride: int, device: torch.device) -> 
 def loss_of(
     heat: torch.Tensor, sides: torch.Tensor, boxes: torch.Tensor, classes: torch.Tensor, hyper: Hyperparameters
 ) -> torch.Tensor:
-    """CenterNet's focal loss of the heat plus TTFNet's weighted GIoU loss of the sides, of all objects together."""
+    """CenterNet's focal loss of the heat plus TTFNet's weighted GIoU loss of the sides, summed over all objects."""
     true_heat, true_sides, weight = targets(boxes, classes, heat.shape[2], heat.shape[3], hyper)
     score = heat.sigmoid()
     hit = (1 - score).square() * F.logsigmoid(heat)
@@ -100,7 +100,7 @@ def loss_of(
 def giou_loss(sides: torch.Tensor, true_sides: torch.Tensor) -> torch.Tensor:
     """One minus the generalised IoU (Rezatofighi et al. 2019) of boxes given by their sides [..., 4] around a point.
 
-    torchvision's waits for the device, to index with a mask.
+    torchvision's waits for the device, since it indexes with a mask.
     """
 
     def area(of: torch.Tensor) -> torch.Tensor:
@@ -118,9 +118,9 @@ def decoded(score: torch.Tensor, sides: torch.Tensor, hyper: Hyperparameters) ->
     """Candidates [B, K, 7] in order of score, as `records` reads them, of scores [B, classes, h, w] and sides
     [B, 4, h, w].
 
-    A cell is one where no neighbour has a higher score (CenterNet). Greedy suppression, class by class, is done for all
-    at once (Cluster-NMS, Zheng et al. 2020, arXiv:2005.03572): round n settles each box to which no chain of more than
-    n rivals, each better than the next, leads.
+    A candidate is a cell with no higher-scoring neighbour (CenterNet). Greedy suppression, class by class, is
+    done for all boxes at once (Cluster-NMS, Zheng et al. 2020, arXiv:2005.03572): round n settles each box that no
+    chain of more than n rivals, each better than the next, leads to.
     """
     height, width = score.shape[2:]
     peaks = torch.where(F.max_pool2d(score, 3, 1, 1) == score, score, 0)

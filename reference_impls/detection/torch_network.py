@@ -13,7 +13,7 @@ from reference_impls.torch_workers import BatchNorm2d
 
 
 class ConvNorm(nn.Module):
-    """A convolution and batch norm; with a stride, of patches that do not overlap."""
+    """A convolution and batch norm; with a stride, patches do not overlap."""
 
     def __init__(self, inputs: int, outputs: int, side: int, momentum: float, stride: int = 1) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class Residual(nn.Module):
         self.second = ConvNorm(width, width, 3, momentum)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """[B, width, h, w], as it came."""
+        """[B, width, h, w] to the same."""
         y: torch.Tensor = self.second(F.relu_(self.first(x)))
         y += x
         return F.relu_(y)

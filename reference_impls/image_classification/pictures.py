@@ -1,8 +1,8 @@
-"""What a ResNet sees: the order of the images, and how a JPEG file becomes one; in numpy and Pillow.
+"""The ResNet's input: the order of the images, and the decoding of JPEG files; in numpy and Pillow.
 
 Everything that is drawn is a function of the seed, the epoch and the image's number, so a checkpoint needs no random
-state. Files are decoded, cut and made smaller on the clock, in threads, while the device works; Pillow does so
-outside of Python's lock.
+state. Files are decoded, cropped and resized on the clock, in threads, while the device works; Pillow releases Python's
+lock meanwhile.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tasks.image_classification.jpegs import Jpegs
 
 MEAN, DEVIATION = (123.68, 116.28, 103.53), (58.395, 57.12, 57.375)  # of ImageNet's bytes, red, green, blue
 AHEAD = 3  # groups that are being decoded while the device works on another
-AT_ONCE = 8  # images of a task: one by one, to hand each to a thread takes Python 15 us, and so 2
+AT_ONCE = 8  # images of a task: handing them to threads one by one takes Python 15 us each, and so 2
 TRIES = 10
 RATIOS = (math.log(3 / 4), math.log(4 / 3))
 _CROP_STREAM = 1_000_002  # a random stream apart from those of the epochs
@@ -36,9 +36,9 @@ Beside = TypeVar("Beside")
 
 
 def crop_box(width: int, height: int, least: float, random: np.random.Generator) -> tuple[int, int, int, int]:
-    """Left, upper, right and lower of a random part of an image, by torchvision's rule of RandomResizedCrop.
+    """Left, upper, right and lower edge of a random crop, by the rule of torchvision's RandomResizedCrop.
 
-    From `least` to all of its area, its sides from 3:4 to 4:3; the middle where ten draws do not fit.
+    It has from `least` to all of the area, and sides from 3:4 to 4:3; it is the middle where ten draws do not fit.
     """
     for _ in range(TRIES):
         area = width * height * random.uniform(least, 1)
@@ -54,7 +54,7 @@ def crop_box(width: int, height: int, least: float, random: np.random.Generator)
 
 
 def training_image(file: np.ndarray, hyper: Hyperparameters, random: np.random.Generator) -> np.ndarray:
-    """Bytes uint8 [image_size, image_size, 3] of a random part of a JPEG file's image, mirrored every other time."""
+    """A random crop of a JPEG file's image, uint8 [image_size, image_size, 3], mirrored with a probability of 1/2."""
     image = _opened(file)
     box = crop_box(*image.size, hyper.min_crop_area, random)
     side = hyper.image_size
@@ -63,7 +63,7 @@ def training_image(file: np.ndarray, hyper: Hyperparameters, random: np.random.G
 
 
 def test_image(file: np.ndarray, hyper: Hyperparameters) -> np.ndarray:
-    """Bytes uint8 [image_size, image_size, 3] of the middle of a JPEG file's image, its shorter side made `resize`."""
+    """The middle of a JPEG file's image, uint8 [image_size, image_size, 3], after its shorter side is made `resize`."""
     image = _opened(file)
     width, height = image.size
     shorter = min(width, height)
@@ -84,8 +84,8 @@ def _rgb(image: Image.Image) -> Image.Image:
 class Training:
     """The training images of a worker, in groups of `norm_batch_size`, in the order of a seed.
 
-    In each epoch all images are shuffled and the steps take them in turn, each worker its groups of every step; what is
-    left at the end is not seen.
+    In each epoch all images are shuffled and the steps take them in turn, each worker its groups of every step; an
+    incomplete batch at the end is left out.
     """
 
     def __init__(self, data: Mapping[str, np.ndarray], hyper: Hyperparameters, seed: int, device: Device) -> None:
@@ -94,7 +94,7 @@ class Training:
         self.steps_per_epoch = steps(len(self.jpegs), hyper.global_batch_size, "images")
 
     def groups(self, step: int) -> Iterator[tuple[int, np.ndarray]]:
-        """The epoch and the numbers of the images of each group, without end, from a step on."""
+        """Each group's epoch and the numbers of its images, without end, from `step` on."""
         own = part(self.hyper.groups, self.device)
         epoch, order = -1, np.empty(0, np.int64)
         for each in count(step):
@@ -107,7 +107,7 @@ class Training:
                 yield epoch, group
 
     def image(self, epoch: int, number: int) -> np.ndarray:
-        """What an epoch sees of an image; see `training_image`."""
+        """An image as an epoch sees it; see `training_image`."""
         random, file = np.random.default_rng([self.seed, _CROP_STREAM, epoch, number]), self.jpegs[number]
         with _named("training", number):
             return training_image(file, self.hyper, random)
@@ -124,7 +124,7 @@ class Training:
 def evaluation(
     data: Mapping[str, np.ndarray], hyper: Hyperparameters, device: Device
 ) -> Iterator[tuple[np.ndarray, int]]:
-    """The worker's share of the test images, in blocks as `decoded` gives them, and how many a block has."""
+    """The worker's share of the test images, in blocks as `decoded` yields them, each with its number of images."""
     jpegs = Jpegs(data, "test")
     own = range(len(jpegs))[part(len(jpegs), device)]
     blocks = (own[i : i + hyper.norm_batch_size] for i in range(0, len(own), hyper.norm_batch_size))
@@ -140,7 +140,7 @@ def _test_image(jpegs: Jpegs, number: int, hyper: Hyperparameters) -> np.ndarray
 
 @contextmanager
 def _named(split: str, number: int) -> Iterator[None]:
-    """Raise UserError, which names the image, for one that cannot be decoded."""
+    """Turn an error in decoding an image into a UserError that names the image."""
     try:
         yield
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
@@ -153,9 +153,9 @@ def _named(split: str, number: int) -> Iterator[None]:
 def decoded(
     jobs: Iterable[tuple[Sequence[Callable[[], np.ndarray]], Beside]], hyper: Hyperparameters, device: Device
 ) -> Iterator[tuple[np.ndarray, Beside]]:
-    """Of each job the images that it makes, and what it has beside them, while `AHEAD` others are under way.
+    """Yield each job's images, and what the job has beside them, while `AHEAD` other jobs are under way.
 
-    Images are uint8 [norm_batch_size, image_size, image_size, 3]; where a job makes fewer, zeros follow.
+    Images are uint8 [norm_batch_size, image_size, image_size, 3], padded with zeros if a job makes fewer.
     """
     shape = (hyper.norm_batch_size, hyper.image_size, hyper.image_size, 3)
     coming: deque[tuple[np.ndarray, Beside, list[Future[None]]]] = deque()

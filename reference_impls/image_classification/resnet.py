@@ -29,7 +29,7 @@ class Hyperparameters(Recipe):
 
     model: str  # of MODELS
     global_batch_size: int
-    norm_batch_size: int  # images that batch normalisation takes the statistics of; they go through together
+    norm_batch_size: int  # images over which batch normalisation takes statistics; they go through together
     image_size: int
     resize: int  # the shorter side of a test image, of which the middle is taken
     min_crop_area: float  # of a training image
@@ -50,7 +50,7 @@ class Hyperparameters(Recipe):
 
     @property
     def groups(self) -> int:
-        """How many times `norm_batch_size` images a step has."""
+        """The number of groups of `norm_batch_size` images in a step."""
         return self.global_batch_size // self.norm_batch_size
 
     def rate(self, step: int) -> float:
@@ -65,7 +65,7 @@ class Hyperparameters(Recipe):
 def initial_parameters(hyper: Hyperparameters, classes: int, seed: int) -> dict[str, np.ndarray]:
     """Parameters and statistics float32 by torchvision's names, in PyTorch's layout.
 
-    Convolutions are normal (He et al. 2015, by their outputs, as torchvision's), the head N(0, 0.01^2); what a block
+    Convolutions are normal (He et al. 2015, by fan-out, as torchvision's), the head N(0, 0.01^2); what a block
     adds starts at zero (Goyal et al. 2017, arXiv:1706.02677).
     """
     random = np.random.default_rng([seed, _INIT_STREAM])
@@ -101,7 +101,7 @@ def initial_parameters(hyper: Hyperparameters, classes: int, seed: int) -> dict[
 
 
 def stages(hyper: Hyperparameters) -> list[tuple[int, int, int, int]]:
-    """Of each stage: its blocks, the width of their 3x3 convolutions, what they give, and the stride of the first."""
+    """Each stage's number of blocks, width of their 3x3 convolutions, output width, and stride of the first block."""
     blocks, width = MODELS[hyper.model]
     return [
         (count, planes * width // STEM, planes * EXPANSION, 1 if planes == PLANES[0] else 2)

@@ -59,9 +59,9 @@ class Hyperparameters(Recipe):
         return max(1 - epoch / self.whiten_bias_epochs, 0.0)
 
     def kinds_of_step(self) -> list[tuple[int, float]]:
-        """An image size and an epoch for each kind of step: of every size, with the whitening's bias and without.
+        """An image size and an epoch for each kind of step: every size, with and without training the whitening's bias.
 
-        In the order of a run: compiled without the bias first, two workers part.
+        They are in the order of a run: if the one without the bias is compiled first, two workers diverge.
         """
         epochs = range(max(len(self.epoch_sizes), self.whiten_bias_epochs) + 1)
         kinds = {(self.size(epoch), self.whiten_learning_rate(epoch) > 0): epoch for epoch in epochs}
@@ -99,7 +99,7 @@ def initial_parameters(hyper: Hyperparameters, channels: int, classes: int, seed
 
 @dataclass(frozen=True)
 class Draw:
-    """What one step is told: all else is on the device.
+    """What the host sends for a step; all else is on the device.
 
     `drawn` int32 [4, B]: which image, its shift down and to the right from 0 to twice `translate`, and whether it is
     mirrored. `size` is the side of the images, `epoch` the position in epochs before the step.
@@ -135,7 +135,7 @@ class Draws:
 
 
 def scale_and_offset(hyper: Hyperparameters) -> tuple[float, float]:
-    """What a pixel is multiplied by, and what is added, so that bytes lie around zero."""
+    """The factor and the offset that bring pixels around zero."""
     return 255 / hyper.pixel_range / SPREAD, -CENTRE / SPREAD
 
 

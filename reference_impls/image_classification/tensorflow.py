@@ -43,7 +43,7 @@ EVAL_BATCH = 500
 def seen(
     images: tf.Tensor, labels: tf.Tensor, drawn: tf.Tensor, size: int, hyper: Hyperparameters
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """What a step sees of the training data: images float32 [B, size, size, C], cropped, mirrored, made smaller."""
+    """A step's images float32 [B, size, size, C], cropped, mirrored and made smaller, and their labels [B]."""
     chosen, down, right, mirrored = tf.unstack(drawn)
     side = images.shape[1]
     pixels = tf.range(side) - hyper.translate
@@ -58,7 +58,7 @@ def seen(
 
 
 def reflected(positions: tf.Tensor, side: int) -> tf.Tensor:
-    """Positions beyond the borders of 0 to `side` - 1 reflected at them."""
+    """The positions, with those outside 0 to `side` - 1 reflected at the border."""
     return side - 1 - tf.abs(side - 1 - tf.abs(positions))
 
 
@@ -74,7 +74,7 @@ def whitening(images: tf.Tensor) -> tf.Tensor:
     corners = [images[:, y : side - 1 + y, x : side - 1 + x] for y in (0, 1) for x in (0, 1)]
     patches = tf.reshape(tf.stack(corners, -1), (count, -1, 4 * channels))
     products = tf.matmul(patches, patches, transpose_a=True)
-    with tf.device("CPU:0"):  # a GPU would load its library for it on the clock
+    with tf.device("CPU:0"):  # a GPU would load its solver library on the clock
         summed = tf.reduce_sum(tf.cast(products, tf.float64), 0)
         values, vectors = tf.linalg.eigh(summed / (count * patches.shape[1]))
         filters = tf.transpose(vectors / tf.sqrt(values + WHITEN_EPSILON))
@@ -120,10 +120,10 @@ class TensorFlowImageClassifier(TensorFlowTrainer[Hyperparameters, Draw]):
         self.optimizers: tuple[Muon | SGD, ...] = (self.muon, *self.sgd)
         self.on_gpu = device.kind == "gpu"
         alone = self.workers.size == 1  # XLA cannot send
-        # Compiled apart, among several, for of bytes TensorFlow itself gathers on the host alone
+        # With several workers, compiled apart from the step: uncompiled, TensorFlow gathers bytes only on the host
         self.seen = tf.function(partial(seen, hyper=hyper), jit_compile=self.on_gpu, autograph=False)
         self.graph_step = tf.function(self._step, jit_compile=self.on_gpu and alone, autograph=False)
-        # Not compiled, among several workers, a convolution got another's input (TensorFlow 2.21, an AVX-512 CPU).
+        # Uncompiled, with several workers, a convolution was given another's input (TensorFlow 2.21, an AVX-512 CPU)
         self.compiled = self.on_gpu or self.workers.size > 1
         several = tf.TensorSpec((EVAL_BATCH if self.compiled else None, *shape[1:]), self.dtype)
         self.batch_logits = tf.function(self._batch_logits, [several], jit_compile=self.compiled, autograph=False)
@@ -131,12 +131,12 @@ class TensorFlowImageClassifier(TensorFlowTrainer[Hyperparameters, Draw]):
         self.load_state_dict({**parameters, "step": np.array(0)})
 
     def train_until(self, samples: int) -> TrainStats:
-        """See `Trainer`; a step's loss is a sum."""
+        """See `Trainer`; the loss of a step is a sum, which is made a mean here."""
         stats = super().train_until(samples)
         return replace(stats, loss=cast(float, stats.loss) / self.hyper.global_batch_size)
 
     def feed(self) -> Iterator[Draw]:
-        """The draws, of images that come to the device once; the first of them make the whitening layer."""
+        """The draws. Images are copied to the device once; at step 0 the first of them set the whitening layer."""
         with tf.device(self.device):
             if self.data:
                 self.training_images = tf.constant(self.data["train_images"])
@@ -148,7 +148,7 @@ class TensorFlowImageClassifier(TensorFlowTrainer[Hyperparameters, Draw]):
         return self.draws.iterate(self.step)
 
     def train_step(self, draw: Draw) -> tf.Tensor:
-        """One step; the loss summed over the batch, of several workers in their mean."""
+        """Take one step; return the loss summed over the batch, which with several workers is the mean of theirs."""
         whiten_rate = self.hyper.whiten_learning_rate(draw.epoch)
         rates = np.array([self.hyper.learning_rate(draw.epoch), whiten_rate], np.float32)
         with tf.device(self.device):
@@ -203,7 +203,7 @@ class TensorFlowImageClassifier(TensorFlowTrainer[Hyperparameters, Draw]):
         return classes
 
     def unsure(self, margins: np.ndarray) -> np.ndarray:
-        """Which of the worker's images, of these margins, are among the least certain of all."""
+        """Which of the worker's images, which have these margins, are among the least certain of all workers'."""
         margins = self.workers.gathered(margins)
         own = part(len(margins), self.worker)
         count = int(self.hyper.eval_shift_fraction * len(margins))
@@ -212,7 +212,7 @@ class TensorFlowImageClassifier(TensorFlowTrainer[Hyperparameters, Draw]):
         return mine
 
     def both_ways(self, images: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-        """With flip the mean of the logits of images [N, S, S, C] and of their mirror images, else the former."""
+        """With `flip` the mean logits of images [N, S, S, C] and of their mirror images, else the given logits."""
         return (logits + self.logits(images[:, :, ::-1])) / 2 if self.hyper.flip else logits
 
     def logits(self, images: tf.Tensor) -> tf.Tensor:
@@ -235,7 +235,7 @@ class TensorFlowImageClassifier(TensorFlowTrainer[Hyperparameters, Draw]):
             return tf.cast(normalised(tf.constant(pixels), self.hyper), self.dtype)
 
     def warm_up(self) -> None:
-        """Trace and compile steps and evaluations of every size, and what gathers margins, on blank images."""
+        """Trace and compile steps and evaluations of every size, and the gathering of margins, on blank images."""
         for size, epoch in self.hyper.kinds_of_step():
             self.train_step(Draw(np.zeros((4, self.hyper.global_batch_size), np.int32), size, epoch))
         self.logits(self.images(np.zeros((EVAL_BATCH, *self.training_images.shape[1:]), np.uint8)))
@@ -245,9 +245,9 @@ class TensorFlowImageClassifier(TensorFlowTrainer[Hyperparameters, Draw]):
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TensorFlowImageClassifier | TensorFlowResNet:
-    """The implementation, traced and warmed up on blank images of each size; its state is that of the seed.
+    """The implementation, traced and warmed up on blank images of each size; its state comes from `seed`.
 
-    A recipe that names a model has a ResNet's.
+    A recipe that names a model gets the ResNet.
     """
     if "model" in hyperparameters:
         return build_resnet(hyperparameters, data, seed, device)

@@ -13,7 +13,7 @@ from reference_impls.tensorflow_workers import Workers, batch_norm
 
 
 class BatchNorm(keras.layers.Layer):
-    """Batch normalisation with a bias and no scale, its variance that of a sample, as PyTorch's is (Keras's is not)."""
+    """Batch normalisation with a bias, no scale, and an unbiased running variance as in PyTorch (Keras's is biased)."""
 
     def __init__(self, momentum: float, workers: Workers, **options: Any) -> None:
         super().__init__(**options)

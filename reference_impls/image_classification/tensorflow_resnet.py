@@ -1,4 +1,4 @@
-"""The ResNet of `resnet.py` in TensorFlow: the twin of `torch_resnet.py`; its network is torchvision's, by layers."""
+"""The ResNet of `resnet.py` in TensorFlow: the twin of `torch_resnet.py`, with torchvision's network in Keras."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from suite.harness.implementation import Device
 
 
 class BatchNorm(keras.layers.Layer):
-    """Batch normalisation whose running statistics add up those of the groups of a step, times `share`.
+    """Batch normalisation that adds each group's statistics, times `share`, to the running ones.
 
-    Its variance is that of a sample, as PyTorch's is (Keras's is not).
+    The running variance is unbiased, as in PyTorch (Keras's is biased).
     """
 
     def __init__(self, share: float, name: str, dtype: keras.DTypePolicy) -> None:
@@ -60,12 +60,12 @@ def convolution(width: int, side: int, stride: int, name: str, dtype: keras.DTyp
 
 
 def padded(x: tf.Tensor, by: int) -> tf.Tensor:
-    """`x` [B, h, w, C] with zeros on all four sides: as PyTorch does, whatever the stride."""
+    """`x` [B, h, w, C] with `by` zeros on all four sides, as PyTorch pads whatever the stride."""
     return tf.pad(x, [[0, 0], [by, by], [by, by], [0, 0]])
 
 
 class Bottleneck(keras.layers.Layer):
-    """Three convolutions, the second of 3x3 and with the stride, that add to what comes in."""
+    """A residual block of three convolutions, the second of which is 3x3 and has the stride."""
 
     def __init__(
         self, inner: int, outputs: int, stride: int, widens: bool, share: float, dtype: keras.DTypePolicy, name: str
@@ -95,7 +95,7 @@ class Bottleneck(keras.layers.Layer):
 
 
 class ResNet(keras.Model):
-    """torchvision.models.resnet.ResNet of `Bottleneck`."""
+    """torchvision.models.resnet.ResNet with `Bottleneck` blocks."""
 
     def __init__(self, hyper: Hyperparameters, classes: int, share: float, dtype: keras.DTypePolicy) -> None:
         super().__init__(name="resnet", dtype=dtype)
@@ -148,11 +148,11 @@ class TensorFlowResNet(TensorFlowTrainer[Hyperparameters, Iterator[Group]]):
         self.load_state_dict({**initial_parameters(hyper, len(data["classes"]), seed), "step": np.array(0)})
 
     def feed(self) -> Iterator[Iterator[Group]]:
-        """For each step the groups that the worker has yet to see, decoded ahead."""
+        """For each step the iterator over the worker's next groups, which are decoded ahead."""
         return repeat(Training(self.data, self.hyper, self.seed, self.worker).iterate(self.step))
 
     def train_step(self, groups: Iterator[Group]) -> tf.Tensor:
-        """One step on the worker's next groups; the mean loss over its images."""
+        """Take one step on the worker's next groups; return the mean loss over its images."""
         with tf.device(self.device):
             self.begin()
             total = tf.add_n([self.add(*map(tf.constant, next(groups))) for _ in range(self.groups)])
@@ -171,7 +171,7 @@ class TensorFlowResNet(TensorFlowTrainer[Hyperparameters, Iterator[Group]]):
             each.assign(self.hyper.norm_momentum * each)
 
     def _add(self, images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """What a group's images add to the mean loss over the worker's part of a batch; its gradients are added up."""
+        """Add up a group's gradients; return what it adds to the mean loss over the worker's part of a batch."""
         smooth, classes = self.hyper.label_smoothing, len(self.data["classes"])
         with tf.GradientTape() as tape:
             logits = self.model(images, training=True)
@@ -217,5 +217,5 @@ class TensorFlowResNet(TensorFlowTrainer[Hyperparameters, Iterator[Group]]):
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TensorFlowResNet:
-    """The implementation, traced and warmed up on blank images; its state is that of the seed."""
+    """The implementation, traced and warmed up on blank images; its state comes from `seed`."""
     return TensorFlowResNet(Hyperparameters.of(hyperparameters), data, seed, device).warmed_up()

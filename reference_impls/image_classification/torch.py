@@ -56,7 +56,7 @@ EVAL_BATCH = 500
 
 
 class TrainingImages(nn.Module):
-    """The training data on the device, bytes, and what a step sees of it."""
+    """The training data on the device, as bytes, and the augmented images of a step."""
 
     images: torch.Tensor
     labels: torch.Tensor
@@ -85,7 +85,7 @@ class TrainingImages(nn.Module):
 
 
 def reflected(positions: torch.Tensor, side: int) -> torch.Tensor:
-    """Positions beyond the borders of 0 to `side` - 1 reflected at them."""
+    """The positions, with those outside 0 to `side` - 1 reflected at the border."""
     return side - 1 - (side - 1 - positions.abs()).abs()
 
 
@@ -98,10 +98,10 @@ def normalised(pixels: torch.Tensor, hyper: Hyperparameters) -> torch.Tensor:
 def whitening(images: torch.Tensor) -> torch.Tensor:
     """The whitening layer's weights [8 C, C, 2, 2] from training images float32 [N, C, S, S] (airbench94).
 
-    The products of bytes that are summed over an image are exact in float32, so all frameworks get the same sums. The
-    sign of a filter is that of its product with 1, sqrt 2, sqrt 3, ...
+    The products of bytes that are summed over an image are exact in float32, so all frameworks get the same sums. Each
+    filter has the sign that makes its product with 1, sqrt 2, sqrt 3, ... positive.
 
-    On the host from there on: a GPU would load its library for it on the clock, and some have no float64.
+    The rest is done on the host: a GPU would load its solver library on the clock, and some have no float64.
     """
     count, channels, side, _ = images.shape
     corners = [images[:, :, y : side - 1 + y, x : side - 1 + x] for y in (0, 1) for x in (0, 1)]
@@ -130,7 +130,7 @@ class TorchImageClassifier(TorchTrainer[Hyperparameters, Draw]):
         self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         named = dict(self.model.named_parameters())
         self.whiten_bias = named["whiten.bias"]
-        self.whiten_bias.requires_grad_(False)  # it is trained in some steps only, so its gradient goes by itself
+        self.whiten_bias.requires_grad_(False)  # it is trained in some steps only: its gradient is averaged apart
         self.parallel = self.workers.parallel(self.model)
         self.muon = Muon(
             [p for name, p in named.items() if ".conv" in name],
@@ -162,12 +162,12 @@ class TorchImageClassifier(TorchTrainer[Hyperparameters, Draw]):
         self.load_state_dict({**parameters, "step": np.array(0)})
 
     def train_until(self, samples: int) -> TrainStats:
-        """See `Trainer`; a step's loss is a sum."""
+        """See `Trainer`; the loss of a step is a sum, which is made a mean here."""
         stats = super().train_until(samples)
         return replace(stats, loss=cast(float, stats.loss) / self.hyper.global_batch_size)
 
     def feed(self) -> Iterator[Draw]:
-        """The draws, of images that come to the device once; the first of them make the whitening layer."""
+        """The draws. Images are copied to the device once; at step 0 the first of them set the whitening layer."""
         if self.data:
             self.training.images.copy_(unwritten(self.data["train_images"]))
             self.training.labels.copy_(unwritten(self.data["train_labels"]))
@@ -178,7 +178,7 @@ class TorchImageClassifier(TorchTrainer[Hyperparameters, Draw]):
         return self.draws.iterate(self.step)
 
     def train_step(self, draw: Draw) -> torch.Tensor:
-        """One step; the loss summed over the batch, of several workers in their mean."""
+        """Take one step; return the loss summed over the batch, which with several workers is the mean of theirs."""
         hyper = self.hyper
         rate, whiten_rate = hyper.learning_rate(draw.epoch), hyper.whiten_learning_rate(draw.epoch)
         set_learning_rate(self.muon, hyper.muon_learning_rate * rate)
@@ -226,7 +226,7 @@ class TorchImageClassifier(TorchTrainer[Hyperparameters, Draw]):
         return classes
 
     def both_ways(self, images: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
-        """With flip the mean of the logits of images [N, C, S, S] and of their mirror images, else the former."""
+        """With `flip` the mean logits of images [N, C, S, S] and of their mirror images, else the given logits."""
         return (logits + self.logits(images.flip(-1))) / 2 if self.hyper.flip else logits
 
     @torch.no_grad()
@@ -263,9 +263,9 @@ class TorchImageClassifier(TorchTrainer[Hyperparameters, Draw]):
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TorchImageClassifier | TorchResNet:
-    """The implementation, compiled and warmed up on blank images of each size; its state is that of the seed.
+    """The implementation, compiled and warmed up on blank images of each size; its state comes from `seed`.
 
-    A recipe that names a model has a ResNet's.
+    A recipe that names a model gets the ResNet.
     """
     if "model" in hyperparameters:
         return build_resnet(hyperparameters, data, seed, device)

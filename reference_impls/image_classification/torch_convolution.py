@@ -1,7 +1,7 @@
-"""A 3x3 convolution whose gradient by weight is quick on CPUs with AMX too.
+"""A 3x3 convolution whose weight's gradient is quick on CPUs with AMX too.
 
-oneDNN 3.10.2 (in PyTorch 2.11) takes up to ten times as long there, for 256 channels in bf16, as nine products of
-matrices, one for each place of the kernel. docs/implementations.md has what that makes of a step.
+There oneDNN 3.10.2 (in PyTorch 2.11) takes up to ten times as long, for 256 channels in bf16, as nine matrix products,
+one for each place of the kernel. docs/implementations.md tells what that means for a step.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn.grad import conv2d_input
 
 AMX = bool(torch.cpu.get_capabilities().get("amx_bf16"))
-CHANNELS = 256  # from which on it is so; with 64 the nine products take longer
+CHANNELS = 256  # from this many on the products are quicker; with 64 they take longer
 
 
 class Conv2d(nn.Conv2d):
@@ -33,7 +33,7 @@ class Conv2d(nn.Conv2d):
 
 
 class Convolution(torch.autograd.Function):
-    """That of x [B, C, H, W] with a weight [O, C, 3, 3]."""
+    """The convolution of x [B, C, H, W] with a weight [O, C, 3, 3]."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -43,7 +43,7 @@ class Convolution(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The gradients by x and by the weight."""
+        """The gradients of x and of the weight."""
         x, weight = ctx.saved_tensors
         (gradient,) = gradients
         by_input = conv2d_input(x.shape, weight, gradient, padding=1)  # type: ignore[no-untyped-call]
@@ -51,7 +51,7 @@ class Convolution(torch.autograd.Function):
 
 
 def by_weight(x: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
-    """The gradient by the weight, [O, C, 3, 3], of x [B, C, H, W] and the gradient by the output, [B, O, H, W]."""
+    """The weight's gradient [O, C, 3, 3], from x [B, C, H, W] and the output's gradient [B, O, H, W]."""
     (_, channels, height, width), outputs = x.shape, gradient.shape[1]
     padded = F.pad(x.permute(0, 2, 3, 1), (0, 0, 1, 1, 1, 1))
     by_output = gradient.permute(0, 2, 3, 1).reshape(-1, outputs).T

@@ -12,7 +12,7 @@ from reference_impls.torch_workers import BatchNorm2d
 
 
 class BatchNorm(BatchNorm2d):
-    """Batch normalisation with a bias and no scale, for which ones stand.
+    """Batch normalisation with a bias and no scale; constant ones stand in for the scale.
 
     Without them PyTorch's kernel for GPUs gives the bias an empty gradient (PyTorch 2.11).
     """
@@ -57,7 +57,7 @@ class Network(nn.Module):
         x = F.gelu(self.whiten(images))
         for block in self.blocks:
             x = block(x)
-        # not amax, whose gradient asks which numbers are the maximum: a compiler that rounds them otherwise finds none
+        # not amax, whose gradient compares numbers with the maximum: if a compiler rounds them otherwise, none is equal
         x = F.max_pool2d(x, x.shape[2:]).flatten(1)
         logits: torch.Tensor = self.head(x).float() / self.head.in_features
         return logits

@@ -37,14 +37,14 @@ from suite.harness.memory import keep_freed_memory
 
 
 class BatchNorm2d(nn.BatchNorm2d):
-    """nn.BatchNorm2d whose running statistics add up those of the groups of a step, times `share`."""
+    """nn.BatchNorm2d that adds each group's statistics, times `share`, to the running ones."""
 
     def __init__(self, width: int, share: float) -> None:
         super().__init__(width, EPSILON)
         self.share = share
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """[B, C, H, W], each channel of mean 0 and variance 1 over the batch, then scaled and shifted."""
+        """`x` [B, C, H, W] with each channel normalised over the batch, then scaled and shifted."""
         if not self.training:
             return super().forward(x)
         assert self.running_mean is not None
@@ -93,11 +93,11 @@ class TorchResNet(TorchTrainer[Hyperparameters, Iterator[Group]]):
         self.load_state_dict({**initial_parameters(hyper, len(data["classes"]), seed), "step": np.array(0)})
 
     def feed(self) -> Iterator[Iterator[Group]]:
-        """For each step the groups that the worker has yet to see, decoded ahead."""
+        """For each step the iterator over the worker's next groups, which are decoded ahead."""
         return repeat(Training(self.data, self.hyper, self.seed, self.worker).iterate(self.step))
 
     def train_step(self, groups: Iterator[Group]) -> torch.Tensor:
-        """One step on the worker's next groups; the mean loss over its images."""
+        """Take one step on the worker's next groups; return the mean loss over its images."""
         self.lars.zero_grad(set_to_none=False)
         in_training(self.model)
         torch._foreach_mul_(self.statistics, self.hyper.norm_momentum)
@@ -165,6 +165,6 @@ class TorchResNet(TorchTrainer[Hyperparameters, Iterator[Group]]):
 
 
 def build(hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device) -> TorchResNet:
-    """The implementation, warmed up on blank images; its state is that of the seed."""
+    """The implementation, warmed up on blank images; its state comes from `seed`."""
     keep_freed_memory()
     return TorchResNet(Hyperparameters.of(hyperparameters), data, seed, device).warmed_up()

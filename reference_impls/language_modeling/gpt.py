@@ -1,9 +1,10 @@
 """What both frameworks share of the GPT: initial parameters, the order of the sequences, schedule, in numpy.
 
-The model of 124 million parameters in products that reached 3.28 on FineWeb in 10.8 minutes on eight H100s: record 8 of
-modded-nanogpt (github.com/KellerJordan/modded-nanogpt, records/track_1_short/2024-11-03_UntieEmbed), whose names
-are told beside ours. It is GPT-2 (Radford et al. 2019) with rotary positions (Su et al. 2021), normalised queries and
-keys, squared ReLU, neither biases nor gains, and an embedding apart from the output; Muon trains the matrices.
+The model has 124 million parameters in matrix products. It is record 8 of modded-nanogpt, which reached 3.28 on FineWeb
+in 10.8 minutes on eight H100s (github.com/KellerJordan/modded-nanogpt, records/track_1_short/2024-11-03_UntieEmbed);
+comments give that code's names. It is GPT-2 (Radford et al. 2019) with rotary positions (Su et al. 2021), normalised
+queries and keys, squared ReLU, no biases or gains, and an output that is not tied to the embedding. Muon trains the
+matrices.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ MODELS = ("gpt",)
 DECIMALS = 4  # of a predicted log-probability
 ROTARY_BASE = 10_000.0
 EPSILON = 1e-6  # of the normalisation
-# Tokens of a forward and backward pass, on a GPU by the GB of its memory; more are accumulated
+# Tokens of a forward and backward pass, on a GPU per GB of its memory; gradients of more are accumulated
 TOKENS_ON_CPU, TOKENS_A_GB, FEWEST_TOKENS, MOST_TOKENS = 4_096, 512, 8_192, 32_768
 _INIT_STREAM = 1_000_001  # random streams apart from those of the epochs
 
@@ -63,7 +64,7 @@ class Hyperparameters(Recipe):
         return self.global_batch_size // self.sequence_length
 
     def learning_rate(self, step: int) -> float:
-        """The factor on the learning rates in a step: 1, then linearly to zero."""
+        """The factor on the learning rates in a step: 1, then falling linearly to zero."""
         left = 1 - step * self.global_batch_size / self.schedule_samples
         return min(1.0, max(left, 0.0) / self.decay_fraction)
 
@@ -105,9 +106,9 @@ def rotations(hyper: Hyperparameters) -> tuple[np.ndarray, np.ndarray]:
 
 
 def at_once(sequences: int, hyper: Hyperparameters, device: Device) -> int:
-    """How many of a worker's sequences go through the model together: in as few passes as are allowed, all but alike.
+    """How many of a worker's sequences go through the model together, in as few and as equal passes as allowed.
 
-    In PyTorch `full` takes some 1.1 MB a token in bf16 (docs/full-scale.md).
+    In PyTorch `full` takes some 1.1 MB of memory a token in bf16 (docs/full-scale.md).
     """
     tokens = TOKENS_ON_CPU
     if device.kind == "gpu":
@@ -134,7 +135,7 @@ class Sequences:
         self._epoch, self._order = -1, np.empty(0, np.uint32)
 
     def batch(self, step: int) -> np.ndarray:
-        """int32 [the worker's share, sequence_length + 1] of a step; the same whenever it is asked for."""
+        """The worker's sequences of a step, int32 [share, sequence_length + 1]; always the same for a step."""
         epoch, within = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
             self._order = np.random.default_rng([self.seed, epoch]).permutation(
@@ -156,16 +157,16 @@ class Sequences:
 
 
 def training_shards(data: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    """The training text, a shard after the other; a text that is one array is one shard."""
+    """The shards of the training text, in order; a text in one array is one shard."""
     return [data[name] for name in sorted(data) if name.startswith("train_tokens")]
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The test text in a worker's sequences: `words` and `targets` after them int32 [N, sequence_length].
+    """A worker's sequences of the test text: `words` and the `targets` after them, int32 [N, sequence_length].
 
-    The last may be filled up: the worker's tokens are those from `first` on to before `end` of the text. `audited` are
-    the places of the audited tokens in the text, `audited_words` [A, sequence_length] the sequences that they are in.
+    The last may be padded: the worker's tokens are those of the text from `first` on to before `end`. `audited` are the
+    places of the audited tokens in the text, `audited_words` [A, sequence_length] the sequences that they are in.
     """
 
     words: np.ndarray
@@ -179,7 +180,7 @@ class Evaluation:
 def evaluation(
     tokens: np.ndarray, data: Mapping[str, np.ndarray], hyper: Hyperparameters, device: Device
 ) -> Evaluation:
-    """What a worker reads of the test text `tokens`; a share begins where a list of predictions does."""
+    """A worker's share of the test text `tokens`, which begins where a list of predictions does."""
     length = hyper.sequence_length
     text = np.concatenate([data["begin_token"], tokens]).astype(np.int32)
     padded = np.pad(text, (0, -len(tokens) % length))
@@ -201,11 +202,10 @@ def evaluation(
 def predictions(
     made: Evaluation, log_probabilities: np.ndarray, distributions: np.ndarray, tokens: np.ndarray, device: Device
 ) -> list[list[float]]:
-    """A worker's predictions of `tasks.language_modeling`: of its tokens, and of the last worker the distributions.
+    """A worker's predictions for `tasks.language_modeling`: of its tokens, and from the last worker the distributions.
 
-    `log_probabilities` float32 of its sequences, `distributions` [A, V] of all audited places. A token has one
-    log-probability: where there is a distribution, it is that of the token in it, for products of other shapes round
-    otherwise.
+    `log_probabilities` float32 are those of its sequences, `distributions` [A, V] those at all audited places. An
+    audited token's log-probability is taken from its distribution, since products of other shapes round differently.
     """
     text = log_probabilities.reshape(-1)[: made.end - made.first].copy()
     for place, distribution in zip(made.audited, distributions, strict=True):
@@ -225,12 +225,12 @@ def made_up(hyper: Hyperparameters, sequences: int) -> np.ndarray:
 
 
 def made_up_audit(hyper: Hyperparameters, data: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """As many sequences int32 [A, sequence_length] as hold audited tokens, and a place int64 [A] in each."""
+    """A made-up sequence for each audited token, int32 [A, sequence_length], and a place int64 [A] in each."""
     count = len(data["audit_positions"])
     return made_up(hyper, count)[:, :-1], np.zeros(count, np.int64)
 
 
 def blocks_of(rows: np.ndarray, size: int) -> Sequence[np.ndarray]:
-    """`rows` in blocks of `size`, the last filled up with its last row."""
+    """`rows` in blocks of `size`, the last padded with its last row."""
     filled = np.concatenate([rows, np.repeat(rows[-1:], -len(rows) % size, 0)]) if len(rows) else rows
     return [filled[i : i + size] for i in range(0, len(filled), size)]

@@ -1,4 +1,4 @@
-"""What both frameworks share: initial parameters, the order of the text, dropout and schedule, in numpy.
+"""What both frameworks share: initial parameters, the order of the text and the schedule, in numpy.
 
 Everything is a function of the seed and of the step, so a checkpoint needs no random state.
 """
@@ -21,7 +21,7 @@ EPSILON = 1e-6  # of the normalisation
 TINY = 1e-30  # keeps the logarithm of a probability finite
 AUDITED = ("audited_outputs", "audited_places", "audited_chosen", "audited_left")
 STREAMS = {"layers": 2, "outputs": 1, "words": 1}  # which axis of a carry's arrays the streams are, see `initial_carry`
-BLOCK = 8  # places of a sequence that the recurrence steps through, in all blocks at once
+BLOCK = 8  # places of a block of a sequence; the recurrence steps through all blocks at once
 _INIT_STREAM = 1_000_001  # a random stream apart from those of the epochs
 
 
@@ -55,7 +55,7 @@ class Hyperparameters(Recipe):
         return self.global_batch_size // self.segment_length
 
     def tails(self, words: int) -> list[tuple[int, int]]:
-        """The tails' first words, and the words after their last."""
+        """Each tail's first word, and the word after its last."""
         return list(zip(self.cutoffs, (*self.cutoffs[1:], words), strict=True)) if self.cutoffs else []
 
     def learning_rate(self, step: int) -> float:
@@ -68,8 +68,8 @@ class Hyperparameters(Recipe):
 def initial_parameters(hyper: Hyperparameters, words: int, seed: int) -> dict[str, np.ndarray]:
     """Parameters float32 by PyTorch's names and in its layouts.
 
-    Residual branches start at zero; what is kept of a state ranges from forgetting to keeping. The pointer begins with
-    all places alike, and with little of the probability.
+    Residual branches start at zero; the forget gates of a layer range from forgetting to keeping. The pointer starts
+    with all places alike, and with little of the probability.
     """
     random = np.random.default_rng([seed, _INIT_STREAM])
     width, tails = hyper.width, hyper.tails(words)
@@ -99,7 +99,7 @@ def initial_parameters(hyper: Hyperparameters, words: int, seed: int) -> dict[st
 
 
 def initial_carry(hyper: Hyperparameters, streams: int) -> dict[str, np.ndarray]:
-    """What a segment takes over from the one before it, where there is none.
+    """The carry of a first segment, in place of what a segment takes over from the one before it.
 
     `layers` float32 [layers, 2, streams, width], each layer's last input and last state; for the pointer the last
     `outputs` float32 [segment_length, streams, width] and `words` int64 [segment_length, streams], -1 for no word.
@@ -112,9 +112,9 @@ def initial_carry(hyper: Hyperparameters, streams: int) -> dict[str, np.ndarray]
 
 
 def nothing_audited(hyper: Hyperparameters, audited: int) -> dict[str, np.ndarray]:
-    """Beside the carry of a test text what is kept of its audited places: outputs [A, W], and what the pointer says.
+    """What the carry of a test text keeps of its audited places, still zero: outputs [A, W] and the pointer's results.
 
-    That is the words [A, 2 L] around each, their probabilities, and the probability [A] left to the vocabulary.
+    The latter are the words [A, 2 L] around each, their probabilities, and the probability [A] left to the vocabulary.
     """
     around = (audited, 2 * hyper.segment_length)
     arrays = (
@@ -147,7 +147,7 @@ class Batch:
 class Batches:
     """The training batches of one seed, in order, from any step on.
 
-    In each epoch the text is cut into streams at other places: it begins at a random word and closes like a ring.
+    In each epoch the text is cut into streams at other places: it starts at a random word and wraps around.
     """
 
     def __init__(self, tokens: np.ndarray, hyper: Hyperparameters, seed: int) -> None:
@@ -168,16 +168,16 @@ class Batches:
 
 
 def places(length: int, hyper: Hyperparameters) -> np.ndarray:
-    """int64 [T + 1, B]: where in a text of `length` words the words of a batch are, from the first on."""
+    """Places int64 [T + 1, B] of a batch's words in a text of `length` words, relative to the batch's first word."""
     stream = length // hyper.global_batch_size * hyper.segment_length
     return np.arange(hyper.segment_length + 1)[:, None] + stream * np.arange(hyper.streams)
 
 
 def rooms(hyper: Hyperparameters, vocabulary: int, words: int) -> list[list[int]]:
-    """How many places of each tail a batch of `words` words has room for: as a rule, and at most.
+    """How many places of each tail a batch of `words` words has room for: usually, and at most.
 
-    As a rule half as many again as by Zipf's law, and where that is few, eight deviations of independent words more. No
-    batch of WikiText-2 has more, so a GPU compiles for this alone before the clock starts.
+    Usually 1.5 times the mean by Zipf's law or, if that is more, the mean plus eight standard deviations of independent
+    words. No batch of WikiText-2 has more, so a GPU compiles for this alone before the clock starts.
     """
     means = [words * np.log(end / first) / np.log(vocabulary) for first, end in hyper.tails(vocabulary)]
     usual = [min(words, 64 * math.ceil(max(1.5 * mean, mean + 8 * mean**0.5) / 64)) for mean in means]
@@ -187,10 +187,10 @@ def rooms(hyper: Hyperparameters, vocabulary: int, words: int) -> list[list[int]
 def rare_words(
     words: np.ndarray, tails: Sequence[tuple[int, int]], rooms: Sequence[Sequence[int]] = ()
 ) -> list[np.ndarray]:
-    """Where the words of each tail are among N `words`, int32; nothing where there are no tails.
+    """The places of each tail's words among N `words`, int32; an empty list without tails.
 
     First the `row` [N] of each word in the concatenation of all N words and of the places that follow; then for each
-    tail the places of its words, filled up with zeros to the smallest of `rooms` that holds them all, if any are given.
+    tail the places of its words, padded with zeros to the smallest of `rooms` that holds them all, if any are given.
     """
     if not tails:
         return []
@@ -206,7 +206,7 @@ def rare_words(
 
 
 def made_up_text(hyper: Hyperparameters, vocabulary: int) -> np.ndarray:
-    """A text to warm up on, of two segments of the test text or of two batches, with words of every frequency."""
+    """A text to warm up on, of two test segments or two batches if these are longer, with words of every frequency."""
     length = 2 * max(EVAL_SEGMENT, hyper.global_batch_size)
     return (vocabulary ** np.random.default_rng(0).random(length)).astype(np.int64)
 
@@ -225,7 +225,7 @@ class Segment:
 
 
 def segments(tokens: np.ndarray, vocabulary: np.ndarray, audited: np.ndarray) -> list[Segment]:
-    """The text `tokens` in segments, the last filled up."""
+    """The text `tokens` in segments, the last padded."""
     text = tokens.astype(np.int64)
     whole = -len(text) % EVAL_SEGMENT
     before = np.flatnonzero(vocabulary == EOS)
@@ -241,8 +241,8 @@ def predictions(
     """The predictions of `tasks.language_modeling` for the text `tokens`.
 
     `log_probabilities` float32 [segments, EVAL_SEGMENT] of its words, `distributions` [A, V] at the audited places.
-    A word has one log-probability: where there is a distribution, it is that of the word in it. Products of matrices
-    of other shapes round otherwise, in bf16 by more than 0.001.
+    An audited word's log-probability is taken from its distribution: matrix products of other shapes round
+    differently, in bf16 by more than 0.001.
     """
     text = log_probabilities.reshape(-1)[: len(tokens)].copy()
     text[audited] = distributions[np.arange(len(audited)), tokens[audited]]

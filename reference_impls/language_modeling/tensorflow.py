@@ -60,7 +60,7 @@ class TensorFlowLanguageModel(TensorFlowTrainer[Hyperparameters, Batch]):
         self.device = device_name(device)
         vocabulary, length = len(data["vocabulary"]), len(data["train_tokens"])
         self.tails = hyper.tails(vocabulary)
-        # of the rare words' places; on a CPU, where a graph is for any number, as many as there are
+        # for the rare words' places; on a CPU, where a graph takes any number, exactly as many as there are
         gpu = device.kind == "gpu"
         sizes = (self.streams * hyper.segment_length, EVAL_SEGMENT)
         self.rooms = {n: rooms(hyper, vocabulary, n) if gpu else [] for n in sizes}
@@ -93,13 +93,13 @@ class TensorFlowLanguageModel(TensorFlowTrainer[Hyperparameters, Batch]):
         self.load_state_dict({**initial_parameters(hyper, vocabulary, seed), "step": np.array(0)})
 
     def feed(self) -> Iterator[Batch]:
-        """The batches, of the text that comes to the device."""
+        """Copy the text to the device; return the batches."""
         tokens = self.data["train_tokens"]
         self.text.assign(tokens.astype(np.int64))
         return Batches(tokens, self.hyper, self.seed).iterate(self.step)
 
     def train_step(self, batch: Batch) -> tf.Tensor:
-        """One step; the mean loss over the batch, in nats per word."""
+        """Take one step; return the mean loss over the batch, in nats per word."""
         if batch.fresh:
             self.begin_anew(self.carry)
         factor, seed = self.hyper.learning_rate(self.step), dropout_seed(self.seed, self.step, self.worker.rank)
@@ -136,7 +136,7 @@ class TensorFlowLanguageModel(TensorFlowTrainer[Hyperparameters, Batch]):
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The log-probabilities of the test text, read as one stream, and the audited distributions.
 
-        A stream is read by one worker, the first.
+        Only the first worker reads it, since it is one stream.
         """
         if self.worker.rank > 0:
             return []
@@ -159,7 +159,7 @@ class TensorFlowLanguageModel(TensorFlowTrainer[Hyperparameters, Batch]):
         at: tf.Tensor,
         here: tf.Tensor,
     ) -> tf.Tensor:
-        """The log-probabilities [EVAL_SEGMENT] of a segment; what is audited in it is kept."""
+        """The log-probabilities [EVAL_SEGMENT] of a segment; what is audited in it is kept in the carry."""
         x, pointed, after = self.model(words, rare_words, self.test_carry)
         log_probabilities = self.model.log_probabilities(x, pointed, targets, rare_targets)[:, 0]
         for name, value in zip(AUDITED, (x, *pointed), strict=True):
@@ -188,7 +188,7 @@ class TensorFlowLanguageModel(TensorFlowTrainer[Hyperparameters, Batch]):
             ]
 
     def rare(self, words: np.ndarray) -> Rare:
-        """Where words are rare, on the device; see `shared.rare_words`."""
+        """The places of rare words, on the device; see `shared.rare_words`."""
         return tuple(tf.constant(array) for array in rare_words(words, self.tails, self.rooms[words.size]))
 
     def no_rare(self) -> Rare:
@@ -196,7 +196,7 @@ class TensorFlowLanguageModel(TensorFlowTrainer[Hyperparameters, Batch]):
         return self.rare(np.zeros(self.streams * self.hyper.segment_length, np.int32))
 
     def variables(self, arrays: Mapping[str, np.ndarray]) -> Carry:
-        """Variables on the device that start with the arrays."""
+        """Variables on the device, initialised with the arrays."""
         return {name: tf.Variable(array, trainable=False) for name, array in arrays.items()}
 
     def begin_anew(self, carry: Carry) -> None:
@@ -217,7 +217,7 @@ class TensorFlowLanguageModel(TensorFlowTrainer[Hyperparameters, Batch]):
         return super().state_dict() | carry
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take over a state of either framework; without moments and carry they start at zero."""
+        """Load a state of either framework; moments that it lacks start at zero, and a carry starts anew."""
         super().load_state_dict(state)
         self.begin_anew(self.carry)
         for name, value in self.carry.items():
@@ -235,7 +235,7 @@ class TensorFlowLanguageModel(TensorFlowTrainer[Hyperparameters, Batch]):
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TensorFlowLanguageModel | TensorFlowGPT:
-    """The implementation, traced and warmed up on made-up texts; its state is that of the seed. See `torch.build`."""
+    """The implementation, traced and warmed up on made-up texts; its state comes from `seed`. See `torch.py`."""
     if "model" in hyperparameters:
         return build_gpt(hyperparameters, data, seed, device)
     return TensorFlowLanguageModel(Hyperparameters.of(hyperparameters), data, seed, device).warmed_up()

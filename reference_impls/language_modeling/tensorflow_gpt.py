@@ -41,13 +41,13 @@ from suite.harness.implementation import Device
 
 
 def normalised(x: tf.Tensor) -> tf.Tensor:
-    """`x` [..., C] of mean square 1 along its last axis (RMSNorm, Zhang and Sennrich 2019), without gains; float32."""
+    """RMSNorm (Zhang and Sennrich 2019) of `x` [..., C] along its last axis, without gains; float32."""
     wide = tf.cast(x, tf.float32)
     return wide * tf.math.rsqrt(tf.reduce_mean(tf.square(wide), -1, keepdims=True) + EPSILON)
 
 
 class Block(keras.layers.Layer):
-    """Attention to the tokens before, then a layer of four times the width; each adds to what comes in."""
+    """Causal attention, then a feed-forward layer of four times the width; each is added to its input."""
 
     def __init__(self, width: int, heads: int, dtype: keras.DTypePolicy, name: str) -> None:
         super().__init__(name=name, dtype=dtype, autocast=False)  # what comes in is float32
@@ -89,7 +89,7 @@ class GPT(keras.Model):
         self.cosines, self.sines = (tf.constant(each[:, None]) for each in rotations(hyper))
 
     def call(self, words: tf.Tensor, places: tf.Tensor | None = None) -> tf.Tensor:
-        """Logits float32 [B, T, V] of `words` [B, T]; with `places` [B] of one place each, [B, V]."""
+        """Logits float32 [B, T, V] of `words` [B, T]; [B, V] if `places` [B] names one place in each row."""
         x = normalised(self.embedding(words))
         for block in self.blocks:
             x = block(x, self.cosines, self.sines)
@@ -142,7 +142,7 @@ class TensorFlowGPT(TensorFlowTrainer[Hyperparameters, np.ndarray]):
         return Ahead(Sequences(self.data, self.hyper, self.seed, self.worker).iterate(self.step))
 
     def train_step(self, sequences: np.ndarray) -> tf.Tensor:
-        """One step on the worker's `sequences` int32 [share, T + 1]; the mean loss, in nats per token."""
+        """Take one step on the worker's `sequences` int32 [share, T + 1]; return the mean loss, in nats per token."""
         factor = self.hyper.learning_rate(self.step)
         with tf.device(self.device):
             whole, rest = np.split(sequences, [len(sequences) // self.at_once * self.at_once])
@@ -150,7 +150,7 @@ class TensorFlowGPT(TensorFlowTrainer[Hyperparameters, np.ndarray]):
             return self.graph_step(parts, tf.constant(rest), tf.constant(factor, tf.float32))
 
     def _graph_step(self, parts: tf.Tensor, rest: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
-        """A step on sequences [passes, n, T + 1] and on the [m, T + 1] that are left, of which there may be none."""
+        """One step on sequences [passes, n, T + 1] and on the remaining [m, T + 1], of which there may be none."""
         hyper, split = self.hyper, len(self.matrices)
         variables = [*self.matrices, *self.rows.values()]
         rates = {"embedding.weight": hyper.embedding_learning_rate, "head.weight": hyper.head_learning_rate}
@@ -191,7 +191,7 @@ class TensorFlowGPT(TensorFlowTrainer[Hyperparameters, np.ndarray]):
         return tf.reduce_sum(losses) / (self.hyper.global_batch_size / self.workers.size)
 
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
-        """The log-probabilities of the worker's share of the test text, and of the last worker what is audited."""
+        """The log-probabilities of the worker's share of the test text; from the last worker also those audited."""
         made, parts, audited = self.test.of(data)
         with tf.device(self.device):
             found = [self.evaluate(*each) for each in parts]
@@ -208,7 +208,7 @@ class TensorFlowGPT(TensorFlowTrainer[Hyperparameters, np.ndarray]):
         return self.log_probabilities(words, places)
 
     def log_probabilities(self, words: tf.Tensor, places: tf.Tensor | None = None) -> tf.Tensor:
-        """Float32 [n, T, V], or [n, V], of the data's tokens after `words`; the rows beyond them stand for none."""
+        """Log-probabilities float32 [n, T, V], or [n, V], of the data's tokens, without rows that stand for none."""
         return tf.nn.log_softmax(self.model(words, places)[..., : len(self.data["vocabulary"])])
 
     def made_test(self, data: Mapping[str, np.ndarray]) -> tuple[Evaluation, list[Any], Any]:
@@ -235,5 +235,5 @@ class TensorFlowGPT(TensorFlowTrainer[Hyperparameters, np.ndarray]):
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TensorFlowGPT:
-    """The implementation, traced and warmed up on random tokens; its state is that of the seed."""
+    """The implementation, traced and warmed up on random tokens; its state comes from `seed`."""
     return TensorFlowGPT(Hyperparameters.of(hyperparameters), data, seed, device).warmed_up()

@@ -19,7 +19,7 @@ Backward = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor, None]]
 
 
 def normalise(x: tf.Tensor) -> tf.Tensor:
-    """Root mean square 1 along the last axis."""
+    """`x` scaled to root mean square 1 along the last axis."""
     return x * tf.math.rsqrt(tf.reduce_mean(tf.square(x), -1, keepdims=True) + EPSILON)
 
 
@@ -32,7 +32,7 @@ def multiply(x: tf.Tensor, weight: Any, dtype: Any, bias: Any = None) -> tf.Tens
 
 
 def chosen(parts: Sequence[tf.Tensor], rows: tf.Tensor) -> tf.Tensor:
-    """Some rows of the concatenated parts. A sparse gradient would need shapes that only values tell, to be split."""
+    """Some rows of the concatenated parts; the gradient is dense, as splitting a sparse one needs shapes not known."""
     together = tf.concat(parts, 0)
     return tf.gather(tf.reshape(together, tf.shape(together)), rows)  # the gradient of a reshape is dense
 
@@ -62,7 +62,7 @@ def scan(keep: tf.Tensor, new: tf.Tensor, last: tf.Tensor, backwards: bool = Fal
 
 
 def recurrence_and_gradient(keep: tf.Tensor, new: tf.Tensor, last: tf.Tensor) -> tuple[tf.Tensor, Backward]:
-    """`scan` of [T, B, W], whose gradient is another one, backwards; none for `last`."""
+    """`scan` of [T, B, W], and its gradient, which is another scan, backwards; `last` gets none."""
     states = scan(keep, new, last)
 
     def backward(gradient: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, None]:
@@ -77,9 +77,9 @@ recurrence: Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor] = tf.custom_g
 
 
 def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor | None, site: int) -> tf.Tensor:
-    """The values x [T, B, W], some of them zero, the same for all words of a stream (Gal and Ghahramani 2016).
+    """Variational dropout (Gal and Ghahramani 2016) of x [T, B, W]: one mask for all words of a stream.
 
-    `seed` int32 [2] fixes which, at each `site` others; none are without it.
+    `seed` int32 [2] and `site` determine the mask; without a seed nothing is dropped.
     """
     if seed is None or rate == 0:
         return x
@@ -88,7 +88,7 @@ def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor | None, site: int) -> tf.
 
 
 class Tail(keras.layers.Layer):
-    """Rare words, with narrow embeddings, the same on the way in (Baevski and Auli 2019) and on the way out."""
+    """Rare words, with narrow embeddings that are input (Baevski and Auli 2019) and output weights alike."""
 
     def __init__(self, size: int, narrow: int, width: int, policy: keras.DTypePolicy, name: str) -> None:
         super().__init__(name=name)
@@ -97,15 +97,15 @@ class Tail(keras.layers.Layer):
         self.project = keras.layers.Dense(width, use_bias=False, dtype=policy, name="project")
 
     def build(self, shape: Any) -> None:
-        """The bias of each word."""
+        """Make the bias of each word."""
         self.bias = self.add_weight(shape=(self.size,), initializer="zeros", name="bias")
 
     def call(self, words: tf.Tensor) -> tf.Tensor:
-        """float32 [N, W] of words [N], which count from the tail's first."""
+        """Embeddings float32 [N, W] of words [N], which count from the tail's first."""
         return tf.cast(self.project(self.embedding(words)), tf.float32)
 
     def logits(self, x: tf.Tensor) -> tf.Tensor:
-        """float32 [N, size] of x [N, W]."""
+        """Logits float32 [N, size] of x [N, W]."""
         narrow = multiply(x, self.project.kernel, self.low)
         return multiply(narrow, self.embedding.embeddings, self.low, self.bias)
 
@@ -128,18 +128,18 @@ class Vocabulary(keras.layers.Layer):
         ]
 
     def build(self, *shapes: Any) -> None:
-        """The bias of each frequent word and of each tail."""
+        """Make the bias of each frequent word and of each tail."""
         size = self.frequent + len(self.bounds)
         self.bias = self.add_weight(shape=(size,), initializer="zeros", name="bias")
 
     def call(self, words: tf.Tensor, rare: Rare) -> tf.Tensor:
-        """float32 [N, W] of words [N]."""
+        """Embeddings float32 [N, W] of words [N]."""
         rows = [self.head(tf.minimum(words, self.frequent - 1))]
         rows += [tail(within) for tail, within, _ in self._each(words, rare)]
         return rows[0] if len(rows) == 1 else chosen(rows, rare[0])
 
     def log_probabilities(self, x: tf.Tensor, words: tf.Tensor, rare: Rare) -> tf.Tensor:
-        """float32 [N] of words [N] after x [N, W]."""
+        """Log-probabilities float32 [N] of words [N] after x [N, W]."""
         classes = tf.minimum(words, self.frequent - 1)
         for i, (first, _) in enumerate(self.bounds):
             classes = tf.where(words >= first, tf.cast(self.frequent + i, classes.dtype), classes)
@@ -170,7 +170,7 @@ class Vocabulary(keras.layers.Layer):
 
 
 class Layer(keras.layers.Layer):
-    """A residual branch: gates of each word and the one before it, a recurrence, a mix (Bradbury et al. 2017)."""
+    """A residual branch (Bradbury et al. 2017): gates from each word and the one before it, a recurrence, a mix."""
 
     def __init__(self, width: int, policy: keras.DTypePolicy, name: str) -> None:
         super().__init__(name=name)
@@ -178,12 +178,12 @@ class Layer(keras.layers.Layer):
         self.mix = keras.layers.Dense(width, use_bias=False, dtype=policy, name="mix")
 
     def build(self, *shapes: Any) -> None:
-        """The gates: what is new, what is kept, what is put out."""
+        """Make the gates: what is new, what is kept, what is put out."""
         self.gates = self.add_weight(shape=(3, self.width, 2 * self.width), name="gates")
         self.forget = self.add_weight(shape=(self.width,), name="forget")
 
     def call(self, x: tf.Tensor, carry: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """float32 [T, B, W] of x [T, B, W], and the last input and state [2, B, W], after `carry`, those before."""
+        """float32 [T, B, W] of x [T, B, W], and the last input and state [2, B, W]; `carry` has those before."""
         inputs = normalise(x)
         before = tf.concat([carry[:1], narrow(inputs, 0, 0, x.shape[0] - 1)], 0)
         both = tf.reshape(tf.concat([before, inputs], -1), (-1, 2 * self.width))
@@ -261,7 +261,7 @@ class LanguageModel(keras.Model):
         return x, self.pointer(x, words, carry), after
 
     def log_probabilities(self, x: tf.Tensor, pointed: Pointed, targets: tf.Tensor, rare: Rare) -> tf.Tensor:
-        """float32 [T, B] of targets [T, B] after x [T, B, W]: the pointer's share and the vocabulary's."""
+        """Log-probabilities float32 [T, B] of targets [T, B] after x [T, B, W], by pointer and vocabulary together."""
         places, chosen, left = pointed
         again = tf.reduce_sum(tf.where(places == targets[..., None], chosen, 0.0), -1)
         flat = tf.reshape(x, (-1, self.hyper.width))

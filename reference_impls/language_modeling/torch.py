@@ -69,7 +69,7 @@ class TorchLanguageModel(TorchTrainer[Hyperparameters, Batch]):
         self.device, self.dtype = torch_device(device), dtype(device)
         vocabulary, length = len(data["vocabulary"]), len(data["train_tokens"])
         self.tails = hyper.tails(vocabulary)
-        # of the rare words' places; on a CPU, where no shape is compiled, as many as there are
+        # for the rare words' places; on a CPU, where no shape is compiled, exactly as many as there are
         streams = len(share(np.arange(hyper.streams), device))
         sizes = (streams * hyper.segment_length, EVAL_SEGMENT)
         self.rooms = {n: [] if self.device.type == "cpu" else rooms(hyper, vocabulary, n) for n in sizes}
@@ -96,13 +96,13 @@ class TorchLanguageModel(TorchTrainer[Hyperparameters, Batch]):
         self.load_state_dict({**initial_parameters(hyper, vocabulary, seed), "step": np.array(0)})
 
     def feed(self) -> Iterator[Batch]:
-        """The batches, of the text that comes to the device."""
+        """Copy the text to the device; return the batches."""
         tokens = self.data["train_tokens"]
         self.text.copy_(torch.from_numpy(tokens.astype(np.int32)))
         return Batches(tokens, self.hyper, self.seed).iterate(self.step)
 
     def train_step(self, batch: Batch) -> torch.Tensor:
-        """One step; the mean loss over the batch, in nats per word."""
+        """Take one step; return the mean loss over the batch, in nats per word."""
         hyper = self.hyper
         if batch.fresh:
             self.begin_anew(self.carry)
@@ -135,7 +135,7 @@ class TorchLanguageModel(TorchTrainer[Hyperparameters, Batch]):
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """The log-probabilities of the test text, read as one stream, and the audited distributions.
 
-        A stream is read by one worker, the first.
+        Only the first worker reads it, since it is one stream.
         """
         if self.worker.rank > 0:
             return []
@@ -192,7 +192,7 @@ class TorchLanguageModel(TorchTrainer[Hyperparameters, Batch]):
         ]
 
     def rare(self, words: np.ndarray) -> Rare:
-        """Where words are rare, on the device, in one copy; see `shared.rare_words`."""
+        """The places of rare words, brought to the device in one copy; see `shared.rare_words`."""
         arrays = rare_words(words, self.tails, self.rooms[words.size])
         if not arrays:
             return ()
@@ -209,7 +209,7 @@ class TorchLanguageModel(TorchTrainer[Hyperparameters, Batch]):
             value.fill_(-1 if name == "words" else 0)
 
     def take_over(self, carry: Carry, after: Carry) -> None:
-        """Keep what the next segment takes over, where CUDA graphs do not write."""
+        """Keep what the next segment takes over, in memory that CUDA graphs do not write to."""
         for name, value in after.items():
             carry[name].copy_(value)
 
@@ -222,7 +222,7 @@ class TorchLanguageModel(TorchTrainer[Hyperparameters, Batch]):
         return super().state_dict() | carry
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take over a state of either framework; without moments and carry they start at zero."""
+        """Load a state of either framework; moments that it lacks start at zero, and a carry starts anew."""
         super().load_state_dict(state)
         self.begin_anew(self.carry)
         for name, value in self.carry.items():
@@ -240,9 +240,9 @@ class TorchLanguageModel(TorchTrainer[Hyperparameters, Batch]):
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TorchLanguageModel | TorchGPT:
-    """The implementation, warmed up on random words; its state is that of the seed.
+    """The implementation, warmed up on random words; its state comes from `seed`.
 
-    A recipe that names a model has a GPT's.
+    A recipe that names a model gets the GPT.
     """
     if "model" in hyperparameters:
         return build_gpt(hyperparameters, data, seed, device)

@@ -53,13 +53,13 @@ from suite.harness.memory import keep_freed_memory
 
 
 def normalised(x: torch.Tensor) -> torch.Tensor:
-    """`x` [..., C] of mean square 1 along its last axis (RMSNorm, Zhang and Sennrich 2019), without gains."""
+    """RMSNorm (Zhang and Sennrich 2019) of `x` [..., C] along its last axis, without gains."""
     scaled: torch.Tensor = F.rms_norm(x, x.shape[-1:], eps=EPSILON)
     return scaled
 
 
 class Block(nn.Module):
-    """Attention to the tokens before, then a layer of four times the width; each adds to what comes in."""
+    """Causal attention, then a feed-forward layer of four times the width; each is added to its input."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class GPT(nn.Module):
         self.register_buffer("sines", sines, persistent=False)
 
     def forward(self, words: torch.Tensor, places: torch.Tensor | None = None) -> torch.Tensor:
-        """Logits float32 [B, T, V] of `words` [B, T]; with `places` [B] of one place each, [B, V]."""
+        """Logits float32 [B, T, V] of `words` [B, T]; [B, V] if `places` [B] names one place in each row."""
         x = normalised(self.embedding(words))
         for block in self.blocks:
             x = block(x, self.cosines, self.sines)
@@ -145,7 +145,7 @@ class TorchGPT(TorchTrainer[Hyperparameters, np.ndarray]):
         return Ahead(Sequences(self.data, self.hyper, self.seed, self.worker).iterate(self.step))
 
     def train_step(self, sequences: np.ndarray) -> torch.Tensor:
-        """One step on the worker's `sequences` int32 [share, T + 1]; the mean loss, in nats per token."""
+        """Take one step on the worker's `sequences` int32 [share, T + 1]; return the mean loss, in nats per token."""
         tokens = on_device(sequences, self.device)
         factor = self.hyper.learning_rate(self.step)
         rates = self.hyper.embedding_learning_rate * factor, self.hyper.head_learning_rate * factor
@@ -175,7 +175,7 @@ class TorchGPT(TorchTrainer[Hyperparameters, np.ndarray]):
 
     @torch.no_grad()
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
-        """The log-probabilities of the worker's share of the test text, and of the last worker what is audited."""
+        """The log-probabilities of the worker's share of the test text; from the last worker also those audited."""
         self.model.eval()
         made, parts, audited = self.test.of(data)
         found = [self.evaluate(*each).clone() for each in parts]  # the next replay of a CUDA graph writes there
@@ -191,7 +191,7 @@ class TorchGPT(TorchTrainer[Hyperparameters, np.ndarray]):
         return self.log_probabilities(words, places)
 
     def log_probabilities(self, words: torch.Tensor, places: torch.Tensor | None = None) -> torch.Tensor:
-        """Float32 [n, T, V], or [n, V], of the data's tokens after `words`; the rows beyond them stand for none."""
+        """Log-probabilities float32 [n, T, V], or [n, V], of the data's tokens, without rows that stand for none."""
         with autocast(self.device, self.dtype):
             logits = self.model(words, places)
         return F.log_softmax(logits[..., : len(self.data["vocabulary"])], -1)
@@ -213,11 +213,11 @@ class TorchGPT(TorchTrainer[Hyperparameters, np.ndarray]):
             self.train_step(made)
             self.model.eval()
             with torch.no_grad():
-                self.evaluate(words, words.clone())  # were they one tensor, two would be compiled for anew
+                self.evaluate(words, words.clone())  # with one tensor for both, it would compile again for two
                 self.distributions(audited, places)
 
 
 def build(hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device) -> TorchGPT:
-    """The implementation, warmed up on random tokens; its state is that of the seed."""
+    """The implementation, warmed up on random tokens; its state comes from `seed`."""
     keep_freed_memory()
     return TorchGPT(Hyperparameters.of(hyperparameters), data, seed, device).warmed_up()

@@ -18,7 +18,7 @@ Pointed = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # see `Pointer`
 
 
 def normalise(x: torch.Tensor) -> torch.Tensor:
-    """Root mean square 1 along the last axis."""
+    """`x` scaled to root mean square 1 along the last axis."""
     return F.rms_norm(x, x.shape[-1:], eps=EPSILON)
 
 
@@ -26,9 +26,9 @@ def scan(keep: torch.Tensor, new: torch.Tensor, last: torch.Tensor, backwards: b
     """h[t] = keep[t] h[t-1] + new[t] along the first axis of `keep` and `new` [T, ...], from h[-1] = `last` [...].
 
     With `backwards` h[t] = keep[t] h[t+1] + new[t], from h[T] = `last`. All blocks of `BLOCK` places are stepped
-    through at once: first to where each would end by itself, and again from where the one before it ends, which is
-    such a recurrence over the blocks. So it takes some 24 operations for every factor of 8 in T. On a CPU (two cores
-    of an AMD EPYC) 4,096 places of 256 numbers take 1.2 ms, where a loop over time takes 25 and doubling 12.
+    through at once, twice: first from zero, then from the end of the block before. These ends come from such a
+    recurrence over the blocks. So it takes some 24 operations for every factor of 8 in T. On a CPU (two cores of an AMD
+    EPYC) 4,096 places of 256 numbers take 1.2 ms, where a loop over time takes 25 and doubling 12.
     """
     whole = len(new) % BLOCK == 0 and len(new) > BLOCK
     steps = list(
@@ -50,7 +50,7 @@ def scan(keep: torch.Tensor, new: torch.Tensor, last: torch.Tensor, backwards: b
 
 
 class Recurrence(torch.autograd.Function):
-    """`scan`, whose gradient is another one, backwards; none for `last`."""
+    """`scan`, whose gradient is another scan, backwards; `last` gets none."""
 
     @staticmethod
     def forward(ctx: Any, keep: torch.Tensor, new: torch.Tensor, last: torch.Tensor) -> torch.Tensor:
@@ -72,17 +72,17 @@ recurrence: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor] =
 
 
 class StreamDropout(nn.Dropout):
-    """Dropout whose mask holds for all words of a stream: variational (Gal and Ghahramani 2016)."""
+    """Variational dropout (Gal and Ghahramani 2016): one mask for all words of a stream."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The values x [T, B, W], some of them zero."""
+        """`x` [T, B, W]; in training some of its values are zeroed and the others scaled up."""
         if not self.training or self.p == 0:
             return x
         return x * F.dropout(torch.ones_like(x[0]), self.p)
 
 
 class Tail(nn.Module):
-    """Rare words, with narrow embeddings, the same on the way in (Baevski and Auli 2019) and on the way out."""
+    """Rare words, with narrow embeddings that are input (Baevski and Auli 2019) and output weights alike."""
 
     def __init__(self, size: int, narrow: int, width: int) -> None:
         super().__init__()
@@ -91,12 +91,12 @@ class Tail(nn.Module):
         self.bias = nn.Parameter(torch.zeros(size))
 
     def forward(self, words: torch.Tensor) -> torch.Tensor:
-        """float32 [N, W] of words [N], which count from the tail's first."""
+        """Embeddings float32 [N, W] of words [N], which count from the tail's first."""
         rows: torch.Tensor = self.project(self.embedding(words)).float()
         return rows
 
     def logits(self, x: torch.Tensor) -> torch.Tensor:
-        """[N, size] of x [N, W]."""
+        """Logits [N, size] of x [N, W]."""
         return F.linear(x @ self.project.weight, self.embedding.weight, self.bias)
 
 
@@ -118,14 +118,14 @@ class Vocabulary(nn.Module):
         )
 
     def forward(self, words: torch.Tensor, rare: Rare) -> torch.Tensor:
-        """float32 [N, W] of words [N]."""
+        """Embeddings float32 [N, W] of words [N]."""
         rows = [self.head(words.clamp(max=self.frequent - 1))]
         for tail, within, _ in self._each(words, rare):
             rows.append(tail(within))
         return rows[0] if len(rows) == 1 else torch.cat(rows).index_select(0, rare[0])
 
     def log_probabilities(self, x: torch.Tensor, words: torch.Tensor, rare: Rare) -> torch.Tensor:
-        """float32 [N] of words [N] after x [N, W]."""
+        """Log-probabilities float32 [N] of words [N] after x [N, W]."""
         classes = words.clamp(max=self.frequent - 1)
         for i, (first, _) in enumerate(self.bounds):
             classes = torch.where(words >= first, self.frequent + i, classes)
@@ -156,7 +156,7 @@ class Vocabulary(nn.Module):
 
 
 class Layer(nn.Module):
-    """A residual branch: gates of each word and the one before it, a recurrence, a mix (Bradbury et al. 2017)."""
+    """A residual branch (Bradbury et al. 2017): gates from each word and the one before it, a recurrence, a mix."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -165,7 +165,7 @@ class Layer(nn.Module):
         self.mix = nn.Linear(width, width, bias=False)
 
     def forward(self, x: torch.Tensor, carry: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """float32 [T, B, W] of x [T, B, W], and the last input and state [2, B, W], after `carry`, those before."""
+        """float32 [T, B, W] of x [T, B, W], and the last input and state [2, B, W]; `carry` has those before."""
         inputs = normalise(x)
         before = torch.cat([carry[:1], inputs[:-1]])
         gates = F.linear(torch.cat([before, inputs], -1), self.gates.flatten(0, 1)).float()
@@ -230,7 +230,7 @@ class LanguageModel(nn.Module):
         return x, self.pointer(x, words, carry), after
 
     def log_probabilities(self, x: torch.Tensor, pointed: Pointed, targets: torch.Tensor, rare: Rare) -> torch.Tensor:
-        """float32 [T, B] of targets [T, B] after x [T, B, W]: the pointer's share and the vocabulary's."""
+        """Log-probabilities float32 [T, B] of targets [T, B] after x [T, B, W], by pointer and vocabulary together."""
         places, chosen, left = pointed
         again = (chosen * (places == targets[..., None])).sum(-1)
         known = self.vocabulary.log_probabilities(x.flatten(0, 1), targets.flatten(), rare)

@@ -1,4 +1,4 @@
 """SASRec (Kang and McAuley 2018, arXiv:1808.09781): a causal Transformer that predicts a user's next item.
 
-`shared.py` holds what both frameworks must have alike: initial parameters, order, dropout masks, schedule, ranking.
+`shared.py` holds what both frameworks must do alike: initial parameters, order of the windows, schedule, ranking.
 """

@@ -25,7 +25,7 @@ class Hyperparameters(Recipe):
     """The fixed recipe; names follow MLPerf's log keys where there is one."""
 
     global_batch_size: int  # windows of histories, which are the samples
-    lengths: tuple[int, ...]  # a batch is as long as the first of these that holds its windows; the last cuts them
+    lengths: tuple[int, ...]  # a batch takes the first of these that holds its windows; histories are cut at the last
     hidden_size: int
     heads: int
     layers: int
@@ -40,7 +40,7 @@ class Hyperparameters(Recipe):
     epochs: int  # over which the learning rate falls
 
     def learning_rate(self, step: int, steps_per_epoch: int) -> float:
-        """That of the step, from 0: linear warm-up, then linear to `opt_end_learning_rate` of the base."""
+        """The learning rate of a step: linear warm-up, then linear to `opt_end_learning_rate` of the base."""
         warm = min((step + 1) / self.opt_learning_rate_warmup_steps, 1.0)
         left = 1 - step / (self.epochs * steps_per_epoch)
         return self.opt_base_learning_rate * warm * max(left, self.opt_end_learning_rate)
@@ -77,9 +77,9 @@ def initial_parameters(hyper: Hyperparameters, items: int, seed: int) -> dict[st
 
 @dataclass(frozen=True)
 class Question:
-    """Which of the `candidates` int64 [B, C] come next in the `windows` int64 [B, 3] of histories.
+    """A question: which of the `candidates` int64 [B, C] comes next in each of the `windows` int64 [B, 3] of histories?
 
-    All windows, with what comes next, fit into `length` positions; see `Histories.windows`.
+    Each window, with what comes next, fits into `length` positions; see `Histories.windows`.
     """
 
     windows: np.ndarray
@@ -88,10 +88,10 @@ class Question:
 
 
 class Histories:
-    """The users' training items, one history after the other, each in order; all else is on the device.
+    """The windows of the users' histories, which follow one another in `train_items`; the items are on the device.
 
-    `windows` int64 [W, 3]: each at most `lengths[-1]` targets, cut from the end of a history. A row says where in
-    `train_items` the user's history begins, and where the window's targets begin and end.
+    `windows` int64 [W, 3]: each has at most `lengths[-1]` targets, counted from the end of a history. A row says where
+    in `train_items` the user's history begins, and where the window's targets begin and end.
     """
 
     def __init__(self, data: Mapping[str, np.ndarray], hyper: Hyperparameters, seed: int) -> None:
@@ -111,7 +111,7 @@ class Histories:
     def batches(self, step: int) -> Iterator[tuple[np.ndarray, int]]:
         """Training windows int64 [B, 3] and the length that holds them, without end, from `step` on.
 
-        Windows of like length come together; incomplete batches are left out.
+        Windows of similar length come together; incomplete batches are left out.
         """
         size = self.hyper.global_batch_size
         sizes = np.searchsorted(self.hyper.lengths, self.windows[:, 2] - self.windows[:, 1])
@@ -126,9 +126,9 @@ class Histories:
                 step += 1
 
     def questions(self, candidates: np.ndarray, of: slice = slice(None)) -> tuple[np.ndarray, list[Question]]:
-        """What comes next in each history `of` the users, in batches of like length, filled up with empty histories.
+        """Each user's row, int64, in all answers, and questions of what comes next in the histories `of` these users.
 
-        `candidates` [U, C] of all users; with the questions goes int64: in which row of all answers each user stands.
+        `candidates` [U, C] are of all users. Questions are of similar length, padded with empty histories.
         """
         candidates, first, end = candidates[of], self.bounds[:-1][of], self.bounds[1:][of]
         begin = np.maximum(first, end + 1 - self.hyper.lengths[-1])
@@ -152,9 +152,9 @@ def made_up_windows(count: int) -> np.ndarray:
 
 
 def rankings(scores: np.ndarray, candidates: np.ndarray) -> list[list[list[int]]]:
-    """Of each user, the candidates int [U, C] in groups of equal score, best first, until `CUTOFF` are listed.
+    """Each user's candidates, of int [U, C], in groups of equal score, best first, until `CUTOFF` are listed.
 
-    `scores` float32 [U, C] fall in each row, and are numbers.
+    `scores` float32 [U, C] do not rise along a row, and none is NaN.
     """
     best: list[list[list[int]]] = candidates[:, :CUTOFF, None].tolist()  # where no two are equal
     equal = scores[:, 1:] == scores[:, :-1]

@@ -33,7 +33,7 @@ Fed = tuple[np.ndarray, int, float]  # windows, length, learning rate
 
 
 def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor | None, site: int) -> tf.Tensor:
-    """`x` with some elements 0 and the others larger, a function of `seed` int32 [2] and `site`; None: as it is."""
+    """Dropout of `x`, determined by `seed` int32 [2] and `site`; without a seed nothing is dropped."""
     if seed is None or rate == 0:
         return x
     seed = tf.random.experimental.stateless_fold_in(seed, site)
@@ -56,7 +56,7 @@ class Block(keras.layers.Layer):
         )
 
     def call(self, x: tf.Tensor, asked: tf.Tensor, mask: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
-        """[B, Q, d] at the positions `asked` [B, Q, d] among those of `x` [B, L, d].
+        """The output [B, Q, d] at the positions `asked` [B, Q, d], which are some or all of `x` [B, L, d].
 
         `mask` [Q, L] or [B, 1, Q, L] is -inf where a position comes later than the one asked, else 0.
         """
@@ -93,7 +93,7 @@ class SASRec(keras.Model):
     def call(self, inputs: tf.Tensor, last: tf.Tensor | None = None, seed: tf.Tensor | None = None) -> tf.Tensor:
         """Logits [B, L, items] of what comes after each position of `inputs` [B, L], or after `last` [B]: [B, items].
 
-        `seed` [2] of dropout; None: no dropout.
+        `seed` [2] is that of dropout; without it nothing is dropped.
         """
         positions = tf.range(inputs.shape[1])
         mask = tf.where(positions <= positions[:, None], 0.0, -np.inf)
@@ -111,23 +111,23 @@ class SASRec(keras.Model):
 
 
 def inputs_before(items: tf.Tensor, windows: tf.Tensor, length: int, start: int) -> tf.Tensor:
-    """What was taken before each target of the windows [B, 3], [B, L]; `start` before the first of a history."""
+    """The item taken before each target of the windows [B, 3], as [B, L]; `start` before the first of a history."""
     first, begin, _ = tf.unstack(windows[:, :, None], axis=1)
     places = begin + tf.range(length, dtype=tf.int64)
     return tf.where(places > first, tf.gather(items, tf.clip_by_value(places - 1, 0, items.shape[0] - 1)), start)
 
 
 def targets_of(items: tf.Tensor, windows: tf.Tensor, length: int) -> tf.Tensor:
-    """The targets of the windows [B, 3], [B, L], -1 behind the end."""
+    """The targets of the windows [B, 3], as [B, L], with -1 after the end."""
     _, begin, end = tf.unstack(windows[:, :, None], axis=1)
     places = begin + tf.range(length, dtype=tf.int64)
     return tf.where(places < end, tf.gather(items, tf.minimum(places, items.shape[0] - 1)), -1)
 
 
 def taken_from(items: tf.Tensor, windows: tf.Tensor, count: int) -> tf.Tensor:
-    """The position of the windows [B, 3] from which on each of all items cannot come again, [B, count].
+    """The position in each of the windows [B, 3] from which on each item cannot come again, as [B, count].
 
-    An item is in a history once, so no history is longer than there are items.
+    An item is in a history only once, so no history has more than `count` items.
     """
     first, begin, end = tf.unstack(windows[:, :, None], axis=1)
     places = first + tf.range(count, dtype=tf.int64)
@@ -184,7 +184,7 @@ class TensorFlowRecommender(TensorFlowTrainer[Hyperparameters, Fed]):
         return ((*batch, self.hyper.learning_rate(step, known.steps_per_epoch)) for step, batch in steps)
 
     def train_step(self, fed: Fed) -> tf.Tensor:
-        """One step; its mean loss."""
+        """Take one step; return its mean loss."""
         windows, length, rate = fed
         seed = dropout_seed(self.seed, self.step, self.worker.rank)
         with tf.device(self.device):
@@ -203,7 +203,7 @@ class TensorFlowRecommender(TensorFlowTrainer[Hyperparameters, Fed]):
     def _gradients(
         self, items: tf.Tensor, windows: tf.Tensor, length: int, seed: tf.Tensor, count: tf.Tensor
     ) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        """The loss, and its gradients, scaled."""
+        """The loss, and the gradients of the scaled loss."""
         with tf.GradientTape() as tape:
             loss = self.loss(items, windows, length, seed, count)
             scaled = self.scaler.scale(loss)
@@ -224,7 +224,7 @@ class TensorFlowRecommender(TensorFlowTrainer[Hyperparameters, Fed]):
         return tf.reduce_sum(losses * counted) / count
 
     def _graph_logits(self, items: tf.Tensor, windows: tf.Tensor, length: int) -> tf.Tensor:
-        """Logits float32 [B, items] of what comes next in `windows` [B, 3]; in fp32."""
+        """Logits float32 [B, items] of what comes next in `windows` [B, 3], computed in fp32."""
         inputs = inputs_before(items, windows, length, self.count)
         given = (inputs, windows[:, 2] - windows[:, 1])
         logits, _ = self.fp32.stateless_call(self.model.trainable_variables, [], *given)
@@ -248,7 +248,7 @@ class TensorFlowRecommender(TensorFlowTrainer[Hyperparameters, Fed]):
         return rankings(scores.numpy(), np.take_along_axis(candidates, order.numpy(), 1))
 
     def made_questions(self, data: Mapping[str, np.ndarray]) -> tuple[tf.Tensor, list[Asked]]:
-        """The questions about the test candidates, on the device, and in which row of the answers each user stands."""
+        """Each user's row in the answers, and the questions about the test candidates, on the device."""
         candidates = data["test_candidates"]
         rows, questions = self.known().questions(candidates, part(len(candidates), self.worker))
         return self.on_device(rows), [
@@ -270,5 +270,5 @@ class TensorFlowRecommender(TensorFlowTrainer[Hyperparameters, Fed]):
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TensorFlowRecommender:
-    """The implementation, compiled for windows of each length; its state is that of the seed."""
+    """The implementation, compiled for windows of each length; its state comes from `seed`."""
     return TensorFlowRecommender(Hyperparameters.of(hyperparameters), data, seed, device).warmed_up()

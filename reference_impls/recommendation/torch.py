@@ -59,7 +59,7 @@ class Block(nn.Module):
         self.dropout = Dropout(hyper.dropout)
 
     def forward(self, x: torch.Tensor, asked: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """[B, Q, d] at the positions `asked` [B, Q, d] among those of `x` [B, L, d].
+        """The output [B, Q, d] at the positions `asked` [B, Q, d], which are some or all of `x` [B, L, d].
 
         `mask` [Q, L] or [B, 1, Q, L] is -inf where a position comes later than the one asked, else 0.
         """
@@ -101,23 +101,23 @@ class SASRec(nn.Module):
 
 
 def inputs_before(items: torch.Tensor, windows: torch.Tensor, length: int, start: int) -> torch.Tensor:
-    """What was taken before each target of the windows [B, 3], [B, L]; `start` before the first of a history."""
+    """The item taken before each target of the windows [B, 3], as [B, L]; `start` before the first of a history."""
     first, begin, _ = windows[:, :, None].unbind(1)
     places = begin + torch.arange(length, device=items.device)
     return torch.where(places > first, items[(places - 1).clamp(0, len(items) - 1)], start)
 
 
 def targets_of(items: torch.Tensor, windows: torch.Tensor, length: int) -> torch.Tensor:
-    """The targets of the windows [B, 3], [B, L], -1 behind the end."""
+    """The targets of the windows [B, 3], as [B, L], with -1 after the end."""
     _, begin, end = windows[:, :, None].unbind(1)
     places = begin + torch.arange(length, device=items.device)
     return torch.where(places < end, items[places.clamp(max=len(items) - 1)], -1)
 
 
 def taken_from(items: torch.Tensor, windows: torch.Tensor, count: int) -> torch.Tensor:
-    """The position of the windows [B, 3] from which on each of all items cannot come again, [B, count].
+    """The position in each of the windows [B, 3] from which on each item cannot come again, as [B, count].
 
-    An item is in a history once, so no history is longer than there are items.
+    An item is in a history only once, so no history has more than `count` items.
     """
     first, begin, end = windows[:, :, None].unbind(1)
     places = first + torch.arange(count, device=items.device)
@@ -171,7 +171,7 @@ class TorchRecommender(TorchTrainer[Hyperparameters, Fed]):
         return ((*batch, self.hyper.learning_rate(step, known.steps_per_epoch)) for step, batch in steps)
 
     def train_step(self, fed: Fed) -> torch.Tensor:
-        """One step; its mean loss."""
+        """Take one step; return its mean loss."""
         windows, length, rate = fed
         torch.manual_seed(dropout_seed(self.seed, self.step, self.worker.rank))
         torch_shared.set_learning_rate(self.optimizer, rate)
@@ -187,7 +187,7 @@ class TorchRecommender(TorchTrainer[Hyperparameters, Fed]):
         """Cross-entropy of the targets of `windows` [B, 3] among all items that the user has not taken yet."""
         with autocast(self.device, self.dtype):
             logits = self.parallel(inputs_before(items, windows, length, self.count)).float()
-        # At most -5e8 from the position on from which an item cannot come again, before at least 5e8
+        # At most -5e8 from the position on from which an item cannot come again, at least 5e8 before it
         limit = 1e9 * (taken_from(items, windows, self.count) - 0.5)[:, None]
         with torch.no_grad():
             logits.clamp_(max=limit - 1e9 * torch.arange(length, device=self.device)[:, None])
@@ -197,7 +197,7 @@ class TorchRecommender(TorchTrainer[Hyperparameters, Fed]):
 
     @torch.no_grad()
     def _logits(self, items: torch.Tensor, windows: torch.Tensor, length: int) -> torch.Tensor:
-        """Logits float32 [B, items] of what comes next in `windows` [B, 3]; in fp32."""
+        """Logits float32 [B, items] of what comes next in `windows` [B, 3], computed in fp32."""
         inputs = inputs_before(items, windows, length, self.count)
         logits: torch.Tensor = self.model(inputs, windows[:, 2] - windows[:, 1])
         return logits
@@ -215,7 +215,7 @@ class TorchRecommender(TorchTrainer[Hyperparameters, Fed]):
         return rankings(scores.cpu().numpy(), np.take_along_axis(candidates, order.cpu().numpy(), 1))
 
     def made_questions(self, data: Mapping[str, np.ndarray]) -> tuple[torch.Tensor, list[Asked]]:
-        """The questions about the test candidates, on the device, and in which row of the answers each user stands."""
+        """Each user's row in the answers, and the questions about the test candidates, on the device."""
         candidates = data["test_candidates"]
         rows, questions = self.known().questions(candidates, part(len(candidates), self.worker))
         return on_device(rows, self.device), [
@@ -235,6 +235,6 @@ class TorchRecommender(TorchTrainer[Hyperparameters, Fed]):
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TorchRecommender:
-    """The implementation, warmed up on made-up windows of each length; its state is that of the seed."""
+    """The implementation, warmed up on made-up windows of each length; its state comes from `seed`."""
     keep_freed_memory()
     return TorchRecommender(Hyperparameters.of(hyperparameters), data, seed, device).warmed_up()

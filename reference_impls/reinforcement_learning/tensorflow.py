@@ -77,7 +77,7 @@ class TensorFlowAgent:
         # traced, compiled and warmed up with made-up steps; then the state is that of the seed
         self.update(self.together(Rollout.empty(hyper.steps, own.stop - own.start, size)), 0)
         self.load_model({**initial_parameters(hyper, size, actions, seed), "step": np.array(0)})
-        self.state_dict()  # traces what gathers it
+        self.state_dict()  # traces the gathering of the state
 
     def train_until(self, samples: int) -> TrainStats:
         """Take whole iterations until `samples` environment steps have been taken."""
@@ -90,7 +90,7 @@ class TensorFlowAgent:
                 return TrainStats(self.iteration * size, float(loss))
 
     def together(self, own: Rollout) -> Rollout:
-        """The rollout of all workers' environments, of which this worker's is `own`."""
+        """The rollouts of all workers' environments as one; `own` is this worker's."""
         return Rollout(*(self.workers.gathered(array, 1) for array in astuple(own)))
 
     def policy(self) -> Policy:
@@ -99,7 +99,7 @@ class TensorFlowAgent:
         return [variable.numpy().T for variable in variables]
 
     def update(self, rollout: Rollout, iteration: int) -> tf.Tensor:
-        """Improve policy and value on the steps of one iteration; the mean loss of its gradient steps."""
+        """Improve policy and value on the steps of one iteration; return the mean loss of the gradient steps."""
         rows, rate = orders(self.seed, iteration, self.hyper), np.float32(self.hyper.learning_rate(iteration))
         with tf.device(self.device):
             return self.graph(*(tf.constant(array) for array in (*astuple(rollout), rows, rate)))
@@ -144,8 +144,8 @@ class TensorFlowAgent:
     ) -> tuple[tf.Tensor, ...]:
         """Observations, actions, their log-probabilities, advantages and the value's targets, of all steps in a row.
 
-        Generalised advantage estimation (Schulman et al. 2016). An episode that the time limit cut goes on in the value
-        of its last observation.
+        Advantages are by generalised advantage estimation (Schulman et al. 2016). Where the time limit cuts an episode,
+        the value of its last observation stands for the rest.
         """
         hyper = self.hyper
         flat, after = (tf.reshape(x, (-1, x.shape[-1])) for x in (observations, successors))
@@ -155,7 +155,7 @@ class TensorFlowAgent:
         following = tf.where(terminated, 0.0, tf.reshape(self.agent.values(after), rewards.shape))
         advantage = hyper.reward_scale * rewards + hyper.gamma * following - tf.reshape(values, rewards.shape)
         decay = hyper.gamma * hyper.gae_lambda * tf.cast(~over, tf.float32)
-        # advantage[t] = error[t] + decay[t] * advantage[t + 1], all t at once: each round takes in twice as many
+        # advantage[t] = error[t] + decay[t] * advantage[t + 1], all t at once: each round doubles the reach
         reach = 1
         while reach < rewards.shape[0]:
             later, on = (tf.pad(x[reach:], ((0, reach), (0, 0))) for x in (advantage, decay))
@@ -165,9 +165,9 @@ class TensorFlowAgent:
         return flat, actions, before, advantage, advantage + values
 
     def minibatches(self, rows: tf.Tensor, *steps: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """The worker's share of the steps `rows` [updates, M] of what `prepare` gives.
+        """The worker's share of the minibatches, the rows `rows` [updates, M] of what `prepare` returns.
 
-        The advantages of all workers' minibatch have mean 0 and deviation 1.
+        Over the whole minibatch of all workers, the advantages have mean 0 and deviation 1.
         """
         whole, own = tf.gather(steps[3], rows), share(rows, self.worker, 1)
         mean, deviation = (f(whole, 1, keepdims=True) for f in (tf.reduce_mean, tf.math.reduce_std))
@@ -179,7 +179,7 @@ class TensorFlowAgent:
     ) -> tf.Tensor:
         """The clipped surrogate, the squared error of the value and the entropy, weighted (Schulman et al. 2017).
 
-        Of a minibatch, for which see `minibatches`: of several workers, in their mean.
+        For a minibatch of `minibatches`; with several workers, the mean of theirs is that of the whole minibatch.
         """
         hyper = self.hyper
         logs, values = self.agent(observations)
@@ -207,13 +207,13 @@ class TensorFlowAgent:
         self.environments.load_state_dict(state)
 
     def load_model(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take over its parameters, moments and iteration."""
+        """Take over a state's parameters, moments and iteration."""
         self.iteration = load_state_dict(self.agent, [self.optimizer], self.scaler, state)
 
 
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TensorFlowAgent:
-    """The implementation, traced, compiled and warmed up with made-up steps; its state is that of the seed."""
+    """The implementation, traced, compiled and warmed up with made-up steps; its state comes from `seed`."""
     dtype(device)  # a GPU would multiply fp32 as tf32
     return TensorFlowAgent(Hyperparameters.of(hyperparameters), data, seed, device)

@@ -43,7 +43,7 @@ class Tanh(nn.Module):
     """
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Of each number of `x`."""
+        """The tanh of each element of `x`."""
         return 2 * torch.sigmoid(2 * x) - 1
 
 
@@ -110,14 +110,14 @@ class TorchAgent:
                 return TrainStats(self.iteration * size, float(loss))
 
     def policy(self) -> Policy:
-        """The actor's weights on the host, copied at once."""
+        """The actor's weights on the host, in one copy."""
         parameters = list(self.agent.actor.parameters())
         flat = nn.utils.parameters_to_vector(parameters).detach().cpu().numpy()
         parts = np.split(flat, np.cumsum([p.numel() for p in parameters])[:-1])
         return [part.reshape(p.shape) for part, p in zip(parts, parameters, strict=True)]
 
     def update(self, rollout: Rollout, iteration: int) -> torch.Tensor:
-        """Improve policy and value on the steps of one iteration; the mean loss of its gradient steps.
+        """Improve policy and value on the steps of one iteration; return the mean loss of the gradient steps.
 
         Nothing here waits for the device: rollout and minibatches are sent once.
         """
@@ -145,8 +145,8 @@ class TorchAgent:
     ) -> tuple[torch.Tensor, ...]:
         """Observations, actions, their log-probabilities, advantages and the value's targets, of all steps in a row.
 
-        Generalised advantage estimation (Schulman et al. 2016). An episode that the time limit cut goes on in the value
-        of its last observation.
+        Advantages are by generalised advantage estimation (Schulman et al. 2016). Where the time limit cuts an episode,
+        the value of its last observation stands for the rest.
         """
         hyper = self.hyper
         flat = observations.flatten(0, 1)
@@ -155,7 +155,7 @@ class TorchAgent:
         following = self.agent.critic(successors).squeeze(2).masked_fill(terminated, 0)
         advantage = hyper.reward_scale * rewards + hyper.gamma * following - values.view_as(rewards)
         decay = hyper.gamma * hyper.gae_lambda * ~over
-        # advantage[t] = error[t] + decay[t] * advantage[t + 1], all t at once: each round takes in twice as many
+        # advantage[t] = error[t] + decay[t] * advantage[t + 1], all t at once: each round doubles the reach
         reach = 1
         while reach < len(rewards):
             later, on = (F.pad(x[reach:], (0, 0, 0, reach)) for x in (advantage, decay))
@@ -165,9 +165,9 @@ class TorchAgent:
         return flat, actions.flatten(), before, advantage, advantage + values
 
     def minibatches(self, rows: torch.Tensor, *steps: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
-        """The worker's share of the steps `rows` [updates, M] of what `prepare` gives.
+        """The worker's share of the minibatches, the rows `rows` [updates, M] of what `prepare` returns.
 
-        The advantages of all workers' minibatch have mean 0 and deviation 1.
+        Over the whole minibatch of all workers, the advantages have mean 0 and deviation 1.
         """
         deviation, mean = torch.std_mean(steps[3][rows], 1, correction=0, keepdim=True)
         own = share(rows, self.worker, 1)
@@ -184,7 +184,7 @@ class TorchAgent:
     ) -> torch.Tensor:
         """The clipped surrogate, the squared error of the value and the entropy, weighted (Schulman et al. 2017).
 
-        Of a minibatch, for which see `minibatches`: of several workers, in their mean.
+        For a minibatch of `minibatches`; with several workers, the mean of theirs is that of the whole minibatch.
         """
         hyper = self.hyper
         logs, values = self.parallel(observations)
@@ -215,10 +215,10 @@ class TorchAgent:
         self.environments.load_state_dict(state)
 
     def load_model(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take over its parameters, moments and iteration."""
+        """Take over a state's parameters, moments and iteration."""
         self.iteration = load_state_dict(self.agent, [self.optimizer], self.scaler, state)
 
 
 def build(hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device) -> TorchAgent:
-    """The implementation, warmed up with made-up steps; its state is that of the seed."""
+    """The implementation, warmed up with made-up steps; its state comes from `seed`."""
     return TorchAgent(Hyperparameters.of(hyperparameters), data, seed, device)

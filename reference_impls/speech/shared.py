@@ -66,7 +66,7 @@ def initial_parameters(hyper: Hyperparameters, mels: int, labels: int, seed: int
     parameters: dict[str, np.ndarray] = {}
 
     def layer(name: str, *shape: int, gain: float = 2.0) -> None:
-        """Drawn as [..., in, out], kept as [out, in, ...]."""
+        """Draw as [..., in, out]; keep as [out, in, ...]."""
         drawn = random.normal(0, np.sqrt(gain / np.prod(shape[:-1])), shape)
         parameters[f"{name}.weight"] = np.moveaxis(drawn, (-1, -2), (0, 1))
         parameters[f"{name}.bias"] = np.zeros(shape[-1])
@@ -88,7 +88,7 @@ def initial_parameters(hyper: Hyperparameters, mels: int, labels: int, seed: int
 
 @dataclass(frozen=True)
 class Batch:
-    """All that the device is told of one step: which recordings, and how each is changed.
+    """What the host sends for a step: which recordings, and how each is augmented.
 
     `recordings` int64 [B]; `speed` float32 [B]; `frames` int32 [B], of features at that speed; `warp` int64 [B], the
     row of `warps`; `bands` int32 [B, n, 2] and `spans` int32 [B, m, 2], first and number of the mels and frames that
@@ -109,7 +109,7 @@ class Batch:
 class Batches:
     """The training batches of one seed, in order, from any step on.
 
-    An epoch leaves out a random incomplete batch. Recordings of like lengths share a batch.
+    An epoch leaves out random recordings, fewer than a batch. Recordings of similar length share a batch.
     """
 
     def __init__(self, frames: np.ndarray, mels: int, hyper: Hyperparameters, seed: int, multiple: int) -> None:
@@ -158,7 +158,7 @@ def _bands(batch: int, mels: int, hyper: Hyperparameters, random: np.random.Gene
 
 
 def _spans(frames: np.ndarray, time: int, hyper: Hyperparameters, random: np.random.Generator) -> np.ndarray:
-    """SpecAugment's spans of frames: first and number, int32 [B, m, 2], where `time` alone decides on m."""
+    """SpecAugment's spans of frames: first and number, int32 [B, m, 2]; m depends on `time` alone."""
     spans = np.zeros((len(frames), spans_of(time, hyper), 2), np.int32)
     masks = np.floor(hyper.time_masks_per_second * frames / FRAME_RATE + random.random(len(frames))).astype(int)
     for i, span in enumerate(spans.transpose(1, 2, 0)[: masks.max(initial=0)]):
@@ -175,7 +175,7 @@ def spans_of(time: int, hyper: Hyperparameters) -> int:
 def warps(mels: int, hyper: Hyperparameters) -> np.ndarray:
     """Matrices float32 [warps, mels, mels] that stretch the mel axis from 1 - frequency_warp to 1 + frequency_warp.
 
-    Band m of the product with one is band m * stretch of what it is multiplied with.
+    Band m of the features' product with one is their band m * stretch.
     """
     stretch = 1 + hyper.frequency_warp * np.linspace(-1, 1, _WARPS)
     position = np.minimum(np.arange(mels) * stretch[:, None], mels - 1)[:, None]
@@ -184,25 +184,25 @@ def warps(mels: int, hyper: Hyperparameters) -> np.ndarray:
 
 
 def rows(values: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """`values`, row after row of the given lengths, as an int32 matrix with zeros behind each row's end."""
+    """`values`, cut into rows of the given lengths, as an int32 matrix padded with zeros."""
     matrix = np.zeros((len(lengths), lengths.max()), np.int32)
     matrix[np.arange(lengths.max()) < np.asarray(lengths)[:, None]] = values
     return matrix
 
 
 def starts(frames: np.ndarray) -> np.ndarray:
-    """Where each recording begins when one follows the other, int64."""
+    """Where each recording begins, int64, if they follow one another."""
     begins: np.ndarray = np.cumsum(frames, dtype=np.int64) - frames
     return begins
 
 
 def padded(frames: int, multiple: int) -> int:
-    """A multiple of so many frames: few shapes."""
+    """`frames` rounded up to a multiple of `multiple`, so that there are few shapes."""
     return -(-int(frames) // multiple) * multiple
 
 
 def output_frames(frames: np.ndarray) -> np.ndarray:
-    """Frames of output int32 for so many frames of features."""
+    """The number of output frames, int32, for this number of frames of features."""
     return np.ceil(frames / SUBSAMPLING).astype(np.int32)
 
 
@@ -215,7 +215,7 @@ def evaluated(data: Mapping[str, np.ndarray], device: Device) -> tuple[np.ndarra
 
 
 def evaluation_batches(frames: np.ndarray, size: int, multiple: int) -> Iterator[tuple[np.ndarray, int]]:
-    """All recordings, longest first: their numbers int64 [size], the last one's again where they are too few, and T."""
+    """Batches of all recordings, longest first: numbers int64 [size], padded with the last one, and the length T."""
     order = np.argsort(-np.asarray(frames, np.int64), kind="stable")
     for first in range(0, len(order), size):
         chosen = order[np.minimum(np.arange(first, first + size), len(order) - 1)]
@@ -242,9 +242,9 @@ def texts(
 
 
 def made_up_batches(hyper: Hyperparameters, multiple: int = COMPILED) -> Iterator[Batch]:
-    """Batches to warm up on, of the first recording over and over: one of each length that is compiled, longest first.
+    """Batches to warm up on, of the first recording repeated: one of each length that is compiled, longest first.
 
-    Where none is, because any `multiple` will do, one: the others would only take time.
+    Where nothing is compiled, because any length will do, there is only one: others would only take time.
     """
     size = hyper.global_batch_size
     times = range(COMPILED, LONGEST + 1, COMPILED) if multiple == COMPILED else (COMPILED,)

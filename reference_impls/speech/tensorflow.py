@@ -32,7 +32,7 @@ def ctc_loss(logits: tf.Tensor, labels: tf.SparseTensor, fits: tf.Tensor, frames
 def sparse(labels: np.ndarray, lengths: np.ndarray, frames: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Transcripts [B, L] of `lengths` [B] as indices and values of a SparseTensor, and whether each fits its `frames`.
 
-    A repeated label needs a blank before it. In the place of a transcript that does not fit stands its first label.
+    A repeated label needs a blank before it. A transcript that does not fit is replaced by its first label.
     """
     place = np.arange(labels.shape[1])
     repeats = ((labels[:, 1:] == labels[:, :-1]) & (place[1:] < lengths[:, None])).sum(1)
@@ -73,7 +73,7 @@ class TensorFlowSpeech(TensorFlowTrainer[Hyperparameters, Batch]):
         ranges, seed_spec = tf.TensorSpec((None, None, 2), tf.int32), tf.TensorSpec((2,), tf.int32)
         drawn = [whole, tf.TensorSpec((None,)), vector, whole, ranges, ranges, vector, seed_spec]
         self.training_logits, self.update = self._training_logits, self._update
-        if on_gpu:  # XLA compiles what stands before and after CTC's loss, which it does not know
+        if on_gpu:  # XLA compiles what comes before and after CTC's loss, which it does not support
             self.training_logits = tf.function(self._training_logits, drawn, jit_compile=True, autograph=False)
             self.update = tf.function(self._update, jit_compile=True, autograph=False)
         self.logits = tf.function(
@@ -90,7 +90,7 @@ class TensorFlowSpeech(TensorFlowTrainer[Hyperparameters, Batch]):
         self.load_state_dict({**initial, "step": np.array(0)})
 
     def feed(self) -> Iterator[Batch]:
-        """The batches, of recordings that come to the device once."""
+        """The batches; their recordings are copied to the device once."""
         if not self.filled:
             with tf.device(self.device):
                 self.recordings.fill(np.array(self.data["train_features"]), np.array(self.data["train_frames"]))
@@ -101,7 +101,7 @@ class TensorFlowSpeech(TensorFlowTrainer[Hyperparameters, Batch]):
         return Batches(frames, mels, self.hyper, self.seed, self.multiple).iterate(self.step)
 
     def train_step(self, batch: Batch) -> tf.Tensor:
-        """One step; the loss, CTC's negative log-likelihood of a transcript, mean over the batch."""
+        """Take one step; return the loss, CTC's negative log-likelihood of a transcript, mean over the batch."""
         time, dropped = np.arange(batch.time, dtype=np.int32), dropout_seed(self.seed, self.step, self.worker.rank)
         parts = (batch.recordings, batch.speed, batch.frames, batch.warp, batch.bands, batch.spans)
         recordings, speed, frames, *others = (share(part, self.worker) for part in parts)
@@ -166,7 +166,7 @@ class TensorFlowSpeech(TensorFlowTrainer[Hyperparameters, Batch]):
         return shared.texts(labels, layout, share(data["test_frames"], self.worker), self.units)
 
     def evaluation_batches(self, data: Mapping[str, np.ndarray]) -> list[tuple[np.ndarray, tf.Tensor, tf.Tensor]]:
-        """The test recordings' numbers [B], features [B, T, mels] and output frames [B]."""
+        """Batches of the test recordings: numbers [B], features [B, T, mels] and output frames [B]."""
         given, lengths = shared.evaluated(data, self.worker)
         batches = []
         with tf.device(self.device):
@@ -190,5 +190,5 @@ class TensorFlowSpeech(TensorFlowTrainer[Hyperparameters, Batch]):
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TensorFlowSpeech:
-    """The implementation, traced, compiled and warmed up on made-up recordings; its state is that of the seed."""
+    """The implementation, traced, compiled and warmed up on made-up recordings; its state comes from `seed`."""
     return TensorFlowSpeech(Hyperparameters.of(hyperparameters), data, seed, device).warmed_up()

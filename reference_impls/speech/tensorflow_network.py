@@ -1,4 +1,4 @@
-"""What speech recognition in TensorFlow is made of, the twin of `torch_network.py`."""
+"""The parts of speech recognition in TensorFlow: the twin of `torch_network.py`."""
 
 from __future__ import annotations
 
@@ -51,30 +51,30 @@ class Recordings(tf.Module):
 
 
 def masked(features: tf.Tensor, bands: tf.Tensor, spans: tf.Tensor) -> tf.Tensor:
-    """SpecAugment: features [B, T, mels], zero, the mean, in bands of mels [B, n, 2] and spans of frames [B, m, 2]."""
+    """SpecAugment: features [B, T, mels], zero (the mean) in bands of mels [B, n, 2] and spans of frames [B, m, 2]."""
     mels, frames = covered(bands, tf.shape(features)[2]), covered(spans, tf.shape(features)[1])
     return tf.where(mels[:, None] | frames[..., None], 0.0, features)
 
 
 def covered(ranges: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """Bool [B, size], true where one of `ranges` [B, n, 2] is, each its first place and how many."""
+    """Bool [B, size], true inside any of `ranges` [B, n, 2], each a first place and a length."""
     place = tf.range(size)[:, None]
     first, number = tf.unstack(ranges[:, None], axis=3)
     return tf.reduce_any((place >= first) & (place < first + number), 2)
 
 
 def output_frames(frames: tf.Tensor) -> tf.Tensor:
-    """Frames of output for so many frames of features."""
+    """The number of output frames for this number of frames of features."""
     return (frames + SUBSAMPLING - 1) // SUBSAMPLING
 
 
 def inside(frames: tf.Tensor, time: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    """[B, time], 1 within `frames` [B] and 0 behind."""
+    """[B, time], 1 for the first `frames` [B] of each row, 0 after them."""
     return tf.cast(tf.sequence_mask(frames, time), dtype)
 
 
 class ResidualBlock(keras.layers.Layer):
-    """A time-delay layer of three frames, GELU, and a matrix, on top of what comes in; see `torch_network.py`."""
+    """A time-delay layer of three frames, GELU, and a matrix, added to the input; see `torch_network.py`."""
 
     def __init__(self, width: int, dilation: int, dropout: float, site: int = 0, **options: Any) -> None:
         super().__init__(**options)
@@ -84,7 +84,7 @@ class ResidualBlock(keras.layers.Layer):
         self.outer = Dense(width, name="outer", dtype=self.dtype_policy)
 
     def call(self, x: tf.Tensor, within: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
-        """`x` [B, T, width], of which `within` [B, T, 1] is 1 inside of the recordings and 0 behind."""
+        """`x` [B, T, width] to the same; `within` [B, T, 1] is 1 inside the recordings and 0 after their end."""
         dilation, (batch, time, _) = self.dilation, tf.unstack(tf.shape(x))
         y = tf.pad(self.norm(x) * within, ((0, 0), (dilation, dilation), (0, 0)))
         y = tf.concat([narrow(y, 1, i * dilation, time) for i in range(3)], 2)

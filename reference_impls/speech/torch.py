@@ -76,7 +76,7 @@ class TorchSpeech(TorchTrainer[Hyperparameters, Batch]):
         self.load_state_dict({**initial, "step": np.array(0)})
 
     def feed(self) -> Iterator[Batch]:
-        """The batches, of recordings that come to the device once."""
+        """The batches; their recordings are copied to the device once."""
         if not self.filled:
             self.recordings.fill(self.data["train_features"], self.data["train_frames"])
             self.lengths = np.array(self.data["train_lengths"], np.int32)
@@ -86,7 +86,7 @@ class TorchSpeech(TorchTrainer[Hyperparameters, Batch]):
         return Batches(frames, mels, self.hyper, self.seed, self.multiple).iterate(self.step)
 
     def train_step(self, batch: Batch) -> torch.Tensor:
-        """One step; the loss, CTC's negative log-likelihood of a transcript, mean over the batch."""
+        """Take one step; return the loss, CTC's negative log-likelihood of a transcript, mean over the batch."""
         names = ("recordings", "speed", "frames", "warp", "bands", "spans")
         tensors = {name: on_device(share(getattr(batch, name), self.worker), self.device) for name in names}
         torch.manual_seed(dropout_seed(self.seed, self.step, self.worker.rank))
@@ -144,7 +144,7 @@ class TorchSpeech(TorchTrainer[Hyperparameters, Batch]):
         return shared.texts(best.cpu().numpy(), layout, share(data["test_frames"], self.worker), self.units)
 
     def evaluation_batches(self, data: Mapping[str, np.ndarray]) -> list[tuple[np.ndarray, torch.Tensor, torch.Tensor]]:
-        """The test recordings' numbers [B], features [B, T, mels] and output frames [B]."""
+        """Batches of the test recordings: numbers [B], features [B, T, mels] and output frames [B]."""
         features, lengths = shared.evaluated(data, self.worker)
         recordings = Recordings(features.shape, len(lengths)).to(self.device)
         recordings.fill(features, lengths)
@@ -169,6 +169,6 @@ class TorchSpeech(TorchTrainer[Hyperparameters, Batch]):
 
 
 def build(hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device) -> TorchSpeech:
-    """The implementation, compiled and warmed up on made-up recordings; its state is that of the seed."""
+    """The implementation, compiled and warmed up on made-up recordings; its state comes from `seed`."""
     keep_freed_memory()
     return TorchSpeech(Hyperparameters.of(hyperparameters), data, seed, device).warmed_up()

@@ -13,17 +13,17 @@ from reference_impls.translation.shared import BUCKETS, CHECKED, TOGETHER, Netwo
 from suite.harness.implementation import Device
 
 STRIDE = 8  # the longest translation is a multiple of it
-SEARCH_SHARE, UNKNOWN_GB = 1 / 8, 16  # of a GPU's memory for the search; how much that is where nobody says
-COUNTED = 2 * BUCKETS[-1]  # the length of sources for which there is room
+SEARCH_SHARE, UNKNOWN_GB = 1 / 8, 16  # the search's share of a GPU's memory; what that is if unknown
+COUNTED = 2 * BUCKETS[-1]  # the length of sources that room is reckoned for
 
 
 def longest(source_length: int) -> int:
-    """The most subwords of a translation: twice the source's and ten, to a multiple of STRIDE."""
+    """The most subwords of a translation: twice the source's plus ten, rounded up to a multiple of STRIDE."""
     return -(-(2 * source_length + 10) // STRIDE) * STRIDE
 
 
 def together(hyper: Network, device: Device) -> int:
-    """How many sentences are translated together: on a GPU as many as whose keys and values fit into their share."""
+    """How many sentences are translated together: on a GPU as many as SEARCH_SHARE holds keys and values of."""
     if device.kind == "cpu":
         return TOGETHER["cpu"]
     size = 2 if device.precision in ("bf16", "fp16") else 4
@@ -34,9 +34,9 @@ def together(hyper: Network, device: Device) -> int:
 
 
 def questions(rows: np.ndarray, size: int, kind: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The sentences `rows` [N, L], `size` of like length together: their numbers [B], and they int32 [B, S].
+    """Batches of `size` sentences of similar length, of `rows` [N, L]: their numbers [B] and subwords int32 [B, S].
 
-    On a GPU the last few are filled up to a batch with the last of them.
+    On a GPU the subwords of the last batch are padded to `size` with its last sentence.
     """
     by_length = np.argsort(lengths(rows), kind="stable")
     for first in range(0, len(rows), size):
@@ -69,7 +69,7 @@ class Search(Protocol):
 def translations(search: Search, batch: int, source_length: int, kind: str) -> list[list[int]]:
     """The subwords of the best translation of each of `batch` sentences of `source_length`, without END.
 
-    On a CPU sentences that are done are dropped on the way; on a GPU, which would wait for other shapes, they are not.
+    On a CPU sentences are dropped once they are done; on a GPU, where new shapes would take compiling, they are not.
     """
     found: list[list[int]] = [[] for _ in range(batch)]
     numbers, most = np.arange(batch), longest(source_length)
@@ -89,7 +89,7 @@ def translations(search: Search, batch: int, source_length: int, kind: str) -> l
 
 @cache
 def processor(subword_model: bytes) -> sentencepiece.SentencePieceProcessor:
-    """What joins the subwords of a model."""
+    """The processor of a subword model, which joins subwords to text."""
     return sentencepiece.SentencePieceProcessor(model_proto=subword_model)
 
 

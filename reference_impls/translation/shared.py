@@ -25,7 +25,7 @@ BUCKETS = (16, 24, 32, 64)  # lengths of batches on a GPU, compiled beforehand; 
 
 @dataclass(frozen=True)
 class Network(Recipe):
-    """What decides the Transformer and its search, whichever way it is trained."""
+    """The hyperparameters of the Transformer and its search, whichever way it is trained."""
 
     published: ClassVar[bool]  # with biases in norms and feed-forward layers, and dropout inside of the sublayers too
 
@@ -71,7 +71,7 @@ def vocabulary(data: Mapping[str, np.ndarray]) -> int:
 
 
 def shapes_of(hyper: Network) -> dict[str, tuple[int, ...]]:
-    """The shape of each weight but the embedding's by the name of its layer; matrices are [out, in]."""
+    """The shape of each layer's weight, by the layer's name, except the embedding's; matrices are [out, in]."""
     d, f = hyper.d_model, hyper.d_ff
     shapes: dict[str, tuple[int, ...]] = {}
     for stack, layers in (("encoder", hyper.encoder_layers), ("decoder", hyper.decoder_layers)):
@@ -111,7 +111,7 @@ def positions(length: int, width: int) -> np.ndarray:
 
 
 def padded(subwords: np.ndarray) -> np.ndarray:
-    """Sentences that stand one after the other, each ended by END, as int32 [N, L], filled up with PAD."""
+    """Sentences that follow one another, each ended by END, as rows int32 [N, L], padded with PAD."""
     ends = np.flatnonzero(subwords == END) + 1
     lengths = np.diff(ends, prepend=0)
     filled = np.full((len(lengths), -(-max(lengths) // BUCKETS[-1]) * BUCKETS[-1]), PAD, np.int32)
@@ -142,9 +142,9 @@ class Batch:
 
 
 class Batches:
-    """The training batches of one seed, in order, from any step on; sentences of like lengths come together.
+    """The training batches of one seed, in order, from any step on; sentences of similar length come together.
 
-    In each epoch another random few, less than a batch, are left out.
+    Each epoch leaves out random pairs, fewer than a batch.
     """
 
     def __init__(self, source: np.ndarray, target: np.ndarray, hyper: Hyperparameters, seed: int, kind: str) -> None:

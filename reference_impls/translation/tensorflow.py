@@ -62,7 +62,7 @@ class TensorFlowTranslator(Translator[Hyperparameters, tuple[Batch, float]]):
         compiled = device.kind == "gpu" and self.workers.size == 1  # XLA cannot send to other workers
         pairs, scalar = tf.TensorSpec((None, None), tf.int64), tf.TensorSpec((), tf.int32)
         drawn = tf.TensorSpec((None,), tf.int64), scalar, scalar, tf.TensorSpec((2,), tf.int32), tf.TensorSpec(())
-        # What is compiled begins after the choice of rows, for the number of all rows is not known beforehand.
+        # What is compiled begins after the choice of rows, since the number of all rows is not known beforehand
         self.update = tf.function(self._update, jit_compile=True, autograph=False) if compiled else self._update
         self.graph_step = (
             self._graph_step if compiled else tf.function(self._graph_step, (pairs, pairs, *drawn), autograph=False)
@@ -70,7 +70,7 @@ class TensorFlowTranslator(Translator[Hyperparameters, tuple[Batch, float]]):
         self.load_state_dict({**initial_parameters(hyper, vocabulary(data), seed), "step": np.array(0)})
 
     def feed(self) -> Iterator[tuple[Batch, float]]:
-        """The batch of each step, of sentences that come to the device once, and the share of the learning rates."""
+        """Each step's batch, and factor on the learning rates; sentences are copied to the device once."""
         source, target = (padded(self.data[name]) for name in ("train_source", "train_target"))
         if not self.filled:
             self.keep(source, target)
@@ -82,13 +82,13 @@ class TensorFlowTranslator(Translator[Hyperparameters, tuple[Batch, float]]):
     def keep(self, source: np.ndarray, target: np.ndarray) -> None:
         """Bring the training sentences [N, L] to the device; the targets with BEGIN before them.
 
-        As int64: beside a GPU TensorFlow keeps int32 in the host's memory, and would send them all at each step.
+        As int64: even with a GPU TensorFlow keeps int32 in the host's memory, and would send them all at each step.
         """
         self.source = self.on_device(source.astype(np.int64))
         self.target = self.on_device(np.pad(target.astype(np.int64), ((0, 0), (1, 0)), constant_values=BEGIN))
 
     def train_step(self, fed: tuple[Batch, float]) -> tf.Tensor:
-        """One step; the loss, a mean over the target's subwords."""
+        """Take one step; return the loss, a mean over the targets' subwords."""
         batch, factor = fed
         seed, lengths = dropout_seed(self.seed, self.step, self.worker.rank), (batch.source_length, batch.target_length)
         rows = share(batch.rows, self.worker)
@@ -149,9 +149,9 @@ class TensorFlowTranslator(Translator[Hyperparameters, tuple[Batch, float]]):
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TensorFlowTranslator | TensorFlowTransformer:
-    """The implementation, traced and warmed up on made-up sentences of each length; its state is that of the seed.
+    """The implementation, traced and warmed up on made-up sentences of each length; its state comes from `seed`.
 
-    A recipe that names a model has that of `tensorflow_transformer.py`.
+    A recipe that names a model gets the one of `tensorflow_transformer.py`.
     """
     if "model" in hyperparameters:
         return build_transformer(hyperparameters, data, seed, device)

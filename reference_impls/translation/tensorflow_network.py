@@ -18,7 +18,7 @@ Memory = tuple[Sequence[KeysValues], tf.Tensor]  # of each decoder layer, and wh
 
 
 def added(cache: KeysValues, new: KeysValues, position: tf.Tensor) -> KeysValues:
-    """Keys and values so far: a cache of fixed length is filled at `position`, one whose length is not known grows."""
+    """Keys and values with `new`: a cache of fixed length is filled at `position`, one of unknown length grows."""
     if cache[0].shape[2] is None:
         return tuple(tf.concat(pair, 2) for pair in zip(cache, new, strict=True))
     here = (tf.range(cache[0].shape[2]) == position)[:, None]
@@ -65,11 +65,11 @@ class Attention(keras.layers.Layer):
         return tf.transpose(tf.reshape(x, (shape[0], shape[1], self.heads, x.shape[2] // self.heads)), (0, 2, 1, 3))
 
     def keys_values(self, x: tf.Tensor) -> KeysValues:
-        """Of what is attended to."""
+        """The keys and values of `x`, which is attended to."""
         return self.split(self.k(x)), self.split(self.v(x))
 
     def call(self, x: tf.Tensor, keys_values: KeysValues, mask: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
-        """What `x` [B, T, d] finds there; `mask` is added to the logits [B, heads, T, S]."""
+        """The attention of `x` [B, T, d] to these; `mask` is added to the logits [B, heads, T, S]."""
         q, (k, v) = self.split(self.q(x)), keys_values
         logits = tf.matmul(q * tf.cast(q.shape[3] ** -0.5, q.dtype), k, transpose_b=True) + mask
         found = tf.transpose(tf.matmul(self.drop(tf.nn.softmax(logits), seed), v), (0, 2, 1, 3))
@@ -101,23 +101,23 @@ class Layer(keras.layers.Layer):
         self.linear2.build((*shape[:-1], self.linear1.units))
 
     def feed(self, x: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
-        """The last sublayer."""
+        """The output of the feed-forward sublayer, which is the last."""
         inner = self.inner(tf.nn.relu(self.linear1(self.norms[-1](x))), seed)
         return x + self.drops[-1](self.linear2(inner), seed)
 
 
 class EncoderLayer(Layer):
-    """Self-attention and a feed-forward network, each normalised before and added after."""
+    """Self-attention and a feed-forward network; each normalises its input and is added to it."""
 
     def call(self, x: tf.Tensor, mask: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
-        """`x` [B, S, d] one layer on."""
+        """The output for `x` [B, S, d]."""
         y = self.norms[0](x)
         x += self.drops[0](self.self_attn(y, self.self_attn.keys_values(y), mask, seed), seed)
         return self.feed(x, seed)
 
 
 class DecoderLayer(Layer):
-    """As an encoder's layer, with attention to the source between."""
+    """An encoder's layer with attention to the source in between."""
 
     def call(
         self,
@@ -129,7 +129,7 @@ class DecoderLayer(Layer):
         past: KeysValues | None = None,
         position: tf.Tensor | None = None,
     ) -> tuple[tf.Tensor, KeysValues]:
-        """`x` [R, T, d] one layer on, and keys and values so far; `source` is of B sentences of R / B rows each."""
+        """The output for `x` [R, T, d], and keys and values so far; `source` is of B sentences of R / B rows each."""
         y = self.norms[0](x)
         present = self.self_attn.keys_values(y)
         if past is not None:
@@ -173,7 +173,7 @@ class Transformer(keras.Model):
     def embed(self, subwords: tf.Tensor, codes: tf.Tensor) -> tf.Tensor:
         """Scaled embeddings of subwords [B, L] plus codes of their positions [L, d].
 
-        In fp32 up to here: the gradients of one subword's many uses add up in it.
+        It is computed in fp32, in which the gradients of one subword's many uses add up.
         """
         return tf.cast(self.embedding(subwords) * self.width**0.5 + codes, self.compute_dtype)
 
@@ -187,7 +187,7 @@ class Transformer(keras.Model):
         return tuple(layer.cross_attn.keys_values(x) for layer in self.decoder), padding
 
     def logits(self, x: tf.Tensor) -> tf.Tensor:
-        """Logits [R * T, V] of the following subwords, of the decoder's last layer [R, T, d]."""
+        """Logits [R * T, V] of the following subwords, from the output [R, T, d] of the decoder's last layer."""
         rows = tf.reshape(self.decoder_norm(x), (-1, self.width))
         return tf.matmul(rows, tf.cast(self.embedding.embeddings, rows.dtype), transpose_b=True)
 

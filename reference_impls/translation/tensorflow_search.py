@@ -13,21 +13,21 @@ from tasks.translation.subwords import BEGIN, END
 
 
 class Beams(NamedTuple):
-    """Where the search for translations of B sentences stands, K hypotheses of each, of at most L subwords."""
+    """The state of the search for translations of B sentences: K hypotheses of each, of at most L subwords."""
 
     position: tf.Tensor  # int32, of the last subwords
     last: tf.Tensor  # int32 [B, K], the last subwords
     live: tf.Tensor  # float32 [B, K], log probabilities, best first
     history: tf.Tensor  # int32 [B, K, L], the subwords after BEGIN
     best: tf.Tensor  # float32 [B], the score of the best finished hypothesis
-    found: tf.Tensor  # int32 [B, L], which it is
+    found: tf.Tensor  # int32 [B, L], its subwords
     length: tf.Tensor  # int32 [B], without END
     done: tf.Tensor  # bool [B]
     cache: Sequence[KeysValues]  # [B * K, heads, C, d / heads], of each layer
 
 
 def signature(hyper: Network, dtype: tf.DType) -> tuple[Memory, Beams]:
-    """Of memory and beams of any number of sentences, of any length, whose cache grows."""
+    """The signature of memory and beams of any number of sentences, of any length, whose cache grows."""
 
     def spec(*shape: int | None, dtype: tf.DType = tf.int32) -> tf.TensorSpec:
         return tf.TensorSpec(shape, dtype)
@@ -48,7 +48,7 @@ def signature(hyper: Network, dtype: tf.DType) -> tuple[Memory, Beams]:
 
 
 def begin(memory: Memory, beam: int, longest: int, cached: int) -> Beams:
-    """Before the first subword of translations of at most `longest`; a cache of `cached` positions, 0 if it grows."""
+    """Beams before the first subword of translations of at most `longest`, with `cached` positions, 0 if they grow."""
     source, _ = memory
     shape = tf.shape(source[0][0])
     batch, heads, width = shape[0], shape[1], shape[3]
@@ -56,7 +56,7 @@ def begin(memory: Memory, beam: int, longest: int, cached: int) -> Beams:
     return Beams(
         position=tf.constant(0),
         last=tf.fill((batch, beam), BEGIN),
-        live=tf.where(tf.range(beam) == 0, 0.0, -1e9) + tf.zeros((batch, 1)),  # at first they are one
+        live=tf.where(tf.range(beam) == 0, 0.0, -1e9) + tf.zeros((batch, 1)),  # at first hypotheses are alike
         history=tf.zeros((batch, beam, longest), tf.int32),
         best=tf.fill((batch,), float("-inf")),
         found=tf.zeros((batch, longest), tf.int32),
@@ -67,7 +67,7 @@ def begin(memory: Memory, beam: int, longest: int, cached: int) -> Beams:
 
 
 def only(beams: Beams, memory: Memory, sentences: tf.Tensor) -> tuple[Beams, Memory]:
-    """These sentences, int32 [b], and no other."""
+    """The beams and memory of these sentences alone, int32 [b]."""
     beam = beams.last.shape[1]
     rows = tf.reshape(sentences[:, None] * beam + tf.range(beam), (-1,))
     kept = {
@@ -82,7 +82,7 @@ def only(beams: Beams, memory: Memory, sentences: tf.Tensor) -> tuple[Beams, Mem
 
 
 def results(beams: Beams) -> tuple[tf.Tensor, tf.Tensor]:
-    """The best translations, int32 [B, L], and how long they are; of those without an end the likeliest."""
+    """The best translations, int32 [B, L], and how long they are; if none has ended, the likeliest hypothesis."""
     ended = beams.best > float("-inf")
     return tf.where(ended[:, None], beams.found, beams.history[:, 0]), beams.length
 

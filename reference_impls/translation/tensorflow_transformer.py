@@ -65,7 +65,7 @@ class TensorFlowTransformer(Translator[Hyperparameters, list[Part]]):
         return Ahead(Pairs(self.data, self.hyper, self.seed, self.worker).iterate(self.step))
 
     def train_step(self, parts: Sequence[Part]) -> tf.Tensor:
-        """One step on the worker's parts; the mean loss over the subwords of its targets."""
+        """Take one step on the worker's parts; return the mean loss over the subwords of its targets."""
         seed = tf.constant(dropout_seed(self.seed, self.step, self.worker.rank))
         with tf.device(self.device):
             self.begin_step()
@@ -74,7 +74,7 @@ class TensorFlowTransformer(Translator[Hyperparameters, list[Part]]):
         return total
 
     def tensors(self, of: Part) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Sources, targets, and by what their summed loss is divided."""
+        """Sources, targets, and the divisor of their summed loss."""
         return tf.constant(of.source), tf.constant(of.target), tf.constant(of.subwords / self.workers.size, tf.float32)
 
     def _begin_step(self) -> None:
@@ -84,7 +84,7 @@ class TensorFlowTransformer(Translator[Hyperparameters, list[Part]]):
     def _add(
         self, source: tf.Tensor, target: tf.Tensor, divisor: tf.Tensor, seed: tf.Tensor, number: tf.Tensor
     ) -> tf.Tensor:
-        """What a part's targets [n, 1 + L] add to the loss of the step; its gradients are added up."""
+        """Add up a part's gradients; return what its targets [n, 1 + L] add to the loss of the step."""
         seed = tf.random.experimental.stateless_fold_in(seed, number)
         with tf.GradientTape() as tape:
             loss = self._loss(source, target, seed) / divisor
@@ -120,6 +120,6 @@ class TensorFlowTransformer(Translator[Hyperparameters, list[Part]]):
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TensorFlowTransformer:
-    """The implementation, traced and warmed up on made-up sentences; its state is that of the seed."""
+    """The implementation, traced and warmed up on made-up sentences; its state comes from `seed`."""
     keep_freed_memory()
     return TensorFlowTransformer(Hyperparameters.of(hyperparameters), data, seed, device).warmed_up()

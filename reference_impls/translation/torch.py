@@ -75,7 +75,7 @@ class TorchTranslator(Translator[Hyperparameters, tuple[Batch, float]]):
         self.load_state_dict({**initial_parameters(hyper, vocabulary(data), seed), "step": np.array(0)})
 
     def feed(self) -> Iterator[tuple[Batch, float]]:
-        """The batch of each step, of sentences that come to the device once, and the share of the learning rates."""
+        """Each step's batch, and factor on the learning rates; sentences are copied to the device once."""
         source, target = (padded(self.data[name]) for name in ("train_source", "train_target"))
         if not self.filled:
             self.keep(source, target)
@@ -90,7 +90,7 @@ class TorchTranslator(Translator[Hyperparameters, tuple[Batch, float]]):
         self.target = on_device(np.pad(target, ((0, 0), (1, 0)), constant_values=BEGIN), self.device)
 
     def train_step(self, fed: tuple[Batch, float]) -> torch.Tensor:
-        """One step; the loss, a mean over the target's subwords."""
+        """Take one step; return the loss, a mean over the targets' subwords."""
         batch, factor = fed
         torch.manual_seed(dropout_seed(self.seed, self.step, self.worker.rank))
         rows = on_device(share(batch.rows, self.worker), self.device)
@@ -130,9 +130,9 @@ class TorchTranslator(Translator[Hyperparameters, tuple[Batch, float]]):
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TorchTranslator | TorchTransformer:
-    """The implementation, warmed up on made-up sentences of each length; its state is that of the seed.
+    """The implementation, warmed up on made-up sentences of each length; its state comes from `seed`.
 
-    A recipe that names a model has that of `torch_transformer.py`.
+    A recipe that names a model gets the one of `torch_transformer.py`.
     """
     if "model" in hyperparameters:
         return build_transformer(hyperparameters, data, seed, device)

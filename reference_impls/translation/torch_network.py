@@ -24,7 +24,7 @@ class Past:
         self.cache, self.position, self.width = cache, position, width
 
     def add(self, new: KeysValues) -> KeysValues:
-        """All of them."""
+        """Add `new`; return all keys and values so far."""
         for whole, one in zip(self.cache, new, strict=True):
             whole.index_copy_(2, self.position, one.to(whole.dtype))
         return [whole[:, :, : self.width] for whole in self.cache]
@@ -62,11 +62,11 @@ class Attention(nn.Module):
         return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
 
     def keys_values(self, x: torch.Tensor) -> KeysValues:
-        """Of what is attended to."""
+        """The keys and values of `x`, which is attended to."""
         return self.split(self.k(x)), self.split(self.v(x))
 
     def forward(self, x: torch.Tensor, keys_values: KeysValues, mask: torch.Tensor) -> torch.Tensor:
-        """What `x` [B, T, d] finds there."""
+        """The attention of `x` [B, T, d] to these; `mask` is that of `attend`."""
         k, v = keys_values
         attended = attend(self.split(self.q(x)), k, v, mask, self.dropout)
         found: torch.Tensor = self.out(attended.transpose(1, 2).flatten(2))
@@ -94,26 +94,26 @@ class Layer(nn.Module):
         self.inner = Dropout(hyper.dropout) if hyper.published else nn.Identity()
 
     def feed(self, x: torch.Tensor, norm: nn.Module) -> torch.Tensor:
-        """The last sublayer."""
+        """The output of the feed-forward sublayer, which is the last."""
         fed: torch.Tensor = x + self.dropout(self.linear2(self.inner(F.relu(self.linear1(norm(x))))))
         return fed
 
 
 class EncoderLayer(Layer):
-    """Self-attention and a feed-forward network, each normalised before and added after."""
+    """Self-attention and a feed-forward network; each normalises its input and is added to it."""
 
     def __init__(self, hyper: Network) -> None:
         super().__init__(hyper, "self_attn")
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """`x` [B, S, d] one layer on."""
+        """The output for `x` [B, S, d]."""
         y = self.norm1(x)
         x = x + self.dropout(self.self_attn(y, self.self_attn.keys_values(y), mask))
         return self.feed(x, self.norm2)
 
 
 class DecoderLayer(Layer):
-    """As an encoder's layer, with attention to the source between."""
+    """An encoder's layer with attention to the source in between."""
 
     def __init__(self, hyper: Network) -> None:
         super().__init__(hyper, "self_attn", "cross_attn")
@@ -126,7 +126,7 @@ class DecoderLayer(Layer):
         padding: torch.Tensor,
         past: Past | None = None,
     ) -> torch.Tensor:
-        """`x` [R, T, d] one layer on; `source` is of B sentences, whose R / B rows are neighbours."""
+        """The output for `x` [R, T, d]; `source` is of B sentences of R / B adjacent rows each."""
         y = self.norm1(x)
         new = self.self_attn.keys_values(y)
         x = x + self.dropout(self.self_attn(y, new if past is None else past.add(new), future))
@@ -154,7 +154,7 @@ class Transformer(nn.Module):
     def embed(self, subwords: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
         """Scaled embeddings of subwords [B, L] plus codes of their positions [L, d].
 
-        In fp32 up to here: the gradients of one subword's many uses add up in it.
+        It is computed in fp32, in which the gradients of one subword's many uses add up.
         """
         x: torch.Tensor = self.embedding(subwords) * codes.shape[1] ** 0.5 + codes
         embedded: torch.Tensor = self.dropout(x.to(self.dtype))
@@ -170,7 +170,7 @@ class Transformer(nn.Module):
         return [cast(DecoderLayer, layer).cross_attn.keys_values(x) for layer in self.decoder], padding
 
     def logits(self, x: torch.Tensor) -> torch.Tensor:
-        """Logits [R, T, V] of the following subwords, of the decoder's last layer."""
+        """Logits [R, T, V] of the following subwords, from the output of the decoder's last layer."""
         return F.linear(self.decoder_norm(x), self.embedding.weight)
 
     def forward(self, source: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:

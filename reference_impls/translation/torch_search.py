@@ -15,7 +15,7 @@ from tasks.translation.subwords import BEGIN, END
 
 @dataclass
 class Beams:
-    """Where the search for translations of B sentences stands, K hypotheses of each, of at most L subwords.
+    """The state of the search for translations of B sentences: K hypotheses of each, of at most L subwords.
 
     Changed in place, so that a CUDA graph of `step` can be replayed.
     """
@@ -25,7 +25,7 @@ class Beams:
     live: torch.Tensor  # float32 [B, K], log probabilities, best first
     history: torch.Tensor  # int64 [B, K, L], the subwords after BEGIN
     best: torch.Tensor  # float32 [B], the score of the best finished hypothesis
-    found: torch.Tensor  # int64 [B, L], which it is
+    found: torch.Tensor  # int64 [B, L], its subwords
     length: torch.Tensor  # int64 [B], without END
     done: torch.Tensor  # bool [B]
     padding: torch.Tensor  # [B, 1, 1, S], of the source
@@ -34,7 +34,7 @@ class Beams:
 
     @classmethod
     def begin(cls, memory: Memory, beam: int, longest: int) -> Beams:
-        """Before the first subword of translations of at most `longest`."""
+        """Beams before the first subword of translations of at most `longest`."""
         source, padding = memory
         batch = len(padding)
         _, heads, _, width = source[0][0].shape
@@ -62,7 +62,7 @@ class Beams:
         return begun
 
     def restart(self) -> None:
-        """Stand before the first subword again."""
+        """Go back to before the first subword."""
         for zero in (self.position, self.history, self.found, self.done, *chain.from_iterable(self.cache)):
             zero.zero_()
         self.last.fill_(BEGIN)
@@ -72,7 +72,7 @@ class Beams:
         self.length.fill_(self.found.shape[1])
 
     def shorter(self, source_length: int, longest: int) -> Beams:
-        """For sources of so many subwords and translations of at most `longest`, in the same memory."""
+        """Beams in the same memory, for sources of this length and translations of at most `longest`."""
         return replace(
             self,
             history=self.history[:, :, :longest],
@@ -83,7 +83,7 @@ class Beams:
         )
 
     def take(self, memory: Memory) -> None:
-        """Stand before the first subword of the translations of other sources, of the same shape."""
+        """Go back to before the first subword, for other sources of the same shape."""
         source, padding = memory
         self.padding.copy_(padding)
         for own, other in zip(chain.from_iterable(self.source), chain.from_iterable(source), strict=True):
@@ -91,13 +91,13 @@ class Beams:
         self.restart()
 
     def tensors(self) -> list[torch.Tensor]:
-        """All of them, in one order."""
+        """All tensors, always in the same order."""
         values = [getattr(self, field.name) for field in fields(self)]
         plain = [value for value in values if isinstance(value, torch.Tensor)]
         return plain + [tensor for value in values if isinstance(value, list) for pair in value for tensor in pair]
 
     def only(self, sentences: torch.Tensor) -> Beams:
-        """These sentences, int64 [b], and no other."""
+        """The beams of these sentences alone, int64 [b]."""
         beam = self.last.shape[1]
         rows = (sentences[:, None] * beam + torch.arange(beam, device=sentences.device)).flatten()
         kept = {
@@ -110,7 +110,7 @@ class Beams:
         return Beams(position=self.position, source=source, cache=cache, **kept)
 
     def results(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """The best translations, int64 [B, L], and how long they are; of those without an end the likeliest."""
+        """The best translations, int64 [B, L], and how long they are; if none has ended, the likeliest hypothesis."""
         ended = self.best > -torch.inf
         return torch.where(ended[:, None], self.found, self.history[:, 0]), self.length
 

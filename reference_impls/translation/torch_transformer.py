@@ -72,7 +72,7 @@ class TorchTransformer(Translator[Hyperparameters, list[Part]]):
         return Ahead(Pairs(self.data, self.hyper, self.seed, self.worker).iterate(self.step))
 
     def train_step(self, parts: Sequence[Part]) -> torch.Tensor:
-        """One step on the worker's parts; the mean loss over the subwords of its targets."""
+        """Take one step on the worker's parts; return the mean loss over the subwords of its targets."""
         torch.manual_seed(dropout_seed(self.seed, self.step, self.worker.rank))
         self.adam.zero_grad(set_to_none=False)
         in_training(self.model)
@@ -106,6 +106,6 @@ class TorchTransformer(Translator[Hyperparameters, list[Part]]):
 def build(
     hyperparameters: Mapping[str, Any], data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> TorchTransformer:
-    """The implementation, warmed up on made-up sentences; its state is that of the seed."""
+    """The implementation, warmed up on made-up sentences; its state comes from `seed`."""
     keep_freed_memory()
     return TorchTransformer(Hyperparameters.of(hyperparameters), data, seed, device).warmed_up()

@@ -21,7 +21,7 @@ from suite.harness.implementation import Device
 
 
 class Translator(TorchTrainer[Hyper, Fed]):
-    """A trainer of the network, as far as it translates: the device, and what is done with the test's sentences."""
+    """The network on its device, and what it does with the sentences of the test."""
 
     def __init__(self, hyper: Network, data: Mapping[str, np.ndarray], device: Device) -> None:
         self.network, self.data, self.kind, self.worker = hyper, data, device.kind, device
@@ -68,9 +68,9 @@ class Translator(TorchTrainer[Hyper, Fed]):
         return Search(self, self.beams[length])
 
     def placed(self, memory: Memory, length: int) -> Beams:
-        """Where the searches for the translations of sources of a length stand, in the memory of longer ones.
+        """Beams for sources of a length, in the memory of those for longer ones if there are any.
 
-        There they stay: a CUDA graph is replayed on the tensors with which it was captured.
+        They stay there: a CUDA graph is replayed on the tensors with which it was captured.
         """
         most = max(self.beams, default=0)
         if length < most:
@@ -82,9 +82,9 @@ class Translator(TorchTrainer[Hyper, Fed]):
         return beams
 
     def warm_up_search(self, lengths: Sequence[int]) -> None:
-        """Compile the search for sources of these lengths, the longest first, in whose memory the others have room.
+        """Compile the search for sources of these lengths, the longest first, so that the others fit into its memory.
 
-        In the autocast of `predict`, on which it hangs what is compiled.
+        It runs in the same autocast as `predict`, since what is compiled depends on it.
         """
         with autocast(self.device, self.dtype):
             for length in sorted(lengths, reverse=True):

@@ -1,9 +1,9 @@
-"""What both frameworks share of the Transformer as it is published: batches counted in subwords, schedule, parameters.
+"""What both frameworks share of the Transformer as published: batches counted in subwords, schedule, parameters.
 
 The big Transformer (Vaswani et al. 2017, arXiv:1706.03762) as MLPerf Training 0.7 had it: normalised before each
 sublayer, with one embedding for both languages and the output, dropout of attention weights and after ReLU too. The
-hyperparameters of `full` are those that NVIDIA's logs of that round tell for eight A100s (`dgxa100_ngc20.06_pytorch`),
-sizes and dropout those of MLPerf's reference (github.com/mlcommons/training, retired_benchmarks/transformer).
+hyperparameters of `full` are those of NVIDIA's logs of that round for eight A100s (`dgxa100_ngc20.06_pytorch`), sizes
+and dropout those of MLPerf's reference (github.com/mlcommons/training, retired_benchmarks/transformer).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tasks.translation.sizes import PAIRS
 from tasks.translation.subwords import BEGIN, END, PAD
 
 MODELS = ("transformer",)
-SHORTEST, APART = 16, 8  # the lengths to which sentences are filled up: 16, 24, 32 and so on
+SHORTEST, APART = 16, 8  # the lengths to which sentences are padded: 16, 24, 32 and so on
 SEARCHED = {"cpu": BUCKETS[:1], "gpu": (*BUCKETS, 2 * BUCKETS[-1])}  # lengths of sources to warm up on
 FIRST_GAIN = 0.25  # of the last norm; see `initial_parameters`
 
@@ -33,7 +33,7 @@ FIRST_GAIN = 0.25  # of the last norm; see `initial_parameters`
 class Hyperparameters(Network):
     """The fixed recipe; names follow MLPerf's log keys where there is one. A sample is a place of a batch's targets.
 
-    Places that are filled up count, as in MLPerf's `global_batch_size`.
+    Padding counts, as in MLPerf's `global_batch_size`.
     """
 
     published = True
@@ -65,7 +65,7 @@ class Hyperparameters(Network):
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """To which sentences are filled up."""
+        """The lengths to which sentences are padded."""
         return np.arange(SHORTEST, self.max_sequence_length + 1, APART)
 
     def rate(self, step: int) -> float:
@@ -78,8 +78,9 @@ def initial_parameters(hyper: Hyperparameters, subwords: int, seed: int) -> dict
     """Parameters float32 by name, matrices [out, in].
 
     Matrices are uniform (Glorot and Bengio 2010), the embedding is N(0, 1 / d_model), biases are zero and gains one, as
-    in MLPerf's reference, but for the gains of the last norm: they are FIRST_GAIN. The embedding is the output too, and
-    would make the subword before likely to come again: the loss would not begin at the logarithm of the vocabulary.
+    in MLPerf's reference, but for the gains of the last norm: they are FIRST_GAIN. The embedding is the output too;
+    with gains of one the subword before would be likely to come again, so the loss would not begin at the logarithm
+    of the vocabulary.
     """
     random = np.random.default_rng([seed, INIT_STREAM])
     width = hyper.d_model
@@ -99,9 +100,10 @@ def initial_parameters(hyper: Hyperparameters, subwords: int, seed: int) -> dict
 
 @dataclass(frozen=True)
 class Part:
-    """What goes through the model together: `source` int32 [n, L], and `target` int32 [n, 1 + L], BEGIN before it.
+    """Pairs that go through the model together: `source` int32 [n, L], and `target` int32 [n, 1 + L] from BEGIN on.
 
-    `subwords` is how many the targets of the whole step have, of all workers; `number` counts a worker's parts of it.
+    `subwords` is how many the targets of the whole step have, of all workers; `number` counts a worker's parts of a
+    step.
     """
 
     source: np.ndarray
@@ -111,11 +113,11 @@ class Part:
 
 
 class Pairs:
-    """The training pairs of a worker in parts of like length, in the order of a seed.
+    """The training pairs of a worker in parts of similar length, in the order of a seed.
 
-    In each epoch all pairs are shuffled, those that are filled up to one length make parts, the parts are shuffled, and
-    the steps take them in turn, each worker its share of every step. Another few pairs, less than a part of each length
-    and than a step, are left out each time, and always those with a sentence that is too long.
+    In each epoch all pairs are shuffled, those that are padded to one length make parts, the parts are shuffled, and
+    the steps take them in turn, each worker its share of every step. Each epoch leaves out some pairs: those of each
+    length that fill no part, and parts that fill no step. Pairs with too long a sentence are always left out.
     """
 
     def __init__(self, data: Mapping[str, np.ndarray], hyper: Hyperparameters, seed: int, device: Device) -> None:
@@ -139,7 +141,7 @@ class Pairs:
         )
 
     def rows(self, length: int) -> int:
-        """How many pairs a part has."""
+        """How many pairs a part of this length has."""
         return self.hyper.part_size // int(length)
 
     def epoch(self, number: int) -> list[tuple[int, np.ndarray]]:
@@ -189,7 +191,7 @@ def _ends(name: str, shard: np.ndarray) -> np.ndarray:
 
 
 def made_up(hyper: Hyperparameters, parts: int, kind: str) -> Iterator[list[Part]]:
-    """As many parts to warm up on, on a GPU of each length, longest first; on a CPU, which compiles none, of one."""
+    """Steps of `parts` parts to warm up on: of each length on a GPU, longest first; of one on a CPU, uncompiled."""
     for length in reversed(hyper.lengths.tolist()) if kind == "gpu" else (SHORTEST,):
         rows = hyper.part_size // length
         source, target = np.full((rows, length), 5, np.int32), np.full((rows, length + 1), 5, np.int32)
