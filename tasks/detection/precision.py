@@ -13,15 +13,16 @@ from faster_coco_eval.core.faster_eval_api import COCOeval_faster
 from suite.errors import BadPrediction
 
 MAX_DETECTIONS = 100  # COCO's
-LARGEST = 1e6  # no coordinate of an image is beyond, so that areas stay finite
+LARGEST = 1e6  # coordinates beyond are refused, so that areas stay finite
 FIELDS = {"image_id", "category_id", "bbox", "score"}
 
 
 def checked(predictions: Sequence[Any], images: int, classes: int) -> list[dict[str, Any]]:
-    """The records of all images in one list. Raises BadPrediction for the first prediction that is not as it must be:
+    """The records of all images in one list.
 
-    one list per image, of at most 100 records with exactly the COCO fields, a known category, a finite box whose width
-    and height are not negative, and a score from 0 to 1.
+    Raises BadPrediction unless there is one list per image, of at most 100 records with exactly the COCO fields, the
+    number of the image, a known category, a finite box whose width and height are not negative, and a score from 0 to
+    1. It names the first prediction that is at fault.
     """
     if len(predictions) != images:
         raise BadPrediction(0, f"{len(predictions)} predictions for {images} test images")

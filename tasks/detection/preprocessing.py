@@ -17,7 +17,7 @@ Smaller = Callable[[Image.Image], Image.Image]
 def alterations(
     scale: str, files: Path, data: Mapping[str, np.ndarray]
 ) -> dict[str, Callable[[], dict[str, np.ndarray]]]:
-    """See `suite.store.modules.Altering`; none of scenes that were drawn."""
+    """See `suite.store.modules.Altering`; none for `mini`, whose scenes are generated."""
     if scale == "mini":
         return {}
     folder = files / "bccd" / "VOCdevkit" / "VOC2007"
@@ -51,7 +51,7 @@ def _by_pillow(path: Path) -> Image.Image:
 
 
 def _drafted(path: Path) -> Image.Image:
-    """By libjpeg's own scaling."""
+    """Decode at reduced size, by libjpeg's own scaling."""
     image = Image.open(path)
     image.draft("RGB", (image.width // REDUCTION, image.height // REDUCTION))
     return image.convert("RGB")

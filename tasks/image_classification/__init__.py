@@ -4,7 +4,7 @@ A prediction is the class number of one test image. Arrays of `mini` and `small`
 `train_images` uint8 [N, H, W, C], `train_labels` uint8 [N], `test_images` uint8 [M, H, W, C] and `answer_labels`
 uint8 [M].
 
-In `pilot` and `full` images are JPEG files of any size, in shards that `shards.py` tells and `jpegs.Jpegs` reads:
+In `pilot` and `full` images are JPEG files of any size, in shards that `shards.py` makes and `jpegs.Jpegs` reads:
 `train_jpegs_0000` and so on and `test_jpegs_0000`, uint8, hold the files one after the other, `train_lengths` and
 `test_lengths` int32 their bytes, `train_labels` and `answer_labels` uint16 their classes, and `classes` uint16 [C] the
 numbers of these.
@@ -28,7 +28,7 @@ DIGITS_TRAIN = 1000  # writers come one after another in the file: the rest is m
 
 
 def prepare(scale: str, files: Path) -> dict[str, np.ndarray]:
-    """The arrays of `mini` (UCI digits, 1000 + 797 images 8x8x1 of 0..16), `small` (CIFAR-10), or beside the shards."""
+    """The arrays of `mini` (UCI digits, 1000 + 797 images 8x8x1 of 0..16), `small` (CIFAR-10), or a sharded scale."""
     if scale == "mini":
         return _digits()
     return _arrays(*cifar10.read(files / cifar10.FOLDER)) if scale == "small" else _jpegs(scale, files)
@@ -44,7 +44,7 @@ def _digits() -> dict[str, np.ndarray]:
 
 
 def _jpegs(scale: str, files: Path) -> dict[str, np.ndarray]:
-    """What the index of the shards tells."""
+    """The arrays beside the shards, from their index."""
     train, test = read_index(scale, files)
     return {
         "classes": np.arange(PICTURES[scale].classes, dtype=np.uint16),

@@ -1,4 +1,4 @@
-"""ImageNet as its authors give it: an archive of archives to train on, one of validation, and the kit with its labels.
+"""ImageNet as its authors publish it: an archive of training archives, one for validation, and a kit with its labels.
 
 The place of a picture is where its file begins in the archive of its split.
 """
@@ -32,7 +32,7 @@ def missing(files: Path) -> list[str]:
 
 
 def rows(files: Path) -> tuple[np.ndarray, np.ndarray]:
-    """See `index.Source`. The archives are read once for their sums."""
+    """See `index.Source`. The archives are first read in full, to verify their md5 sums."""
     for name, md5 in MD5.items():
         with _opened(files / name) as file:
             if (found := hashlib.file_digest(file, "md5").hexdigest()) != md5:
@@ -63,13 +63,13 @@ def reader(files: Path, split: str) -> Iterator[Callable[[np.void], bytes]]:
 
 
 def _members(archive: tarfile.TarFile) -> Iterator[tuple[int, int]]:
-    """Where the files of an archive lie in it, and how long they are, by their names."""
+    """The offset and the length of each file in an archive, in the order of their names."""
     for member in sorted(archive, key=lambda member: member.name):
         yield member.offset_data, member.size
 
 
 def _test_labels(devkit: Path) -> list[int]:
-    """The classes of the validation pictures: the kit has them in numbers of its own, of which it names WordNet IDs."""
+    """The classes of the validation pictures; the kit has them in its own numbers, which it maps to WordNet IDs."""
     from scipy.io import loadmat
 
     with tarfile.open(devkit) as kit:

@@ -1,4 +1,4 @@
-"""CIFAR-10 as the Python version of its authors' page holds it, and its pictures as JPEG files.
+"""CIFAR-10 in the Python version that its authors publish, and its pictures as JPEG files.
 
 The place of a picture is its number.
 """
@@ -24,7 +24,7 @@ QUALITY = 95  # of the JPEG files
 def read(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Training images uint8 [50000, 32, 32, 3] and labels uint8 [50000], test images and labels, in the files' order.
 
-    Files are unpickled: after their sums were verified.
+    The files are unpickled, so their sums must have been verified.
     """
     train = [_batch(folder / name) for name in TRAINING]
     images, labels = (np.concatenate(parts) for parts in zip(*train, strict=True))

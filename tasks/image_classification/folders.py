@@ -1,7 +1,7 @@
 """ImageNet unpacked, as torchvision's ImageFolder has it: `train/n01440764/n01440764_10026.JPEG` and so on, and `val/`.
 
-The place of a picture is `~number`, of the number in its file's name: below zero, which no place in an archive is.
-Nobody publishes sums of these files: they are held to their names and numbers alone.
+The place of a picture is `~number`, of the number in its file's name; unlike a place in an archive it is negative.
+Nobody publishes sums of these files, so only their names and their count are checked.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SPLITS = {"train": "train", "test": "val"}
 
 
 def there(files: Path) -> bool:
-    """Whether the folder is."""
+    """Whether the folder is there."""
     return (files / NAME).is_dir()
 
 
@@ -66,7 +66,7 @@ def reader(files: Path, split: str) -> Iterator[Callable[[np.void], bytes]]:
 
 
 def file_name(split: str, wnid: str, number: int) -> str:
-    """What the file of a picture is called."""
+    """The name of a picture's file."""
     return f"{wnid}_{number}.JPEG" if split == "train" else f"ILSVRC2012_val_{number:08}.JPEG"
 
 
@@ -78,7 +78,7 @@ def _classes(folder: Path) -> list[str]:
 
 
 def _pictures(folder: Path, form: str, example: str) -> Iterator[tuple[str, int, int]]:
-    """The names, numbers and lengths of the files of a class, in no order; what begins with a dot is none."""
+    """The names, numbers and lengths of the files of a class, in no order; names that begin with a dot are skipped."""
     for entry in os.scandir(folder):
         if entry.name.startswith("."):
             continue

@@ -1,7 +1,7 @@
-"""ImageNet as the Hugging Face hub has it, gated, in parquet files, which are unpacked into the folders of `folders`.
+"""The Hugging Face Hub's gated copy of ImageNet: parquet files, which are unpacked into the folders of `folders`.
 
-Their rows come in an order of their own, a few of each class in every file: one by one they could be read only with all
-that lies around them. A picture's file is called `n01440764_10026_n01440764.JPEG` there, with its WordNet ID once more.
+Their rows have an order of their own, with a few pictures of each class in every file, and none can be read without
+those around it. A picture's file is called `n01440764_10026_n01440764.JPEG` there, with its WordNet ID once more.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ BATCH = 64  # pictures
 
 
 def there(files: Path) -> bool:
-    """Whether some of its parquet files are."""
+    """Whether any of its parquet files are there."""
     return any(_files(files, split) for split in folders.SPLITS)
 
 
 def token() -> str:
-    """What opens the hub's gated sets to this user; empty where none is named."""
+    """The user's token for the Hub's gated sets, from HF_TOKEN; empty if there is none."""
     return os.environ.get("HF_TOKEN", "")
 
 
 def bring(files: Path, pictures: Pictures) -> None:
-    """Unpack the parquet files, which are downloaded where they are not all there and a token is named.
+    """Unpack the parquet files; first download those that are not there, if there is a token.
 
-    Goes on where it was ended. Raises UserError for files that are not ImageNet's, that cannot be read or downloaded,
-    or for which, unpacked and as shards, there is no room.
+    Resumes where it was interrupted. Raises UserError for files that are not ImageNet's or cannot be read or
+    downloaded, or if there is no room for them unpacked and as shards.
     """
     if token() and _rows(files) != (pictures.train, pictures.test):
         _download(files)
@@ -82,7 +82,7 @@ def _files(files: Path, split: str) -> list[Path]:
 
 
 def _rows(files: Path) -> tuple[int, int]:
-    """How many pictures the parquet files say that they have, to train on and to test."""
+    """How many training and test pictures the parquet files have, by their metadata."""
 
     def of(split: str) -> int:
         rows = 0
@@ -95,7 +95,7 @@ def _rows(files: Path) -> tuple[int, int]:
 
 
 def _unpack(path: Path, folder: Path, split: str) -> None:
-    """Write the pictures of a parquet file to the folders of their classes, but those that are there."""
+    """Write the pictures of a parquet file to the folders of their classes, except those that are there."""
     for name, content in _pictures(path):
         place = folder / _place(path, split, name)
         if not place.exists() or place.stat().st_size != len(content):
@@ -112,7 +112,7 @@ def _pictures(path: Path) -> Iterator[tuple[str | None, bytes]]:
 
 
 def _place(path: Path, split: str, name: str | None) -> str:
-    """Where in the folders the picture belongs that the hub calls `name`."""
+    """The path in the folders of the picture that the Hub calls `name`."""
     found = NAMED.fullmatch(name or "")
     if not found or (found["wnid"] is not None) != (split == "train"):
         raise UserError(f"{path} has a picture called {name!r:.60}, which ImageNet has not: bring it again")
@@ -133,7 +133,7 @@ def _opened(path: Path) -> Iterator[Any]:
 
 
 def _download(files: Path) -> None:
-    """Bring the parquet files that are not there, or not whole."""
+    """Download the parquet files that are missing or incomplete."""
     remotes = [
         each for each in _listed() if not (place := files / each.path).exists() or place.stat().st_size != each.bytes
     ]
@@ -145,7 +145,7 @@ def _download(files: Path) -> None:
 
 
 def _listed() -> list[Remote]:
-    """The parquet files as the hub lists them, with their sizes and sums."""
+    """The parquet files as the Hub lists them, with their sizes and sums."""
     try:
         answer = requests.get(f"{HUB}/api/{SET}/tree/main/data", headers=authorized(token()), timeout=TIMEOUT_S)
         answer.raise_for_status()

@@ -34,17 +34,17 @@ PICTURES = {
 
 
 class Source(Protocol):
-    """What the shards are made of: a module."""
+    """A module that reads what the shards are made of."""
 
     def rows(self, files: Path) -> tuple[np.ndarray, np.ndarray]:
-        """The `ROW`s of the training and of the test pictures, of each class by the names of their files.
+        """The `ROW`s of the training and of the test pictures, in each class in the order of their files' names.
 
-        Raises UserError for what is not there, or not what it should be.
+        Raises UserError for files that are missing or not what they should be.
         """
         ...
 
     def reader(self, files: Path, split: str) -> AbstractContextManager[Callable[[np.void], bytes]]:
-        """What reads the JPEG file of a row of `train` or `test`. Raises UserError where it is no longer there."""
+        """A function that reads the JPEG file of a row of `train` or `test`. Raises UserError if it is gone."""
         ...
 
 

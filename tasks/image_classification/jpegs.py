@@ -14,9 +14,9 @@ NAME = "_jpegs_"  # in the names of the arrays that are shards: train_jpegs_0000
 
 
 class Shard:
-    """Some of the bytes; those of a file are read by one descriptor of it, while other threads go on.
+    """The bytes of one shard; those of a file are read through a descriptor of it, while other threads go on.
 
-    A page that a memory map does not have yet is waited for with Python's lock held: on a slow disk by all threads.
+    A memory map would wait for a missing page with Python's lock held: on a slow disk all threads would wait.
     """
 
     def __init__(self, array: np.ndarray) -> None:
@@ -47,10 +47,10 @@ class Shard:
 
 
 class Jpegs(Sequence[np.ndarray]):
-    """The JPEG files, uint8 [bytes], of a split that lie whole in the shards that are there, in order.
+    """The JPEG files of a split, uint8 [bytes], in order, as far as they lie whole in the shards that are there.
 
-    The bytes of the shards follow one another; after the last file there may be others. A part of the shards, or
-    none, holds fewer files than `<split>_lengths` tells of.
+    The bytes of the shards follow one another; other bytes may follow the last file. Without all shards there are
+    fewer files than `<split>_lengths` has entries.
     """
 
     def __init__(self, data: Mapping[str, np.ndarray], split: str) -> None:

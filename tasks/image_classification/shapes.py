@@ -1,4 +1,4 @@
-"""What `build` is given of JPEG files without their shards; see `suite.store.modules.Shaping`."""
+"""What `build` is given in place of JPEG files in shards; see `suite.store.modules.Shaping`."""
 
 from __future__ import annotations
 

@@ -4,9 +4,9 @@ The JPEG files of the training pictures, one after the other, are one stream, wh
 those of the test pictures are another, in one file. What is left over is zeros. `index.bin` has a `ROW` for each
 picture, in the order of the streams, the training pictures first.
 
-Of the training pictures the first of every class come first, then the second, so that some shards have all classes. A
-file is made from the index, picture by picture, and holds no more than one in the memory. Every source of ImageNet has
-the same names of files, by which its pictures are sorted: of the same pictures come the same shards.
+The first training picture of every class comes first, then the second, and so on, so that a few shards have all
+classes. A file is made from the index, with one picture at a time in memory. All sources of ImageNet use the same file
+names, by which pictures are sorted, so the same pictures make the same shards.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from tasks.image_classification.index import PICTURES, Pictures, Source, read_in
 
 
 def bring(scale: str, files: Path) -> None:
-    """See `suite.store.modules.Sharding`: `full` takes the archives, else the folders, else the Hub's copy as folders.
+    """See `suite.store.modules.Bringing`: `full` takes the archives, else the folders, else the Hub's copy as folders.
 
-    Raises UserError that names all three where none is there.
+    Raises UserError that names all three if none is there.
     """
     if scale != "full" or not (missing := archives.missing(files)) or folders.there(files):
         return
@@ -65,7 +65,7 @@ def _source(scale: str, from_folders: bool) -> Source:
 
 
 def _write(rows: np.ndarray, read: Callable[[np.void], bytes], begin: int, size: int, out: IO[bytes]) -> None:
-    """Write the bytes from `begin` on to before `begin` + `size` of the stream of `rows`; zeros after its end."""
+    """Write `size` bytes of the stream of `rows`, from `begin` on; after the stream's end they are zeros."""
     ends = np.cumsum(rows["length"], dtype=np.int64)
     for i in range(int(np.searchsorted(ends, begin, "right")), len(rows)):
         first = int(ends[i] - rows["length"][i])

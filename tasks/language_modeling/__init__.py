@@ -3,8 +3,8 @@
 The quality of `small` is the perplexity over words; that of `mini`, whose text comes from a grammar with known
 probabilities, is how many nats per word the model needs above the grammar itself.
 
-`pilot` and `full` are of subwords, in shards that `shards.py` tells; there the quality is `log_perplexity`, the mean
-negative log-likelihood in nats per token, as MLPerf calls it.
+`pilot` and `full` have subwords, in shards that `shards.py` describes; there the quality is `log_perplexity`, MLPerf's
+name for the mean negative log-likelihood in nats per token.
 
 Arrays of `mini` and `small`: `vocabulary` str [V], words by falling frequency in `small`; `train_tokens` uint16 [N] and
 `test_tokens` uint16 [M], one text each in numbers of the vocabulary; `audit_positions` int64 [A], increasing. `mini`
@@ -36,7 +36,7 @@ CHUNK = 512
 AUDITED = 8
 LOWEST = -1000.0  # of the log-probabilities
 TOLERANCE = 1e-3  # of a distribution's sum, and of the two log-probabilities of one word
-LUCK = 20.0  # nats: a model is ahead of the grammar by so much in the whole text with a probability of e^-20 at most
+LUCK = 20.0  # nats: a model beats the grammar by this much in the whole text with a probability of at most e^-20
 
 MINI_TRAIN, MINI_TEST = 250_000, 40_000
 
@@ -97,8 +97,8 @@ def split_sizes(data: Mapping[str, np.ndarray]) -> dict[str, int]:
 
 
 def score(predictions: Sequence[Any], data: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """`perplexity`, e ^ -mean log-probability; of `mini` also `excess_nats`, those per word above the grammar, and of
-    subwords `log_perplexity`.
+    """`perplexity`, e ^ -mean log-probability; for `mini` also `excess_nats`, the nats per word above the grammar, and
+    for subwords `log_perplexity`.
 
     Raises BadPrediction for anything but lists of log-probabilities, for an audited distribution that does not sum to
     1 or that disagrees with the text's log-probability there, and for a text more probable than the grammar allows.
@@ -132,7 +132,7 @@ def score(predictions: Sequence[Any], data: Mapping[str, np.ndarray]) -> dict[st
 
 
 def _log_probabilities(line: int, values: Any, length: int) -> np.ndarray:
-    """float64 [length]. Raises BadPrediction unless `values` is a list of that many numbers from `LOWEST` to 0."""
+    """As float64 [length]. Raises BadPrediction unless `values` is a list of that many numbers from `LOWEST` to 0."""
     if type(values) is not list or len(values) != length:
         raise BadPrediction(line, f"{values!r:.40} is not a list of {length} log-probabilities")
     array = np.array(values, np.float64) if set(map(type, values)) == {float} else None

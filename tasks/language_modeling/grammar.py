@@ -1,4 +1,4 @@
-"""A stochastic grammar whose every probability is known: the text of `mini`, and what that leaves to chance.
+"""A stochastic grammar of known probabilities, which generates the text of `mini`, and the entropy of that text.
 
 An article names its topic and goes on with sentences. A subject may take a relative clause, whose subject may take
 another one: verbs come in the reverse order of their subjects, and each agrees with its own in number.

@@ -1,4 +1,4 @@
-"""The test text with its words written otherwise: case, numbers, ends of lines. The text scored is the altered one."""
+"""The test text with its words written differently: case, numbers, ends of lines. The altered text is scored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNKNOWN = "<unk>"  # WikiText's own word for those it left out
 def alterations(
     scale: str, files: Path, data: Mapping[str, np.ndarray]
 ) -> dict[str, Callable[[], dict[str, np.ndarray]]]:
-    """See `suite.store.modules.Altering`; none of a text from a grammar, whose words are its only ones."""
+    """See `suite.store.modules.Altering`; none for a text from a grammar, which has no other words."""
     vocabulary = data["vocabulary"].tolist()
     number = {word: at for at, word in enumerate(vocabulary)}
     if UNKNOWN not in number:

@@ -1,4 +1,4 @@
-"""What `build` is given of a sharded text without its shards; see `suite.store.modules.Shaping`."""
+"""What `build` is given in place of a sharded text; see `suite.store.modules.Shaping`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tasks.language_modeling.shards import SHARDED
 
 
 def shaped(scale: str) -> dict[str, np.ndarray] | None:
-    """The vocabulary's numbers, and as many places as are audited."""
+    """The vocabulary's numbers, and as many places as there are audited ones."""
     if scale not in SHARDED:
         return None
     vocabulary = np.arange(SHARDED[scale].vocabulary, dtype=np.uint16)

@@ -1,9 +1,9 @@
 """Text as shards of tokens, in the format of llm.c (github.com/karpathy/llm.c, dev/data/data_common.py).
 
-A shard is 256 numbers int32, of which the first three are MAGIC, 1 and how many tokens follow, and the tokens, uint16,
-all little-endian. Each document begins with one token, `begin`. `full` has FineWeb's shards as they are published;
-`pilot` has WikiText-2 in the same form, made here: a byte-pair encoding is learnt from its training text, then each
-shard is a part of the articles.
+A shard is a header of 256 int32 numbers, the first three of which are MAGIC, 1 and the count of tokens, and then the
+tokens, uint16, all little-endian. Each document begins with one token, `begin`. `full` has FineWeb's shards as they are
+published; `pilot` has WikiText-2 in the same form, made here: a byte-pair encoding is learnt from its training text,
+then each shard is a part of the articles.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Sharded:
 
 SHARDED = {
     "pilot": Sharded(f"{PILOT}/val_000000.bin", 65_536, PILOT_VOCABULARY, 1),
-    # GPT-2's 50,257 tokens (Radford et al. 2019), of which <|endoftext|> is the last; records are of 10 * 2^20 of them
+    # GPT-2's 50,257 tokens (Radford et al. 2019), of which <|endoftext|> is the last; records are scored on 10 * 2^20
     "full": Sharded("fineweb10B/fineweb_val_000000.bin", 10_485_760, 50_257, 50_256),
 }
 
@@ -74,7 +74,7 @@ def _text(files: Path, split: str) -> str:
 
 
 def _articles(text: str) -> list[str]:
-    """Each begins with its title, a line ` = Title = `; one of a section has more signs, as ` = = Section = = `."""
+    """Each begins with its title, a line ` = Title = `; a section's title has more signs, as ` = = Section = = `."""
     articles: list[list[str]] = []
     for line in text.splitlines():
         title = line.startswith(" = ") and not line.startswith(" = = ")

@@ -1,8 +1,8 @@
 """Recommendation from implicit feedback: find the item each user took last among items the user never took.
 
 A prediction is one user's ranking of the candidates `test_candidates[u]`, best first, as groups of item numbers:
-`[[50], [7, 181], ...]` says that 7 and 181 have equal scores. It may end after any group; items that are left out are
-taken for worse than all others. Ties count against the model: an item's rank is the number of items in the groups up
+`[[50], [7, 181], ...]` says that 7 and 181 have equal scores. It may end after any group; items that are left out
+count as worse than all others. Ties count against the model: an item's rank is the number of items in the groups up
 to and including its own. Arrays: see `tasks.recommendation.protocol.leave_one_out`.
 """
 
@@ -33,7 +33,7 @@ def prepare(scale: str, files: Path) -> dict[str, np.ndarray]:
 
 
 def split_sizes(data: Mapping[str, np.ndarray]) -> dict[str, int]:
-    """Users to evaluate. How many samples their histories are is for the hyperparameter `lengths` to say."""
+    """Users to evaluate. How many samples their histories make depends on the hyperparameter `lengths`."""
     return {"eval_samples": len(data["answer_items"])}
 
 

@@ -51,7 +51,7 @@ def ease(data: Data) -> np.ndarray:
 def bpr(data: Data) -> np.ndarray:
     """Scores [users, items] of matrix factorisation by Bayesian personalised ranking (Rendle et al. 2009).
 
-    Ours, since the one of `implicit` draws popular negatives more often and reaches less here.
+    It is our own, since that of `implicit` draws popular negatives more often and reaches less here.
     """
     import torch
 
@@ -91,7 +91,7 @@ def als(data: Data) -> np.ndarray:
 
 
 def metrics(scores: np.ndarray, data: Data) -> dict[str, float]:
-    """Those of the task, for scores [users, items]."""
+    """The task's metrics, for scores [users, items]."""
     candidates = data["test_candidates"]
     found = np.take_along_axis(scores, candidates, 1)
     rankings = [

@@ -1,4 +1,4 @@
-"""Interactions drawn from a known latent-factor model, whose own hit rate nobody can beat but by luck.
+"""Interactions drawn from a known latent-factor model, whose own hit rate can be beaten by luck only.
 
 User u likes item i by the utility s(u, i) = SHARPNESS p(u).q(i) + b(i), with normal factors and biases. Each user takes
 items one after another without repeats, each with probability proportional to exp(s) among those not taken yet
@@ -18,7 +18,7 @@ SHARPNESS, POPULARITY = 2.0, 0.5
 
 
 def utilities() -> np.ndarray:
-    """The true model's s float64 [USERS, ITEMS]."""
+    """The true model's utilities s, float64 [USERS, ITEMS]."""
     return _draw()[0]
 
 

@@ -1,4 +1,4 @@
-"""Reading GroupLens' files of ratings, whichever of its layouts they have.
+"""Reads GroupLens' files of ratings, in any of its layouts.
 
 | data set | file | columns |
 |---|---|---|

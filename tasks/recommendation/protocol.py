@@ -31,7 +31,7 @@ def leave_one_out(given: Interactions, negatives: int) -> dict[str, np.ndarray]:
     - Interactions of a user are ordered by time; of those at one time, the later in the source is the later one.
     - An item that a user took more than once counts once, at the first time: no test item is in the user's training
       data, and no candidate appears twice.
-    - Negatives are drawn uniformly and without replacement (PCG64) from the items the user took at no time.
+    - Negatives are drawn uniformly and without replacement (PCG64) from the items that the user never took.
     - Candidates are in ascending order, so that the place of the right one tells nothing.
 
     Returns

@@ -21,7 +21,7 @@ SAMPLES_SHA256 = "bc91d6d48d19c0db8630a88acf94ff504b75e471842ca874e7f12f783ddb2c
 def recordings() -> tuple[list[Recording], list[Recording]]:
     """Training and test recordings of 3 to 7 digits each, 110 to 200 words a minute, at pitches 20 to 80.
 
-    Raises UserError when espeak-ng speaks otherwise than it did when `SAMPLES_SHA256` was declared.
+    Raises UserError if the samples that espeak-ng makes do not have the sum `SAMPLES_SHA256`.
     """
     random = np.random.default_rng(0)
     utterances = [_utterance(random, TRAIN_VOICES) for _ in range(TRAIN)]

@@ -31,8 +31,8 @@ class Utterance(NamedTuple):
 def speak(utterances: list[Utterance]) -> list[np.ndarray]:
     """Samples int16 [N] at `RATE` of each utterance, the same bytes whenever the list is the same.
 
-    The library keeps the phase of its oscillators from one utterance to the next, also when it is initialised again:
-    only a process of its own makes the first one always the same.
+    The library keeps the phase of its oscillators from one utterance to the next, even when it is initialised again, so
+    only in a process of its own is the first one always the same.
     Raises UserError for a voice that the library does not have.
     """
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), end_with_parent) as alone:

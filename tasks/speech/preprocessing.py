@@ -64,7 +64,7 @@ def _clipped(samples: np.ndarray) -> np.ndarray:
 
 
 def _centred(data: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Each band around the mean of all recordings in place of its own."""
+    """Each recording's mean spectrum replaced by that of all recordings."""
     features, ends = data["test_features"].astype(float), np.cumsum(data["test_frames"])[:-1]
     whole = features.mean(0)
     centred = [each - each.mean(0) + whole for each in np.split(features, ends)]

@@ -24,17 +24,17 @@ class Recording(NamedTuple):
 def log_mel(recordings: Sequence[Recording]) -> list[np.ndarray]:
     """Features uint8 [frames, MELS] of recordings: levels of `STEP` nats above `FLOOR`, every `HOP_S`.
 
-    From double precision, so that no processor's rounding reaches the levels and one sha256 holds for all machines.
+    In double precision, so that no processor's rounding reaches the levels and one sha256 holds for all machines.
     """
     energies = [mel_energies(each.samples / 32768.0, each.rate) for each in recordings]
     return [np.rint(np.log(np.maximum(e / FLOOR, 1)) / STEP).clip(0, 255).astype(np.uint8) for e in energies]
 
 
 def mel_energies(signal: np.ndarray, rate: int) -> np.ndarray:
-    """Energies float64 [frames, MELS] of a signal float64 [N] at `rate` in Hz, of `WINDOW_S` every `HOP_S`.
+    """Energies float64 [frames, MELS] of a signal float64 [N] at `rate` in Hz, in windows of `WINDOW_S` every `HOP_S`.
 
-    Those of torchaudio's MelSpectrogram: frames centred on their time, the signal mirrored at its ends; the power
-    spectrum under a periodic Hann window; triangles that stand evenly on HTK's mel scale and are not normalised.
+    They are those of torchaudio's MelSpectrogram: frames centred on their time, the signal mirrored at its ends; the
+    power spectrum under a periodic Hann window; triangles spaced evenly on HTK's mel scale and not normalised.
     """
     from scipy.signal.windows import hann  # where it is used: it takes a second to import
 

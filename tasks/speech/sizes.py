@@ -9,7 +9,7 @@ import numpy as np
 
 
 def sized(size: int, data: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """See `suite.store.modules.Sizing`: as many recordings as there were, of the frames of all."""
+    """See `suite.store.modules.Sizing`: as many recordings as there were, cut from the frames of all."""
     arrays = {}
     for split in ("train", "test"):
         features, recordings = data[f"{split}_features"], len(data[f"{split}_frames"])

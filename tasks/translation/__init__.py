@@ -1,14 +1,14 @@
 """Translation from English to German; the quality is sacreBLEU's corpus BLEU on detokenised text.
 
-That of `mini` and `small` is cased, of text tokenised by 13a; that of `pilot` and `full` is MLPerf's: without regard to
-case, of text tokenised as by mteval-v14 with its international tokenisation.
+For `mini` and `small` it is cased, on text tokenised by 13a. For `pilot` and `full` it is MLPerf's: uncased, on text
+tokenised as by mteval-v14 with its international tokenisation.
 
 A prediction is the German text of one test sentence, a string. Arrays of `mini` and `small`:
 `subword_model` uint8, a sentencepiece model of both languages, learnt from the training split;
 `train_source`, `train_target`, `test_source` uint16: the subwords of one sentence after the other, each sentence
 ended by END; `answer_text` uint8: the reference translations in UTF-8, each ended by a line feed.
 
-In `pilot` and `full` shards `train_pairs_0000` and so on, uint16, which `shards.py` tells, take the place of
+In `pilot` and `full` shards `train_pairs_0000` and so on, uint16, which `shards.py` makes, take the place of
 `train_source` and `train_target`, and `answer_uncased_text`, in lower case, that of `answer_text`.
 """
 
@@ -31,13 +31,13 @@ from tasks.translation.texts import parallel
 METRICS = {"bleu": (0.0, 100.0), "uncased_bleu": (0.0, 100.0)}
 SUBWORDS = {"mini": 1000, "small": 4000}
 PHRASES_TRAIN, PHRASES_TEST = 10_000, 500
-LONGEST = 1000  # characters of a prediction, or so many times the longest reference's; small's has 198
+LONGEST = 1000  # characters of a prediction, or TIMES_LONGER those of the longest reference; small's has 198
 TIMES_LONGER = 5
 
 
 def prepare(scale: str, files: Path) -> dict[str, np.ndarray]:
     """The arrays of `mini` (CLDR phrases, 10,000 + 500), `small` (Multi30k, 29,000 + 1,000 of test_2016_flickr), or
-    beside the shards."""
+    a sharded scale."""
     if scale in TEXTS:
         return _sharded(scale, files)
     if scale == "mini":
@@ -78,21 +78,21 @@ def metric() -> BLEU:
 
 
 def uncased_metric() -> BLEU:
-    """BLEU as MLPerf's reference of the Transformer computes it (`compute_bleu.py`, uncased); logged likewise."""
+    """BLEU as MLPerf's reference of the Transformer computes it (`compute_bleu.py`, uncased), logged likewise."""
     return BLEU(lowercase=True, tokenize="intl", force=True)
 
 
 def split_sizes(data: Mapping[str, np.ndarray]) -> dict[str, int]:
-    """Sentences of each split; of shards, whose samples are subwords of batches, those of the test alone."""
+    """Sentences of each split; with shards, whose samples are subwords of batches, those of the test alone."""
     names = {"train_samples": "train_source", "eval_samples": "test_source"}
     return {size: int((data[name] == END).sum()) for size, name in names.items() if name in data}
 
 
 def score(predictions: Sequence[Any], data: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """`{"bleu": 0 to 100}`, or `uncased_bleu` where the references are so.
+    """`{"bleu": 0 to 100}`, or `uncased_bleu` if the references are uncased.
 
-    Raises BadPrediction for what is not one line of at most LONGEST printable characters, TIMES_LONGER than the longest
-    reference where that is more, or when there is not one for each test sentence.
+    Raises BadPrediction for what is not one line of printable characters, at most LONGEST or, if that is more,
+    TIMES_LONGER times those of the longest reference, or when there is not one for each test sentence.
     """
     name, text, made = "bleu", data.get("answer_text"), metric()
     if text is None:

@@ -15,7 +15,7 @@ from tasks.translation.subwords import END
 def request(data: Mapping[str, np.ndarray], index: int) -> dict[str, np.ndarray]:
     """See `suite.store.modules.Requesting`. Raises ValueError for a subword that is not in the vocabulary.
 
-    A GPU that is asked for the embedding of such a one answers nothing any more.
+    A GPU that is asked for the embedding of such a subword stops answering.
     """
     source = data["test_source"]
     ends = np.flatnonzero(source == END) + 1

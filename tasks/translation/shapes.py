@@ -1,4 +1,4 @@
-"""What `build` is given of shards of pairs without their text; see `suite.store.modules.Shaping`."""
+"""What `build` is given in place of pairs in shards; see `suite.store.modules.Shaping`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import numpy as np
 
 from tasks.translation.shards import TEXTS
 
-UNKNOWN = 2  # the type of a piece that stands for what no other does
+UNKNOWN = 2  # the type of the piece that stands for what no other covers
 
 
 def shaped(scale: str) -> dict[str, np.ndarray] | None:
-    """A model of as many subwords, which are numbers: sentencepiece's `ModelProto`, in protocol buffers' format."""
+    """A model of the right number of subwords, which are numerals: sentencepiece's `ModelProto`, serialised."""
     if scale not in TEXTS:
         return None
     pieces = [b"".join(_field(str(number))) for number in range(1, TEXTS[scale].subwords)]

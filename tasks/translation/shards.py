@@ -1,9 +1,9 @@
 """Pairs of sentences as shards of subwords, of WMT's English and German (`full`) or of Multi30k (`pilot`).
 
-A shard is uint16, little-endian: of one pair after the other the subwords of the source, END, those of the target, END;
-what is left over is zeros. Shard `i` of `n` has every `n`-th pair from pair `i` on. The subwords are a byte-pair
-encoding of both languages, learnt here from every so many-th pair. They, and the test's sentences and references, lie
-in files of a stated size too: eight bytes that say how many follow, these, and zeros.
+A shard is uint16, little-endian: for one pair after the other the subwords of the source, END, those of the target,
+END; the rest is zeros. Shard `i` of `n` has every `n`-th pair from pair `i` on. The subwords are a byte-pair encoding
+of both languages, learnt here from every `learnt_from`-th pair. They, and the test's sentences and references, lie in
+files of a stated size too: eight bytes that say how many bytes follow, those bytes, and zeros.
 
 A shard is made from the text, some thousand pairs at a time.
 """
@@ -33,7 +33,7 @@ class Text:
     folder: str
     pairs: int
     subwords: int
-    learnt_from: int  # every so many-th pair
+    learnt_from: int  # every pair whose number this divides
     shards: int
     shard_bytes: int
     model_bytes: int
@@ -74,7 +74,7 @@ def read_test(scale: str, files: Path) -> tuple[list[str], list[str]]:
 
 
 def read_boxed(path: Path) -> bytes:
-    """What a file of a stated size holds. Raises UserError for one that says to hold more than it has."""
+    """What a file of a stated size holds. Raises UserError for one that claims to hold more than it has."""
     content = path.read_bytes()
     end = 8 + int.from_bytes(content[:8], "little")
     if not 8 < end <= len(content):
@@ -90,7 +90,7 @@ def _write_boxed(path: Path, content: bytes, size: int) -> None:
 def _write(
     subwords: sentencepiece.SentencePieceProcessor, pairs: Iterator[tuple[str, str]], size: int, out: IO[bytes]
 ) -> int:
-    """Write a shard of `size` bytes; how many pairs it has."""
+    """Write a shard of `size` bytes; return how many pairs it has."""
     count = 0
     while some := list(islice(pairs, TOGETHER)):
         out.write(encoded(subwords, [line for pair in some for line in pair]).astype("<u2").tobytes())

@@ -15,7 +15,7 @@ PAIRS = "train_pairs_"  # in the names of the arrays that are shards
 
 
 def sized(size: int, data: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """See `suite.store.modules.Sizing`: as many sentences as there were, of the subwords of all, END counted."""
+    """See `suite.store.modules.Sizing`: as many sentences as there were, cut from the subwords of all; END counts."""
     if size < 2:
         raise UserError(f"size={size}: a sentence has 2 subwords at least, the last of which ends it")
     shards = {name: array for name, array in data.items() if name.startswith(PAIRS)}

@@ -12,7 +12,7 @@ from typing import IO
 
 from suite.errors import UserError
 
-# Of WMT 2017, as MLPerf's reference takes them; the files in them but for the language
+# Those of WMT 2017 that MLPerf's reference takes, and the files in them without the ending of the language
 ARCHIVES = {
     "wmt/training-parallel-europarl-v7.tgz": "europarl-v7.de-en",
     "wmt/training-parallel-commoncrawl.tgz": "commoncrawl.de-en",
@@ -66,7 +66,7 @@ def cleaned(line: bytes) -> str:
 
 @contextmanager
 def _member(archive: Path, name: str) -> Iterator[IO[bytes]]:
-    """The file of this name in whatever folder of an archive. Raises UserError where there is none."""
+    """The file of this name, in any folder of an archive. Raises UserError if there is none."""
     with ExitStack() as stack:
         try:
             tar = stack.enter_context(tarfile.open(archive, "r:gz"))
