@@ -125,17 +125,19 @@ def _copies(files: Mapping[str, str]) -> Iterator[Finding]:
     """Where a log under MLPerf's name, `result_<i>.txt`, is not that of `run_<i + 1>`, or is not there."""
     for path, sha256 in sorted(files.items()):
         folder, _, name = path.rpartition("/")
+        if not folder.startswith(f"{RESULTS}/"):
+            continue  # code may bear any name
         if match := RESULT.match(name):
             log = f"{folder}/run_{int(match[1]) + 1}/{LOG}"
             if files.get(log) != sha256:
                 yield Finding(path, None, f"the bytes of {log}", "others", _AS_WRITTEN)
-        elif folder.startswith("results/") and name.startswith("result_"):
+        elif name.startswith("result_"):
             yield Finding(path, None, "a name result_<i>.txt, for the log of run_<i+1>", "another name", _AS_WRITTEN)
         elif match := _LOG.match(path):
             again = f"{match[1]}/result_{int(match[2]) - 1}.txt"
             if again not in files:
                 yield Finding(again, None, f"the bytes of {path}", "no such file", _AS_WRITTEN)
-        elif name == LOG and folder.startswith(f"{RESULTS}/") and folder.count("/") <= 3:  # deeper is code of one's own
+        elif name == LOG and folder.count("/") <= 3:  # deeper is code of one's own
             yield Finding(path, None, f"{RESULTS}/SYSTEM/BENCHMARK/run_N/{LOG}", "a log elsewhere", _AS_WRITTEN)
 
 

@@ -120,7 +120,8 @@ def is_below(path: str, folder: str) -> bool:
 
 
 def survey(root: Path) -> Submission:
-    """The results in `root` and below it. No link is followed; a result's own subfolders hold no further results.
+    """The results in `root` and below it. No link is followed; a result's own subfolders hold no further results, and
+    neither do the systems and the code of a package.
 
     Raises UserError if there is none, or more folders and files than are looked at.
     """
@@ -149,6 +150,7 @@ def survey(root: Path) -> Submission:
             found.sealed.append(path)
         elif seals.RESULTS in (lower := {name.lower() for name in folders}) and lower & {*seals.BESIDE}:
             found.unsealed.append(path)
+        aside = {*folders} & {*seals.BESIDE} if seals.SEAL in names else set()  # in which only links are looked for
         if runs or LIMITS.keys() & names:
             labels = tuple(sorted(runs, key=lambda name: int(name[4:]))) or ("",)
             found.results.append(Result(path, labels))
@@ -157,17 +159,18 @@ def survey(root: Path) -> Submission:
                 continue  # the survey of the evidence has what lies there
             known = {*runs, *unsafe, *(name for name in names if name not in folders and _known(name))}
             found.others += (join(path, name) for name in names if name not in known)
-            for folder in folders:
-                for below, what in entries(root / path / folder):
-                    seen.append(path or folder)
-                    _check_count(root, seen)
-                    if what:
-                        unsafe[join(folder, below)] = what
-        elif folders and depth == MAX_DEPTH:
-            deep = join(path, folders[0])
+            aside = {*folders}
+        elif (further := sorted({*folders} - aside, reverse=True)) and depth == MAX_DEPTH:
+            deep = join(path, further[-1])
             raise UserError(f"cannot review {root}: {deep} is nested more than {MAX_DEPTH} folders deep; leave it out")
         else:
-            pending += [(join(path, name), depth + 1) for name in sorted(folders, reverse=True)]
+            pending += [(join(path, name), depth + 1) for name in further]
+        for folder in sorted(aside):
+            for below, what in entries(root / path / folder):
+                seen.append(path or folder)
+                _check_count(root, seen)
+                if what:
+                    unsafe[join(folder, below)] = what
         found.unsafe |= {join(path, name): what for name, what in unsafe.items()}
     if not found.results:
         raise UserError(f"{root} holds no evidence: neither log.txt nor run_1; {_GIVE}")

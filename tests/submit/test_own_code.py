@@ -11,7 +11,8 @@ from suite.results.reading import Source, read
 from suite.review.difference import differences
 from suite.review.model import report
 from suite.rules.seals import SEAL
-from suite.store.code import CODE
+from suite.store.code import CODE, sums
+from tests.rules import evidence_maker
 from tests.rules.evidence_maker import write_run
 from tests.rules.subject import CONTESTANT, OWN_CODE
 from tests.submit.conftest import PLACE, files, head, resealed
@@ -20,6 +21,10 @@ from tests.submit.conftest import PLACE, files, head, resealed
 @pytest.fixture
 def own(runs):
     """The runs, made anew by an implementation of one's own."""
+    return trained_anew(runs)
+
+
+def trained_anew(runs):
     shutil.rmtree(runs)
     for index in range(1, 4):
         write_run(runs / f"run_{index}", index, runs=3, own=True).recode(revision=head())
@@ -45,6 +50,16 @@ def test_its_code_lies_beside_the_suite_s(packed):
     (result,) = json.loads((packed.folder / SEAL).read_text())["results"]
     assert result["trained_by"] == "ours"
     assert broken(packed.folder) == set()
+
+
+def test_code_may_bear_names_of_evidence_and_lie_deep(runs, submit, told, monkeypatch):
+    named = ["config.yaml", "waivers.yaml", "submission.json", "run_1/log.txt", "result_0.txt", "a/b/c/d/e/f/g/h/i/j"]
+    code = OWN_CODE | dict.fromkeys(named, b"MORE = 1\n")
+    monkeypatch.setattr(evidence_maker, "OWN_CODE", code)
+    monkeypatch.setattr(evidence_maker, "CONTESTANT", CONTESTANT.model_copy(update={"files": sums(code)}))
+    trained_anew(runs)
+    assert submit(f"description={told}") == 0
+    assert broken(submit.folder.parent) == set()
 
 
 def test_the_same_again_writes_nothing(packed, told, capsys):

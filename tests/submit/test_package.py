@@ -63,8 +63,9 @@ def test_code_behind_a_link_is_not_read(submit, told, tmp_path):
     folder = submit.folder / "benchmarks/image_classification-small/implementations" / head()[:12] / "tasks"
     shutil.move(folder, tmp_path / "elsewhere")
     folder.symlink_to(tmp_path / "elsewhere")
-    found = [each for each in report(submit.folder).findings if each.rule == "package.9"]
-    assert [each.found for each in found] == ["a link: what it leads to is not read"]
+    found = {each.rule: each.found for each in report(submit.folder).findings}
+    assert found["package.9"] == "a link: what it leads to is not read"
+    assert found["package.1"] == "a symbolic link"
 
 
 @pytest.mark.parametrize(
