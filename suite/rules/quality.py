@@ -103,8 +103,8 @@ def on_schedule(run: Evidence) -> Iterator[Finding]:
             yield Finding(
                 LOG, line.number, expected, f"none before it went on at {samples}", "evaluate when the benchmark says"
             )
-        if line.key == keys.EVAL_ACCURACY and not at <= samples < at + batch:
-            expected = f"an evaluation at {at} to {at + batch - 1} samples"
+        if line.key == keys.EVAL_ACCURACY and not behind < at <= samples < at + batch:
+            expected = f"an evaluation at {at} to {at + batch - 1} samples" if at > behind else "no further evaluation"
             yield Finding(LOG, line.number, expected, samples, "evaluate when the benchmark says")
         behind = samples
     at, ended = benchmark.next_evaluation(behind), samples_of(stop) if stop else None

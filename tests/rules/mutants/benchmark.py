@@ -60,6 +60,19 @@ def an_evaluation_left_out_of_the_cadence_of_its_own(run):
     evaluated(run, FIRST - EVERY, EVERY, BUDGET)
 
 
+@breaks("quality.3")
+def an_evaluation_more_at_the_end_of_the_budget(run):
+    open_division(run)
+    evaluated(run, FIRST, EVERY, FIRST + EVERY)
+
+    def change(records):
+        for told in (record["metadata"] for record in records):
+            if keys.SAMPLES_COUNT in told:
+                told[keys.SAMPLES_COUNT] = min(told[keys.SAMPLES_COUNT], FIRST + EVERY)
+
+    run.edit_log(change)
+
+
 @breaks("division.7")
 def a_budget_of_its_own(run):
     open_division(run)
