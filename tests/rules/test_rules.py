@@ -214,6 +214,13 @@ def test_a_power_ceiling_that_no_machine_has_is_found(run, ceiling):
     assert "power_ceiling_w_per_cpu, a number above 0" in {f.expected for f in found}
 
 
+def test_an_energy_of_two_nodes_names_what_it_covers(run):
+    run.edit_config(lambda values: values["system"].update(nodes=2))
+    run.edit(logkeys.ENERGY, lambda record: record["metadata"].pop("covers"))
+    found = [f for f in review(run.folder).findings if f.rule == "measurement.1"]
+    assert "covers [], derived from power.csv" in {f.expected for f in found}
+
+
 def test_a_pause_in_a_short_run_is_noted(tmp_path, monkeypatch):
     isolate(monkeypatch, tmp_path)
     monkeypatch.setattr(evidence_maker, "RUN_MS", 10_000)
