@@ -13,7 +13,7 @@ from suite.config.logkeys import CONFIG as LOGGED_CONFIG
 from suite.config.logkeys import DATASET
 from suite.record import names
 from suite.record.evidence import CONFIG, LOG, SYSTEM
-from suite.record.parsing import differences, same, without_none
+from suite.record.parsing import differences, is_sha256, same, without_none
 from suite.record.system import DIVISIONS, STATUSES
 from suite.rules import cadence
 from suite.rules.finding import Finding
@@ -22,6 +22,7 @@ from suite.store.shards import numbered
 
 OF_CADENCE = ("evaluation", "budget_samples")
 NOT_YOURS = "run the benchmark as conf/task/ has it: without overriding task values"
+_AS_WRITTEN = "submit the log as the suite wrote it"
 
 
 @RUN.rule("division.1")
@@ -133,6 +134,9 @@ def right_data(run: Evidence) -> Iterator[Finding]:
     declared = {name: right for name, right in benchmark.dataset.arrays.items() if right is not None}
     unknown = {*benchmark.dataset.arrays, *_shards(benchmark.dataset)} - declared.keys()
     if isinstance(logged, dict) and unknown:
+        if lacking := [name for name in sorted(unknown) if not is_sha256(logged.get(name))]:
+            expected = f"the sha256 of each of {len(unknown)} arrays without a declared one"
+            yield Finding(LOG, line.number, expected, f"none of {', '.join(lacking[:2])}", _AS_WRITTEN)
         told = ", ".join(f"{name} {logged.get(name, 'none')!s:.64}" for name in sorted(unknown)[:2])
         expected = f"declared sums of {len(unknown)} arrays of {benchmark.dataset.name}, which the suite never read"
         declare = "compare with the sums of others' runs of this benchmark"

@@ -167,6 +167,18 @@ def test_other_scales_than_mini_are_submittable(run, monkeypatch):
     assert rules_of(RESULT.findings([reading.Evidence.read(run.folder)])) == {"runs.6"}
 
 
+def test_data_without_declared_sums_is_told_by_sum(run, monkeypatch):
+    dataset = BENCHMARK.dataset.model_copy(update={"arrays": dict.fromkeys(BENCHMARK.dataset.arrays)})
+    monkeypatch.setattr(config, "benchmark", lambda task, scale: BENCHMARK.model_copy(update={"dataset": dataset}))
+
+    def severities():
+        return {finding.severity for finding in RUN.by_rule["data.1"](reading.Evidence.read(run.folder))}
+
+    assert severities() == {"note"}
+    run.edit(logkeys.DATASET, lambda record: record["metadata"].update(arrays={}))
+    assert severities() == {"note", "fail"}
+
+
 BENCHMARKS = [config.benchmark(task, scale) for task in config.names("task") for scale in config.scales(task)]
 
 
