@@ -85,11 +85,10 @@ def room_used(run: Evidence) -> Iterator[Finding]:
         return
     usual = suite_config.benchmark(run.benchmark.task, run.benchmark.scale).model_dump(mode="json")
     for name in (*OF_CADENCE, "hyperparameters"):
-        changed = differences(usual[name], configured.get(name))
-        told = ", ".join(".".join((name, *map(str, path))) + f" {found}" for path, _, found in changed)
-        if told:
-            where = run.config_line("benchmark", name)
-            yield Finding(CONFIG, where, f"{name} of the closed division", told, "none: the division frees it", "note")
+        for path, closed, found in differences(usual[name], configured.get(name)):
+            where, told = run.config_line("benchmark", name, *path), ".".join((name, *map(str, path)))
+            expected = f"{told} {closed} of the closed division"
+            yield Finding(CONFIG, where, expected, found, "none: the division frees it", "note")
 
 
 @RUN.rule("division.3")

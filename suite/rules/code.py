@@ -154,8 +154,10 @@ def _unknown(place: str, packed: Mapping[str, str], benchmark: Benchmark) -> Ite
             yield Finding(f"{place}/{path}", None, "the code that was run", "no such file", _AS_WRITTEN)
     mend = "git fetch that revision, then review again; or read the code, and audit it with equivalence=true"
     others = unlike_here(packed)
-    found = f"another: not held to it; {len(others)} of {len(packed)} files unlike the reviewer's: {', '.join(others)}"
-    yield Finding(place, None, "a revision of the reviewer's repository", found.removesuffix(": "), mend, "note")
+    found = f"another: not held to it; {len(others)} of {len(packed)} files unlike the reviewer's"
+    yield Finding(place, None, "a revision of the reviewer's repository", found, mend, "note")
+    for name in others:
+        yield Finding(f"{place}/{name}", None, "the file of the reviewer's copy", "another", mend, "note")
 
 
 def unlike_here(sums: Mapping[str, str]) -> list[str]:
