@@ -40,9 +40,10 @@ def time_enough(run: Evidence) -> Iterator[Finding]:
         return
     tracked = run.lines_of.get(TRACKED, [])
     losses = [line.value.get("loss") for line in tracked if isinstance(line.value, dict)]
-    if tracked and not any(loss is not None for loss in losses) and stop.metadata.get("reason") != "diverged":
+    silent = (tracked or run.timeline.evaluations) and not any(loss is not None for loss in losses)
+    if silent and stop.metadata.get("reason") != "diverged":
         mend = "let train_until return the loss, so that a reader sees it fall"
-        yield Finding(LOG, tracked[0].number, "a loss in some line", "none in any", mend, "note")
+        yield Finding(LOG, (tracked[0] if tracked else stop).number, "a loss in some line", "none in any", mend, "note")
     seconds, samples = (stop.time_ms - start.time_ms) / 1000, samples_of(stop) or 0
     if seconds <= 0:
         expected = f"a time after {keys.RUN_START}"

@@ -123,6 +123,17 @@ def test_losses_that_nobody_knows_are_noted(run):
     assert notes(run) == {"quality.7"}
 
 
+def test_a_log_that_tells_of_no_loss_is_noted(run):
+    """Its samples are counted where a block ends."""
+    steps = {keys.BLOCK_STOP: keys.INTERVAL_END, keys.BLOCK_START: keys.INTERVAL_START}
+    records = []
+    for record in run.records():
+        told = steps if record["key"] == logkeys.TRACKED else {record["key"]: record["event_type"]}
+        records += ({**record, "key": key, "event_type": kind} for key, kind in told.items())
+    run.write(records)
+    assert notes(run) == {"quality.7"}
+
+
 def test_an_unknown_key_outside_the_head_is_noted(run):
     insert(run, keys.RUN_STOP, "thoughts", "it went well")
     assert notes(run) == {"log.7"}
