@@ -16,12 +16,11 @@ from suite.record.parsing import MalformedError
 from suite.review.model import Report
 from suite.rules.code import SHARED
 from suite.rules.seals import Seal
-from suite.rules.submission import survey
+from suite.rules.submission import Submission, survey
 from suite.rules.verdict import ResultReview
 from suite.store.code import CODE, MAX_FILE_BYTES
 from suite.store.disk import UnsafeFile, read_safely
 
-MAX_RESULTS = 20  # on the page
 MAX_READ = 5000  # lines of a file
 MAX_LINES = 2000  # of a file's difference
 MAX_PAGE = 20_000  # lines of all differences
@@ -58,18 +57,18 @@ class Difference:
 
 def differences(report: Report, root: Path) -> list[Difference]:
     """The differences of the results that were not trained by the reference; `root` is what was reviewed."""
-    found = [result for result in report.results if result.contestant]
-    made, room = [], MAX_PAGE
-    for result in found[:MAX_RESULTS]:
+    made, room = list[Difference](), MAX_PAGE
+    submission = survey(root) if any(result.contestant for result in report.results) else Submission(root)
+    for result in report.results:
         if result.contestant:
-            made.append(_difference(result, result.contestant, root, room))
+            made.append(_difference(result, result.contestant, submission, room))
             room -= sum(len(file.lines) for file in made[-1].files)
     return made
 
 
-def _difference(result: ResultReview, contestant: Contestant, root: Path, room: int) -> Difference:
+def _difference(result: ResultReview, contestant: Contestant, submission: Submission, room: int) -> Difference:
     """With the files in full that begin before so many lines are drawn."""
-    folder, files = _folder(result, contestant, root), list[File]()
+    folder, files = _folder(result, contestant, submission), list[File]()
     for name, sha256 in sorted(contestant.files.items()):
         if room <= 0:
             files.append(File(name, problem="is not drawn: a page has so many lines of differences"))
@@ -79,10 +78,10 @@ def _difference(result: ResultReview, contestant: Contestant, root: Path, room: 
     return Difference(result.path or ".", contestant, result.framework or "", tuple(files))
 
 
-def _folder(result: ResultReview, contestant: Contestant, root: Path) -> Path:
+def _folder(result: ResultReview, contestant: Contestant, submission: Submission) -> Path:
     """Where the code lies: with the evidence of the first run, else where its package has sealed those files."""
+    root, package = submission.root, submission.package_of(result.path)
     beside = root / PurePosixPath(result.runs[0].path).parent / CODE
-    package = survey(root).package_of(result.path)
     if beside.is_dir() or package is None:
         return beside
     try:

@@ -5,6 +5,7 @@
 import hashlib
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -94,6 +95,12 @@ def test_all_differences_of_a_page_are_bounded(run, tmp_path, monkeypatch):
     assert sum(len(file.lines) for file in made.files) <= 3000 + difference.MAX_LINES
     assert ["not drawn" in file.problem for file in made.files] == [False, False, False, True, True]
     sound(page_of(run.folder, tmp_path))
+
+
+def test_no_result_of_many_is_left_out(run):
+    trained_by(run, __init__="import torch\n")
+    made = report(run.folder)
+    assert len(difference.differences(replace(made, results=made.results * 25), run.folder)) == 25
 
 
 def test_only_what_trained_is_shown(run, tmp_path):
