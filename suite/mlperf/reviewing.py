@@ -8,10 +8,11 @@ import platform
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.errors import shown
+from suite.errors import UserError, shown
 from suite.measure.cpus import usable_cpus
 from suite.mlperf import comparing, packages, rulefiles, systems
 from suite.mlperf.compiling import compiled
@@ -77,7 +78,8 @@ def review(path: Path, ruleset: str, strict: bool = False, progress: Progress = 
 
     Logs of a folder are reviewed by as many processes as there are cores; each holds one log at a time.
 
-    Raises UserError for an unknown ruleset, a wheel that is not the pinned one, or a path without a log.
+    Raises UserError for an unknown ruleset, a wheel that is not the pinned one, a path without a log, and where one of
+    these processes is killed.
     """
     ruleset = rulefiles.known(ruleset)
     package = packages.survey(path, ruleset)
@@ -105,8 +107,13 @@ def _reviewed(tasks: list[tuple[Path, str, str, bool]], ruleset: str) -> Iterato
         return
     # Elsewhere than on Linux a fork of a process that has used the system's libraries may hang or crash.
     how = multiprocessing.get_context("fork" if platform.system() == "Linux" else "spawn")
-    with ProcessPoolExecutor(cores, how, initializer=_begin) as pool:
-        yield from pool.map(_review_task, tasks, chunksize=_CHUNK)
+    try:
+        with ProcessPoolExecutor(cores, how, initializer=_begin) as pool:
+            yield from pool.map(_review_task, tasks, chunksize=_CHUNK)
+    except BrokenProcessPool as error:
+        raise UserError(
+            "a process that reviews logs was killed, perhaps for want of memory: give fewer logs at once"
+        ) from error
 
 
 def _begin() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from suite import mlperf
 from suite.errors import UserError
-from suite.mlperf import lines, logs
+from suite.mlperf import lines, logs, reviewing
 from tests.mlperf import maker
 from tests.mlperf.maker import RULESET, entries, find, text
 
@@ -92,6 +92,13 @@ def test_what_is_no_plain_file_is_not_opened_to_wait(tmp_path: Path) -> None:
     assert review.verdict == "error"
     assert [(Path(log.path).name, log.verdict) for log in review.logs][-1] == ("result_8.txt", "error")
     assert [Path(finding.file).name for finding in review.findings if finding.severity == "error"] == ["result_7.txt"]
+
+
+def test_a_process_that_is_killed_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reviewing, "usable_cpus", lambda: 2)
+    monkeypatch.setattr(reviewing, "review_log", lambda *task: os._exit(1))
+    with pytest.raises(UserError, match="a process that reviews logs was killed, perhaps for want of memory"):
+        mlperf.review(maker.package(tmp_path, runs=16), RULESET)
 
 
 def test_a_folder_that_links_to_itself(tmp_path: Path) -> None:
