@@ -105,6 +105,10 @@ def all_runs(runs: Sequence[Evidence]) -> Iterator[Finding]:
         if index and run.label and run.label.rpartition("/")[2] != f"run_{index}":
             where = run.config_line("run_index")
             yield Finding(path_of(run, CONFIG), where, f"the index that {run.label} has", index, _AS_WRITTEN)
+        most = whole(run.configured("runs"))
+        if index and most and index > most:
+            where = run.config_line("run_index")
+            yield Finding(path_of(run, CONFIG), where, f"run_index from 1 to {most}", index, _AS_WRITTEN)
     planned = whole(runs[0].configured("runs"))
     if not planned:
         return

@@ -103,6 +103,11 @@ def seeds_of_two_runs_exchanged(folder):
         run.edit_config(lambda values, seed=seed: values.update(seed=seed))
 
 
+@breaks("runs.3")
+def a_single_run_of_a_place_that_was_not_planned(run):
+    renamed(run, run_index=7, run_id=f"{100:032x}-7")
+
+
 @breaks_result("runs.3")
 def a_run_left_out(folder):
     shutil.rmtree(folder / "run_5")
