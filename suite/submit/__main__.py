@@ -38,9 +38,9 @@ suite submit verify=SUBMISSION [signers=FILE]
 
 Collect runs into a submission, submissions/ORG/, in MLPerf's package layout, and seal it.
 
-Everything that a review would check is checked before anything is written: the runs by rules.md, their predictions
-scored again, the package by MLPerf's layout. All that is missing is listed at once. The same command again writes
-nothing; with more runs=, or a description= that fills a gap, it adds them. Nothing is ever overwritten.
+Everything that a review would check is checked before anything is written: the package by rules.md, with the
+predictions scored again. All that is missing is listed at once. The same command again writes nothing; with more runs=,
+or a description= that fills a gap, it adds them. Nothing is ever overwritten.
 
   org=NAME            the submitter, as in submitter= of the runs
   division=NAME       closed (the default) or open

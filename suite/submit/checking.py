@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from suite.mlperf import packages, systems
 from suite.review.model import Report, report
 from suite.review.progress import bar
 from suite.rules.finding import Finding
@@ -14,7 +13,6 @@ from suite.rules.reading import WAIVERS
 from suite.rules.submission import is_below, survey
 from suite.rules.waivers import Waiver, WaiverFile
 
-MLPERF = "mlperf-6.1"  # the round whose package layout is kept to
 # Notes of the review that say that a result is no full one.
 LACKS = ("runs.3", "runs.6", "division.4", "audit.1")
 CODE = "package.9"  # whose breach makes a submission partial: the code of what was run may be had later
@@ -31,7 +29,7 @@ class Checked:
 
 
 def check(staged: Path, org: str, data_dir: str | None) -> Checked:
-    """Review the staged submission of `org` by rules.md and by MLPerf's package layout."""
+    """Review the staged submission of `org` by rules.md."""
     with bar() as progress:
         made = Checked(report(staged, subject=org, data_dir=data_dir, progress=progress))
     asked = list(_asked(staged))
@@ -50,8 +48,6 @@ def check(staged: Path, org: str, data_dir: str | None) -> Checked:
             made.missing.append(_said(finding))
         else:
             made.remarks.append(_said(finding))
-    for group in packages.survey(staged.parent, MLPERF).groups:
-        made.broken += [_said(each) for each in systems.findings(group, MLPERF) if each.severity != "note"]
     return made
 
 
