@@ -152,11 +152,6 @@ class Review:
         """Whether every run reached the target."""
         return all(run.converged for run in self.runs)
 
-    @property
-    def score_s(self) -> float | None:
-        """The score of the only result, None where there are several."""
-        return self.results[0].score_s if len(self.results) == 1 else None
-
 
 def review(
     path: Path,

@@ -115,7 +115,7 @@ def test_result_below_the_reference_s_mean_is_normalised(sound_result, monkeypat
     (finding,) = [f for f in made.findings if f.rule == "convergence.2"]
     assert (made.verdict, finding.severity) == ("pass", "note")
     assert all(text in finding.found for text in ("6,000 samples", "p = ", "90 % interval"))
-    assert made.score_s == pytest.approx(30.0 * (19 / 18))
+    assert made.results[0].score_s == pytest.approx(30.0 * (19 / 18))
 
 
 def test_batch_size_between_two_points_is_held_to_both(sound_result, monkeypatch, tmp_path):

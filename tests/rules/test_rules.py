@@ -49,7 +49,7 @@ def test_sound_result_passes_and_has_a_score(sound_result):
     assert (made.verdict, made.converged) == ("pass", True)
     assert [run.path for run in made.runs] == [f"run_{index}/log.txt" for index in range(1, 6)]
     assert rules_of(made.findings) == {"division.4"}
-    assert made.score_s == 30.0
+    assert made.results[0].score_s == 30.0
 
 
 def test_a_run_of_a_suite_that_lacked_a_field_passes(run):
@@ -217,7 +217,7 @@ def test_one_run_that_did_not_converge_is_the_dropped_slowest(sound_result, tmp_
         MUTANTS["convergence.1"][0](Evidence(folder / f"run_{index}"))
         made = review(folder)
         assert (made.verdict, made.converged) == ("pass", False)
-        assert made.score_s == (30.0 if index == 2 else None)
+        assert made.results[0].score_s == (30.0 if index == 2 else None)
 
 
 @pytest.mark.parametrize("ceiling", [-5.0, 0, "much", True])
