@@ -53,18 +53,6 @@ def folder_of(benchmark: str) -> str:
     return benchmark.replace("/", "-")
 
 
-def fitting(org: str, division: str, category: str) -> dict[str, tuple[str | None, ...]]:
-    """What the logs of a submission may say, by what is declared of it; a run may have left the category open.
-
-    A log that names no submitter fits none: anyone could submit its run.
-    """
-    return {
-        "org": (org,),
-        "division": (division,),
-        "category": (STATUSES.get(category), UNDECIDED),
-    }
-
-
 @SEALED.rule("package.7")
 def true_to_its_runs(package: Sealed) -> Iterator[Finding]:
     """What the package says of its runs is what these say themselves."""
@@ -112,10 +100,16 @@ def _result(claimed: Mapping[str, Any], runs: Sequence[Evidence]) -> Iterator[Fi
 
 
 def _declared(seal: Seal, path: str, run: Evidence) -> Iterator[Finding]:
-    """Where a log is of another submitter, division or category than the seal."""
-    logged = {"org": keys.SUBMISSION_ORG, "division": keys.SUBMISSION_DIVISION, "category": keys.SUBMISSION_STATUS}
-    for name, fits in fitting(seal.org, seal.division, seal.category).items():
-        line = run.line(logged[name])
+    """Where a log is of another submitter, division or category than the seal; a run may have left the category open.
+
+    A log that names no submitter fits none: anyone could submit its run.
+    """
+    for name, key, fits in (
+        ("org", keys.SUBMISSION_ORG, (seal.org,)),
+        ("division", keys.SUBMISSION_DIVISION, (seal.division,)),
+        ("category", keys.SUBMISSION_STATUS, (STATUSES.get(seal.category), UNDECIDED)),
+    ):
+        line = run.line(key)
         if line and line.value not in fits:
             value = getattr(seal, name)
             mend = f"submit runs that were made with {'submitter' if name == 'org' else name}={value}"

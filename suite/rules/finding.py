@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from posixpath import dirname
 from typing import Any, Generic, Literal, TypeVar
 
@@ -84,12 +84,6 @@ class Checks(Generic[Subject]):
 def plain(finding: Finding, rule: str, label: str) -> Finding:
     """A check's finding as a review has it: against `rule`, of a subject whose files lie in the folder `label`."""
     file = finding.file if not label else label if finding.file == "." else f"{label}/{finding.file}"
-    return Finding(
-        shown_path(file),
-        finding.line,
-        shown(finding.expected),
-        shown(finding.found),
-        finding.mend,
-        finding.severity,
-        rule=rule,
+    return replace(
+        finding, rule=rule, file=shown_path(file), expected=shown(finding.expected), found=shown(finding.found)
     )

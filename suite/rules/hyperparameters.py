@@ -40,7 +40,7 @@ def fixed(run: Evidence) -> Iterator[Finding]:
     benchmark = run.benchmark
     if benchmark is None:
         return
-    in_open = _held(run) is None
+    in_open = run.in_open
     values = run.configured("benchmark", "hyperparameters") if in_open else benchmark.hyperparameters
     expected = {}
     for name, reference in values.items() if isinstance(values, dict) else ():
@@ -96,14 +96,9 @@ def misfit(benchmark: Benchmark, name: str, value: Any, other: Any) -> str | Non
     return None if fits and (isinstance(found, int) or not isinstance(reference, int)) else expected
 
 
-def _held(run: Evidence) -> Benchmark | None:
-    """The benchmark whose hyperparameters a run is held to: none in the open division."""
-    return None if run.in_open else run.benchmark
-
-
 def _misfits(run: Evidence, kind: type[Range | Formula], mend: str) -> Iterator[Finding]:
     """The hyperparameters that are free in this way, and are not what is asked of them."""
-    benchmark = _held(run)
+    benchmark = None if run.in_open else run.benchmark
     for name, free in benchmark.free.items() if benchmark else ():
         if (line := run.line(name)) and isinstance(free, kind):
             other = run.value(free.proportional_to) if isinstance(free, Formula) else None
