@@ -11,9 +11,10 @@ from torch import nn
 from suite import config
 from suite.bricks import frameworks, record
 from suite.bricks.__main__ import main
+from suite.bricks.brick import Brick, Tensor
 from suite.bricks.chaining import Bricks, used_by
 from suite.bricks.frameworks.torch_recording import Recorder
-from suite.bricks.frameworks.torch_running import Runner
+from suite.bricks.frameworks.torch_running import BACKWARD, Runner
 from suite.bricks.record import Made, Timings
 from suite.bricks.recorded import BATCHES
 from suite.errors import UserError
@@ -207,6 +208,13 @@ def test_a_brick_whose_shapes_do_not_fit_does_not_run():
     assert runs(made.relu(), CPU, "infer", 1 << 20)
     assert not runs(wrong, CPU, "infer", 1 << 20)
     assert not runs(made.relu(1 << 20), CPU, "infer", 1 << 20)
+
+
+def test_what_is_tried_with_shapes_alone_times_no_backward_pass():
+    given = Tensor(shape=(1, 16), dtype="float32", fresh=True, gradient=True)
+    BACKWARD.clear()
+    assert runs(Brick(tensors=(given,), calls=made.relu().calls, gradient=True), CPU, "train", 1 << 20)
+    assert not BACKWARD
 
 
 @pytest.mark.parametrize(
