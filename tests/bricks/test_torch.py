@@ -155,6 +155,22 @@ def test_a_model_that_cannot_be_run_costs_the_others_nothing(tmp_path, monkeypat
     assert [each.conditions.model for each in record.read(Made, tmp_path / "bricks.json").models] == ["squeezenet1_1"]
 
 
+def test_a_model_that_trains_on_no_single_picture_has_bricks(tmp_path):
+    """Its last normalisation has one value of each channel a picture."""
+    pool = "nn.AdaptiveAvgPool2d(1)"
+    own = made.own(tmp_path, made.TORCH.replace(pool, f"{pool}, nn.BatchNorm2d(8)"))
+    assert main(["make", f"models={own}", "size=16", "batch=4", "mode=train", f"out={tmp_path / 'bricks.json'}"]) == 0
+    (model,) = record.read(Made, tmp_path / "bricks.json").models
+    assert model.between is not None
+
+
+@pytest.mark.parametrize("asked", ["x if x.mean() > 0 else -x", "x * len(x.nonzero())"])
+def test_a_model_whose_code_asks_for_numbers_is_computed(asked, tmp_path):
+    asks = f"\n\nclass Asks(nn.Module):\n    def forward(self, x):\n        return {asked}\n"
+    own = made.own(tmp_path, made.TORCH.replace("nn.Flatten()", "nn.Flatten(), Asks()") + asks)
+    assert main(["make", f"models={own}", "size=16", f"out={tmp_path / 'bricks.json'}"]) == 0
+
+
 @pytest.mark.slow
 def test_a_task_has_bricks_of_batches_in_the_precision_of_its_runs(tmp_path):
     out = tmp_path / "bricks.json"

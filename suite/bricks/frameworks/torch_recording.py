@@ -7,7 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+)
 from torch.overrides import TorchFunctionMode, resolve_name
 from torch.utils.weak import WeakTensorKeyDictionary
 
@@ -28,6 +33,7 @@ LAYOUTS = {
 }
 TIMED = 5  # steps whose whole and whose calls are timed
 COPIES = 4  # of a model's weights that a step needs room for: they, their gradients and momenta, and what it computes
+ASKED = DataDependentOutputException, DynamicOutputShapeException  # for numbers, of tensors that have shapes alone
 
 
 class Unencodable(Exception):
@@ -215,14 +221,15 @@ def _of_model(subject: Subject, network: Callable[[], Any] | None) -> Sequence[R
     try:
         with FakeTensorMode():
             workload, found = _recorded(subject, network, 1)
-    except UserError as error:
-        if not isinstance(error.__cause__, DataDependentOutputException):
+    except (UserError, *ASKED) as error:
+        if not isinstance(error, ASKED) and not isinstance(error.__cause__, ASKED):
             raise
-        workload, found = _recorded(subject, network, 1)  # where the building itself asks for numbers, as RegNet's does
+        workload, found = _recorded(subject, network, 1)
     assert isinstance(workload, Model)
     weights = sum(each.numel() * each.element_size() for each in workload.network.parameters())
     if COPIES * weights < room_of("cpu"):
-        found[0].between = between(_built(subject.of_batch(1), network), TIMED)  # which is the same for any batch
+        few = min(workload.samples, 2 if workload.training else 1)  # BatchNorm trains on no single value of a channel
+        found[0].between = between(_built(subject.of_batch(few), network), TIMED)  # which is the same for any batch
     return found
 
 
