@@ -41,13 +41,13 @@ def disguised(
 def decoys_of(bricks: Sequence[Brick], count: int, runs: Callable[[Brick], bool]) -> list[tuple[str, Brick]]:
     """So many bricks that are none of these, drawn by the system's own randomness."""
     drawn, taken = secrets.SystemRandom(), {_content(each) for each in bricks}
-    sizes = sorted({size for brick in bricks for tensor in brick.tensors for size in tensor.shape if _is_size(size)})
+    sizes = _sizes(bricks)
     found: list[tuple[str, Brick]] = []
     for _ in range(TRIES * count if bricks else 0):
         if len(found) == count:
             break
         brick = drawn.choice(bricks)
-        own = sorted({size for tensor in brick.tensors for size in tensor.shape if _is_size(size)})
+        own = _sizes([brick])
         if not own:
             continue
         made = _replaced(brick, drawn.choice(own), drawn.choice(sizes))
@@ -59,6 +59,10 @@ def decoys_of(bricks: Sequence[Brick], count: int, runs: Callable[[Brick], bool]
     return found
 
 
+def _sizes(bricks: Sequence[Brick]) -> list[int]:
+    return sorted({size for brick in bricks for each in brick.tensors for size in each.shape if size >= LEAST_SIZE})
+
+
 def _replaced(brick: Brick, old: int, new: int) -> Brick | None:
     """The brick with another number wherever a size stands; None where strides or arguments do not allow it."""
 
@@ -68,7 +72,12 @@ def _replaced(brick: Brick, old: int, new: int) -> Brick | None:
         return new if type(value) is int and value == old else value
 
     tensors = [
-        each if each.strides and old in each.shape else each.model_copy(update={"shape": tuple(of(each.shape))})
+        each.model_copy(
+            update={
+                "shape": each.shape if each.strides else tuple(of(each.shape)),
+                "below": min(each.below, new) if each.below <= old else each.below,  # as the places of an embedding
+            }
+        )
         for each in brick.tensors
     ]
     calls = [
@@ -88,7 +97,3 @@ def _replaced(brick: Brick, old: int, new: int) -> Brick | None:
 
 def _content(brick: Brick) -> str:
     return brick.model_dump_json(exclude_defaults=True)
-
-
-def _is_size(number: int) -> bool:
-    return number >= LEAST_SIZE

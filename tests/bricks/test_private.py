@@ -4,6 +4,7 @@ import pytest
 
 from suite.bricks import private, record
 from suite.bricks.__main__ import main
+from suite.bricks.brick import Brick, Call, Tensor
 from suite.bricks.record import Key, Made, Timings
 from suite.errors import UserError
 from tests.bricks import made
@@ -41,6 +42,14 @@ def test_decoys_are_other_bricks_that_can_be_run():
     added = [each for each in every if each not in several]
     assert len(added) == key.decoys == 3
     assert all(each in tried for each in added)
+
+
+def test_the_places_of_a_decoy_lie_within_its_table():
+    places = Tensor(shape=(16,), dtype="int64", fresh=True, below=10_000)
+    table = Tensor(shape=(10_000, 32), dtype="float32")
+    call = Call(op="F.embedding", arguments=({"tensor": 0}, {"tensor": 1}))
+    decoys = private.decoys_of([Brick(tensors=(places, table), calls=(call,))], 6, lambda brick: True)
+    assert all(brick.tensors[0].below <= brick.tensors[1].shape[0] for _, brick in decoys)
 
 
 def test_too_many_decoys_are_refused():
