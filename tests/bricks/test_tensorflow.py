@@ -14,6 +14,7 @@ from suite.bricks.__main__ import main
 from suite.bricks.brick import Brick, Call, Tensor
 from suite.bricks.chaining import Bricks
 from suite.bricks.record import Made, Timings
+from suite.errors import UserError
 from suite.harness.implementation import Device
 from tests.bricks import made
 
@@ -161,6 +162,17 @@ def test_from_a_model_to_its_time(mode, tmp_path, capsys):
     kinds = {call.op for brick in file.bricks for call in brick.calls}
     assert {"Conv2D", "Relu", "MatMul"} <= kinds
     assert ("Conv2DBackpropFilter" in kinds) == (mode == "train")
+
+
+def test_a_model_of_ones_own_is_built_on_its_device_for_pictures_of_the_size_asked_for(tmp_path):
+    placed = "    from tensorflow.python.eager import context\n    assert context.context().device_name\n    return"
+    out = tmp_path / "bricks.json"
+    own = made.own(tmp_path, made.KERAS.replace("(16, 16, 3)", "(None, None, 3)").replace("    return", placed))
+    assert main(["make", f"models={own}", "size=8", f"out={out}"]) == 0
+    assert (1, 8, 8, 3) in {each.shape for brick in record.read(Made, out).bricks for each in brick.tensors}
+    own = made.own(tmp_path, made.KERAS)
+    with pytest.raises(UserError, match=r"size=384: this keras\.Model takes pictures of 16 x 16: leave out size="):
+        main(["make", f"models={own}", "size=384", f"out={out}"])
 
 
 def test_a_brick_that_would_fill_the_memory_is_not_run():

@@ -21,8 +21,8 @@ from suite.bricks.chaining import used_by
 from suite.bricks.frameworks.tensorflow_between import between
 from suite.bricks.frameworks.tensorflow_table import FUNCTIONS, attributes_of, inputs_of
 from suite.bricks.recorded import BATCHES, Called, Recorded
-from suite.harness.implementation import Device
-from suite.probe.instruments.tensorflow_counting import plain, run_eagerly
+from suite.errors import UserError
+from suite.probe.instruments.tensorflow_counting import device_name, plain, run_eagerly
 from suite.probe.instruments.tensorflow_models import POLICIES, Model
 from suite.probe.subject import SEED, Subject
 from suite.probe.workload import Training, Workload
@@ -171,10 +171,7 @@ def record(subject: Subject, network: Callable[[], Any] | None = None) -> Sequen
     conditions, found = subject.conditions, list[Recorded]()
     batches = BATCHES if conditions.task and conditions.mode == "train" else 1
     with subject.instruments.apart():
-        if network:
-            workload: Workload = Model(_in(subject.device, network), conditions, subject.device, SEED)
-        else:
-            workload = subject.build()
+        workload: Workload = _own(subject, network) if network else subject.build()
         workload.ready(1 + batches)
         workload.run(1)
         for index in range(batches):
@@ -191,13 +188,20 @@ def record(subject: Subject, network: Callable[[], Any] | None = None) -> Sequen
     return found
 
 
-def _in(device: Device, network: Callable[[], Any]) -> Any:
-    """One's own network, in the device's precision."""
+def _own(subject: Subject, network: Callable[[], Any]) -> Model:
+    """One's own network, in the device's precision. Raises UserError where its pictures are not of size=."""
     import keras
 
-    before = keras.config.dtype_policy()
+    conditions, device, before = subject.conditions, subject.device, keras.config.dtype_policy()
     try:
         keras.config.set_dtype_policy(POLICIES[device.precision])
-        return network()
+        with tf.device(device_name(device)):
+            made = Model(network(), conditions, device, SEED)
     finally:
         keras.config.set_dtype_policy(before)
+    size, (height, width) = conditions.size, made.images.shape[1:3]
+    if size and (height, width) != (size, size):
+        raise UserError(
+            f"size={size}: this keras.Model takes pictures of {height} x {width}: leave out size=, or change build()"
+        )
+    return made

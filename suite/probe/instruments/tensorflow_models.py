@@ -15,6 +15,7 @@ from suite.probe.record import DEFAULT_BATCH, Conditions
 
 POLICIES = {"fp32": "float32", "bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
 MOMENTUM = 0.9
+SIZE = 224  # of pictures where a network leaves it open
 
 
 class Model:
@@ -25,8 +26,9 @@ class Model:
         self.network, self.device = network, device_name(device)
         random = np.random.default_rng(seed)
         _, height, width, channels = network.input_shape
+        size = conditions.size or SIZE
         with tf.device(self.device):
-            shape = (self.samples, height, width, channels)
+            shape = (self.samples, height or size, width or size, channels)
             self.images = tf.constant(random.standard_normal(shape, np.float32))
             self.labels = tf.constant(random.integers(0, network.output_shape[-1], self.samples))
             self.optimizer = keras.optimizers.SGD(1e-4, momentum=MOMENTUM)
