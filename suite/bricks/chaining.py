@@ -26,6 +26,7 @@ class Bricks:
         """A model, as the bricks of which it is made, batch after batch; `scoring` are seconds."""
         places, after, starts = list[int](), list[tuple[int, ...]](), list[int]()
         told = [each.between for each in batches if each.between is not None]
+        seen = tuple(each.at for each in batches if each.at is not None)
         for recorded in batches:
             starts.append(len(places))
             chains = list(chained(recorded, self.granularity))
@@ -39,7 +40,7 @@ class Bricks:
             bricks=tuple(places),
             after=tuple(after),
             starts=tuple(starts),
-            at=tuple(each.at for each in batches if each.at is not None),
+            at=seen if len(seen) == len(batches) else (),
             calls=sum(len(each.calls) for each in batches),
             left_out=dict(sum((each.left_out for each in batches), Counter[str]())),
             between=in_units(mean(told)) if told else None,

@@ -63,6 +63,11 @@ def test_a_host_that_does_nothing_between_calls_is_known_to():
         assert model.between == between
 
 
+def test_batches_have_places_of_a_run_where_those_of_all_are_known():
+    assert Bricks(1).add(made.CONDITIONS, [Recorded(at=5), Recorded(at=9)]).at == (5, 9)
+    assert Bricks(1).add(made.CONDITIONS, [Recorded(at=5), Recorded()]).at == ()
+
+
 def test_a_step_without_calls_takes_what_the_host_does():
     composed = compose(made.model().model_copy(update={"between": 4.0}), TIMES, made.CACHE, pace=100.0)
     assert composed.sequential.value == pytest.approx(0.4)
