@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median_low
@@ -47,27 +48,29 @@ def compose(model: Model, times: Sequence[Time], cache: Cache, pace: float | Non
     between these it lies by the part of what a step goes through that the cache does not keep until the next. Of two
     rounds the quicker counts, since whatever disturbs makes it longer.
     """
-    chosen, batches = [times[each] for each in model.bricks], len(model.starts)
+    chosen, batches, counts = [times[each] for each in model.bricks], len(model.starts), Counter(model.bricks)
     held = sum(each.held for each in chosen) / batches
     share = cache.share(held + ALIVE * max((each.given for each in chosen), default=0))
     hot, cold = (
-        [each / batches for each in sums([getattr(each, name) for each in chosen])] for name in ("hot", "cold")
+        [each / batches for each in sums([(count, getattr(times[at], name)) for at, count in counts.items()])]
+        for name in ("hot", "cold")
     )
     more = share * (median_low(cold) - median_low(hot)) if hot and cold else 0.0
     between = None if model.between is None or pace is None else model.between * pace
     beside = between or 0.0
+    own = {at: _point(times[at], share) for at in counts}
     return Composed(
         model=model,
         sequential=median([(each + more + beside) / 1e3 for each in hot], "ms"),
-        critical=_critical(model, times, share, beside),
+        critical=_critical(model, own, beside),
         hot=_middle(hot, beside),
         cold=_middle(cold, beside),
         between=None if between is None else between / 1e3,
         share=share,
         steps=round(len(chosen) / batches),
-        unique=len(set(model.bricks)),
+        unique=len(counts),
         missing=sum(not each.hot for each in chosen),
-        batches=tuple((sum(_point(each, share) for each in its) + beside) / 1e3 for its in _parted(model, chosen)),
+        batches=tuple((sum(own[each] for each in its) + beside) / 1e3 for its in _parted(model, model.bricks)),
     )
 
 
@@ -87,15 +90,14 @@ def quickest(time: Time) -> Time:
     return time.model_copy(update={"hot": hot, "cold": cold})
 
 
-def sums(rounds: Sequence[Sequence[float]]) -> list[float]:
-    """Of each round, over all that have any; nothing of nothing is one round of 0."""
-    measured = [each for each in rounds if each] if rounds else [[0.0]]
+def sums(rounds: Sequence[tuple[int, Sequence[float]]]) -> list[float]:
+    """Of each round, over all that have any, each so many times; nothing of nothing is one round of 0."""
+    measured = [count * np.asarray(each) for count, each in rounds if each] if rounds else [np.zeros(1)]
     return [float(each) for each in np.sum(measured, axis=0)] if measured else []
 
 
-def _critical(model: Model, times: Sequence[Time], share: float, beside: float) -> float | None:
-    """Milliseconds of the longest path, by the median time of each brick; the mean of batches."""
-    own = {at: _point(times[at], share) for at in set(model.bricks)}
+def _critical(model: Model, own: Mapping[int, float], beside: float) -> float | None:
+    """Milliseconds of the longest path, by the microseconds of each brick; the mean of batches."""
     if not any(own.values()):
         return None
     ends: list[float] = []

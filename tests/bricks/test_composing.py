@@ -1,6 +1,7 @@
 """Times that are known add up to what they must."""
 
 import json
+import tracemalloc
 
 import pytest
 
@@ -103,6 +104,16 @@ def test_the_time_of_batches_is_their_mean():
     assert composed.critical == pytest.approx((1.2 + 0.2 + 0.2) / 2)
     with_an_empty_one = two.model_copy(update={"starts": (0, 0, 2, 3)})
     assert compose(with_an_empty_one, TIMES, made.CACHE).critical == pytest.approx((1.2 + 0.2 + 0.2) / 4)
+
+
+def test_a_brick_that_a_model_has_often_takes_the_memory_of_one():
+    model, times = made.model(*[0] * 100_000), (Time(hot=(1.0,) * 100),)
+    tracemalloc.start()
+    composed = compose(model, times, made.CACHE)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert composed.sequential.value == pytest.approx(100)
+    assert most < 20 << 20
 
 
 def test_a_brick_without_a_time_is_counted_and_not_added():
