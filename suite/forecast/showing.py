@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from suite.errors import printable
 from suite.forecast.choosing import DEADLINE, Choice
 from suite.forecast.model import COVERAGE, Forecast, Range
 from suite.record.summary import format_cost, format_joules, format_seconds
@@ -54,7 +55,7 @@ def many(to: Console, made: Sequence[Forecast], failed: Mapping[str, str]) -> No
         _published(to, made[0])
     for why in dict.fromkeys(failed.values()):
         names = ", ".join(name for name, its in failed.items() if its == why)
-        to.print(Text(f"{names}: {UNKNOWN}: {why}"), soft_wrap=True)
+        to.print(Text(f"{names}: {UNKNOWN}: {printable(why)}"), soft_wrap=True)
 
 
 def choices(to: Console, made: Sequence[Forecast], chosen: Sequence[Choice]) -> None:

@@ -48,6 +48,10 @@ def test_a_probe_of_something_else_is_refused_and_nothing_of_one_reaches_the_ter
     record.write(hostile.model_copy(update={"cells": [noted], "date": "\x1b]0;x"}), tmp_path / "hostile")
     assert main([*TASK, f"from={tmp_path / 'hostile'}"]) == 0
     assert "\x1b" not in capsys.readouterr().out
+    failed = cell.model_copy(update={"error": "\x1b[2Jgone"})
+    record.write(hostile.model_copy(update={"cells": [failed]}), tmp_path / "failed")
+    assert main([*TASK, f"from={tmp_path / 'failed'}", "hw=all"]) == 0
+    assert "\x1b" not in capsys.readouterr().out
     record.write(made.probe([0.0], 1.0), tmp_path / "zero")
     with pytest.raises(UserError, match="lacks what a step"):
         main([*TASK, f"from={tmp_path / 'zero'}"])
