@@ -128,7 +128,7 @@ def _composed(
     times = counted(timings)
     taken, evaluated = (each and compose(each, times, timings.cache, timings.pace) for each in (step, evaluation))
     assert taken
-    if taken.sequential.value is None:
+    if not taken.sequential.value:
         raise UserError(f"{source}: none of its bricks could be timed")
     samples = step.conditions.batch or benchmark.hyperparameters.get(GLOBAL_BATCH_SIZE, 1)
     seconds = _with_scoring(evaluated, timings.pace) if evaluated else None

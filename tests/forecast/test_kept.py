@@ -100,8 +100,10 @@ def test_from_the_bricks_of_a_step(capsys, tmp_path):
     ):
         with pytest.raises(UserError, match=said):
             main([*TASK, kept((1e4,), **others)])
-    with pytest.raises(UserError, match="none of its bricks could be timed"):
-        main([*TASK, kept(())])
+    empty = made.timings((1e4,)).models[0].model_copy(update={"bricks": (), "after": ()})
+    for step_us, models in (((), {}), ((1e4,), {"models": (empty,)})):
+        with pytest.raises(UserError, match="none of its bricks could be timed"):
+            main([*TASK, kept(step_us, **models)])
 
 
 def test_bricks_of_uneven_steps_are_counted_where_they_were_made():
