@@ -234,6 +234,17 @@ def test_points_of_steps_that_differ_in_size_are_shown_as_of_batch_size_1():
     assert [each.title for each in showing.figures(stored)] == ["speech/mini at batch size 1"]
 
 
+def test_a_run_without_a_curve_leaves_the_others_their_ends():
+    benchmark = config.benchmark("recommendation", "mini")
+    usual = benchmark.hyperparameters[keys.GLOBAL_BATCH_SIZE]
+    point = next(each for each in reference.load(benchmark).points if each.global_batch_size == usual)
+    reached = next(run for run in point.runs if run.samples)
+    diverged = reached.model_copy(update={"samples": None, "curve": ()})
+    (figure,) = showing.figures([(benchmark, [point.model_copy(update={"runs": (diverged, reached)})])])
+    assert figure.ends == ["dot"]
+    assert figure.remarks == "1 of 2 did not reach it (cross)"
+
+
 def test_stored_points_are_of_the_benchmarks_as_they_are():
     stored = list((folder.CONF / "rcp").glob("*/*.yaml"))
     assert stored

@@ -75,9 +75,10 @@ def _figure(benchmark: Benchmark, points: Sequence[Point]) -> Figure:
     drawn = charts.chart(group, "samples")
     if drawn:
         drawn = replace(drawn, curves=[replace(each, kind=names.index(each.name)) for each in drawn.curves])
-    ends = ["cross" if run.samples is None else "dot" for run in runs]
-    lost = f"{ends.count('cross')} of {len(runs)} did not reach it (cross)" if "cross" in ends else ""
-    return Figure(f"{benchmark.name} at batch size {usual:,}", [drawn] if drawn else [], names, ends, lost)
+    ends = ["cross" if run.samples is None else "dot" for run in runs if run.curve]
+    lost = sum(run.samples is None for run in runs)
+    remarks = f"{lost} of {len(runs)} did not reach it (cross)" if lost else ""
+    return Figure(f"{benchmark.name} at batch size {usual:,}", [drawn] if drawn else [], names, ends, remarks)
 
 
 def _history(run: ReferenceRun) -> history.History:
