@@ -47,8 +47,6 @@ class Tensor(Values):
 
     @model_validator(mode="after")
     def _fits(self) -> Tensor:
-        if any(size < 0 for size in self.shape) or prod(self.shape) > MOST_ELEMENTS:
-            raise ValueError(f"a tensor has {MOST_ELEMENTS:,} elements at most")
         if self.strides is not None:
             if len(self.strides) != len(self.shape):
                 raise ValueError("a stride for each axis")
@@ -57,8 +55,8 @@ class Tensor(Values):
                 if size > 1 and stride < apart:
                     raise ValueError("elements lie on top of each other")
                 apart = max(apart, stride * size)
-            if self.elements > MOST_ELEMENTS:
-                raise ValueError(f"a tensor has {MOST_ELEMENTS:,} elements at most")
+        if any(size < 0 for size in self.shape) or self.elements > MOST_ELEMENTS:
+            raise ValueError(f"a tensor has {MOST_ELEMENTS:,} elements at most")
         return self
 
 

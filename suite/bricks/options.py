@@ -108,7 +108,7 @@ def _sources(given: Mapping[str, str], found: Machine) -> list[Source]:
     else:
         framework = given.get("framework", "torch")
         names = _names(text)
-    frameworks.load(framework)
+        frameworks.load(framework)
     return [
         Source(Subject(Conditions(model=name, framework=framework, **values), here, 1.0))
         for name in dict.fromkeys(names)

@@ -101,7 +101,6 @@ def runner(brick: Brick, device: Device, mode: str, room: int) -> Runner:
         made = Runner(brick, device, repeats)
         made.prepare()
         made.run()
-        made.done()
         return made
     except UserError:
         raise
