@@ -65,6 +65,7 @@ class Asked:
 
 def found_for(asked: Asked, system: System, found: Machine) -> tuple[Rates, Machine]:
     """The rates of a run on the system, and one of its nodes. Raises UserError where nothing tells them."""
+    communication(system, 0.0)  # an unknown link is refused before anything is measured
     node = found
     if asked.kept and like(probed := asked.kept.system(found), system):
         node = asked.kept.node(found)

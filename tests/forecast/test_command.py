@@ -213,9 +213,11 @@ def test_a_price_that_is_not_known_is_said(capsys, kept):
         ([*TASK, "hw=v100", "results=somewhere"], "results=somewhere is drawn into --picture FILE"),
         (["task=language_modeling", "scale=pilot"], "no reference convergence points"),
         ([*TASK, "hw=v100x8", "hw.link_gb_per_s=null"], "what links them is not known"),
+        ([*TASK, "hw=cpu", "hw.nodes=2"], "what links them is not known"),
     ],
 )
 def test_a_mistake_is_one_line(words, said, monkeypatch):
+    monkeypatch.setattr("suite.forecast.sources._probed", None)  # which would take a minute
     with pytest.raises(UserError, match=said) as raised:
         main(words)
     assert "\n" not in str(raised.value)
