@@ -30,6 +30,7 @@ EPILOG = """\
                          scale= that which the system runs by default, of hw=all the largest
   hw=NAME                the system, default: that of from=, else what this machine is; hw=all for all of conf/hw/:
                          estimates but for what this machine is, and each is hw=cpu: that is probed as well
+                         where a step takes it at most 10 s
   framework=NAME         torch (the default) or tensorflow
   batch=N                samples a step; default: the benchmark's own
   from=PATH              what python -m suite.probe level=clock out=PATH found on the system, or on one of its kind; or
@@ -81,9 +82,10 @@ def main(argv: list[str]) -> int:
     refuse_unwritable(args.picture)
     benchmark = config.benchmark(wanted.task, wanted.scale)
     runs = needed(benchmark, wanted.batch)
+    alone = len(wanted.systems) == 1
     progress = Console(stderr=True)
     with progress.status("") as status:
-        asked = Asked(benchmark, wanted.framework, wanted.batch, kept, wanted.data_dir, status.update)
+        asked = Asked(benchmark, wanted.framework, wanted.batch, kept, wanted.data_dir, status.update, alone)
         made, failed = _all(asked, runs, wanted, found)
     results = read_results(Source(Path(wanted.results)), wanted.data_dir).entries if wanted.results else []
     console = plain_console(120)
@@ -95,7 +97,7 @@ def main(argv: list[str]) -> int:
         }
         print(json.dumps({"forecasts": [asdict(each) for each in made], "not known": failed, **told}, indent=1))
     else:
-        if len(wanted.systems) == 1:
+        if alone:
             showing.whole(console, made[0])
         else:
             showing.many(console, made, failed)
@@ -119,7 +121,7 @@ def _all(asked: Asked, runs: Needed, wanted: Options, found: Machine) -> tuple[l
         try:
             made.append(one(system))
         except UserError as error:
-            if len(wanted.systems) == 1:
+            if asked.alone:
                 raise
             failed[system.name] = str(error)
     return made, failed

@@ -12,7 +12,7 @@ from mlperf_logging.mllog.constants import GLOBAL_BATCH_SIZE
 from suite import config
 from suite.config.models import Benchmark, System
 from suite.errors import UserError
-from suite.forecast import rates
+from suite.forecast import rates, roughly
 from suite.forecast.kept import Kept
 from suite.forecast.rates import Rates
 from suite.forecast.workers import communication
@@ -24,13 +24,14 @@ from suite.probe.subject import COUNTED_STEPS, Subject
 from suite.probe.sweeping import sweep
 
 REPEATS, SECONDS = 8, 3.0  # of a probe that is made here: with its evaluations about a minute
+LONGEST_STEP_S = 10.0  # of a system that is probed as one of several
 
 
 @dataclass(frozen=True)
 class Asked:
     """Of what a forecast is: `batch` is that of the benchmark where None; `kept` is what lies at from=.
 
-    `say` is told what is being done.
+    `say` is told what is being done; `alone` is whether no other system is asked for.
     """
 
     benchmark: Benchmark
@@ -39,6 +40,7 @@ class Asked:
     kept: Kept | None
     data_dir: str | None
     say: Callable[[str], None]
+    alone: bool
 
     @property
     def counted(self) -> tuple[float, float]:
@@ -71,6 +73,8 @@ def found_for(asked: Asked, system: System, found: Machine) -> tuple[Rates, Mach
         node = asked.kept.node(found)
         made = _of_nodes(asked.kept.rates(asked.benchmark, asked.framework, asked.batch, system, node), probed, system)
     elif here(system, found):
+        if not asked.alone:
+            _refuse_long_steps(asked, system)
         made = rates.measured(_probed(asked, system, found), "probe of this machine, made now", asked.benchmark)
     else:
         made = _from_peaks(asked, system, found)
@@ -102,6 +106,19 @@ def _of_nodes(made: Rates, probed: System, system: System) -> Rates:
     count = probed.accelerators_per_node
     why = f"energy is not known: the probe's power is of {count} accelerators, of which it used one"
     return replace(made, watts=np.array([]), notes=(*made.notes, why))
+
+
+def _refuse_long_steps(asked: Asked, system: System) -> None:
+    """Raise UserError where a step would take processors longer than whoever asks for several systems would wait."""
+    flops, own = asked.benchmark.train_flops_per_sample, asked.benchmark.hyperparameters.get(GLOBAL_BATCH_SIZE, 1)
+    if system.accelerator or flops is None:
+        return
+    seconds = flops * (asked.batch or own) / roughly.product()
+    if seconds > LONGEST_STEP_S:
+        raise UserError(
+            f"a step would take about {seconds:,.0f} s on these processors: give a smaller scale=, or hw={system.name} "
+            "alone, which is probed all the same"
+        )
 
 
 def _probed(asked: Asked, system: System, found: Machine) -> Cell:

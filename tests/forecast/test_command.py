@@ -182,6 +182,18 @@ def test_what_cannot_be_counted_is_tried_and_told_once_for_all_systems(capsys, k
     assert len(tried) == 1
 
 
+def test_processors_on_which_a_step_would_take_long_are_not_probed_beside_other_systems(capsys, monkeypatch):
+    def probed(*_: object) -> None:
+        raise UserError("probed")
+
+    monkeypatch.setattr("suite.forecast.sources._probed", probed)
+    monkeypatch.setattr("suite.forecast.roughly.product", lambda: 1e6)
+    assert main([*TASK, "hw=all"]) == 0
+    assert "cpu: not known: a step would take about 236 s on these processors" in capsys.readouterr().out
+    with pytest.raises(UserError, match="probed"):
+        main([*TASK, "hw=cpu"])
+
+
 def test_eight_accelerators_launch_each_step_and_score_as_one_does(capsys):
     medians = []
     for system in ("h100", "h100x8"):
