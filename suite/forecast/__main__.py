@@ -10,7 +10,7 @@ from rich.console import Console
 
 from suite import config
 from suite.config.models import System
-from suite.errors import OneLineParser, UserError, command, split_options, unknown
+from suite.errors import USER_ERROR, OneLineParser, UserError, command, split_options, unknown
 from suite.forecast import choosing, options, showing, sources
 from suite.forecast.kept import read
 from suite.forecast.model import Forecast, forecast
@@ -106,7 +106,7 @@ def main(argv: list[str]) -> int:
         write_text(args.picture, picture(made, results, benchmark.name))
         if not args.json:
             console.print(f"drawn in {args.picture}", soft_wrap=True)
-    return 0
+    return 0 if made else USER_ERROR
 
 
 def _all(asked: Asked, runs: Needed, wanted: Options, found: Machine) -> tuple[list[Forecast], dict[str, str]]:

@@ -194,6 +194,11 @@ def test_processors_on_which_a_step_would_take_long_are_not_probed_beside_other_
         main([*TASK, "hw=cpu"])
 
 
+def test_where_no_system_has_a_forecast_the_command_fails(capsys):
+    assert main([*TASK, "hw=all", "hw.nodes=2"]) == 2
+    assert "cpu: not known: hw=cpu has 2 workers, and what links them is not known" in capsys.readouterr().out
+
+
 def test_eight_accelerators_launch_each_step_and_score_as_one_does(capsys):
     medians = []
     for system in ("h100", "h100x8"):
