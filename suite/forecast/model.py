@@ -65,14 +65,14 @@ def forecast(needed: Needed, rates: Rates, system: System, machine: Machine, fra
     whole = {name: float(np.mean(each)) / float(np.mean(seconds)) for name, each in spent.items()}
     unknown = {"input"} if rates.data is None else set()
     price = price_per_hour(system, machine)
-    watts = rates.watts * system.nodes if len(rates.watts) else None
+    watts = None if rates.watts is None else rates.watts * system.nodes
     return Forecast(
         benchmark=benchmark.name,
         system=system.name,
         framework=framework,
         samples=_range(runs.samples + runs.failed * benchmark.budget_samples),
         seconds=_range(seconds),
-        joules=None if watts is None else _range(seconds * watts[rng.integers(len(watts), size=DRAWS)]),
+        joules=None if watts is None else _range(seconds * watts),
         cost=None if price is None else _range(seconds * price / 3600),
         currency=system.price.currency if system.price else None,
         shares={name: None if name in unknown else share for name, share in whole.items()},

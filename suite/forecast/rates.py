@@ -53,7 +53,7 @@ class Rates:
 
     `step` is of `samples` samples; of these seconds the part `data` (0 to 1, None if not known) is input. Where steps
     differ along a run it is the mean of those `along` it, None where they do not or that is not known. `watts` are of a
-    whole node, empty where nothing tells the power. `weights` are bytes, None if not known. `communication` is that of
+    whole node, None where nothing tells the power. `weights` are bytes, None if not known. `communication` is that of
     a step. Of a step `host`, and of an evaluation `scoring`, is what several workers do not share, as far as that is
     told apart.
     """
@@ -62,7 +62,7 @@ class Rates:
     step: np.ndarray
     evaluation: np.ndarray
     start: float
-    watts: np.ndarray
+    watts: float | None
     data: float | None
     weights: float | None
     source: str
@@ -116,7 +116,7 @@ def measured(cell: Cell, source: str, benchmark: Benchmark) -> Rates:
         step=pace * np.resize(steps, EACH),
         evaluation=pace * np.resize(evaluations, EACH),
         start=(start or 0.0) / 1e3,
-        watts=np.array([] if watts is None else [watts]),
+        watts=watts,
         data=None if data is None else min(data / 100, 1.0),
         weights=None if weights is None else weights * 1e6,
         source=printable(source),
@@ -217,13 +217,12 @@ def _estimated(
     evaluation: np.ndarray,
     source: str,
 ) -> Rates:
-    watts = power_ceiling(system, machine)
     return Rates(
         samples=samples,
         step=step,
         evaluation=evaluation,
         start=0.0,
-        watts=np.array([] if watts is None else [watts]),
+        watts=power_ceiling(system, machine),
         data=None,
         weights=None if benchmark.parameters is None else float(FP32_BYTES * benchmark.parameters),
         source=source,

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import numpy as np
 from mlperf_logging.mllog.constants import GLOBAL_BATCH_SIZE
 
 from suite import config
@@ -99,13 +98,13 @@ def like(measured: System, other: System) -> bool:
 
 def _of_nodes(made: Rates, probed: System, system: System) -> Rates:
     """With the power of a node of `system`. A probe's is that of a whole node, of whose accelerators it used one."""
-    if not made.measured or system.accelerator is None or not len(made.watts):
+    if not made.measured or system.accelerator is None or made.watts is None:
         return made
     if probed.accelerators_per_node == 1:
         return replace(made, watts=made.watts * system.accelerators_per_node)
     count = probed.accelerators_per_node
     why = f"energy is not known: the probe's power is of {count} accelerators, of which it used one"
-    return replace(made, watts=np.array([]), notes=(*made.notes, why))
+    return replace(made, watts=None, notes=(*made.notes, why))
 
 
 def _refuse_long_steps(asked: Asked, system: System) -> None:

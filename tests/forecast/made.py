@@ -47,7 +47,7 @@ def needed(samples: Sequence[int | None]) -> Needed:
 
 def rates(step: float, evaluation: float, **others: object) -> Rates:
     """Of a system whose steps and evaluations take always the same."""
-    values = {"start": 0.0, "watts": np.array([]), "data": None, "weights": None, "source": "made up", "measured": True}
+    values = {"start": 0.0, "watts": None, "data": None, "weights": None, "source": "made up", "measured": True}
     made = {"samples": BATCH, "step": np.array([step]), "evaluation": np.array([evaluation]), **values, **others}
     return Rates(**made)  # type: ignore[arg-type]
 
