@@ -95,7 +95,7 @@ def main(argv: list[str]) -> int:
             showing.show(console, probe)
             if kept:
                 showing.show_compared(console, kept, probe)
-    finally:  # whoever reads what is shown may have gone, as head does
+    finally:  # the reader of the output may have gone, as head does
         if out:
             record.write(probe, out)
         if html:

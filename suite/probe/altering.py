@@ -1,4 +1,4 @@
-"""Pictures as another library, or a mistake, would have prepared them: what fits any array of pictures."""
+"""Alter any array of pictures as another library, or a mistake, would have prepared it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Pictures = np.ndarray  # uint8 [N, H, W, C] from 0 to RANGE, C 1 or 3
 
 
 def alterations(data: Mapping[str, np.ndarray]) -> dict[str, Callable[[], dict[str, np.ndarray]]]:
-    """Ways to alter the evaluation's pictures, `test_*` uint8 [N, H, W, 1 or 3], by name; none where there are none.
+    """Return the ways to alter the evaluation's pictures, by name; empty if there are no pictures.
 
-    Those of a framework raise UserError where it is not installed.
+    Pictures are `test_*`, uint8 [N, H, W, 1 or 3]. A framework's own ways raise UserError if it is not installed.
     """
     return {
         f"{name}{'' if len(found) == 1 else f', {key}'}": partial(_altered, key, array, alter)
@@ -43,7 +43,7 @@ def _pictures(data: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _altered(name: str, array: np.ndarray, alter: Callable[[Pictures], np.ndarray]) -> dict[str, np.ndarray]:
-    """The array, altered in a range of 0 to RANGE and brought back to its own."""
+    """Scale the array to 0 to RANGE, alter it, and scale it back to its own range."""
     highest = max(int(array.max()), 1)
     pictures = np.rint(array * (RANGE / highest)).astype(np.uint8)
     back = np.asarray(alter(pictures), np.float64) * (highest / RANGE)
@@ -70,12 +70,12 @@ def _narrow(pictures: Pictures) -> np.ndarray:
 
 
 def _centred(pictures: Pictures) -> np.ndarray:
-    """Normalised by a mean of one half in place of the data's own."""
+    """Shift pictures as if they were normalised with a mean of one half instead of the data's own."""
     return np.asarray(pictures + (pictures.mean((0, 1, 2)) - RANGE / 2))
 
 
 def _stretched(pictures: Pictures) -> np.ndarray:
-    """Each picture by its own lowest and highest value."""
+    """Stretch each picture to the full range by its own lowest and highest value."""
     low, high = (each(pictures, axis=(1, 2, 3), keepdims=True).astype(np.float64) for each in (np.min, np.max))
     return np.asarray((pictures - low) * (RANGE / np.maximum(high - low, 1)))
 
@@ -94,7 +94,7 @@ def _resized(pictures: Pictures, framework: str, antialias: bool) -> np.ndarray:
 
 
 def _through_jpeg(pictures: Pictures, decode: Callable[[bytes, int], np.ndarray]) -> Pictures:
-    """Through a JPEG of QUALITY that Pillow wrote."""
+    """Write each picture as a JPEG of QUALITY with Pillow, and read it with `decode`."""
 
     def through(image: np.ndarray) -> np.ndarray:
         file = io.BytesIO()
@@ -118,7 +118,7 @@ def _shrunk(pictures: Pictures) -> tuple[int, int]:
 
 
 def _each(pictures: Pictures, alter: Callable[[np.ndarray], np.ndarray]) -> Pictures:
-    """Each picture, grey ones as [H, W]."""
+    """Apply `alter` to each picture; grey ones are passed as [H, W]."""
     plain = pictures[..., 0] if pictures.shape[-1] == 1 else pictures
     return np.stack([alter(np.ascontiguousarray(each)) for each in plain]).reshape(pictures.shape)
 
@@ -143,7 +143,7 @@ OF_A_FRAMEWORK: dict[str, Callable[..., np.ndarray]] = {
 
 
 def _ways() -> dict[str, Callable[[Pictures], np.ndarray]]:
-    """All by name, those of each framework that has instruments too, whether it is installed or not."""
+    """All ways by name, including those of each framework that has instruments, installed or not."""
     theirs = {
         name.format(config.framework(framework).title): partial(alter, framework=framework)
         for framework in instruments.having()

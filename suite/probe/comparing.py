@@ -1,4 +1,4 @@
-"""Two probes held to each other: the figures of like cells, as ratios, and what else differs."""
+"""Compare two probes: the figures of like cells, as ratios, and what else differs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOW, HIGH = "from", "to"  # columns
 
 @dataclass(frozen=True)
 class Compared:
-    """A figure of two like cells; `ratio` is b / a, None where one is not known or not above 0."""
+    """A figure of two like cells; `ratio` is b / a, or None if either is unknown or a is not above 0."""
 
     cell: str
     figure: str
@@ -30,9 +30,9 @@ class Compared:
 
     @property
     def says(self) -> str:
-        """Whether the values lie further apart than the 95 % interval of their difference.
+        """Say whether the values lie further apart than the 95 % interval of their difference.
 
-        Its half is the root of the squares of those halves of the two intervals that face each other.
+        Half of that interval is the root of the sum of squares of the two half-intervals that face each other.
         """
         a, b = self.a, self.b
         if a.value is None or b.value is None:
@@ -45,9 +45,9 @@ class Compared:
 
 
 def compare(a: Probe, b: Probe) -> list[Compared]:
-    """The figures of cells under like conditions, and what was measured of their rows; of two single cells of any.
+    """Pair the figures of cells under the same conditions, and what was measured of their rows.
 
-    Raises UserError for probes of different levels, and where no cells are alike.
+    Two probes of one cell each are paired anyway. Raises UserError for different levels, and if no cells are alike.
     """
     if a.level != b.level:
         raise UserError(f"nothing to compare: A is a probe at level {a.level}, B at level {b.level}")
@@ -64,7 +64,7 @@ def compare(a: Probe, b: Probe) -> list[Compared]:
 
 
 def measured(cell: Cell) -> dict[str, Figure]:
-    """What was measured of each row, where there is an interval: the column before `from`, by the row's name."""
+    """What was measured of each row, if it has an interval: the column before `from`, keyed by row and column name."""
     names = list(cell.columns)
     if LOW not in names[1:]:
         return {}
@@ -81,7 +81,7 @@ def measured(cell: Cell) -> dict[str, Figure]:
 
 
 def beside(cells: Sequence[Cell]) -> list[tuple[str, list[Figure | None]]]:
-    """What several cells measured of rows of the same name, in the first cell's order."""
+    """The rows that several cells measured: the name, and the figure of each cell, in the first cell's order."""
     found = [measured(cell) for cell in cells]
     names = dict.fromkeys(name for each in found for name in each)
     rows = [(name, [each.get(name) for each in found]) for name in names]
@@ -89,7 +89,7 @@ def beside(cells: Sequence[Cell]) -> list[tuple[str, list[Figure | None]]]:
 
 
 def left_out(a: Probe, b: Probe) -> list[str]:
-    """The cells that could not be measured, with why, and those that only one of two probes holds."""
+    """The cells that could not be measured, with the reason, and those that only one of the probes holds."""
     pairs, said = list(_pairs(a, b)), list[str]()
     for name, side, paired in (
         ("A", a, {one.conditions for _, one, _ in pairs}),
@@ -104,7 +104,7 @@ def left_out(a: Probe, b: Probe) -> list[str]:
 
 
 def differences(a: Probe, b: Probe) -> list[tuple[str, str, str]]:
-    """What differs of what decided two probes, and what disturbed either: the name, and its value in each."""
+    """The settings, machine and software that differ, and what disturbed either probe: name, value in A, value in B."""
     found = []
     sides = [_flat(each.model_dump(mode="json", exclude={"cells", "date", "noisy", "format"})) for each in (a, b)]
     if len(a.cells) == len(b.cells) == 1:

@@ -1,4 +1,4 @@
-"""What the machine counts while a process computes: its time, faults and switches, its energy; why not the rest."""
+"""What the machine counts while a process computes: CPU time, faults, switches and energy, or why it does not."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ NO_RAPL = "RAPL is not there, or not for this user"
 
 @dataclass(frozen=True)
 class Reading:
-    """All counters at a time in seconds; None for one that is not available."""
+    """All counters at one moment, `seconds` on the clock; None for a counter that is not available."""
 
     seconds: float
     values: dict[str, float | None]
 
 
 class Meter:
-    """The counters of this process and its machine; `units` has all by name, `missing` says why some are not there."""
+    """The counters of this process and its machine: `units` of all by name, `missing` with why some are not there."""
 
     def __init__(self, device: Device) -> None:
         self._energy = Counters(device.kind)
@@ -59,6 +59,6 @@ class Meter:
 
 
 def between(before: Reading, after: Reading, name: str) -> float | None:
-    """What was counted between two readings; None where it was not, or where the counter ran backwards."""
+    """The count between two readings; None if there is none, or if the counter ran backwards."""
     first, last = before.values[name], after.values[name]
     return last - first if first is not None and last is not None and last >= first else None

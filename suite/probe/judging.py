@@ -1,4 +1,4 @@
-"""An operator held to itself in float64: how far its values are off, and whether they are always the same."""
+"""Compare an operator with itself in float64: how far its values are off, and whether they are always the same."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RANDOM, WHOLE, UNDEFINED, REFUSED = "random", "whole numbers", "values not set y
 
 @dataclass(frozen=True)
 class Output:
-    """What an operator made of one tensor, [N] float64, in what `kind` of numbers, and the same made in float64."""
+    """A tensor that an operator made, as [N] float64: `made` in numbers of type `kind`, and `exact` in float64."""
 
     made: np.ndarray
     exact: np.ndarray
@@ -24,11 +24,11 @@ class Output:
 
 @dataclass(frozen=True)
 class Errors:
-    """How far values are off, the worst of all tensors that an operator made.
+    """How far values are off: the worst over all tensors that an operator made.
 
     `l2` is the error's Euclidean norm over that of the exact values, `linf` the largest error over the largest exact
-    value. `ulp` is an error in units in the last place of the exact value: the median, and what 99 in 100 are within.
-    `lost` is how many values are not finite though exactly they are, or the other way round; these are in nothing else.
+    value. `ulp` and `ulp_99` are the median and 99th percentile of the error in units in the last place of the exact
+    value. `lost` counts the values of all tensors that are finite in only one of the two; the others leave them out.
     """
 
     l2: float
@@ -40,10 +40,10 @@ class Errors:
 
 @dataclass(frozen=True)
 class Judged:
-    """An operator as one call of a step had it; `why` says why it was not judged, None where it was.
+    """An operator as judged in one call of a step; `why` says why it was not judged, None if it was.
 
-    `gradient` is None where no gradient went through it. `repeats` and `threads` say whether its values were the same
-    to the last bit in REPEATS calls, and on another number of threads; None where that cannot be tried.
+    `gradient` is None if no gradient went through it. `repeats` and `threads` say whether its values were the same to
+    the last bit in REPEATS calls, and on another number of threads; None if that cannot be tried.
     """
 
     operator: str
@@ -57,7 +57,7 @@ class Judged:
 
 
 def errors(tensors: Sequence[Output]) -> Errors:
-    """The worst over some tensors."""
+    """The worst of each error over `tensors`, and the sum of what they lost."""
     found = [_errors(each) for each in tensors]
     return Errors(
         l2=max(each.l2 for each in found),
@@ -90,5 +90,5 @@ def _errors(values: Output) -> Errors:
 
 
 def unlike(threads: int) -> int:
-    """Another number of threads than this: one, or of one two."""
+    """A number of threads other than `threads`: two instead of one, else one."""
     return 1 if threads > 1 else 2

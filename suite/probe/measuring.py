@@ -21,7 +21,7 @@ RESAMPLES = 2000
 MOST_WARM_UP_STEPS = 50
 LEAST_WARM_UP_STEPS = 3
 MOST_STEPS = 1000  # of a repeat
-MATRIX = 2048  # rows of the product that stands for a peak that is not known
+MATRIX = 2048  # rows of the matrix product that stands in for an unknown peak
 LEAST_LOOK = 0.02  # seconds of work at each look
 COPIED = 256 << 20  # bytes, more than caches hold
 
@@ -34,15 +34,15 @@ def timed(call: Callable[[], object]) -> float:
 
 
 def step_times(workload: Workload, steps: int) -> list[float]:
-    """Seconds of each of `steps` steps, each waited for."""
+    """Seconds of each of `steps` steps, waiting for each."""
     workload.ready(steps)
     return [timed(lambda: workload.run(1)) for _ in range(steps)]
 
 
 def block(workload: Workload, steps: int) -> float:
-    """Seconds of `steps` steps, the last of which alone is waited for.
+    """Seconds of `steps` steps, waiting only for the last.
 
-    One goes before, off the clock: TensorFlow makes ready anew what ran before another workload was built.
+    One step goes before, off the clock: after another workload was built, TensorFlow prepares anew what it ran before.
     """
     workload.ready(steps + 1)
     workload.run(1)
@@ -50,7 +50,7 @@ def block(workload: Workload, steps: int) -> float:
 
 
 def first_steps(workload: Workload, seconds: float) -> list[float]:
-    """The times of the first steps, for `seconds` or MOST_WARM_UP_STEPS of them."""
+    """Time the first steps: LEAST_WARM_UP_STEPS at least, then until `seconds` or MOST_WARM_UP_STEPS are reached."""
     found: list[float] = []
     while len(found) < LEAST_WARM_UP_STEPS or (sum(found) < seconds and len(found) < MOST_WARM_UP_STEPS):
         found += step_times(workload, 1)
@@ -68,32 +68,32 @@ def end_of_warm_up(times: Sequence[float]) -> int:
 
 
 def steps_for(seconds: float, times: Sequence[float]) -> int:
-    """How many steps of a kind that took `times` last some `seconds`."""
+    """How many steps last about `seconds`, from 1 to MOST_STEPS, if steps of their kind took `times`."""
     return int(np.clip(round(seconds / float(np.median(times))), 1, MOST_STEPS))
 
 
 def steps_after_warm_up(workload: Workload, warm_up: float, seconds: float) -> int:
-    """How many steps last some `seconds`, by those that follow the warm-up, which is looked for so many seconds."""
+    """How many steps last about `seconds`, by those after the warm-up, whose end is looked for in `warm_up` seconds."""
     first = first_steps(workload, warm_up)
     return steps_for(seconds, first[end_of_warm_up(first) :])
 
 
 def interval(values: Sequence[float]) -> tuple[float, float] | tuple[None, None]:
-    """The 95 % interval of the mean, by Student's t; of values above 0 it does not go below that.
+    """The 95 % interval of the mean by Student's t, cut off at 0 if all values are above 0.
 
-    None of fewer values than LEAST_VALUES. A bootstrap of three to five values holds the mean 75 to 83 times in 100.
+    None for fewer than LEAST_VALUES. A bootstrap of three to five values holds the mean only 75 to 83 times in 100.
     """
     error = standard_error(values)
     if len(values) < LEAST_VALUES or error is None:
         return None, None
-    from scipy.special import stdtrit  # where it is used: it takes a quarter of a second to import
+    from scipy.special import stdtrit  # imported here since it takes a quarter of a second
 
     half, middle = float(stdtrit(len(values) - 1, 0.975)) * error, float(np.mean(values))
     return max(middle - half, 0.0) if min(values) > 0 else middle - half, middle + half
 
 
 def mean(values: Sequence[float], unit: str) -> Figure:
-    """The mean of repeats, with its interval; not known where there are none."""
+    """The mean of repeats with its interval; unknown if there are none."""
     if not values:
         return Figure(value=None, unit=unit)
     low, high = interval(values)
@@ -101,9 +101,9 @@ def mean(values: Sequence[float], unit: str) -> Figure:
 
 
 def median(values: Sequence[float], unit: str) -> Figure:
-    """The median of repeats, of two the lower, with its 95 % interval by the bootstrap (percentiles, fixed seed).
+    """The lower median of repeats with its 95 % interval by the bootstrap (percentiles, fixed seed).
 
-    Not known where there are none; without interval of fewer than LEAST_VALUES.
+    Unknown if there are none; without an interval for fewer than LEAST_VALUES.
     """
     if not values:
         return Figure(value=None, unit=unit)
@@ -113,7 +113,7 @@ def median(values: Sequence[float], unit: str) -> Figure:
     from scipy.stats import bootstrap  # as above: a second
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of values that are all alike
+        warnings.simplefilter("ignore")  # SciPy warns if all values are alike
         found = bootstrap(
             (values,),
             partial(np.quantile, q=0.5, method="lower"),
@@ -125,12 +125,12 @@ def median(values: Sequence[float], unit: str) -> Figure:
 
 
 def percentile(values: Sequence[float], at: int) -> float | None:
-    """None of values that are too few for one of them to lie beyond it."""
+    """The percentile `at`; None if the values are too few for one of them to lie beyond it."""
     return float(np.percentile(values, at)) if len(values) * (100 - at) >= 100 else None
 
 
 def standard_error(values: Sequence[float]) -> float | None:
-    """Of the mean; None for a single value."""
+    """The standard error of the mean; None for a single value."""
     return float(np.std(values, ddof=1) / len(values) ** 0.5) if len(values) > 1 else None
 
 
@@ -145,7 +145,7 @@ def jitter(values: Sequence[float]) -> float | None:
 
 
 def drift(values: Sequence[float]) -> float | None:
-    """By what share of the median the values rise from first to last, by the Theil-Sen slope; None of fewer than 3."""
+    """The rise of the values from first to last, as a share of the median (Theil-Sen slope); None for fewer than 3."""
     if len(values) < LEAST_VALUES:
         return None
     from scipy.stats import theilslopes  # as above
@@ -156,19 +156,19 @@ def drift(values: Sequence[float]) -> float | None:
 
 
 class Rate:
-    """Work that is done over and over beside what is held to it, so that the machine disturbs both alike.
+    """Work that is timed in turn with what is compared to it, so that the machine disturbs both alike.
 
-    So many times in a row that to wait for the device takes little of it.
+    Each look repeats the work so often that waiting for the device takes little of the time.
     """
 
     def __init__(self, run: Callable[[int], None], work: float) -> None:
-        """`run` does it so many times, the last of which alone is waited for; `work` is how much each is."""
+        """`run` does the work a given number of times and waits only for the last; `work` is the amount of each."""
         self.run, self.work = run, work
         run(1)
         self.times = steps_for(LEAST_LOOK, [timed(lambda: run(1))])
 
     def now(self, seconds: float = 0) -> float:
-        """Work a second, of as many times as take some `seconds`, and LEAST_LOOK at least."""
+        """Work per second, repeated for about `seconds`, at least for about LEAST_LOOK."""
         start, times, spent = time.perf_counter(), 0, 0.0
         while not times or spent < seconds:
             self.run(self.times)
@@ -185,5 +185,5 @@ def product(instruments: Instruments, device: Device) -> Rate:
 
 @cache
 def copy(instruments: Instruments, device: Device) -> Rate:
-    """Bytes/s of a copy in the device's memory, those read and those written."""
+    """Bytes/s of a copy in the device's memory, counting those read and those written."""
     return Rate(instruments.copy(COPIED, device), 2 * COPIED)

@@ -20,7 +20,7 @@ from suite.probe.kernels import tags
 from suite.probe.record import MODES, MOST_CELLS, Conditions, Data, Probe
 from suite.probe.subject import Subject
 
-SPECIAL = ("samples", "from", "trace", "kernels", "peak")  # of some levels alone
+SPECIAL = ("samples", "from", "trace", "kernels", "peak")  # options of some levels only
 SWEPT = (
     "task",
     "scale",
@@ -36,7 +36,7 @@ SWEPT = (
     "kernels",
     "peak",
 )
-FIELDS = {"from": "state"}  # of the conditions, where their name is another
+FIELDS = {"from": "state"}  # the names of conditions that are not named as their options
 SINGLE = ("level", "hw", "repeats", "seconds", "out", "trace", "implementation")
 TRACE = "trace.json"
 
@@ -51,7 +51,7 @@ class Options:
 
 
 def parse(given: Mapping[str, str], data_dir: str | None, found: Machine) -> Options:
-    """The options `given` by their names. Raises UserError that says what is allowed."""
+    """Parse the options `given`, by name. Raises UserError that says what is allowed."""
     if "level" not in given:
         raise UserError(f"which level? Give level= one of: {', '.join(levels.names())} (--help explains them).")
     levels.load(given["level"])
@@ -84,9 +84,9 @@ def parse(given: Mapping[str, str], data_dir: str | None, found: Machine) -> Opt
 
 
 def again(kept: Probe, given: Mapping[str, str], data_dir: str | None, found: Machine) -> Options:
-    """The options with which a probe that was kept can be made again, on this machine.
+    """The options that repeat a kept probe on this machine.
 
-    Its code, where it is not the suite's, is what `given` names: a probe may be a stranger's, and names none.
+    Code other than the suite's has to be named in `given`: a probe may be a stranger's, so it names no path.
     """
     system = systems.system_here(kept.system, found)
     levels.load(kept.level)
@@ -104,7 +104,7 @@ def again(kept: Probe, given: Mapping[str, str], data_dir: str | None, found: Ma
 
 
 def _traced(level: str, subjects: list[Subject], given: Mapping[str, str]) -> list[Subject]:
-    """The subjects, each with the file that its trace is to be written to, at a level that writes one."""
+    """The subjects, each with the file to write its trace to, if the level writes one."""
     if level not in levels.taking("trace"):
         return subjects
     if "trace" not in given and "out" not in given:
@@ -128,7 +128,7 @@ def _values(name: str, text: str) -> list[str]:
 
 
 def _conditions(lists: Mapping[str, list[str]], system: System, found: Machine) -> Iterator[Conditions]:
-    """One for each combination of the lists' values."""
+    """Yield the conditions of each combination of the lists' values."""
     for task in lists.get("task", ()):
         config.load("task", task)
     for framework in lists.get("framework", ()):

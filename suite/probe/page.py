@@ -1,4 +1,4 @@
-"""The page of a probe: one self-contained file that works offline, everything of it escaped."""
+"""The page of a probe: one self-contained HTML file that works offline, with everything in it escaped."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from suite.probe.pictures import ROW
 from suite.probe.record import Cell, Probe
 
 WIDTH = 640
-LABEL = 330  # pixels of its name
+LABEL = 330  # pixels for a bar's name
 MOST_BARS = 25
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar in pixels, its name and what it stands for; `low` to `high` is the interval's line."""
+    """A bar in pixels with its name and text; the line from `low` to `high` is its interval."""
 
     name: str
     text: str
@@ -57,7 +57,7 @@ def html(probe: Probe) -> str:
 
 
 def _of_cells(probe: Probe) -> list[Bar]:
-    """The first figure of each cell, where there are several cells that have it."""
+    """A bar for the first figure of each cell; none unless several cells have it."""
     first = next((next(iter(cell.figures)) for cell in probe.cells if cell.figures), None)
     cells = [cell for cell in probe.cells if first in cell.figures and cell.figures[str(first)].value is not None]
     if len(cells) < 2:
@@ -78,7 +78,7 @@ def _of_cells(probe: Probe) -> list[Bar]:
 
 
 def _of_parts(cell: Cell) -> list[Bar]:
-    """The shares of the cell's parts, largest first as the cell has them."""
+    """Bars for the shares of the cell's first MOST_BARS parts, in the cell's order."""
     shares: list[tuple[str, float, Mapping[str, float | str | None]]] = [
         (row.name, share, row.values) for row in cell.rows if isinstance(share := row.values.get("share"), int | float)
     ]

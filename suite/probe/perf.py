@@ -1,4 +1,4 @@
-"""Hardware counters of this process and all its threads, by the program `perf stat` of Linux; or why there are none."""
+"""Hardware counters of this process and all its threads, from Linux's `perf stat`, or why there are none."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ REFUSED = {
     "<not supported>": "perf: this counter is not there, as on most virtual machines",
     "<not counted>": "perf: it was not counted",
 }
-OF_CORES = re.compile("cpu_[a-z]+/([^/:]+)(:u/|/u)")  # an event as perf names it by the kind of a hybrid's cores
+OF_CORES = re.compile("cpu_[a-z]+/([^/:]+)(:u/|/u)")  # perf's name of an event on one kind of a hybrid's cores
 LONGEST_REASON = 160  # characters
 SECONDS = 10.0  # that perf may take to end
 
 
 @dataclass
 class Counted:
-    """What was counted by name, and why each of the others was not."""
+    """What was counted, by name, and for every other event why it was not."""
 
     values: dict[str, float] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
 
 
 def counted(call: Callable[[], object], events: Mapping[str, str] = EVENTS) -> Counted:
-    """Run `call`, and count `events`, perf's names by ours, in all threads of this process meanwhile.
+    """Run `call`, and meanwhile count `events` (perf's names by ours) in all threads of this process.
 
-    perf ends with this process, also where that is killed: else it would ask for ever for orders that nobody gives.
+    If setpriv is installed, perf ends even when this process is killed; it would otherwise wait forever for orders.
     """
     program = shutil.which("perf")
     if program is None:
@@ -76,7 +76,7 @@ def counted(call: Callable[[], object], events: Mapping[str, str] = EVENTS) -> C
 
 
 def read(told: str, events: Mapping[str, str]) -> Counted:
-    """What `perf stat -x,` told of `events`, those of several kinds of cores together."""
+    """Parse what `perf stat -x,` printed about `events`, adding up the counts of several kinds of cores."""
     values: dict[str, list[str]] = defaultdict(list)
     for line in told.splitlines():
         value, _, event, *_ = [*line.split(","), "", ""]
@@ -94,7 +94,7 @@ def read(told: str, events: Mapping[str, str]) -> Counted:
 
 
 def _order(telling: FileIO, hearing: FileIO, order: bytes) -> None:
-    """Tell perf something and wait until it is done; nothing where perf has ended."""
+    """Send perf an order and wait until it is done; do nothing if perf has ended."""
     with suppress(BrokenPipeError):
         telling.write(order)
         hearing.read(16)

@@ -29,7 +29,7 @@ ROW = 22  # pixels of a bar
 
 @dataclass(frozen=True)
 class Dot:
-    """A layer or operator in a roofline, in pixels; `label` may be empty and ends at the dot where it is `left`."""
+    """A layer or operator in a roofline, in pixels; `label` may be empty, and ends at the dot if `left`."""
 
     x: float
     y: float
@@ -54,7 +54,7 @@ class Roofline:
 
 @dataclass(frozen=True)
 class Area:
-    """A rectangle of a treemap; `kind` is what bounds it, or empty, `label` what there is room for."""
+    """A rectangle of a treemap; `kind` is what bounds the layer, or empty; `label` is as much of its name as fits."""
 
     tile: treemap.Tile
     kind: str
@@ -82,7 +82,7 @@ class Stack:
 
 
 def roofline(cell: Cell) -> Roofline | None:
-    """Its parts under what the machine was measured to do; None where a cell does not tell."""
+    """The cell's parts under the measured limits of the machine; None if the cell does not have both."""
     product, copy = (figure.value if (figure := cell.figures.get(name)) else None for name in (PRODUCT, COPY))
     found = sorted(_performances(cell), key=lambda each: -each[3])[:MOST_DOTS]
     if not product or not copy or not found:
@@ -118,7 +118,7 @@ def roofline(cell: Cell) -> Roofline | None:
 
 
 def areas(cell: Cell) -> list[Area]:
-    """The layers as a treemap of their times; nothing of a cell that has none."""
+    """The layers as a treemap of their times; empty for a cell with fewer than two."""
     if "bound" not in cell.columns:
         return []
     rows = [(row, share) for row in cell.rows if (share := plain(row.values.get("share"))) and share > 0]
@@ -137,7 +137,7 @@ def areas(cell: Cell) -> list[Area]:
 
 
 def stacks(probe: Probe) -> tuple[list[str], str, list[Stack]]:
-    """The parts' names and unit, and each cell as a bar of them; empty where cells have other parts, or too many."""
+    """The parts' names and unit, and each cell as a bar of them; empty for a single cell, too many parts or no unit."""
     cells = [cell for cell in probe.cells if cell.rows]
     names = list(dict.fromkeys(row.name for cell in cells for row in cell.rows))
     unit = "MB" if probe.level == "memory" else "share"
@@ -162,7 +162,7 @@ def stacks(probe: Probe) -> tuple[list[str], str, list[Stack]]:
 
 
 def against_inference(probe: Probe) -> list[str]:
-    """How many times what inference has the first figure of training is, in words, for each pair of cells."""
+    """For each pair of cells, a sentence: how many times as large the first figure is in training as in inference."""
     alike: dict[Conditions, dict[str, Cell]] = {}
     for cell in probe.cells:
         if cell.figures:
@@ -178,7 +178,7 @@ def against_inference(probe: Probe) -> list[str]:
 
 
 def over(probe: Probe) -> Iterator[Chart]:
-    """The first figure over the batch, and over the size, a curve for all cells that are else alike."""
+    """Charts of the first figure over batch and over size, with a curve for all cells that are otherwise alike."""
     name, unit = next((next(iter(cell.figures)) for cell in probe.cells if cell.figures), None), ""
     for axis in OVER:
         curves: dict[Conditions, list[tuple[float, float]]] = {}
@@ -209,7 +209,7 @@ def over(probe: Probe) -> Iterator[Chart]:
 
 
 def _performances(cell: Cell) -> Iterator[tuple[str, float, float, float]]:
-    """Of each part that takes operations: its name, operations a byte, 1e9 operations a second, and share in %."""
+    """Yield, for each part that takes operations, its name, FLOP/B, GFLOP/s and share in %."""
     for row in cell.rows:
         flops, moved, share = (plain(row.values.get(name)) for name in ("GFLOP", "MB", "share"))
         times = [plain(row.values.get(name)) for name in (*TIMES, "time")]
@@ -219,7 +219,7 @@ def _performances(cell: Cell) -> Iterator[tuple[str, float, float, float]]:
 
 
 def _within(name: str, room: int) -> str:
-    """As many of the last parts of a layer's path as there is room for; of an operator its kind."""
+    """As many of the last parts of a layer's path as fit into `room` letters; for an operator, its kind."""
     parts = name.partition(" ")[0].split(".") if " " in name and not name.startswith("(") else name.split(".")
     while parts and len(".".join(parts)) > room:
         parts.pop(0)
@@ -227,5 +227,5 @@ def _within(name: str, room: int) -> str:
 
 
 def plain(value: float | str | None) -> float | None:
-    """A number; None of all else."""
+    """The value if it is a finite number, else None."""
     return value if isinstance(value, int | float) and math.isfinite(value) else None

@@ -1,7 +1,7 @@
-"""Later places of a run, without the training before them: the counters of a state are moved on.
+"""Go to later places of a run, without the training before them, by moving the counters of a state on.
 
-What a step takes depends on where in a run it is, through the schedule and the shapes of its samples, and not on what
-was learnt until then.
+How long a step takes depends on its place in the run, through the schedule and the shapes of its samples, and not on
+what was learnt until then.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _STRIDE = 3  # so that the first few are spread already
 
 
 def place(benchmark: Benchmark, index: int) -> int:
-    """The `index`-th place, in samples: the middles of `PLACES` equal parts of the budget, and again from the first."""
+    """The `index`-th place, in samples: the middle of one of PLACES equal parts of the budget, wrapping around."""
     return int(benchmark.budget_samples * (index * _STRIDE % PLACES + 0.5) / PLACES)
 
 
 def go_to(made: Checked, seen: int, samples: int) -> int | None:
-    """Go on at `samples`, or less than a step before, after `seen`; how many it has then seen.
+    """Move from `seen` samples on to `samples`, or less than a step before; return how many are then seen.
 
-    None, and it goes on after `seen`, if its state has no counter that tells where it is.
+    Return None, and go on after `seen`, if the state has no counter that tells its place.
     """
     before = made.state_dict()
     reached = made.train_until(seen + 1).samples
@@ -42,6 +42,6 @@ def go_to(made: Checked, seen: int, samples: int) -> int | None:
 
 
 def _counters(before: State, after: State) -> list[str]:
-    """The names of the whole numbers of a state that went up by one from one state to the other."""
+    """The names of the whole numbers in a state that rose by one from `before` to `after`."""
     numbers = (name for name, array in after.items() if array.ndim == 0 and array.dtype.kind in "iu")
     return [name for name in numbers if name in before and np.array_equal(before[name], after[name] - 1)]

@@ -60,7 +60,7 @@ class Conditions(Values):
 
     @property
     def name(self) -> str:
-        """`task/scale`, by whose code if not the reference's; or the model's name; or whose operations they are."""
+        """`task/scale`, followed by whose code it is if not the reference's; or the model's name; or `DeepBench`."""
         by = f" by {self.implementation}" if self.implementation else ""
         return f"{self.task}/{self.scale}{by}" if self.task else self.model or "DeepBench"
 
@@ -134,7 +134,7 @@ def schema() -> dict[str, Any]:
 
 
 def one_line(error: Exception) -> str:
-    """An error, as a cell is marked with it."""
+    """An error as the one line that its cell records."""
     text, kind = " ".join(str(error).split()), type(error).__name__
     if kind in OUT_OF_MEMORY or "can't allocate memory" in text:
         text = f"out of memory: {text}"
@@ -169,7 +169,7 @@ def holds(path: Path) -> bool:
 
 
 def read(path: Path) -> Probe:
-    """The probe of a file, or of a folder that holds one. Raises UserError for what is none."""
+    """Read the probe of a file, or of a folder that holds one. Raises UserError if it is not a probe."""
     path = path / FILE if path.is_dir() else path
     values = read_json(path, MAX_BYTES, "probe")
     if not isinstance(values, dict) or values.get("format") != "suite.probe":

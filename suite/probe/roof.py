@@ -1,4 +1,4 @@
-"""What a machine can do at most: operations of a matrix product and bytes of a copy, timed in turn with steps."""
+"""The most that a machine can do: operations of a matrix product and bytes of a copy, timed in turn with steps."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from suite.probe import measuring
 from suite.probe.record import Figure
 from suite.probe.subject import Subject
 
-PRODUCT, COPY = "product", "copy"  # its figures
+PRODUCT, COPY = "product", "copy"  # the names of its figures
 
 
 class Roof:
-    """The fastest of all looks; `flops` and `bytes` a second."""
+    """The highest rates of all looks: `flops` and `bytes` per second."""
 
     def __init__(self, subject: Subject) -> None:
         instruments, device = subject.instruments, subject.device
@@ -18,7 +18,7 @@ class Roof:
         self.flops, self.bytes = self.product.now(), self.copy.now()
 
     def look(self) -> None:
-        """Once more."""
+        """Time both once more."""
         self.flops = max(self.flops, self.product.now())
         self.bytes = max(self.bytes, self.copy.now())
 
@@ -28,7 +28,7 @@ class Roof:
         return self.flops / self.bytes
 
     def figures(self) -> dict[str, Figure]:
-        """As a cell tells it."""
+        """The rates and their balance, as figures of a cell."""
         return {
             PRODUCT: Figure(value=self.flops / 1e9, unit="GFLOP/s"),
             COPY: Figure(value=self.bytes / 1e9, unit="GB/s"),

@@ -1,7 +1,7 @@
-"""Weights in few bits after training: what a model keeps of its quality where its weights are whole numbers.
+"""Round weights to few bits after training, to see how much of its quality a model keeps.
 
 Post-training quantisation of weights alone (Jacob et al. 2018, arXiv:1712.05877; Dettmers et al. 2022,
-arXiv:2208.07339): symmetric, a scale for each index of the first axis, to the nearest. Products stay in fp32.
+arXiv:2208.07339): symmetric, to the nearest, with a scale for each index of the first axis. Products stay in fp32.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ TRAINED_IN = "fp32"
 
 
 def bits(precision: str, module: ImplementationModule) -> int | None:
-    """To how many bits the weights are rounded for a precision; None where the code trains in it, or nobody rounds."""
+    """How many bits weights get in a precision; None if BITS lacks it, or code trains in it or has no PRECISIONS."""
     trains = getattr(module, "PRECISIONS", None)
     return None if trains is None or precision in trains else BITS.get(precision)
 
 
 def rounded(state: State, bits: int) -> State:
-    """The state with each weight of two axes or more at the nearest of 2^bits - 1 values, which include 0."""
+    """The state with each weight of two or more axes rounded to the nearest of 2^bits - 1 values, which include 0."""
     chosen = {name for name in states.weights(state) if state[name].ndim > 1}
     return {name: _rounded(array, bits) if name in chosen else array for name, array in state.items()}
 

@@ -1,8 +1,8 @@
-"""How far steps come from the same steps in float64, which a shadow takes: each operator run again on float64 values.
+"""How far steps drift from the same steps in float64, taken by a shadow: each operator runs again on float64 values.
 
-Each tensor of floating-point numbers has a shadow in float64, made by the same operators of the shadows of what they
-are given, as NSan does for single instructions (Courbet 2021, https://arxiv.org/abs/2102.12782). Whole numbers, random
-draws and branches are those of the step itself.
+Each floating-point tensor has a shadow in float64, which the same operators make from the shadows of their inputs, as
+NSan does for single instructions (Courbet 2021, https://arxiv.org/abs/2102.12782). Whole numbers, random draws and
+branches are those of the step itself.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-STEPS = (1, 10)  # after which the distance is told
+STEPS = (1, 10)  # after which the distance is measured
 
 
 Arrays = Mapping[str, np.ndarray]  # parameters, float64, by their names
@@ -20,9 +20,9 @@ Arrays = Mapping[str, np.ndarray]  # parameters, float64, by their names
 
 @dataclass(frozen=True)
 class Distance:
-    """How far all parameters are from their shadows after so many steps, relative to how far those came (L2).
+    """The distance of all parameters from their shadows after so many steps, relative to how far these moved (L2).
 
-    None where that is no number. `refused` are the operators that have no float64.
+    None if it is not finite, or if the shadows did not move. `refused` are the operators that have no float64.
     """
 
     after: Mapping[int, float | None]
@@ -32,7 +32,7 @@ class Distance:
 def distances(
     step: Callable[[], object], found: Callable[[], Arrays], exact: Callable[[], Arrays]
 ) -> dict[int, float | None]:
-    """Take steps; the distance, after each of STEPS, of the parameters `found` from their shadows, `exact`."""
+    """Take steps; return, after each of STEPS, the distance of the parameters `found` from their shadows `exact`."""
     initial, after = found(), dict[int, float | None]()
     for number in range(1, max(STEPS) + 1):
         step()

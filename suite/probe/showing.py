@@ -1,4 +1,4 @@
-"""A probe in the terminal, which may be a stranger's: consoles take no markup, and nothing unprintable reaches one."""
+"""Print a probe. It may be a stranger's, so consoles take no markup and get nothing unprintable."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def text(figure: Figure) -> str:
 
 
 def number(value: float | str | None) -> str:
-    """Four digits that count, or a text as it is."""
+    """A number to four significant digits, or to the unit where it has more; a text as it is."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -100,7 +100,7 @@ def _show_beside(console: Console, cells: list[str], rows: list[tuple[str, list[
 
 
 def show_compared(console: Console, a: Probe, b: Probe) -> None:
-    """Print what two probes differ in: their figures, what is left out, and what decided these."""
+    """Print a comparison of two probes: their figures, the cells left out, and the differences that decided them."""
     table = Table("workload", "figure", "A", "B", "B / A", "which says")
     before = ""
     for each in comparing.compare(a, b):

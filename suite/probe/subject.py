@@ -27,12 +27,12 @@ from suite.store.modules import Sizing, load_sizing
 from suite.store.task import Arrays, Task, for_run, load_task
 
 SEED = 1  # of every workload, so that repeats do the same
-COUNTED_STEPS = 2  # of which operations are counted
+COUNTED_STEPS = 2  # whose operations are counted
 MODEL_PRECISIONS = ("fp32", "bf16", "fp16")
 
 
 class Inside(NamedTuple):
-    """A task's implementation `made`, all arrays of the benchmark, and what says whether it learnt enough."""
+    """A task's implementation `made`, all arrays of its benchmark, and what tells whether it learnt enough."""
 
     made: contract.Checked
     data: Arrays
@@ -42,10 +42,10 @@ class Inside(NamedTuple):
 
 @dataclass(frozen=True)
 class Subject:
-    """A workload that can be built, as often as a level needs. `seconds` is how long a repeat of it is to last.
+    """A workload that can be built as often as a level needs. `seconds` is how long a repeat of it should last.
 
-    `own` is the code of a task's workload, None for the reference's; `trace` is the file that a level which writes a
-    trace is to write; `state` is what a task's implementation is built with, None for what its seed gives.
+    `own` is the code of a task's workload, None for the reference's. `trace` is the file to write at a level that
+    writes a trace. `state` is loaded into a task's implementation when it is built; None leaves what its seed gives.
     """
 
     conditions: Conditions
@@ -63,11 +63,11 @@ class Subject:
 
     @property
     def instruments(self) -> instruments.Instruments:
-        """Those of its framework. Raises UserError where it has none."""
+        """The instruments of its framework. Raises UserError if it has none."""
         return instruments.load(self.conditions.framework)
 
     def build(self) -> Workload:
-        """The workload, warmed up as its `build` does. Raises UserError for conditions that it cannot have."""
+        """Build the workload and run it a first time. Raises UserError for conditions that it cannot have."""
         let_go(self.system.device_kind)
         conditions = self.conditions
         if conditions.model:
@@ -79,7 +79,7 @@ class Subject:
         return Training(inside.made, inside.benchmark) if conditions.mode == "train" else Inference(*inside[:2])
 
     def inside(self, seed: int = SEED) -> Inside:
-        """A task's implementation and what it is held to, built anew. Raises UserError for a model."""
+        """Build a task's implementation anew, with its data and benchmark. Raises UserError for a model."""
         let_go(self.system.device_kind)
         conditions = self.conditions
         if conditions.task is None:
@@ -111,22 +111,22 @@ class Subject:
         return self.instruments.watch(self.build, self.device)
 
     def memory(self) -> Tracked:
-        """The workload, built so that its memory can be told."""
+        """The workload, built so that its memory can be tracked."""
         return self.instruments.memory(self.build, self.device)
 
     def batch(self) -> int | None:
-        """Samples a step, where they can be chosen."""
+        """Samples per step; None if they cannot be chosen."""
         if self.conditions.model or self.conditions.batch:
             return self.conditions.batch or DEFAULT_BATCH
         own = self.benchmark().hyperparameters.get(GLOBAL_BATCH_SIZE)
         return own if self.conditions.mode == "train" and isinstance(own, int) else None
 
     def changed(self, **conditions: Any) -> Subject:
-        """The same under other conditions."""
+        """The same subject under other conditions."""
         return replace(self, conditions=self.conditions.model_copy(update=conditions))
 
     def of_batch(self, batch: int) -> Subject:
-        """The same in another batch."""
+        """The same subject with another batch."""
         return self.changed(batch=batch)
 
     def flops(self, steps: int) -> float:
@@ -143,12 +143,12 @@ class Subject:
         return sum(filter(None, counts.values())) / steps
 
     def uneven_steps(self) -> str | None:
-        """How the training steps of the benchmark differ along a run; None where they do not, or it is no training."""
+        """How the benchmark's training steps differ along a run; None if they do not, or if this is no training."""
         trains = self.conditions.task is not None and self.conditions.mode == "train"
         return self.benchmark().uneven_steps if trains else None
 
     def benchmark(self) -> Benchmark:
-        """The benchmark, with the batch that is asked for."""
+        """The benchmark, with the requested batch. Raises UserError for a batch or size that it cannot have."""
         conditions = self.conditions
         found = config.benchmark(str(conditions.task), str(conditions.scale))
         if conditions.size is not None:
@@ -167,7 +167,7 @@ class Subject:
         return _changed(found, {GLOBAL_BATCH_SIZE: conditions.batch}, evaluation=evaluation)
 
     def sizing(self, benchmark: Benchmark) -> Sizing:
-        """What sets the lengths of the benchmark's sequences. Raises UserError where it has the size of its data."""
+        """What sets the lengths of the benchmark's sequences. Raises UserError if its data fixes its size."""
         if found := load_sizing(benchmark.task):
             return found
         raise UserError(
@@ -177,12 +177,12 @@ class Subject:
 
 
 def check_model_precision(precision: str) -> None:
-    """Raise UserError for one in which no library's model is looked at."""
+    """Raise UserError for a precision in which models of libraries are not measured."""
     if precision not in MODEL_PRECISIONS:
         raise UserError(f"precision={precision}: model= is looked at in {', '.join(MODEL_PRECISIONS)}")
 
 
 def _changed(benchmark: Benchmark, hyperparameters: Mapping[str, Any], **others: Any) -> Benchmark:
-    """The same with other hyperparameters, and other values beside."""
+    """The benchmark with other hyperparameters, and with other values of the fields in `others`."""
     hyper = {**benchmark.hyperparameters, **hyperparameters}
     return config.checked(Benchmark, benchmark.model_dump() | {"hyperparameters": hyper} | others, benchmark.name)

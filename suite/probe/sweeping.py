@@ -1,4 +1,4 @@
-"""A sweep: each cell built once, all measured in turn in a new random order each time, none stopping the others."""
+"""A sweep: build each cell once, then measure all in turn, in a new random order each time; none stops the others."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from suite.record.system import versions
 
 
 def sweep(level: str, subjects: Sequence[Subject], repeats: int, found: Machine, say: Callable[[str], None]) -> Probe:
-    """Look at each of the subjects, of one system, at a level. `say` is told what is being done.
+    """Look at each of the subjects, all of one system, at a level. `say` is called with what is being done.
 
-    A cell that fails is marked with why. Raises UserError where there is only one, and it cannot be had.
+    A cell that fails is marked with the reason; a UserError is raised instead if there is only one subject.
     """
     disturbed = noise.watched(found)
     measurement = levels.load(level).measurement

@@ -1,4 +1,4 @@
-"""Noise in place of training data: what a step takes when its values carry nothing."""
+"""Noise in place of training data, to see what a step takes when its values carry no information."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ SEED = 0
 
 
 def synthetic(data: Mapping[str, np.ndarray], name: str) -> Arrays:
-    """The arrays with uniform noise in place of training pictures and recordings: `train_*` uint8 of two axes or more.
+    """Replace training pictures and recordings (`train_*`, uint8, two axes or more) with uniform noise.
 
-    Noise lies between an array's lowest and highest value. What gives a step its shape, such as lengths, words and
-    boxes, stays. Raises UserError where `name`, a benchmark, has no such array.
+    The noise lies between an array's lowest and highest value. What gives a step its shape, such as lengths, words and
+    boxes, stays. Raises UserError if the benchmark, `name`, has no such array.
     """
     random = np.random.default_rng(SEED)
     noise = {

@@ -17,9 +17,9 @@ RUN, STEP, PHASE, LAYER, OPERATOR = "run", "step", "phase", "layer", "operator" 
 class Call:
     """One call of an operator.
 
-    `shapes` are those of its tensors; `layer` is the path of the innermost layer that called it, or in whose backward
-    pass it is, empty outside all. `flops` are those of matrix products and convolutions, 0 of others, None of such that
-    cannot be counted; `flops` and `bytes`, read and written, are None where a shape is not known.
+    `shapes` are those of its tensors. `layer` is the path of the innermost layer that called it, or to whose backward
+    pass it belongs; empty outside all. `flops` are those of matrix products and convolutions: 0 for other operators,
+    None if they cannot be counted. `bytes`, read and written, are None if a shape is unknown.
     """
 
     operator: str
@@ -33,7 +33,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Phases:
-    """`steps` steps, which took `seconds` in all, and each phase so many of them."""
+    """`steps` steps that took `seconds` in all; `spent` has the seconds of each phase."""
 
     steps: int
     seconds: float
@@ -42,7 +42,7 @@ class Phases:
 
 @dataclass(frozen=True)
 class Trace:
-    """`steps` steps, which took `seconds` in all: their calls, and the parameters of each layer's own."""
+    """`steps` steps that took `seconds` in all: their calls, and how many parameters each layer itself has."""
 
     steps: int
     seconds: float
@@ -61,10 +61,10 @@ class Timeline:
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes that a step holds when it holds most, by what they are; tracked it took so many `seconds`.
+    """Bytes that a step holds when it holds most, by kind; the step took `seconds` while it was tracked.
 
-    `saved` are activations kept for the backward pass, `temporary` is all else that is made and freed meanwhile. Data
-    that a workload keeps outside its layers' buffers is not counted.
+    `saved` are activations kept for the backward pass, `temporary` is all else that is made and freed during the step.
+    Data that a workload keeps outside its layers' buffers is not counted.
     """
 
     seconds: float
@@ -77,15 +77,15 @@ class Memory:
 
     @property
     def peak(self) -> int:
-        """All together."""
+        """The sum of all kinds."""
         return self.parameters + self.buffers + self.gradients + self.optimizer + self.saved + self.temporary
 
 
 class Tracked(Protocol):
-    """A workload that was built so that its memory can be told."""
+    """A workload that was built so that its memory can be tracked."""
 
     def step(self) -> Memory:
-        """What a step holds."""
+        """Take a step and return what it holds."""
         ...
 
 
@@ -103,7 +103,7 @@ class Watched(Protocol):
 
 @dataclass
 class Sum:
-    """What calls add up to; None where it is not known of all."""
+    """The sum over some calls; `flops` and `bytes` are None if they are unknown for any call."""
 
     calls: int = 0
     seconds: float = 0.0
@@ -119,7 +119,7 @@ class Sum:
 
 
 def uncounted(counts: Mapping[str, int | None]) -> str | None:
-    """Which operators have no count, of those that have one or None; None where all have one."""
+    """A sentence that names the operators without a count; None if all have one."""
     names = [name for name, count in counts.items() if count is None]
     return f"the operations of {', '.join(names)} cannot be counted" if names else None
 

@@ -1,4 +1,4 @@
-"""A probe in MLflow: one run, with what was asked for, each figure of each cell, and the files; once and only once."""
+"""A probe in MLflow: one run, logged only once, with the options, each figure of each cell, and the files."""
 
 from __future__ import annotations
 
@@ -52,17 +52,17 @@ def track(folder: Path) -> None:
 
 
 def title(probe: Probe) -> str:
-    """The name of the run: the level, and of what."""
+    """The name of the run: the level, and what was measured."""
     return f"{probe.level} of {', '.join(dict.fromkeys(cell.conditions.name for cell in probe.cells))}"[:MAX_TEXT]
 
 
 def tags(probe: Probe) -> dict[str, str]:
-    """What MLflow lists a probe by."""
+    """The tags by which MLflow lists a probe."""
     return {LEVEL_TAG: probe.level, "system": probe.system, "noisy": str(bool(probe.noisy)).lower()}
 
 
 def parameters(probe: Probe) -> dict[str, str]:
-    """What was asked for, as on the command line: of a sweep the list."""
+    """The options as on the command line; a sweep's values as a list."""
     found = {"level": probe.level, "repeats": str(probe.repeats), "seconds": f"{probe.seconds:g}"}
     for name in Conditions.model_fields:
         values = dict.fromkeys(getattr(cell.conditions, name) for cell in probe.cells)
@@ -72,7 +72,7 @@ def parameters(probe: Probe) -> dict[str, str]:
 
 
 def metrics(probe: Probe) -> dict[str, float]:
-    """Each figure that is known, by its name and its cell's, with the ends of its interval."""
+    """Each known figure and the ends of its interval, by the name of the figure and of its cell."""
     found: dict[str, float] = {}
     for cell in probe.cells:
         for name, figure in cell.figures.items():

@@ -1,4 +1,4 @@
-"""Models trained as a run trains them, through the seam, and what their predictions score."""
+"""Train models through the seam, as a run trains them, and score their predictions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from suite.store.task import score
 
 @dataclass(frozen=True)
 class Trained:
-    """A state after `samples` samples, and the quality it reached; None where what it predicts cannot be scored."""
+    """A state after `samples` samples, and its quality; None if its predictions cannot be scored."""
 
     state: State
     samples: int
@@ -27,9 +27,9 @@ class Trained:
 
 
 def train(subject: Subject, seed: int) -> Trained:
-    """Train by a seed for the condition `samples`, else to the target or the end of the budget, as a run does.
+    """Train with a seed for the condition `samples`, else to the target or the end of the budget, as a run does.
 
-    Raises UserError for more samples than the budget has.
+    Raises UserError for more samples than the budget has, and for the condition `size`.
     """
     inside, wanted = subject.inside(seed), subject.conditions.samples
     benchmark, seen = inside.benchmark, 0
@@ -47,7 +47,7 @@ def train(subject: Subject, seed: int) -> Trained:
 
 
 def kept(subject: Subject, folder: Path) -> Trained:
-    """The last state that a run in `folder` kept. Raises UserError where there is none of the subject's task."""
+    """The last state that a run kept in `folder`. Raises UserError if it kept none of the subject's task."""
     found = states.kept(folder)
     if not found:
         raise UserError(f"from={folder} holds no kept states: make a run with checkpoints=keep out={folder}")
@@ -63,7 +63,7 @@ def kept(subject: Subject, folder: Path) -> Trained:
 
 
 def quality(inside: Inside, data: Mapping[str, np.ndarray]) -> float | None:
-    """The benchmark's metric of what the model predicts of `data`; None where that cannot be scored."""
+    """The benchmark's metric of the model's predictions for `data`; None if they cannot be scored."""
     try:
         found = score(inside.benchmark, inside.task, inside.made.predict(data), data)[inside.benchmark.metric]
     except BadPrediction:

@@ -1,4 +1,4 @@
-"""Steps as they are run and steps that are watched, in turn: what watching them costs."""
+"""Run plain steps and watched steps in turn, to measure what watching costs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Watching:
         return float(np.mean(self.plain))
 
     def figures(self) -> dict[str, Figure]:
-        """What a step takes, and how many times that when it is watched."""
+        """How long a step takes, and how many times as long when it is watched."""
         milliseconds = [1e3 * each for each in self.plain]
         ratios = [watched / plain for watched, plain in zip(self.seconds, self.plain, strict=True)]
         return {"step": measuring.mean(milliseconds, "ms"), "overhead": measuring.mean(ratios, "x")}
@@ -61,24 +61,24 @@ class Tracing:
 
     @property
     def steps(self) -> int:
-        """All watched ones."""
+        """The number of watched steps."""
         return sum(each.steps for each in self.traces)
 
     @property
     def calls(self) -> list[Call]:
-        """Those of all watched steps."""
+        """The calls of all watched steps."""
         return [call for each in self.traces for call in each.calls]
 
     @property
     def notes(self) -> list[str]:
-        """What is to be said of the calls."""
+        """A note that names the operators without a count, if there are any."""
         why = uncounted({call.operator: None for call in self.calls if call.flops is None and call.bytes is not None})
         return [why] if why else []
 
     def spent(self) -> list[float]:
-        """Seconds that the calls of a step took, of each repeat."""
+        """Seconds that the calls of a step took, for each repeat."""
         return [sum(call.seconds for call in each.calls) / each.steps for each in self.traces]
 
     def shares(self) -> list[float]:
-        """The same in per cent of a plain step."""
+        """The same in per cent of a plain step, for each repeat."""
         return [100 * each / plain for each, plain in zip(self.spent(), self.watching.plain, strict=True)]

@@ -13,12 +13,12 @@ from suite.probe import places
 
 
 class Workload(Protocol):
-    """Steps of a kind. `samples` is how many each counts."""
+    """Something that takes steps. `samples` is how many samples each step counts."""
 
     samples: int
 
     def ready(self, steps: int) -> None:
-        """Off the clock: see to it that `steps` more can be taken."""
+        """Make sure, off the clock, that `steps` more steps can be taken."""
         ...
 
     def run(self, steps: int) -> None:
@@ -27,7 +27,7 @@ class Workload(Protocol):
 
 
 class Training:
-    """The training steps of a benchmark's implementation; begins anew from the first where its budget ends."""
+    """The training steps of a benchmark's implementation; starts over where its budget ends."""
 
     def __init__(self, made: contract.Checked, benchmark: Benchmark) -> None:
         self.made, self.benchmark = made, benchmark
@@ -46,7 +46,7 @@ class Training:
         self.seen = self.made.train_until(self.seen + steps * self.samples).samples
 
     def go_to(self, index: int) -> int | None:
-        """Go on at the `index`-th of `places`, by the samples seen there; None where steps are alike, or it cannot."""
+        """Go on at the `index`-th of `places`; return the samples seen there, None if steps are alike or it cannot."""
         if self.benchmark.uneven_steps is None:
             return None
         at = places.go_to(self.made, self.seen, places.place(self.benchmark, index))
@@ -55,7 +55,7 @@ class Training:
 
 
 class Inference:
-    """Predictions of a benchmark's implementation, untrained; a step is an evaluation: the whole evaluation split."""
+    """Predictions of a benchmark's untrained implementation; each step predicts the whole evaluation split."""
 
     def __init__(self, made: contract.Checked, data: Mapping[str, np.ndarray]) -> None:
         self.made, self.data = made, data

@@ -1,4 +1,4 @@
-"""What each framework offers to look at a workload: a module for each, named as conf/framework/ names the framework."""
+"""What each framework offers to look at a workload: one module each, named as the framework is in conf/framework/."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ class Instruments(Hashable, Protocol):
         ...
 
     def apart(self) -> AbstractContextManager[None]:
-        """Workloads built and run within run one operator after the other: nothing is joined by a compiler."""
+        """Context in which workloads are built and run one operator after the other: no compiler fuses any."""
         ...
 
     def flops(self, call: Callable[[], object]) -> dict[str, int | None]:
         """Floating-point operations of the matrix products and convolutions that `call` takes, by operator.
 
-        None of an operator that takes such and cannot be counted.
+        None for an operator that takes some but cannot be counted.
         """
         ...
 
     def arithmetic(self) -> Callable[[], None]:
-        """What sets how this process takes products, tf32 on a GPU, back to as it is now: a build sets it for all."""
+        """A function that restores how this process takes products now (tf32 on a GPU): a build changes it for all."""
         ...
 
     def copy(self, size: int, device: Device) -> Callable[[int], None]:
-        """Copies so many bytes from place to place in the device's memory, or moves as many, so many times."""
+        """A function that copies `size` bytes within the device's memory, or moves as many, a given number of times."""
         ...
 
     def called(self, call: Callable[[], object], device: Device) -> Counter[tuple[Problem, str]]:
-        """How often `call` takes each matrix product and convolution, in which precision: by its numbers' type."""
+        """How often `call` takes each matrix product and convolution, and in which precision, by its numbers' type."""
         ...
 
     def kernel(self, problem: Problem, device: Device) -> Workload:
@@ -61,23 +61,23 @@ class Instruments(Hashable, Protocol):
         ...
 
     def algorithm(self, workload: Workload, device: Device) -> str | None:
-        """How the library does an operation of `kernel`, as it tells; None where it does not."""
+        """The algorithm that the library reports for an operation of `kernel`; None if it reports none."""
         ...
 
     def judged(self, build: Callable[[], Workload], device: Device) -> list[Judged]:
-        """Each operator of a step of what `build` makes, as it is first called with its shapes, held to float64."""
+        """Judge each operator of a step of what `build` makes against float64, at its first call with its shapes."""
         ...
 
     def shadowed(self, build: Callable[[], Workload], device: Device) -> Distance:
-        """How far steps of what `build` makes come from the same steps in float64; one step is taken before them."""
+        """How far steps of what `build` makes drift from the same steps in float64, after a first step."""
         ...
 
     def memory(self, build: Callable[[], Workload], device: Device) -> Tracked:
-        """What `build` makes, built so that what a step of it holds in memory can be told."""
+        """The workload that `build` makes, built so that the memory that a step holds can be tracked."""
         ...
 
     def resized(self, pictures: np.ndarray, size: tuple[int, ...], antialias: bool) -> np.ndarray:
-        """Pictures uint8 [N, H, W, C] made another height and width, bilinearly, by the framework's own library."""
+        """Resize pictures uint8 [N, H, W, C] to another height and width, bilinearly, by the framework's library."""
         ...
 
     def decoded(self, jpeg: bytes, channels: int) -> np.ndarray:
@@ -89,7 +89,7 @@ class Instruments(Hashable, Protocol):
         ...
 
     def watch(self, build: Callable[[], Workload], device: Device) -> Watched:
-        """What `build` makes, built to be watched."""
+        """The workload that `build` makes, built to be watched."""
         ...
 
 

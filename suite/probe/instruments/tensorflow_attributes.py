@@ -1,4 +1,4 @@
-"""What an operation that TensorFlow told of is executed again with, as it was or in float64."""
+"""Attributes with which TensorFlow executes an operation again, as it was or in float64."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Attributes = tuple[Any, ...]  # name, value, name, value, and so on
 
 
 def whole(kind: str, attributes: Sequence[Any] | None) -> Attributes:
-    """Those that were given, if any, and of the others their defaults, which gradients ask for."""
+    """All attributes: those that were given, if any, and the defaults of the others, which gradients ask for."""
     definition: Any = op_def_registry.get(kind)
     attributes = attributes or ()
     named = zip(attributes[::2], attributes[1::2], strict=True)
@@ -22,7 +22,7 @@ def whole(kind: str, attributes: Sequence[Any] | None) -> Attributes:
 
 
 def exact(kind: str, attributes: Attributes) -> Attributes:
-    """The same with float64 for each type of floating-point numbers."""
+    """The attributes with float64 for each floating-point type."""
     definition: Any = op_def_registry.get(kind)
     types = {each.name for each in definition.attr if each.type in ("type", "list(type)")}
     named = zip(attributes[::2], attributes[1::2], strict=True)

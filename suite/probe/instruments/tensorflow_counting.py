@@ -1,4 +1,4 @@
-"""What TensorFlow does and how fast the device is: operations as they are executed, a copy."""
+"""Count operations as TensorFlow executes them, run its graphs unfused, and copy in the device's memory."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ DTYPES = {"fp32": tf.float32, "tf32": tf.float32, "bf16": tf.bfloat16, "fp16": t
 
 
 def device_name(device: Device) -> str:
-    """TensorFlow's name of the device, of whose memory it takes no more than it needs: others are looked at beside it.
+    """TensorFlow's name of the device; GPU memory is then taken only as needed, since others are looked at beside it.
 
-    Raises UserError where it is a GPU and TensorFlow sees none.
+    Raises UserError for a GPU if TensorFlow sees none.
     """
     for gpu in tf.config.list_physical_devices("GPU"):
         with suppress(RuntimeError):  # once it is in use
@@ -42,7 +42,7 @@ def device_name(device: Device) -> str:
 
 
 def number_type(device: Device) -> tf.DType:
-    """TensorFlow's type of the device's precision; lets a GPU multiply fp32 as tf32 in that precision alone.
+    """TensorFlow's type for the device's precision; lets a GPU multiply fp32 as tf32 in precision tf32 only.
 
     Raises UserError for a precision of recipes, such as those of 8 bits.
     """
@@ -60,10 +60,10 @@ def arithmetic() -> Callable[[], None]:
 
 @contextmanager
 def apart() -> Iterator[None]:
-    """See `Instruments.apart`: no XLA, no rewriting of graphs, and a function within a function is part of that.
+    """See `Instruments.apart`: no XLA, no rewriting of graphs, and functions within a function are part of it.
 
-    TensorFlow does not count how often it traces meanwhile, which it would warn of: each building is to be traced.
-    Random numbers come from the generator that TensorFlow chooses, for that of XLA may have no kernel outside it.
+    TensorFlow does not count how often it traces, since each build has to be traced and it would warn. Random numbers
+    come from the generator that TensorFlow chooses, because XLA's may have no kernel outside XLA.
     """
     function, dropout = tf.function, tf.nn.experimental.stateless_dropout
     called = Function.__call__
@@ -98,13 +98,13 @@ def apart() -> Iterator[None]:
 
 
 def untold_tracing() -> AbstractContextManager[Any]:
-    """TensorFlow does not count how often it traces a function meanwhile, which it would warn of."""
+    """Context in which TensorFlow does not count how often it traces a function, so that it does not warn."""
     return mock.patch.object(_FrequentTracingDetectorManager, "called_with_tracing")
 
 
 @contextmanager
 def told_of_operations(callback: Callable[..., object]) -> Iterator[None]:
-    """TensorFlow's op callback, as its debugger has them: meanwhile it is given each operation that is made."""
+    """Context in which TensorFlow's op callbacks, as its debugger has them, give `callback` each operation made."""
     op_callbacks.add_op_callback(callback)
     try:
         yield
@@ -114,7 +114,7 @@ def told_of_operations(callback: Callable[..., object]) -> Iterator[None]:
 
 @contextmanager
 def run_eagerly(told: Callable[..., object]) -> Iterator[None]:
-    """Graphs are run operation by operation, of each of which `told` is told."""
+    """Context in which graphs are run operation by operation, and `told` is given each."""
     tf.config.run_functions_eagerly(True)
     try:
         with told_of_operations(told):
@@ -124,7 +124,7 @@ def run_eagerly(told: Callable[..., object]) -> Iterator[None]:
 
 
 def flops(call: Callable[[], object]) -> dict[str, int | None]:
-    """See `Instruments.flops`: of the operations that TensorFlow executes, its graphs run eagerly."""
+    """See `Instruments.flops`; counts the operations that TensorFlow executes when its graphs run eagerly."""
     found: dict[str, int | None] = {}
 
     def operation(
@@ -150,14 +150,14 @@ def multiplies(kind: str) -> bool:
 
 
 def counted(kind: str, inputs: Sequence[Any], attributes: Sequence[Any], outputs: Sequence[Any]) -> int | None:
-    """Operations of one that multiplies, of tensors whose shapes are known; None where its kind has no count."""
+    """Floating-point operations of one that multiplies tensors of known shapes; None if its kind has no count."""
     if kind not in PRODUCTS:
         return None
     return 2 * PRODUCTS[kind]([tuple(each.shape) for each in inputs], tuple(outputs[0].shape), plain(attributes))
 
 
 def plain(attributes: Sequence[Any]) -> dict[str, Any]:
-    """An operation's attributes by name, as a callback is given them: name, value, name, value, and so on."""
+    """An operation's attributes by name, from the sequence name, value, name, value, ... that a callback is given."""
     named = dict(zip(attributes[::2], attributes[1::2], strict=True))
     return {name: _value(value) for name, value in named.items()}
 
@@ -179,12 +179,12 @@ def _convolution(inputs: Sequence[Shape], out: Shape, attributes: Mapping[str, A
 
 
 def _to_filters(inputs: Sequence[Shape], out: Shape, attributes: Mapping[str, Any]) -> int:
-    """The gradient by filters [..., in, out], of one of the outputs, the last of the inputs."""
+    """The gradient by filters [..., in, out], from the gradient of the output, which is the last input."""
     return prod(inputs[2]) * prod(out[:-1])
 
 
 def _to_input(inputs: Sequence[Shape], out: Shape, attributes: Mapping[str, Any]) -> int:
-    """The gradient by the input, of filters and of one of the outputs."""
+    """The gradient by the input, from the filters and the gradient of the output."""
     return prod(inputs[2]) * prod(inputs[1][:-1])
 
 
@@ -202,13 +202,13 @@ def _depthwise_to_input(inputs: Sequence[Shape], out: Shape, attributes: Mapping
 
 
 def _einsum(inputs: Sequence[Shape], out: Shape, attributes: Mapping[str, Any]) -> int:
-    """Of one operand nothing is multiplied."""
+    """0 for a single operand: nothing is multiplied."""
     operands = labelled(attributes["equation"], inputs)
     return prod(sizes(operands).values()) if len(operands) > 1 else 0
 
 
 def labelled(equation: str, inputs: Sequence[Shape]) -> list[dict[str, int]]:
-    """The lengths of each operand's axes in an einsum by their labels; "..." gives each that it stands for one."""
+    """The length of each operand's axes in an einsum, by label; each axis that "..." stands for gets its own label."""
     operands = re.split(",|->", equation)[: len(inputs)]
     return [
         dict(zip(_labels(each, len(shape)), shape, strict=True)) for each, shape in zip(operands, inputs, strict=True)
@@ -216,7 +216,7 @@ def labelled(equation: str, inputs: Sequence[Shape]) -> list[dict[str, int]]:
 
 
 def sizes(operands: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """Of all labels; an axis of length 1 is as long as the others' of its label."""
+    """The length of each label's axis; an axis of length 1 is as long as the others of its label."""
     found: dict[str, int] = {}
     for each in operands:
         found |= {label: size for label, size in each.items() if size != 1 or label not in found}
@@ -224,7 +224,7 @@ def sizes(operands: Sequence[Mapping[str, int]]) -> dict[str, int]:
 
 
 def _labels(subscripts: str, rank: int) -> list[str]:
-    """Those of each axis; of what "..." stands for, the place from the last."""
+    """The label of each axis; one that "..." stands for is labelled with its place from the last."""
     before, _, after = subscripts.partition("...")
     dots = rank - len(before) - len(after)
     return [*before, *(f"...{place}" for place in range(dots, 0, -1)), *after]
@@ -249,11 +249,11 @@ PRODUCTS: dict[str, Callable[[Sequence[Shape], Shape, Mapping[str, Any]], int]] 
 }
 MULTIPLIES = re.compile(
     "MatMul|Conv(?!ert)|RNN|LSTM|GRU|XlaDot"
-)  # in the kinds that do, whether they have a count or not
+)  # found in the kinds that multiply, whether they have a count or not
 
 
 def copy(size: int, device: Device) -> Callable[[int], None]:
-    """See `Instruments.copy`: of two thirds, added in place, which moves three arrays where a copy moves two.
+    """See `Instruments.copy`: adds two thirds as much in place, which moves three arrays where a copy moves two.
 
     TensorFlow assigns by reference and copies into fresh memory, whose pages the system has to clear first.
     """

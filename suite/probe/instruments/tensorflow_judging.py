@@ -1,7 +1,7 @@
-"""Operations of a step in TensorFlow, each executed again on what it was given: in float64, repeated, in other threads.
+"""Judge a step's operations in TensorFlow: execute each again on its inputs, in float64, repeated, on other threads.
 
-The step runs eagerly. Operations are executed again in a thread of their own, where no tape of the step records; those
-on another number of threads in a process of its own, for TensorFlow's number is fixed once it has computed.
+The step runs eagerly. Operations are executed again in a thread of their own, where no tape of the step records.
+Another number of threads takes a process of its own, because TensorFlow's is fixed once it has computed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Call:
         self.attributes = whole(kind, attributes)
 
     def again(self, exact: bool = False, differentiated: bool = False) -> tuple[Arrays, list[np.ndarray | None]]:
-        """What it makes, in float64 if `exact`, and the gradients by its inputs of floating-point numbers."""
+        """Repeat the call; return its outputs, in float64 if `exact`, and if `differentiated` its inputs' gradients."""
         inputs = [double(tf.constant(each)) if exact else tf.constant(each) for each in self.inputs]
         attributes = exact_attributes(self.kind, self.attributes) if exact else self.attributes
         given = [each for each in inputs if each.dtype.is_floating]
@@ -86,7 +86,7 @@ class Judge:
         self, kind: Any, inputs: Sequence[Any], attributes: Sequence[Any], outputs: Sequence[Any], name: Any = None,
         graph: Any = None,
     ) -> None:  # fmt: skip
-        """Told of an operation that was executed."""
+        """Judge an operation that was executed, unless one of its kind, shapes and types was judged before."""
         kind = kind.decode() if isinstance(kind, bytes) else kind
         shapes = " ".join("x".join(map(str, each.shape)) or "1" for each in inputs)
         key = (kind, shapes, *(each.dtype.name for each in inputs))
@@ -100,7 +100,7 @@ class Judge:
         self.found[key] = self.worker.submit(self.judged, shapes, call, recorded).result()
 
     def judged(self, shapes: str, call: Call, recorded: bool) -> Judged:
-        """What is found of a call, whose gradient is taken where a tape had `recorded` it."""
+        """Judge a call, with its gradient if a tape had `recorded` it."""
         if op_def_registry.get(call.kind).is_stateful or "Random" in call.kind:
             return Judged(call.kind, shapes, RANDOM)
         with tf.device(self.where):
@@ -127,7 +127,7 @@ class Judge:
 
 
 def _again(call: Call) -> list[Any]:
-    """What another process makes of a call, on its processors."""
+    """Make a call again in another process, on its CPU."""
     with tf.device("CPU:0"):
         return call.again()[0]
 

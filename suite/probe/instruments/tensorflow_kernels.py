@@ -1,4 +1,4 @@
-"""Single operations in TensorFlow, on noise, each executed at once as it is called."""
+"""Single operations in TensorFlow, on noise, each executed as soon as it is called."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from suite.probe.kernels.problems import (
 )
 from suite.probe.workload import Workload
 
-NOISE = 1 << 20  # numbers that are drawn; a larger array holds them again and again
+NOISE = 1 << 20  # numbers that are drawn; a larger array repeats them
 
 Call = Callable[[], object]
 Noise = Callable[..., tf.Tensor]
@@ -85,7 +85,7 @@ def _product(it: MatrixProduct, noise: Noise) -> Call:
 
 
 def _arguments(it: Convolution) -> dict[str, Any]:
-    """As the operations of TensorFlow take them, for images [batch, height, width, channels]."""
+    """The arguments of TensorFlow's convolutions, for images [batch, height, width, channels]."""
     return {
         "strides": [1, *it.stride, 1],
         "padding": "EXPLICIT",
@@ -109,7 +109,7 @@ def _convolution(it: Convolution, noise: Noise) -> Call:
 
 
 def _depthwise(it: Convolution, noise: Noise) -> Call:
-    """Each channel by itself, for which TensorFlow has operations of their own."""
+    """A convolution of each channel by itself, for which TensorFlow has separate operations."""
     ops, arguments = tf.raw_ops, _arguments(it)
     images, filters = noise(it.batch, *it.size, it.channels), noise(*it.window, it.channels, it.filters // it.groups)
     if it.direction == FORWARD:
@@ -145,7 +145,7 @@ def _recurrent(it: Recurrent, noise: Noise, dtype: tf.DType) -> Call:
 
 
 def _sparse(it: SparseProduct, noise: Noise) -> Call:
-    """Rows that keep as many numbers each, at places drawn anew in each."""
+    """Every row keeps the same number of values, give or take one, at places drawn anew for it."""
     random = np.random.default_rng(0)
     kept = np.diff(np.arange(it.m + 1) * it.kept // it.m)
     columns = np.concatenate([np.sort(random.permutation(it.k)[:many]) for many in kept])

@@ -1,9 +1,9 @@
 """What a step holds in memory in TensorFlow: the tensors of its graph, from their making to their last use.
 
-Shapes are those of the traced functions, which are traced for each shape that they are given, times those of the
-profiler; a size that depends on values is told as the graph runs. A tensor that an operation writes over in place
-counts beside the one that it replaces, so that a peak may be told too high. What kernels need within is not seen, nor
-that a function or loop within the step reads a tensor that was made outside it.
+Shapes come from the functions, which are traced for each shape that they are given, and times from the profiler; a size
+that depends on values is recorded as the graph runs. A tensor that an operation writes in place counts beside the one
+that it replaces, so the peak may come out too high. The workspace of kernels is not seen, nor that a function or loop
+within the step reads a tensor that was made outside it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from suite.probe.instruments.tensorflow_watch import Noted, Watched, identity
 from suite.probe.tracing import Memory
 from suite.probe.workload import Workload
 
-NOTHING = {"ReadVariableOp", "Const"}  # are a variable's, or the graph's, memory
+NOTHING = {"ReadVariableOp", "Const"}  # their memory is a variable's, or the graph's
 BEFORE = ("data", "forward", "loss")  # the backward pass
 
 
@@ -44,7 +44,7 @@ class Tracked:
         self.variables = [each for each in variables() if id(each) not in known]
 
     def step(self) -> Memory:
-        """What a step holds. A variable that no layer has is the optimizer's where the update reads it, else data."""
+        """What a step holds. A variable that no layer has is the optimizer's if the update reads it, else a buffer."""
         with tempfile.TemporaryDirectory() as folder, self.sizes.followed():
             seconds = self.watched.profiled(1, Path(folder))
             events = list(self.watched.events(Path(folder)))
@@ -67,13 +67,13 @@ class Tracked:
 
 
 class Sizes:
-    """Bytes of the tensors whose shapes depend on values, by their names, those that were made last."""
+    """The bytes of tensors whose shapes depend on values, by name, as they were last made."""
 
     def __init__(self) -> None:
         self.found: dict[str, int] = {}
 
     def followed(self) -> AbstractContextManager[None]:
-        """While functions are traced: each such tensor is followed by an operation that tells its size."""
+        """Context for tracing functions: each such tensor is followed by an operation that records its size."""
         return told_of_operations(self._note)
 
     def _note(
@@ -90,7 +90,7 @@ class Sizes:
 
 
 def held(events: Sequence[tuple[Event, Noted]], sizes: Mapping[str, int]) -> Counter[str]:
-    """Bytes by kind when the tensors that the operations make are most; `sizes` of those that depend on values."""
+    """Bytes by kind when the tensors that operations make are most; `sizes` has those that depend on values."""
     runs: dict[str, list[float]] = defaultdict(list)  # when each operation began: a step may run a function often
     for event, _ in sorted(events, key=lambda each: each[0].start):
         runs[event.name].append(event.start)
@@ -128,7 +128,7 @@ def held(events: Sequence[tuple[Event, Noted]], sizes: Mapping[str, int]) -> Cou
 
 @contextmanager
 def fixed() -> Iterator[None]:
-    """Functions that are made meanwhile take no signature: they are traced for the shapes that they are given."""
+    """Context in which functions are made without a signature, so that each shape that they are given is traced."""
     function = tf.function
 
     def traced_for_each(func: Any = None, input_signature: Any = None, **keywords: Any) -> Any:
@@ -144,6 +144,6 @@ def memory(build: Callable[[], Workload], device: Device) -> Tracked:
 
 
 def variables() -> list[Any]:
-    """Those that are alive. By type, for a weakly referenced object that is gone cannot be asked what it is."""
+    """All variables that are alive. Checks types, because isinstance fails for a weak proxy whose object is gone."""
     gc.collect()
     return [each for each in gc.get_objects() if issubclass(type(each), tf.Variable)]

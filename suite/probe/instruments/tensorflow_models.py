@@ -19,7 +19,7 @@ SIZE = 224  # of pictures where a network leaves it open
 
 
 class Model:
-    """A model of keras.applications, trained by SGD with momentum, or inferring; the twin of `torch.Model`."""
+    """A model of keras.applications, trained by SGD with momentum, or inferring; the twin of `torch_models.Model`."""
 
     def __init__(self, network: Any, conditions: Conditions, device: Device, seed: int) -> None:
         self.training, self.samples = conditions.mode == "train", conditions.batch or DEFAULT_BATCH
@@ -48,7 +48,7 @@ class Model:
             last.numpy()
 
     def train_step(self, images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """One step of SGD; its loss."""
+        """Take one step of SGD and return its loss."""
         with tf.GradientTape() as tape:
             logits = tf.cast(self.network(images, training=True), tf.float32)
             loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))

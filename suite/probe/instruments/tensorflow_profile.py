@@ -12,7 +12,7 @@ from tensorflow.tsl.profiler.protobuf import xplane_pb2
 from suite.errors import UserError
 
 HOLDING = re.compile(r"While|If|Case|PartitionedCall|^_(Arg|Retval|Send|Recv)|Const$|NoOp|Placeholder")
-INLINED = re.compile(r".*(/_\d+|PartitionedCall(_\d+)?)/")  # before the names of a function put into its call's place
+INLINED = re.compile(r".*(/_\d+|PartitionedCall(_\d+)?)/")  # precedes the names in a function that was inlined
 
 
 class Event(NamedTuple):
@@ -35,7 +35,7 @@ def seen(folder: Path, gpu: bool) -> list[Event]:
 
 
 def executions(kernels: Sequence[Event]) -> list[Event]:
-    """The operations of kernels that were run one after another, of which one may take several."""
+    """Merge kernels into executions of operations: an operation may take several kernels, one after another."""
     made: list[Event] = []
     for kernel in sorted(kernels, key=lambda each: each.start):
         if made and made[-1].name == kernel.name:
@@ -46,10 +46,10 @@ def executions(kernels: Sequence[Event]) -> list[Event]:
 
 
 def divided(events: Sequence[Event]) -> list[float]:
-    """Seconds of each, of which those that it shares with others are divided among them: in all, when any ran."""
+    """Seconds of each event, with time shared by several divided among them; they add up to the time when any ran."""
     changes = sorted(each for event in events for each in ((event.start, 1), (event.start + event.seconds, -1)))
     running, spent, before = 0, 0.0, 0.0
-    until: dict[float, float] = {}  # what one that ran all the time would have had
+    until: dict[float, float] = {}  # by each time, the seconds of an event that ran all along
     for time_, change in changes:
         spent += (time_ - before) / running if running else 0.0
         until[time_], before, running = spent, time_, running + change

@@ -1,7 +1,7 @@
-"""Steps in TensorFlow with a shadow in float64: each operation executed again on the shadows of what it is given.
+"""Steps in TensorFlow with a shadow in float64: each operation is executed again on the shadows of its inputs.
 
-The step runs eagerly, its shadow in a thread of its own, where no tape of the step records. A variable's shadow is a
-variable, so that operations read and write it as they do the other.
+The step runs eagerly; its shadow runs in a thread of its own, where no tape of the step records. A variable's shadow is
+a variable, so that operations read and write it as they do the original.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DRAWS = ("Random", "Stateless", "Multinomial")  # in the names of operations who
 
 
 class Shadow:
-    """Told of each operation, executes it again on shadows; `refused` are those without float64, taken in fp32."""
+    """Executes each operation again on shadows; `refused` are those without float64, taken in the step's own types."""
 
     def __init__(self, where: str, worker: ThreadPoolExecutor, held: Sequence[tf.Variable]) -> None:
         self.where, self.worker = where, worker
@@ -44,7 +44,7 @@ class Shadow:
         self, kind: Any, inputs: Sequence[Any], attributes: Sequence[Any], outputs: Sequence[Any], name: Any = None,
         graph: Any = None,
     ) -> None:  # fmt: skip
-        """Told of an operation that was executed."""
+        """Follow an operation that was executed."""
         if graph is None:
             kind = kind.decode() if isinstance(kind, bytes) else kind
             self.worker.submit(self._follow, kind, inputs, attributes, outputs).result()
@@ -96,7 +96,7 @@ def shadowed(build: Callable[[], Workload], device: Device) -> Distance:
 
 
 def read_by_python() -> AbstractContextManager[Any]:
-    """Variables that are given to operations are read by Python, which tells of it; the faster way in C++ does not."""
+    """Context in which Python reads the variables given to operations: the fast path in C++ calls no callback."""
     return mock.patch.object(pywrap_tfe, "TFE_Py_FastPathExecute", side_effect=core._FallbackException)
 
 

@@ -11,7 +11,7 @@ from suite.harness.implementation import Device
 from suite.probe.instruments.tensorflow_counting import DTYPES, Shape, labelled, plain, run_eagerly, sizes
 from suite.probe.kernels.problems import BY_INPUT, BY_WEIGHT, FORWARD, Convolution, MatrixProduct, Pair, Problem
 
-# Where an operation has its images and filters: among its inputs, or what it makes, the last
+# Where an operation's images and filters are: among its inputs, or -1 for its output
 CONVOLUTIONS = {
     "Conv2D": (FORWARD, 0, 1),
     "Conv2DBackpropInput": (BY_INPUT, -1, 1),
@@ -51,7 +51,7 @@ def _product(kind: str, shapes: Sequence[Shape], attributes: Mapping[str, Any]) 
 
 
 def _einsum(kind: str, shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> MatrixProduct | None:
-    """As the batched product that TensorFlow makes of it; None of one operand."""
+    """The batched product that TensorFlow makes of an einsum; None for a single operand."""
     operands, made = labelled(attributes["equation"], shapes[:-1]), attributes["equation"].partition("->")[2]
     if len(operands) == 1:
         return None
@@ -70,7 +70,7 @@ PRODUCTS = {"MatMul": _product, "BatchMatMulV2": _product, "Einsum": _einsum}
 
 
 def _convolution(kind: str, shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Convolution:
-    """Of images [batch, height, width, channels], or [batch, channels, height, width], with filters [..., in, out]."""
+    """The convolution of images [batch, height, width, channels], or channels first, with filters [..., in, out]."""
     direction, images, filters = CONVOLUTIONS[kind]
     first, deep = (2, 1) if attributes.get("data_format") == "NCHW" else (1, 3)  # which axes are height and channels
     both = slice(first, first + 2)

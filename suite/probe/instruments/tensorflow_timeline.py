@@ -1,7 +1,7 @@
-"""A Chrome trace of steps in TensorFlow, made of its profile: a row each for run, steps, phases, layers; operations.
+"""A Chrome trace of steps in TensorFlow, made from its profile: rows for run, steps, phases, layers and operations.
 
-A phase or layer is a span as long as the operations that begin one after the other are of it: where the executor turns
-to another meanwhile it is in several pieces. Operations that overlap lie in rows of their own.
+A phase or layer is a span for as long as consecutive operations belong to it. If the executor turns to another
+meanwhile, it is in several pieces. Operations that overlap lie in rows of their own.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _marks(folder: Path) -> Iterator[tuple[float, float, str]]:
 def _spans(operations: Operations, marks: Sequence[tuple[float, float, str]]) -> Iterator[Span]:
     if marks:
         yield Span(RUN, RUN, 0, marks[0][0], marks[-1][1])
-    free: list[float] = []  # when each row of operations is
+    free: list[float] = []  # when each row of operations becomes free
     for begin, end, number in marks:
         yield Span(STEP, f"{STEP} {number}", 1, begin, end)
         within = [each for each in operations if begin <= each[0].start < end]
@@ -85,7 +85,7 @@ def _spans(operations: Operations, marks: Sequence[tuple[float, float, str]]) ->
 
 
 def _pieces(kind: str, operations: Operations, key: Callable[[Noted], Any]) -> Iterator[Span]:
-    """Runs of operations of one key; each ends where the next begins, at the latest."""
+    """A span for each series of operations with one key; it ends where the next begins, at the latest."""
     runs = [(of, list(each)) for of, each in groupby(operations, lambda each: key(each[1]))]
     starts = [its[0][0].start for _, its in runs]
     for (of, its), after in zip(runs, [*starts[1:], float("inf")], strict=True):
@@ -95,7 +95,7 @@ def _pieces(kind: str, operations: Operations, key: Callable[[Noted], Any]) -> I
 
 
 def _event(span: Span, since: float) -> dict[str, Any]:
-    """As the Trace Event Format has it: a complete event, times in microseconds since the first."""
+    """A complete event of the Trace Event Format, with times in microseconds since `since`."""
     times = {"ts": (span.begin - since) * 1e6, "dur": (span.end - span.begin) * 1e6}
     return {"ph": "X", "cat": span.kind, "name": span.name, "pid": 1, "tid": span.row, **times}
 

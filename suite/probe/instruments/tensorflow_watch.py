@@ -1,6 +1,6 @@
-"""A workload in TensorFlow, watched: as its functions are traced each operation is noted, then the profiler times it.
+"""Watch a workload in TensorFlow: note each operation as its function is traced, then time it with the profiler.
 
-Nothing is joined by XLA, and graphs are executed as they were traced.
+XLA fuses nothing meanwhile, and graphs are executed as they were traced.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ SAME = {"Identity", "IdentityN", "Reshape", "Squeeze", "ExpandDims", "StopGradie
 PICKED = {"GatherV2", "GatherNd", "Slice", "StridedSlice"}  # read as much of the first tensor as they make
 WORKSPACE = ("FusedBatchNormV3", 5)  # the output that cuDNN's kernel sizes as it needs, and a CPU's leaves empty
 GRADIENT = "gradient_tape/"
-UNKNOWN = "unknown"  # the phase of what TensorFlow made of its own
+UNKNOWN = "unknown"  # the phase of operations that TensorFlow added itself
 
 
 class Noted(NamedTuple):
-    """An operation of a traced function: `made` are the bytes of its tensors, `given` names those it reads.
+    """An operation of a traced function: `made` has the bytes of its tensors, `given` the names of those it reads.
 
-    A tensor whose shape is not known has None.
-    One of SAME makes none: what reads from it is noted as reading what it was given.
+    A tensor of unknown shape has None. An operation of SAME makes 0: what reads its output is noted as reading its
+    input.
     """
 
     kind: str
@@ -62,7 +62,7 @@ class Places:
 
     @contextmanager
     def followed(self) -> Iterator[None]:
-        """While functions are traced."""
+        """Context in which operations are noted as functions are traced."""
         call, gradient, places = keras.layers.Layer.__call__, tf.GradientTape.gradient, self
         run = ConcreteFunction._call_flat
 
@@ -104,7 +104,7 @@ class Places:
         self, kind: Any, inputs: Sequence[Any], attributes: Any, outputs: Sequence[Any], op_name: Any = None,
         graph: Any = None,
     ) -> None:  # fmt: skip
-        if graph is None or op_name is None:  # executed at once; a constant that no operation of the graph makes
+        if graph is None or op_name is None:  # executed eagerly, or a constant that no operation of the graph makes
             return
         outer = graph
         while getattr(outer.outer_graph, "building_function", False):
@@ -127,9 +127,9 @@ class Places:
         self.noted.setdefault(name, noted)  # functions within share names; those for other devices are traced last
 
     def of(self, names: set[str]) -> dict[str, Noted]:
-        """What was noted of these operations: functions share names, those that have most of them say what they are.
+        """What was noted of the operations `names`. Functions share names: the one that has most of them counts.
 
-        Of two that have as many, as one function traced for two shapes has, the one that ran last.
+        If two have as many, as one function traced for two shapes has, the one that ran last counts.
         """
         found: dict[str, Noted] = {}
         for noted in sorted(self.functions.values(), key=lambda noted: len(noted.keys() & names)):
@@ -146,13 +146,13 @@ class Places:
         return found
 
     def _source(self, tensor: str) -> str:
-        """The tensor that this one is, made by another operation."""
+        """The tensor whose values this one has: the input of the operation of SAME that made it, else itself."""
         name, _, number = tensor.rpartition(":")
         maker = self.noted.get(name)
         return maker.given[int(number)] if maker and maker.kind in SAME else tensor
 
     def _layer(self, name: str) -> str:
-        """The layer that is called now, or for a gradient's operation that of the operation it is of."""
+        """The layer that is being called; for an operation of a gradient, the layer of the operation differentiated."""
         if self.stack or GRADIENT not in name:
             return ".".join(self.stack)
         of = name.rpartition(GRADIENT)[2]
@@ -160,13 +160,13 @@ class Places:
             if of in self.noted:
                 return self.noted[of].layer
             of = of.rpartition("/")[0]
-        # named after the scope alone that its operation lies in, as that of a fused batch norm is
+        # its name has only the scope of its operation, as with a fused batch norm
         scope = name.rpartition(GRADIENT)[2].rpartition("/")[0] + "/"
         return min((each.layer for at, each in self.noted.items() if at.startswith(scope)), key=len, default="")
 
 
 def identity(variable: Any) -> int:
-    """The same of a variable of Keras, once it is built, and of that of TensorFlow which it is."""
+    """An id that a Keras variable, once built, shares with the TensorFlow variable within it."""
     return id(getattr(getattr(variable, "_value", variable), "handle", None))
 
 
@@ -175,7 +175,7 @@ def _size(tensor: tf.Tensor) -> Any:
 
 
 def _moved(kind: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> int:
-    """Bytes that an operation reads and writes, of tensors whose shapes are known; a resource is none."""
+    """Bytes that an operation reads and writes in tensors of known shapes; a resource counts as none."""
     if kind in SAME:
         return 0
     given, made = (
@@ -204,7 +204,7 @@ class Watched:
             self.workload.run(1)
 
     def phases(self, steps: int) -> Phases:
-        """See `tracing.Watched`: what the operations of each take together."""
+        """See `tracing.Watched`; a phase takes the sum of its operations."""
         steps = min(steps, MOST_TRACED)
         trace = self.trace(steps)
         spent = {str(phase): each.seconds for phase, each in sums(trace.calls, lambda call: call.phase).items()}
@@ -222,11 +222,11 @@ class Watched:
         return Trace(steps, whole, calls, parameters)
 
     def profiled(self, steps: int, folder: Path, run: Callable[[int], None] | None = None) -> float:
-        """Seconds of `steps` steps, taken by `run` where it is given, of which the profiler writes into a folder."""
+        """Seconds of `steps` steps, taken by `run` if it is given, while the profiler writes into a folder."""
         run = run or self.workload.run
         with apart(), self.places.followed():
             self.workload.ready(steps)
-            self.workload.run(1)  # after others ran otherwise, what was traced is made ready anew
+            self.workload.run(1)  # after others ran otherwise, TensorFlow prepares traced functions anew
             tf.profiler.experimental.start(str(folder))
             try:
                 start = time.perf_counter()

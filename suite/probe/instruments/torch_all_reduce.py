@@ -1,4 +1,4 @@
-"""How fast the workers of a run sum arrays over each other, by torch.distributed (NCCL, RCCL, gloo)."""
+"""Measure how fast the workers of a run all-reduce arrays by torch.distributed (NCCL, RCCL, gloo)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LARGEST_REPEATS = 5
 
 
 class AllReduce(NamedTuple):
-    """Of `nbytes` of float32: the median seconds, and the bus bandwidth in bytes a second.
+    """All-reduce of `nbytes` of float32: the median seconds, and the bus bandwidth in bytes per second.
 
     That is what each worker sends in a ring, 2 (n - 1) / n times the bytes, over the time (nccl-tests, PERFORMANCE.md).
     """
@@ -32,7 +32,7 @@ class AllReduce(NamedTuple):
 
 
 def measured(place: Place, port: int, kind: str) -> Iterator[AllReduce]:
-    """All sizes, smallest first, between the workers of which this process is the one at `place`; they meet at `port`.
+    """Measure all sizes, smallest first, as the worker at `place`; the workers meet at `port`.
 
     `kind` is `gpu` or `cpu`.
     """
@@ -49,7 +49,7 @@ def measured(place: Place, port: int, kind: str) -> Iterator[AllReduce]:
 
 
 def _once(array: torch.Tensor) -> float:
-    """The seconds of one, from when all are ready for it."""
+    """Seconds of one all-reduce, from when all workers are ready."""
     dist.barrier()
     began = time.perf_counter()
     dist.all_reduce(array)

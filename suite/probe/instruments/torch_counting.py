@@ -1,4 +1,4 @@
-"""What PyTorch counts and how fast the device is: operations by FlopCounterMode, a copy."""
+"""Count operations in PyTorch by FlopCounterMode, run them unfused, and copy in the device's memory."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def torch_device(device: Device) -> torch.device:
 
 
 def wait(device: torch.device) -> None:
-    """Until an accelerator has done all that it was told."""
+    """Wait until an accelerator has done all its work."""
     if device.type != "cpu":
         torch.accelerator.synchronize()
 
 
 def number_type(device: Device) -> torch.dtype:
-    """PyTorch's type of the device's precision; lets a GPU multiply fp32 as tf32 in that precision alone.
+    """PyTorch's type for the device's precision; lets a GPU multiply fp32 as tf32 in precision tf32 only.
 
     Raises UserError for a precision of recipes, such as those of 8 bits.
     """
@@ -50,7 +50,7 @@ def number_type(device: Device) -> torch.dtype:
 
 
 def arithmetic() -> Callable[[], None]:
-    """See `Instruments.arithmetic`; nothing for code that sets it by PyTorch's newer names, which these exclude."""
+    """See `Instruments.arithmetic`; does nothing for code that uses PyTorch's newer names, which exclude these."""
     held: list[Any] = [torch.backends.cuda.matmul, torch.backends.cudnn]
     try:
         before = [each.allow_tf32 for each in held]
@@ -72,7 +72,7 @@ def apart() -> AbstractContextManager[Any]:
 
 @contextmanager
 def unfused() -> Iterator[None]:
-    """Attention and encoder layers of torch.nn are made of operators of their own, also without gradients."""
+    """Context in which attention and encoder layers of torch.nn run as separate operators, also without gradients."""
     before = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
@@ -105,7 +105,7 @@ class Counter(FlopCounterMode):
 
 
 def counted(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any], made: Any) -> int | None:
-    """Operations of a call of an operator; None where it multiplies, as its name says, and has no count."""
+    """Operations of a call of an operator; None if it multiplies, by its name, but has no count."""
     if operator in COUNTS:
         count: int = COUNTS[operator](*args, **kwargs, out_val=made)
         return count
@@ -115,9 +115,9 @@ def counted(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any], made: 
 def convolution_backward(
     gradient: Sequence[int], images: Sequence[int], filters: Sequence[int], *rest: Any, out_shape: Any
 ) -> int:
-    """Of the gradients by images and filters [out, in / groups, ...], whichever are asked for.
+    """Operations of the gradients by images and by filters [out, in / groups, ...], whichever are asked for.
 
-    PyTorch's own count takes a grouped convolution for one without groups: 6.6 times too much for MobileNet v2.
+    PyTorch's own count ignores groups: 6.6 times too much for MobileNet v2.
     """
     *_, transposed, _, _, wanted = rest
     products = prod(images if transposed else gradient) * prod(filters[1:])
@@ -125,9 +125,9 @@ def convolution_backward(
 
 
 def attention(query: Sequence[int], key: Sequence[int], value: Sequence[int], *rest: Any, **more: Any) -> int:
-    """Of the attention of a query [batch, heads, positions, d].
+    """Operations of attention with a query [batch, heads, positions, d].
 
-    PyTorch's own count is for GPUs alone, and fails where keys and values have fewer heads.
+    PyTorch's own count is for GPUs only, and fails if keys and values have fewer heads.
     """
     return 2 * prod(query[:-1]) * key[-2] * (query[-1] + value[-1])
 
@@ -135,18 +135,18 @@ def attention(query: Sequence[int], key: Sequence[int], value: Sequence[int], *r
 def attention_backward(
     gradient: Sequence[int], query: Sequence[int], key: Sequence[int], value: Sequence[int], *rest: Any, **more: Any
 ) -> int:
-    """Of its gradients: with the scores, which are made again, three products as of query and key and two of values."""
+    """Operations of its gradients: three products of query and key, as scores are made again, and two of values."""
     return 2 * prod(query[:-1]) * key[-2] * (3 * query[-1] + 2 * value[-1])
 
 
 def self_attention(query: Sequence[int], *rest: Any, **more: Any) -> int:
-    """Of torch.nn.MultiheadAttention in one operator: of a query [batch, positions, d] with itself."""
+    """Operations of torch.nn.MultiheadAttention as one operator, of a query [batch, positions, d] with itself."""
     *_, positions, width = query
     return 2 * prod(query) * (4 * width + 2 * positions)
 
 
 def encoder_layer(source: Sequence[int], *rest: Any, **more: Any) -> int:
-    """Of torch.nn.TransformerEncoderLayer in one operator."""
+    """Operations of torch.nn.TransformerEncoderLayer as one operator."""
     weights: tuple[Sequence[int], Sequence[int]] = (rest[13], rest[15])
     return self_attention(source) + 2 * prod(source[:-1]) * sum(map(prod, weights))
 
@@ -154,25 +154,25 @@ def encoder_layer(source: Sequence[int], *rest: Any, **more: Any) -> int:
 def onednn_recurrent(
     inputs: Sequence[int], by_input: Sequence[int], by_hidden: Sequence[int], *_: Any, **__: Any
 ) -> int:
-    """Of a layer, in one direction, with weights [gates * hidden, ...]."""
+    """Operations of one layer in one direction, with weights [gates * hidden, ...]."""
     return 2 * prod(inputs[:-1]) * (prod(by_input) + prod(by_hidden))
 
 
 def cudnn_recurrent(inputs: Sequence[int], weights: Sequence[Sequence[int]], *_: Any, **__: Any) -> int:
-    """Of all layers in all directions: each weight that is a matrix takes each input."""
+    """Operations of all layers in all directions: each weight matrix takes each input."""
     return 2 * prod(inputs[:-1]) * sum(prod(each) for each in weights if len(each) == 2)
 
 
 def cudnn_recurrent_backward(
     inputs: Sequence[int], weights: Sequence[Sequence[int]], *rest: Any, out_shape: Any
 ) -> int:
-    """Of the gradient by inputs, which that by weights needs, and of that by weights where it is asked for."""
+    """Operations of the gradient by inputs, which the other needs, and of the one by weights if it is asked for."""
     *_, wanted = rest
     return cudnn_recurrent(inputs, weights) * (1 + bool(wanted[3]))
 
 
 def by_vector(matrix: Sequence[int], *_: Any, **__: Any) -> int:
-    """Of a matrix, or a vector, by a vector."""
+    """Operations of a matrix, or a vector, times a vector."""
     return 2 * prod(matrix)
 
 
@@ -194,8 +194,8 @@ COUNTED: dict[Any, Callable[..., int]] = {
     aten.vdot: by_vector,
     aten.addmv: lambda _, *given, **more: by_vector(*given, **more),
 }
-COUNTS = FlopCounterMode(display=False, custom_mapping=COUNTED).flop_registry  # PyTorch's, and these
-# What an operator is called that multiplies matrices or convolves, such as of a library that PyTorch does not count
+COUNTS = FlopCounterMode(display=False, custom_mapping=COUNTED).flop_registry  # PyTorch's own, and these
+# Names of operators that multiply matrices or convolve, such as those of libraries that PyTorch does not count
 MULTIPLIES = re.compile(
     r"(?:^|_)(?:[a-z]*(?:mm|mv|dot|matmul)|linear|trilinear|conv(?:olution|\dd)?|rnn|attention)(?:_|$)"
 )

@@ -1,6 +1,6 @@
-"""Operators of a step in PyTorch, each run again on copies of what it was given: in float64, repeated, other threads.
+"""Judge a step's operators in PyTorch: run each again on copies of its inputs, in float64, repeated, on other threads.
 
-They are run in a thread of their own, where neither the dispatcher's mode nor autocast of the step holds.
+They run in a thread of their own, where neither the dispatch mode nor the autocast of the step is active.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from suite.probe.judging import (
 )
 from suite.probe.workload import Workload
 
-Made = Sequence[torch.Tensor | None]  # in its order, whether asked for or not
+Made = Sequence[torch.Tensor | None]  # in the operator's order, None for what was not asked for
 SEED = 0  # of what gradients are taken against
-SCRATCH = {"aten._ctc_loss": 1}  # operators that leave parts of what they make, from this one on, as the memory was
+SCRATCH = {"aten._ctc_loss": 1}  # operators that leave their outputs uninitialised, from this one on
 PROFILER = "profiler"  # the namespace of its regions, which are operators too
 UNSET = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted", "resize_"}
 
@@ -47,7 +47,7 @@ class Call:
         self.differentiated = differentiated and not self.writes
 
     def again(self, exact: bool = False) -> tuple[Made, Made]:
-        """What it makes, in float64 if `exact`, and the gradients by what it was given."""
+        """Repeat the call; return its outputs, in float64 if `exact`, and the gradients by its inputs."""
         args, kwargs = tree_map(lambda each: _copied(each, exact), self.given)
         with torch.set_grad_enabled(self.differentiated):
             result = self.function(*args, **kwargs)
@@ -72,7 +72,7 @@ class Call:
 
 
 class Judge(Operators):  # type: ignore[no-untyped-call]
-    """Judges the first call of each operator with its shapes and types, and lets all calls be as they are."""
+    """Judges the first call of each operator with its shapes and types, and leaves all calls unchanged."""
 
     def __init__(self, worker: ThreadPoolExecutor) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

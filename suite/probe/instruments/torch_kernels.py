@@ -1,4 +1,4 @@
-"""Single operations in PyTorch, on noise; what its library tells of how it does them."""
+"""Single operations in PyTorch, on noise, and the algorithms that its libraries report."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from suite.probe.kernels.problems import (
 )
 from suite.probe.workload import Workload
 
-NOISE = 1 << 20  # numbers that are drawn; a larger array holds them again and again
-# Of a line of oneDNN's verbose mode the primitive, implementation and algorithm; of MKL's the routine
+NOISE = 1 << 20  # numbers that are drawn; a larger array repeats them
+# The primitive, implementation and algorithm in a line of oneDNN's verbose mode; the routine in one of MKL's
 ONEDNN = re.compile(r"^onednn_verbose,v1,primitive,exec,cpu,(?!reorder)(\w+),([^,]+),(?:.*?\balg:(\w+))?", re.M)
 MKL = re.compile(r"^MKL_VERBOSE (\w+)\(", re.M)
 NAME = 100  # characters of a kernel's name
@@ -133,11 +133,11 @@ def _recurrent(it: Recurrent, noise: Callable[..., torch.Tensor], where: torch.d
 
 
 def _sparse(it: SparseProduct, noise: Callable[..., torch.Tensor], where: torch.device, dtype: torch.dtype) -> Call:
-    """Rows that keep as many numbers each, at places drawn anew in each."""
+    """Every row keeps the same number of values, give or take one, at places drawn anew for it."""
     ends = torch.arange(it.m + 1) * it.kept // it.m
     columns = [torch.randperm(it.k)[:kept].sort().values for kept in ends.diff().tolist()]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of PyTorch's: sparse tensors are in beta
+        warnings.simplefilter("ignore")  # PyTorch warns that sparse tensors are in beta
         sparse = torch.sparse_csr_tensor(
             ends.int(), torch.cat(columns).int(), noise(it.kept).cpu(), (it.m, it.k), dtype=dtype
         ).to(where)
@@ -163,9 +163,9 @@ def algorithm(workload: Workload, device: Device) -> str | None:
 
 
 def short(kernel: str) -> str:
-    """The name of a kernel for GPUs without types, arguments and namespaces.
+    """The name of a GPU kernel without types, arguments and namespaces.
 
-    Of CUTLASS's `Kernel<ALGORITHM>` the algorithm; of a name that the profiler did not demangle the beginning.
+    For CUTLASS's `Kernel<ALGORITHM>` it is the algorithm; for a name that the profiler did not demangle, its beginning.
     """
     whole = kernel.removeprefix("void ").replace("(anonymous namespace)::", "").partition("(")[0].strip()
     name, _, types = whole.partition("<")
@@ -176,7 +176,7 @@ def short(kernel: str) -> str:
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """oneDNN and MKL print what they do meanwhile."""
+    """Context in which oneDNN and MKL print what they do."""
     onednn, mkl = torch.backends.mkldnn.verbose, torch.backends.mkl.verbose
     with onednn(1), mkl(1):  # type: ignore[no-untyped-call]
         yield
@@ -184,7 +184,7 @@ def _told() -> Iterator[None]:
 
 @contextmanager
 def _printed(said: list[str]) -> Iterator[None]:
-    """Appends what is printed meanwhile, by libraries too."""
+    """Append to `said` what is printed meanwhile, by libraries too."""
     sys.stdout.flush()
     before = os.dup(1)
     with tempfile.TemporaryFile() as file:

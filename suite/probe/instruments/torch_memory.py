@@ -25,11 +25,11 @@ TEMPORARY, SAVED, GRADIENTS = "temporary", "saved", "gradients"
 
 
 class Tracker(Operators):  # type: ignore[no-untyped-call]
-    """Bytes by kind of the storages that it was told of or saw made and are not freed: `now`, and at their most."""
+    """Bytes by kind of the live storages that it was told of or saw being made: `now`, and at their `peak`."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.kinds: Any = WeakIdKeyDictionary()  # of a storage: its kind and bytes, shared with what is told of its end
+        self.kinds: Any = WeakIdKeyDictionary()  # by storage: its kind and bytes, shared with its finalizer
         self.now: Counter[str] = Counter()
         self.peak: Counter[str] = Counter()
 
@@ -46,7 +46,7 @@ class Tracker(Operators):  # type: ignore[no-untyped-call]
         return result
 
     def holds(self, tensor: torch.Tensor, kind: str) -> None:
-        """The tensor's storage counts from now until it is freed."""
+        """Count the tensor's storage from now until it is freed."""
         storage = tensor.untyped_storage()
         entry = [kind, storage.nbytes()]
         self.kinds[storage] = entry
@@ -54,7 +54,7 @@ class Tracker(Operators):  # type: ignore[no-untyped-call]
         weakref.finalize(storage, self._freed, entry)
 
     def is_now(self, tensor: torch.Tensor, kind: str) -> None:
-        """The tensor is of another kind now; nothing for one that was there before."""
+        """Change the kind of a tensor; do nothing for one that is not tracked."""
         if entry := self.kinds.get(tensor.untyped_storage()):
             self.now[entry[0]] -= entry[1]
             self.now[kind] += entry[1]
@@ -63,7 +63,7 @@ class Tracker(Operators):  # type: ignore[no-untyped-call]
                 self.peak = self.now.copy()
 
     def saved(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A tensor is kept for the backward pass."""
+        """Count a tensor as kept for the backward pass."""
         self.is_now(tensor, SAVED)
         return tensor.detach()
 
@@ -85,7 +85,7 @@ class Tracked:
         self.modules, self.optimizers = list(places.names), list(optimizers)
 
     def step(self) -> Memory:
-        """What a step holds."""
+        """Track a step and return what it holds."""
         parameters = list({p for module in self.modules for p in module.parameters(recurse=False)})
         buffers = [b for module in self.modules for b in module.buffers(recurse=False)]
         state = [each for it in self.optimizers for each in tensors(list(it.state.values()))]
@@ -121,6 +121,6 @@ def memory(build: Callable[[], Workload], device: Device) -> Tracked:
 
 
 def _bytes(tensors: Iterable[torch.Tensor]) -> int:
-    """Of the storages, each counted once."""
+    """Bytes of the tensors' storages, each counted once."""
     storages = {id(storage): storage.nbytes() for each in tensors if (storage := each.untyped_storage())}
     return sum(storages.values())

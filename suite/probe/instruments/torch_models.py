@@ -19,9 +19,9 @@ MOMENTUM = 0.9
 
 
 class Model:
-    """A model of torchvision, trained by SGD with momentum, or inferring; synthetic pictures; see `Workload`.
+    """A model of torchvision on synthetic pictures, trained by SGD with momentum, or inferring; see `Workload`.
 
-    In precisions of 16 bits under autocast, without loss scaling.
+    Precisions of 16 bits run under autocast, without loss scaling.
     """
 
     def __init__(self, network: torch.nn.Module, conditions: Conditions, size: int, device: Device, seed: int) -> None:
@@ -59,7 +59,7 @@ class Model:
             self.network(self.images)
 
     def autocast(self) -> AbstractContextManager[Any]:
-        """The precision."""
+        """Autocast to the precision, unless it is float32."""
         return nullcontext() if self.dtype == torch.float32 else torch.autocast(self.device.type, self.dtype)
 
 

@@ -1,7 +1,7 @@
 """The memory that a build and its first training step take in PyTorch on an accelerator that is not there.
 
-On the `meta` device tensors have shapes and no values. What only an accelerator does is done in its place: autocast,
-attention in one operator. Each operator is taken by itself, as it is written: a compiler that joins them keeps less.
+On the `meta` device tensors have shapes but no values. What only an accelerator does is emulated: autocast, and
+attention in one operator. Each operator runs by itself, as written; a compiler that fuses them holds less.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from torch.overrides import TorchFunctionMode
 from suite.probe.instruments.torch_memory import Tracker
 
 HOST = torch.device("cpu")
-ALIKE = 3  # backward passes that leave the peak as it was, after which parts of a step only repeat
-# By their names, as torch.autocast has them for GPUs, and torch.nn.functional's that are made of these
+ALIKE = 3  # backward passes without a new peak, after which parts of a step only repeat
+# Functions by name: those of torch.autocast for GPUs, and torch.nn.functional's that are made of these
 LOWERED = {"linear", "matmul", "__matmul__", "mm", "bmm", "addmm", "baddbmm", "einsum", "scaled_dot_product_attention"}
 LOWERED |= {f"conv{dimensions}d" for dimensions in (1, 2, 3)} | {"gru_cell", "lstm_cell"}
 IN_FP32 = {"softmax", "log_softmax", "layer_norm", "cross_entropy", "nll_loss", "cumsum", "norm", "pow"}
 
 
 class Done(Exception):
-    """The step that tells has been taken."""
+    """Raised when the step that tells the peak has been taken."""
 
 
 class Autocast(TorchFunctionMode):
-    """torch.autocast of a GPU, which the meta device lacks: operators in `dtype`, or in float32."""
+    """A GPU's torch.autocast, which the meta device lacks: runs functions in `dtype` or in float32."""
 
     def __init__(self, device_type: str, dtype: torch.dtype) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class Autocast(TorchFunctionMode):
 
 
 class Attention(TorchFunctionMode):
-    """F.scaled_dot_product_attention as the operator of GPUs that never makes the weights whole."""
+    """F.scaled_dot_product_attention as the operator of GPUs that never holds all weights at once."""
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         """Call a function of PyTorch."""
@@ -71,19 +71,19 @@ def _attended(
 
 
 def _fused(*_: object, **__: object) -> None:
-    """Adam's step in one kernel, which makes nothing: the meta device has none, and would take several."""
+    """Stand in for Adam's fused step, which makes nothing; the meta device would take several operators."""
 
 
 class Blank(np.ndarray):
-    """Zeros that take no room, for what would be read from the device."""
+    """Zeros that take no memory, in place of what would be read from the device."""
 
     def copy(self, order: Any = "C") -> Blank:
-        """Itself."""
+        """Return the array itself."""
         return self
 
 
 class Shapes(Tracker):  # type: ignore[no-untyped-call]
-    """Tracks what is made on the meta device; what would read from it reads zeros."""
+    """Tracks what is made on the meta device; what would be read from it is zeros."""
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run one operator."""
@@ -101,9 +101,9 @@ class Shapes(Tracker):  # type: ignore[no-untyped-call]
 
 
 def needed(build: Callable[[], object]) -> int:
-    """Bytes that `build` of an imagined device holds at most until its first training step has been taken.
+    """The most bytes that `build` of an imagined device holds until its first training step has been taken.
 
-    Raises whatever a step raises that needs values.
+    Raises what a step that needs values raises, and ValueError if there is no training step.
     """
     shapes = Shapes()
     backward, numpy = torch.Tensor.backward, torch.Tensor.numpy

@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_leaves
 
 
 class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Runs each operator by `run`; one that is made of others, which torch.inference_mode leaves whole, by these."""
+    """Passes each operator to `run`; takes apart those made of others, which torch.inference_mode leaves whole."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         """Take an operator apart, or run it."""
@@ -25,12 +25,12 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def tensors(values: Any) -> list[torch.Tensor]:
-    """Those among values of any nesting, such as an operator's arguments."""
+    """The tensors among values of any nesting, such as an operator's arguments."""
     return [each for each in tree_leaves(values) if isinstance(each, torch.Tensor)]
 
 
 def written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
-    """Those among an operator's arguments that it writes; fused optimizers write gradients to unscale them alone."""
+    """The argument tensors that an operator writes; fused optimizers write gradients only to unscale them."""
     said = func._schema.arguments
     given = dict(zip((each.name for each in said), args, strict=False)) | kwargs
     names = {each.name for each in said if each.alias_info and each.alias_info.is_write}

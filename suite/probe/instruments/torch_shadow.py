@@ -1,6 +1,6 @@
-"""Steps in PyTorch with a shadow in float64: the dispatcher's operators, each run again on shadows of what it is given.
+"""Steps in PyTorch with a shadow in float64: each of the dispatcher's operators runs again on shadows of its inputs.
 
-A shadow is that of a storage, so that views share theirs as they share the storage.
+A shadow belongs to a storage, so that views share it as they share the storage.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from suite.probe.workload import Workload
 
 
 class Shadow(Operators):  # type: ignore[no-untyped-call]
-    """Runs each operator, and again on shadows; `refused` are those whose values were the step's own."""
+    """Runs each operator, and again on shadows; `refused` are those that failed there and kept the step's values."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.storages: Any = WeakIdKeyDictionary()  # of each the shadow, [elements]
+        self.storages: Any = WeakIdKeyDictionary()  # the shadow of each, [elements]
         self.refused: set[str] = set()
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -59,7 +59,7 @@ class Shadow(Operators):  # type: ignore[no-untyped-call]
         return shadow.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
 
     def _given(self, value: Any, writes: bool) -> Any:
-        """What an operator is given for its shadow; whole numbers that nothing has made or will write as they are."""
+        """An operator's argument for its shadow; whole numbers that nothing has made or will write stay as they are."""
         if isinstance(value, torch.dtype) and value.is_floating_point:
             return torch.float64
         if not isinstance(value, torch.Tensor):
@@ -69,7 +69,7 @@ class Shadow(Operators):  # type: ignore[no-untyped-call]
         return value
 
     def _keep(self, result: Any, made: Any) -> None:
-        """The shadows of what an operator made anew."""
+        """Keep the shadows of what an operator newly made."""
         for each, shadow in zip(tree_leaves(result), tree_leaves(made), strict=True):
             both = isinstance(each, torch.Tensor) and isinstance(shadow, torch.Tensor)
             if both and each.untyped_storage() not in self.storages:

@@ -18,7 +18,7 @@ PRODUCTS = {aten.mm: 0, aten.bmm: 0, aten.addmm: 1, aten.baddbmm: 1}  # and whic
 
 
 class Shapes(Operators):  # type: ignore[no-untyped-call]
-    """Notes each product and convolution, and lets all calls be as they are."""
+    """Notes each product and convolution, and leaves all calls unchanged."""
 
     def __init__(self, device: Device) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -60,14 +60,14 @@ def _product(left: torch.Tensor, right: torch.Tensor) -> MatrixProduct:
 
 
 def _lies(matrix: torch.Tensor) -> bool:
-    """Whether it lies transposed: its columns, not its rows, one number after the other."""
+    """Whether a matrix lies transposed in memory: its columns, not its rows, are contiguous."""
     return matrix.stride(-1) != 1 and matrix.stride(-2) == 1
 
 
 def _convolutions(
     images: torch.Tensor, filters: torch.Tensor, arguments: Sequence[Any], directions: Sequence[str]
 ) -> Iterator[Convolution]:
-    """Of one or two axes; those of one have another of length 1, as oneDNN and cuDNN take them."""
+    """Convolutions over one or two axes; those over one get another of length 1, as oneDNN and cuDNN take them."""
     stride, padding, dilation, transposed, _, groups = arguments
     if transposed or images.dim() > 4:
         return

@@ -27,7 +27,7 @@ class Regions(Places):
         self.open: list[Any] = []  # regions of layers, after that of the phase
 
     def close(self) -> None:
-        """End the phase that there is."""
+        """End the current phase and the layers in it."""
         while self.open:
             self.open.pop().__exit__(None, None, None)
 
@@ -72,7 +72,7 @@ def timeline(watched: Watched, steps: int, path: Path) -> Timeline:
 
 
 def _spans(path: Path) -> dict[str, int]:
-    """How many of each kind the file holds."""
+    """How many spans of each kind the file holds."""
     found: Counter[str] = Counter()
     for event in json.loads(path.read_text())["traceEvents"]:
         kind, first = event.get("cat"), str(event.get("name", "")).partition(" ")[0]

@@ -1,4 +1,4 @@
-"""A workload in PyTorch, watched: phases by hooks alone, calls of operators under the profiler."""
+"""Watch a workload in PyTorch: phases by hooks alone, calls of operators under the profiler."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from suite.probe.tracing import Call, Phases, Trace
 from suite.probe.workload import Workload
 
 UNMOVED = re.compile("_unsafe_view|(new_)?empty(_.*)?")  # names of operators that make no numbers
-# Those that read nothing of the first tensors that they are given, those that read as much of the first as they make,
-# and those that change as many of its numbers as the largest of the others has
+# Operators in WRITTEN read nothing of the first tensors that they are given, those in PICKED as much of the first as
+# they make; those in PUT change as many numbers of the first as the largest of the others has
 WRITTEN = re.compile(r"new_.*|.*_like|(_foreach_)?(copy|zero|fill|uniform|normal|bernoulli|exponential|random)_")
 PICKED = re.compile("embedding|index|index_select|gather|take")
 PUT = re.compile("index_(add|copy|put)_|scatter_((add|reduce)_)?")
@@ -32,25 +32,25 @@ REGION = "probe "  # begins the name of a region of the profiler that is one cal
 
 
 class Places:
-    """Where a step is: its phase, and the layer, in a backward pass that whose output is differentiated.
+    """Where a step is: its phase and its layer; in a backward pass the layer is that whose output is differentiated.
 
-    An operation's node in the autograd graph has a number, and these rise: the layer of a node is the one that was
-    being called when the numbers came to its own.
+    The nodes of the autograd graph have rising numbers: a node's layer is the one that was being called when the node
+    got its number.
     """
 
     def __init__(self, mark: Callable[[str], None]) -> None:
         self.mark, self.phase = mark, "data"
         self.stack: list[torch.nn.Module] = []
         self.names: dict[torch.nn.Module, str] = {}
-        self.changes: list[tuple[int, str]] = []  # from which number on it is which layer
+        self.changes: list[tuple[int, str]] = []  # a number, and the layer from it on
 
     def enter(self, phase: str) -> None:
-        """A phase begins."""
+        """Begin a phase."""
         self.phase = phase
         self.mark(phase)
 
     def layer(self) -> str:
-        """The innermost layer now."""
+        """The innermost layer now, or an empty string."""
         node = torch._C._current_autograd_node()
         if node is None:
             return self.names[self.stack[-1]] if self.stack else ""
@@ -62,11 +62,11 @@ class Places:
 
     @contextmanager
     def followed(self) -> Iterator[None]:
-        """While modules are called and gradients taken."""
+        """Context in which calls of modules and of gradients are followed."""
 
         def followed(taken: Callable[..., Any]) -> Callable[..., Any]:
             def gradients(*args: Any, **keywords: Any) -> Any:
-                if self.phase == "backward":  # within another, of what is made again for it
+                if self.phase == "backward":  # within another, of activations that are made again for it
                     return taken(*args, **keywords)
                 self.enter("backward")
                 found = taken(*args, **keywords)
@@ -136,7 +136,7 @@ class Calls(Operators):  # type: ignore[no-untyped-call]
 
 
 def moves(operator: str, given: Sequence[torch.Tensor], made: Sequence[torch.Tensor]) -> int:
-    """Bytes that an operator of that name reads and writes, of tensors that it was given and has made."""
+    """Bytes that an operator of this name reads and writes, in the tensors that it was given and has made."""
     if UNMOVED.fullmatch(operator):
         return 0
     sizes = [each.nbytes for each in (*given, *made)]

@@ -1,6 +1,6 @@
-"""Workers that a probe starts on this machine, which sum arrays over each other as often as their leader says.
+"""Workers that a probe starts on this machine, which all-reduce arrays as often as their leader says.
 
-By NCCL on GPUs, one each, and by gloo on processors; what is said goes by gloo, which lets a GPU alone.
+They use NCCL on GPUs, one each, and gloo on CPUs; the leader's words go by gloo, which leaves the GPU alone.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MEETING, PATIENCE = timedelta(minutes=5), timedelta(days=1)  # until all are the
 
 
 class Member:
-    """One of the workers; the leader has the others started, and ends them with its process."""
+    """One of the workers; the leader starts the others, and ends them with its process."""
 
     def __init__(self, place: Place, kind: str = "") -> None:
         where = f"tcp://{place.host}:{place.port}"
@@ -39,18 +39,18 @@ class Member:
         self.array = torch.empty(0)
 
     def told(self, *values: int) -> list[int]:
-        """What the leader says."""
+        """Send the leader's `values` to all workers, and return them."""
         said = torch.tensor(values)
         dist.broadcast(said, 0, self.words)
         return [int(each) for each in said]
 
     def prepare(self, numbers: int) -> None:
-        """Have so many numbers to be summed."""
+        """Make an array of so many numbers to be summed."""
         if len(self.array) != numbers:
             self.array = torch.zeros(numbers, device=self.where)
 
     def sum(self, times: int) -> None:
-        """Sum them so often; return when that is done."""
+        """Sum the array over all workers `times` times; return when that is done."""
         for _ in range(times):
             dist.all_reduce(self.array, group=self.group)
         wait(self.where)
@@ -76,7 +76,7 @@ class Sums:
 
 
 def sums(problem: AllReduce, device: Device) -> Sums:
-    """See `Instruments.kernel`; the first starts the workers."""
+    """See `Instruments.kernel`; the first call starts the workers."""
     if problem.workers < 2:
         raise UserError("there is one accelerator, and nobody to sum with")
     return Sums(problem, _leader(problem.workers, device.kind))

@@ -1,1 +1,1 @@
-"""The single operations that level=kernels times: what one is, DeepBench's, and the tags that choose among them."""
+"""Single operations, which level=kernels times: definitions, DeepBench's list, and tags that choose among them."""

@@ -1,4 +1,4 @@
-"""DeepBench's problems (Baidu Research), as deepbench.yaml holds their sizes."""
+"""DeepBench's problems (Baidu Research), with their sizes from deepbench.yaml."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def sizes() -> dict[str, dict[str, list[Any]]]:
 
 
 def problems(mode: str) -> list[Listed]:
-    """Each problem once, in DeepBench's order; of training problems, unless `mode` is infer, the gradients too."""
+    """Each problem once, in DeepBench's order; with the gradients of the set `train` if `mode` is train."""
     found: dict[Problem, set[str]] = {}
     for kind, sets in sizes().items():
         for name, rows in sets.items():
@@ -65,7 +65,7 @@ def _problems(kind: str, row: Any, backward: bool) -> Iterator[Problem]:
 
 
 def _convolution(row: Sequence[int], direction: str) -> Convolution:
-    """Of DeepBench's order, width before height."""
+    """The convolution of a row, in which DeepBench puts width before height."""
     width, height, channels, batch, filters, across, down, pad_width, pad_height, step_width, step_height = row
     return Convolution(
         batch=batch,

@@ -1,4 +1,4 @@
-"""The operations underneath, each with its shapes: what it takes, what it moves, and its name, in any framework."""
+"""Single operations with their shapes, in any framework: their names, operations and bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class MatrixProduct:
-    """`batch` products of [m, k] by [k, n], of which a factor may lie transposed in memory."""
+    """`batch` products of [m, k] by [k, n]; `transposed` says which factors lie transposed in memory."""
 
     m: int
     n: int
@@ -27,26 +27,26 @@ class MatrixProduct:
 
     @property
     def name(self) -> str:
-        """With m x n x k."""
+        """The name, with m x n x k."""
         lie = "".join("nt"[each] for each in self.transposed)
         many = f"{self.batch} of " if self.batch > 1 else ""
         return f"{self.kind} {many}{self.m}x{self.n}x{self.k} {lie}"
 
     @property
     def flops(self) -> int:
-        """Operations, a multiplication and an addition being two."""
+        """Floating-point operations; a multiplication and an addition count as two."""
         return 2 * self.batch * self.m * self.n * self.k
 
     def bytes(self, width: int) -> int:
-        """Read and written at least, of numbers of `width` bytes."""
+        """The least bytes that are read and written, for numbers of `width` bytes."""
         return width * self.batch * (self.m * self.k + self.k * self.n + self.m * self.n)
 
 
 @dataclass(frozen=True)
 class Convolution:
-    """Of images [batch, channels, *size] with [filters, channels / groups, *window], or one of its gradients.
+    """A convolution of images [batch, channels, *size], or one of its gradients.
 
-    `padding` is before and after each axis of the images.
+    Filters are [filters, channels / groups, *window]; `padding` is before and after each axis of the images.
     """
 
     batch: int
@@ -63,7 +63,7 @@ class Convolution:
 
     @property
     def out(self) -> Pair:
-        """Height and width of what it makes."""
+        """Height and width of the output."""
         axes = zip(self.size, self.window, self.stride, self.padding, self.dilation, strict=True)
         height, width = (
             (size + sum(around) - dilation * (window - 1) - 1) // stride + 1
@@ -73,7 +73,7 @@ class Convolution:
 
     @property
     def name(self) -> str:
-        """With the images' shape and the filters'."""
+        """The name, with the shapes of images and filters."""
         said = [f"{self.kind} {_by(self.batch, self.channels, *self.size)} {_by(self.filters, *self.window)}"]
         said += [f"stride {_alike(self.stride)}"] * (self.stride != (1, 1))
         said += [f"pad {_alike([_alike(each) for each in self.padding])}"] * (self.padding != ((0, 0), (0, 0)))
@@ -84,12 +84,12 @@ class Convolution:
 
     @property
     def flops(self) -> int:
-        """As a product takes them; the gradients take as many as the convolution. A library may do with fewer."""
+        """Operations as a matrix product takes them, also for a gradient. A library may need fewer."""
         inner = self.channels // self.groups * self.window[0] * self.window[1]
         return 2 * self.batch * self.filters * self.out[0] * self.out[1] * inner
 
     def bytes(self, width: int) -> int:
-        """See `MatrixProduct.bytes`: images, filters and what is made, or its gradient."""
+        """See `MatrixProduct.bytes`: images, filters and output, or its gradient."""
         images = self.batch * self.channels * self.size[0] * self.size[1]
         filters = self.filters * self.channels // self.groups * self.window[0] * self.window[1]
         return width * (images + filters + self.batch * self.filters * self.out[0] * self.out[1])
@@ -99,8 +99,8 @@ class Convolution:
 class Recurrent:
     """A layer of `cell`s over `steps` steps, or its gradient by the weights.
 
-    The product of the weights with the inputs is not the layer's in DeepBench, and libraries have no layer without it:
-    the inputs are one number wide.
+    DeepBench leaves out the product of the weights with the inputs, which no library's layer does: inputs are one
+    number wide.
     """
 
     cell: str
@@ -112,19 +112,19 @@ class Recurrent:
 
     @property
     def name(self) -> str:
-        """With hidden units, batch and steps."""
+        """The name, with hidden units, batch and steps."""
         backward = f" {self.direction}" if self.direction != FORWARD else ""
         return f"{self.cell} {self.hidden} batch {self.batch} steps {self.steps}{backward}"
 
     @property
     def flops(self) -> int:
-        """Of products by weights [gates x hidden, hidden + 1]; backward also by the hidden units of the step before."""
+        """Operations by weights [gates x hidden, hidden + 1]; backward also by the hidden units of the step before."""
         product = 2 * GATES[self.cell] * self.hidden * self.batch
         before = self.hidden * (self.steps - 1) if self.direction == BY_WEIGHT else 0
         return product * (self.steps * (self.hidden + 1) + before)
 
     def bytes(self, width: int) -> int:
-        """See `MatrixProduct.bytes`: weights, inputs and what is made; backward also their gradients."""
+        """See `MatrixProduct.bytes`: weights, inputs and output; backward also their gradients."""
         weights = GATES[self.cell] * self.hidden * (self.hidden + 1)
         passed = self.batch * self.steps * (self.hidden + 1)
         return width * (weights + passed) * (2 if self.direction == BY_WEIGHT else 1)
@@ -132,7 +132,7 @@ class Recurrent:
 
 @dataclass(frozen=True)
 class SparseProduct:
-    """Of [m, k], of which the share `zeros` is zero and not kept, by a dense [k, n]."""
+    """A product of a sparse [m, k], of which the share `zeros` is zero and not stored, by a dense [k, n]."""
 
     m: int
     n: int
@@ -142,28 +142,28 @@ class SparseProduct:
 
     @property
     def kept(self) -> int:
-        """Numbers of the sparse matrix that are not zero."""
+        """How many numbers of the sparse matrix are not zero."""
         return round(self.m * self.k * (1 - self.zeros))
 
     @property
     def name(self) -> str:
-        """With m x n x k."""
+        """The name, with m x n x k."""
         return f"{self.kind} {self.m}x{self.n}x{self.k} {100 * self.zeros:g} % zeros"
 
     @property
     def flops(self) -> int:
-        """Of the numbers that are kept."""
+        """Operations of the numbers that are not zero."""
         return 2 * self.kept * self.n
 
     def bytes(self, width: int) -> int:
-        """See `MatrixProduct.bytes`: the sparse matrix as compressed rows (CSR) hold it."""
+        """See `MatrixProduct.bytes`: the sparse matrix stored as compressed rows (CSR)."""
         sparse = self.kept * (width + INDEX) + (self.m + 1) * INDEX
         return sparse + width * self.n * (self.k + self.m)
 
 
 @dataclass(frozen=True)
 class AllReduce:
-    """The sum over all workers of `numbers` numbers in fp32, which each then has."""
+    """The sum over all workers of `numbers` numbers in fp32, which every worker then has."""
 
     numbers: int
     workers: int = 2
@@ -171,16 +171,16 @@ class AllReduce:
 
     @property
     def name(self) -> str:
-        """With how many numbers."""
+        """The name, with how many numbers and workers."""
         return f"{self.kind} {self.numbers} by {self.workers}"
 
     @property
     def flops(self) -> int:
-        """None that count: what a link moves is what it takes."""
+        """0, since an all-reduce costs what a link moves."""
         return 0
 
     def bytes(self, width: int) -> int:
-        """That each worker sends in a ring, in fp32: over the time the bus bandwidth (nccl-tests, PERFORMANCE.md)."""
+        """What each worker sends in a ring, in fp32; over the time, the bus bandwidth (nccl-tests, PERFORMANCE.md)."""
         return 2 * (self.workers - 1) * SUMMED * self.numbers // self.workers
 
 
@@ -190,9 +190,9 @@ KINDS = tuple(each.kind for each in (MatrixProduct, Convolution, Recurrent, Spar
 
 @dataclass(frozen=True)
 class Listed:
-    """A problem as a list has it: in which precision, how often a step takes it, and the sets that it is of.
+    """A problem in a list: its precision, how often a step takes it (`calls`), and the sets that it belongs to.
 
-    Without `precision` it is that of the look; without `calls` nobody says how often.
+    Without `precision` it has that of the look; without `calls` the number is unknown.
     """
 
     problem: Problem
@@ -206,5 +206,5 @@ def _by(*sizes: int) -> str:
 
 
 def _alike(pair: Sequence[object]) -> str:
-    """One figure of a pair of the same."""
+    """A pair as text: one figure if both are the same."""
     return str(pair[0]) if pair[0] == pair[1] else f"{pair[0]}x{pair[1]}"

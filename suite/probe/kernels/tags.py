@@ -1,4 +1,4 @@
-"""Which problems are looked at: tags by kind, by set of DeepBench, and a few of each kind for a first answer."""
+"""Tags that choose problems: by kind, by set of DeepBench, or a few of each kind for a first answer."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ ALL, QUICK, AND = "all", "quick", "+"
 TAGS = (ALL, QUICK, *KINDS, *SETS)
 MOST_FLOPS, MOST_BYTES = 1e9, 64e6  # of a quick problem
 A_FEW = 3  # quick ones of a kind, a set and a direction
-WIDTH = 4  # bytes of a number, by which problems are told to be quick
+WIDTH = 4  # bytes of a number, to tell which problems are quick
 
 
 def known(text: str) -> str:
-    """The tags, as they stand. Raises UserError for one that there is not."""
+    """Return `text` unchanged. Raises UserError for an unknown tag."""
     for tag in text.split(AND):
         if tag not in TAGS:
             raise unknown("tag of kernels=", tag, TAGS)
@@ -25,7 +25,7 @@ def known(text: str) -> str:
 
 
 def chosen(listed: Sequence[Listed], text: str) -> list[Listed]:
-    """Those that have all of the tags. Raises UserError where there are none."""
+    """The problems that have all tags in `text`. Raises UserError if there are none."""
     tags = set(text.split(AND))
     found = [each for each in listed if tags - {ALL, QUICK} <= {each.problem.kind, *each.sets}]
     if not found:
@@ -34,7 +34,7 @@ def chosen(listed: Sequence[Listed], text: str) -> list[Listed]:
 
 
 def _quick(listed: Sequence[Listed]) -> list[Listed]:
-    """Of each sort the smallest, the middle and the largest that takes little, in their order."""
+    """The smallest, the middle and the largest quick problem of each sort, in the list's order."""
     sorts: dict[object, list[Listed]] = defaultdict(list)
     for each in listed:
         problem = each.problem

@@ -1,4 +1,4 @@
-"""The levels: a module each, whose docstring begins with what it shows."""
+"""The levels, one module each; the first line of its docstring says in --help what it shows."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Measurement(Protocol):
 
 
 class Level(Protocol):
-    """A module of this folder. `measurement(subject)` builds the workload and makes ready to measure it.
+    """A module of this folder. `measurement(subject)` builds the workload and prepares to measure it.
 
-    It may have TAKES, the names of options that other levels refuse, DEFAULTS, what options are where not given, and
-    ALONE, where it has something to look at without a task or model, and WHOLE, where it goes along a whole run.
+    It may define TAKES, the names of options that other levels refuse; DEFAULTS, the values of options that are not
+    given; ALONE, if it has something to measure without a task or model; and WHOLE, if it follows a whole run.
     """
 
     measurement: Callable[[Subject], Measurement]
@@ -54,17 +54,17 @@ def taking(option: str) -> list[str]:
 
 
 def first_steps_alone(name: str) -> bool:
-    """Whether a level looks at the first steps of a training, however later ones differ."""
+    """Whether a level looks only at the first steps of a training, even if later ones differ."""
     return not getattr(load(name), "WHOLE", False)
 
 
 def defaults(name: str) -> dict[str, str]:
-    """What options are at this level where they are not given."""
+    """The level's defaults of options that are not given."""
     return dict(getattr(load(name), "DEFAULTS", {}))
 
 
 def alone(name: str) -> bool:
-    """Whether a level looks at something of its own where no task or model is given."""
+    """Whether a level has something to measure when no task or model is given."""
     return getattr(load(name), "ALONE", False)
 
 

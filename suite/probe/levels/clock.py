@@ -1,10 +1,10 @@
 """What a run's clock counts: its start, a step, an evaluation with its scoring; and the power drawn meanwhile.
 
-It is the very loop of a run, timed by its own log, with evaluations sooner than the benchmark's and no target; where
-the budget ends it begins anew. Before each evaluation it trains for as long as the last one took, or to where a run
-would evaluate, for a model that has hardly learnt may take several times as long. Where steps differ along a run
-(`uneven_steps` in conf/task/), each repeat is at another place of it. From these `python -m suite.forecast` makes the
-time of a whole run.
+It is the very loop of a run, timed by its own log, with no target and with earlier evaluations than the benchmark's.
+When the budget ends it starts over. Before each evaluation it trains for a repeat's time or, if longer, for as long as
+the last evaluation took, but at most to where a run would evaluate, because a model that has hardly learnt may take
+several times as long to evaluate. If steps differ along a run (`uneven_steps` in conf/task/), each repeat is at another
+place of it. `python -m suite.forecast` computes the time of a whole run from these figures.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Clock:
         part = inside.benchmark.budget_samples // (4 * places.PLACES)
         self.most, self.evaluating = part if self.uneven else inside.benchmark.evaluation.first, 0.0
         goal = math.inf if inside.benchmark.direction == "higher" else -math.inf
-        self.folder = tempfile.TemporaryDirectory()  # with what a run would leave
+        self.folder = tempfile.TemporaryDirectory()  # for the files that a run would leave
         place = Path(self.folder.name)
         self.log = Log(place / LOG)
         self.log.listeners.append(self._heard)
@@ -90,7 +90,7 @@ class Clock:
             raise
 
     def _stop(self) -> None:
-        """Look at the machine no more: others may be measured."""
+        """Stop sampling the machine, since other cells may be measured next."""
         self.sampler.stop()
         self.log.close()
 
@@ -140,7 +140,7 @@ class Clock:
         self._to_place()
 
     def _to_place(self) -> None:
-        """Go to this repeat's place of a run, where steps differ."""
+        """Go to this repeat's place of a run, if steps differ along it."""
         if not self.uneven:
             return
         at = places.go_to(self.made, self.seen, places.place(self.loop.benchmark, len(self.repeats)))
@@ -151,14 +151,14 @@ class Clock:
             self.seen = at
 
     def _with_evaluations_sooner(self) -> Benchmark:
-        """An evaluation after a repeat's time, or after as long as the last one took: in whole steps from here on."""
+        """The benchmark, evaluated after a repeat's time or, if longer, the last evaluation's, in whole steps."""
         steps = round(max(self.subject.seconds, self.evaluating) / self.step)
         every = max(min(steps, self.most // self.samples), 1) * self.samples
         evaluation = Evaluation(first=self.seen + every, every=every)
         return self.loop.benchmark.model_copy(update={"evaluation": evaluation})
 
     def _begin(self, seconds: float) -> None:
-        """The first steps: `start` is what they take beyond the later ones, `step` seconds of one of these."""
+        """Take the first steps: `step` is the seconds of a later one, `start` what all took beyond that."""
         times: list[float] = []
         first = self.seen
         while len(times) < measuring.LEAST_WARM_UP_STEPS or (
@@ -181,7 +181,7 @@ class Clock:
             self.ended = time.monotonic() >= self.until
 
     def _rows(self) -> list[Row]:
-        """One for each block with its evaluation, by the log."""
+        """A row for each block with its evaluation, from the log."""
         rows: list[Row] = []
         at: dict[str, Line] = {}
         for line in self.log.lines:
@@ -207,11 +207,11 @@ class Clock:
         return rows
 
     def _repeat(self, time_ms: int) -> int:
-        """Which repeat this was in, from 1."""
+        """The number of the repeat that `time_ms` lies in, from 1."""
         return next(at for at, (began, ended) in enumerate(self.repeats, 1) if began <= time_ms <= ended)
 
     def _power(self) -> Figure:
-        """Watts, the mean over the repeats; not known where nothing tells it."""
+        """The mean watts over the repeats; unknown if nothing measures them."""
         samples = read_samples(Path(self.folder.name) / POWER)
         found = [energy(samples, *each, self.ceiling_w, library=self.library) for each in self.repeats]
         cpus = [each for each in found if each.covers and "accelerator" not in each.covers]
@@ -224,7 +224,7 @@ class Clock:
         return measuring.mean(watts, "W") if len(watts) == len(found) else Figure(value=None, unit="W")
 
     def _data(self) -> float | None:
-        """Seconds that the data of a step takes; None, and a note, where its phases cannot be told."""
+        """Seconds of a step's data phase; None, with a note, if its phases cannot be watched."""
         try:
             watched = self.subject.watched()
             watched.phases(1)

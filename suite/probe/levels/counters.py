@@ -1,7 +1,7 @@
 """What the machine counts of a step: CPU time, page faults, switches, energy; hardware counters, or why there are none.
 
-Those of the process are of all its threads, whatever they do, hardware counters of its own code alone; those of energy
-are of the whole machine.
+Counters of the process cover all its threads, whatever they do; hardware counters cover its own code only. Energy is
+that of the whole machine.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Measurement:
         self.readings.append((before, self.meter.read()))
 
     def _row(self, name: str, unit: str, counts: Sequence[float | None], missing: str) -> Row:
-        """What was counted; why not, where it never was."""
+        """A row with what was counted, or with the reason if it never was."""
         mean = measuring.mean([each / self.steps for each in counts if each is not None], unit)
         values: dict[str, float | str | None] = {
             "unit": unit,
@@ -77,7 +77,7 @@ class Measurement:
 
 
 def _busy(readings: tuple[Reading, Reading]) -> tuple[float, float]:
-    """Seconds of CPU time between two readings, and those of them in the operating system's kernel."""
+    """CPU seconds between two readings, and how many of them were spent in the operating system's kernel."""
     user, system = (counters.between(*readings, name) or 0.0 for name in (USER, SYSTEM))
     return user + system, system
 

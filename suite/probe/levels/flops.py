@@ -1,6 +1,6 @@
 """Floating-point operations of matrix products and convolutions, by operator, as the framework counts them.
 
-A multiplication and an addition are two. Counted are those of a step, the mean of the first few.
+A multiplication and an addition count as two. The figures are those of a step, the mean of the first few.
 """
 
 from __future__ import annotations

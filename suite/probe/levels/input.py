@@ -1,7 +1,7 @@
 """Steps on a task's own data and on noise; the share that goes to data; the loader alone, and the first touch.
 
-A task's data lies on the device and a step sends indices: what loads is the gathering, and what alters, before the
-first layer is called. The first step also reads, converts and moves the training split, once for a run.
+A task's data lies on the device and a step sends indices, so loading is what gathers and alters samples before the
+first layer is called. The first step also reads, converts and moves the training split, once per run.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Measurement:
         return Cell(conditions=self.subject.conditions, figures=figures, columns=COLUMNS, rows=rows, notes=self.notes)
 
     def _noise(self) -> Training | None:
-        """Training on noise, warmed up; None, and a note, where there is nothing that noise could stand for."""
+        """Training on noise, warmed up; None, with a note, if noise cannot stand in for the data."""
         try:
             inside = self.subject.changed(data="synthetic").inside()
         except UserError as error:

@@ -1,7 +1,7 @@
 """Matrix products, convolutions, recurrent, sparse and all-reduce, one by one: time, rates, share of the peak.
 
-They are DeepBench's, or with task= or model= those that a step takes, with the shapes that it was seen to give them.
-Inputs are noise, made anew for each repeat, so that one problem at a time is in memory.
+They are DeepBench's or, with task= or model=, those that a step was seen to take, with their shapes. Inputs are noise,
+made anew for each repeat, so that only one problem at a time is in memory.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TAKES = ("kernels",)
 DEFAULTS = {"kernels": tags.QUICK}
 ALONE = True
 WIDTHS = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}  # bytes of a number
-ROOM = 2  # times what a problem moves, that it may take while its inputs are made and its library works
+ROOM = 2  # a problem may need so many times what it moves, while inputs are made and its library works
 SMALL = MatrixProduct(1, 1, 1)
 US = "us"
 COLUMNS = {
@@ -51,7 +51,7 @@ COLUMNS = {
 
 @dataclass
 class Look:
-    """At one problem: seconds of each repeat, or `why` there are none."""
+    """A look at one problem: `times` has the seconds of each repeat, or `why` says why there are none."""
 
     listed: Listed
     device: Device
@@ -62,7 +62,7 @@ class Look:
 
     @property
     def bytes(self) -> int:
-        """That the problem moves at least."""
+        """The least bytes that the problem moves."""
         return self.listed.problem.bytes(WIDTHS[self.device.precision])
 
 
@@ -87,7 +87,7 @@ class Kernels:
 
     def repeat(self) -> None:
         """A look at the roof, then each problem once, in a new order."""
-        self.instruments.kernel(SMALL, self.subject.device)  # whose build sets the roof's arithmetic, tf32 or not, anew
+        self.instruments.kernel(SMALL, self.subject.device)  # building it resets the roof's arithmetic, tf32 or not
         self.roof.look()
         running = [look for look in self.looks if look.why is None]
         for look in self.order.sample(running, len(running)):
@@ -138,7 +138,7 @@ class Kernels:
         return listed
 
     def _called(self) -> list[Listed]:
-        """What a step of the workload takes, the mean of the first few."""
+        """The problems of a step of the workload, the mean of its first few steps."""
         with self.instruments.apart():
             workload = self.subject.build()
             workload.ready(COUNTED_STEPS)
@@ -158,7 +158,7 @@ class Kernels:
         ]
 
     def _attempt(self, look: Look, first: bool = False) -> None:
-        """Time it, the `first` time to see how many calls a repeat is to have; or note why that cannot be."""
+        """Time a problem, the `first` time to set how many calls a repeat has; or note why it cannot be timed."""
         try:
             workload = self.instruments.kernel(look.listed.problem, look.device)
             if first:
@@ -170,7 +170,7 @@ class Kernels:
             look.why = one_line(error)
 
     def _peak(self) -> float:
-        """Operations a second that shares are of: the system's, where its sheet says, else the fastest product."""
+        """The FLOP/s that shares refer to: the system's if its sheet has them, else the fastest product's."""
         for look in self.looks:
             if isinstance(look.listed.problem, MatrixProduct) and look.device == self.subject.device:
                 self.roof.flops = max(self.roof.flops, _rate(look))
@@ -207,7 +207,7 @@ class Kernels:
 
 
 def _rate(look: Look) -> float:
-    """The most operations a second of all repeats."""
+    """The highest number of operations per second in any repeat."""
     return look.listed.problem.flops / min(look.times) if look.times else 0.0
 
 

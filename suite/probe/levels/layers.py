@@ -1,8 +1,8 @@
 """Forward and backward of each layer, its operations, parameters and intensity, memory- or compute-bound; their sum.
 
-Of each layer its own: what it calls another layer for is that one's. Bound by what: the layer's operations for each
-byte that its operators read and write, against those that a matrix product takes while a copy moves one: the fastest
-of those that were timed in turn with the steps.
+A layer's figures are its own: what it calls another layer for counts as that one's. A layer is bound by compute if its
+operations for each byte that its operators read and write reach those that a matrix product takes while a copy moves a
+byte, else by memory. Product and copy are the fastest of those timed in turn with the steps.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a step holds when it holds most: weights, gradients, optimizer, saved activations; and that predicted.
 
-The prediction is the line through what a quarter and a half of the batch hold at most.
+The prediction is the line through the peaks at a quarter and at half of the batch.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Measurement:
         self.tracked = subject.memory()
         self.workload = subject.build()
         self.repeats: list[Memory] = []
-        self.held: list[list[int]] = []  # by the smaller batches, of each repeat
+        self.held: list[list[int]] = []  # the peaks of the smaller batches in each repeat
         self.plain: list[float] = []
 
     def repeat(self) -> None:
-        """A step, and one of each smaller batch: in TensorFlow no two steps take their operations in the same order."""
+        """Track a step, and one of each smaller batch: in TensorFlow no two steps take operations in the same order."""
         self.plain.append(measuring.block(self.workload, 1))
         self.repeats.append(self.tracked.step())
         self.held.append([each.step().peak for each in self.smaller.values()])
@@ -56,7 +56,7 @@ class Measurement:
         return Cell(conditions=self.subject.conditions, figures=figures, columns=columns, rows=rows, notes=self.notes)
 
     def _smaller(self) -> dict[int, Tracked]:
-        """The same in a quarter and in half of the batch; none, and a note, where there are no smaller batches."""
+        """The same at a quarter and at half of the batch; none, with a note, if there are no smaller batches."""
         batch = self.subject.batch()
         if batch is None or batch < LEAST_BATCH:
             self.notes.append(f"not predicted: that takes a batch that can be chosen, of {LEAST_BATCH} or more")
@@ -68,7 +68,7 @@ class Measurement:
             return {}
 
     def _predicted(self) -> list[float]:
-        """Bytes at the peak by each repeat; none, and a note, where steps say nothing of larger ones."""
+        """The predicted peak of each repeat in bytes; none, with a note, if steps say nothing about larger ones."""
         batch = self.subject.batch()
         if not self.smaller or batch is None:
             return []

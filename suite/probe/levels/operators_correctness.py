@@ -1,6 +1,6 @@
 """Each operator and its gradient against float64: error norms, units in the last place; the same in repeats, threads.
 
-Each is judged as a step first calls it with these shapes, on copies of what it is given there.
+Each is judged when a step first calls it with these shapes, on copies of its inputs there.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What data, forward, loss, backward and update of a training step take; what is left over, flagged over 2 %.
 
-Data is what comes before the first layer is called, loss what comes between the layers and the gradient. In TensorFlow
-a phase is what its operations take, of which those that run at once share the time: what is left over is the executor's
-and the host's time between them.
+Data is everything before the first layer is called, loss everything between the layers and the gradient. In TensorFlow
+a phase is the time of its operations, and operations that run at once share the time. What is left over is the time of
+the executor and the host between operations.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Speed, numeric error and quality of trained models in each precision; those that the machine lacks say why.
 
-Each repeat trains a model by a seed of its own through the seam, and the task's own score tells its quality. The
-numeric error is of what the first steps change, against a shadow of the same steps in float64 (`suite.probe.shadow`).
-To whole numbers that the code does not train in, weights are rounded after training (`suite.probe.rounding`).
+Each repeat trains a model with its own seed through the seam, and the task's own score tells its quality. The numeric
+error is that of what the first steps change, against a shadow of the same steps in float64 (`suite.probe.shadow`). For
+whole numbers that the code does not train in, weights are rounded after training (`suite.probe.rounding`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COLUMNS = {"quality": "", "samples": "trained", "reached": "the target"}
 
 
 class TrainedIn:
-    """What trains in the precision; see `levels.Measurement`."""
+    """A precision that the code trains in; see `levels.Measurement`."""
 
     def __init__(self, subject: Subject) -> None:
         self.subject, self.notes = subject, list[str]()
@@ -55,7 +55,7 @@ class TrainedIn:
         return Cell(conditions=self.subject.conditions, figures=figures, columns=COLUMNS, rows=rows, notes=notes)
 
     def _errors(self) -> Mapping[int, float | None]:
-        """By how much the first steps' change is off, L2, relative; not known, and a note, without a shadow."""
+        """The relative error (L2) of the first steps' change; unknown, with a note, without a shadow."""
         try:
             found = self.subject.instruments.shadowed(self.subject.build, self.subject.device)
         except Exception as error:  # whatever a framework raises, such as for want of memory: float64 takes more
@@ -67,7 +67,7 @@ class TrainedIn:
 
 
 class RoundedTo:
-    """What trains in fp32, and whose weights are then rounded to so many bits; see `levels.Measurement`."""
+    """Training in fp32, with the weights then rounded to so many bits; see `levels.Measurement`."""
 
     def __init__(self, subject: Subject, bits: int) -> None:
         self.conditions, self.bits = subject.conditions, bits
@@ -87,7 +87,7 @@ class RoundedTo:
         self.trained.append(replace(whole, state={}, quality=training.quality(inside, inside.data)))
 
     def found(self) -> Cell:
-        """See `levels.Measurement`. The speed is of hardware for such products, and not known."""
+        """See `levels.Measurement`. The speed is unknown: it would take hardware for such products."""
         metric = self.benchmark.metric
         before = measuring.mean([each.quality for each in self.whole if each.quality is not None], "")
         figures = {
@@ -115,7 +115,7 @@ def measurement(subject: Subject) -> levels.Measurement:
 
 
 def _qualities(benchmark: Benchmark, trained: Sequence[Trained], wanted: int | None) -> dict[str, Figure]:
-    """`samples` are those to the target, of the trainings that reached it, or as many as were `wanted`."""
+    """`samples` are those to the target, over the trainings that reached it, or all if a number was `wanted`."""
     return {
         benchmark.metric: measuring.mean([each.quality for each in trained if each.quality is not None], ""),
         "samples": measuring.mean([each.samples for each in trained if wanted or _reached(benchmark, each)], ""),

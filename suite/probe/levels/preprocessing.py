@@ -1,6 +1,6 @@
 """Quality that a trained model loses where the evaluation's data is prepared by another library, or wrongly.
 
-Pictures are altered in ways that fit any; what else there is the task says in `tasks/<task>/preprocessing.py`.
+Pictures are altered in ways that fit any picture; `tasks/<task>/preprocessing.py` has the task's own alterations.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Measurement:
         return ways
 
     def _drawn(self, data: Arrays, inside: Inside) -> Arrays:
-        """The altered arrays beside those that the task drew for this seed."""
+        """The altered arrays, and the others as the task drew them for this seed."""
         return {**inside.data, **{name: data[name] for name in data if data[name] is not self.inside.data.get(name)}}
 
 

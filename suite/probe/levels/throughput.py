@@ -1,9 +1,9 @@
 """Samples a second, and how steady: jitter, percentiles, drift, end of the warm-up; share of the peak rate (MFU).
 
-Blocks of steps, of which the last alone is waited for, give the rate; steps that are each waited for give the
-percentiles, in `mode=infer` the latencies. MFU is of the peak that `level=kernels` attained, where `peak=` names it,
-else of the system's. Where that is not known, matrix products before and after each block stand for it: what else the
-machine does, and how many threads there are, is then the same for both.
+Blocks of steps, of which only the last is waited for, give the rate. Steps that are each waited for give the
+percentiles, which in `mode=infer` are the latencies. MFU refers to the peak that `level=kernels` attained, if `peak=`
+names it, else to the system's. If that is unknown, matrix products before and after each block stand in for it, so that
+both run under the same load and with as many threads.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TAKES = ("peak",)
 THREADS = "threads"  # of the environment
 OF_MODELS = "on a GPU model= runs as it is written in PyTorch, and is compiled by XLA in TensorFlow"
 PERCENTILES = (50, 90, 99)
-PRODUCTS = 8  # a part of a repeat's time, spent on matrix products at each look
+PRODUCTS = 8  # each look takes one part in so many of a repeat's time
 
 
 class Throughput:
@@ -48,7 +48,7 @@ class Throughput:
         self.peak = self._peak() if self.flops else None
 
     def repeat(self) -> None:
-        """A block, between two looks at the peak; then as many steps each waited for."""
+        """Time a block between two looks at the peak, then as many steps, waiting for each."""
         before = self.peak() if self.peak else 0.0
         rate = self.steps * self.workload.samples / measuring.block(self.workload, self.steps)
         self.rates.append(rate)
@@ -79,7 +79,7 @@ class Throughput:
         return Cell(conditions=self.subject.conditions, figures=figures, notes=self.notes)
 
     def _flops(self) -> float | None:
-        """Of a step; None, and a note, where they cannot be counted."""
+        """Floating-point operations of a step; None, with a note, if they cannot be counted."""
         try:
             return self.subject.flops(COUNTED_STEPS)
         except Exception as error:
@@ -87,7 +87,7 @@ class Throughput:
         return None
 
     def _peak(self) -> Callable[[], float] | None:
-        """FLOP/s: attained, the system's, or those of a matrix product now; None, and a note, where none is known."""
+        """A function for the peak FLOP/s: attained, the system's, or a product's now; None, with a note, if unknown."""
         system, precision = self.subject.system, self.subject.conditions.precision
         if place := self.subject.conditions.peak:
             attained = self._attained(place)
@@ -134,7 +134,7 @@ class Throughput:
 
 
 def _differing(kept: record.Probe) -> str | None:
-    """What of the machine that a probe was made on, or of its threads, is not as here; None where all is."""
+    """How the machine of a kept probe, or its threads, differ from those here; None if they do not."""
     here = json.loads(record.dumps({**asdict(detect()), THREADS: environment()[THREADS]}))  # with lists, as it is kept
     there = {**kept.machine, THREADS: kept.environment.get(THREADS)}
     differing = (name for name in (*ALIKE, THREADS) if there.get(name) != here[name])

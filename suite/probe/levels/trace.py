@@ -1,6 +1,6 @@
 """A Chrome trace, for ui.perfetto.dev: run, steps, phases, layers and operators, one within the other.
 
-The file is of the last repeat, and of a few steps.
+The file holds a few steps, those of the last repeat.
 """
 
 from __future__ import annotations
