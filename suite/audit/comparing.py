@@ -79,8 +79,7 @@ class Way:
 
 def way(before: State, claimed: State, trained: State) -> Way:
     """How the way from `before` to `trained` compares with that to `claimed`."""
-    shapes = [{name: array.shape for name, array in state.items()} for state in (before, claimed, trained)]
-    if not shapes[0] == shapes[1] == shapes[2]:
+    if not _form(before) == _form(claimed) == _form(trained):
         return Way(math.inf, math.inf, math.inf)
     names = [name for name, array in claimed.items() if array.dtype.kind == "f"]
     moved = [name for name in names if _norm(before, claimed, [name]) > 0]
@@ -90,6 +89,11 @@ def way(before: State, claimed: State, trained: State) -> Way:
     stretches = [_norm(before, trained, [name]) / _norm(before, claimed, [name]) - 1 for name in moved]
     whole, median = _norm(before, trained, names) / claims - 1, float(np.median(stretches))
     return Way(_norm(claimed, trained, names) / claims, *sorted((whole, median), key=abs))
+
+
+def _form(state: State) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Shape and kind of each array: where these are alike, states can be compared."""
+    return {name: (array.shape, array.dtype.kind) for name, array in state.items()}
 
 
 def _norm(a: State, b: State | None, names: Iterable[str]) -> float:
@@ -115,7 +119,7 @@ def initial(logged: str | None, built: State, kept: State | None, unlike: tuple[
     expected, found = f"the initial state {logged}", f"the seed gives {state_sha256(built)}"
     if kept is not None:
         names = [name for name, array in kept.items() if array.dtype.kind == "f"]
-        alike = {n: a.shape for n, a in built.items()} == {n: a.shape for n, a in kept.items()}
+        alike = _form(built) == _form(kept)
         apart = _norm(built, kept, names) / (_norm(kept, None, names) or 1.0) if alike else math.inf
         if not apart <= MAX_INITIAL:
             yield Finding(LOG, None, expected, f"{found}, {apart:.1g} of its size away", _TRAIN)

@@ -74,7 +74,10 @@ def held(run: Run, means: Means) -> Comparison:
         cpus = machine.detect().logical_cpus
         benchmark = run.benchmark.model_copy(update={"hyperparameters": hyperparameters})
         subject = Subject(benchmark, reference, candidate, data_of(run, means), means.kind, cpus, own_draws)
-        return equivalence(subject, ("fp32", precision))
+        try:
+            return equivalence(subject, ("fp32", precision))
+        except (KeyError, TypeError, ValueError) as error:  # of a state whose arrays are others after a step
+            raise Failed(f"its states cannot be compared: {type(error).__name__}: {error}") from error
 
 
 def _builder(stack: ExitStack, run: Run, means: Means, reference: bool = False) -> Builder:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from suite.audit import held
+from suite.audit.process import Failed
 from suite.audit.replaying import Means
 from suite.audit.subject import run_of
 from suite.config.folder import ROOT
@@ -36,6 +37,13 @@ def test_it_is_built_with_the_hyperparameters_of_its_run(run, monkeypatch):
     monkeypatch.setattr(held, "equivalence", lambda subject, precisions: subject.benchmark.hyperparameters)
     made = run_of(Evidence.read(run.folder), run.folder, "", None)
     assert held.held(made, Means(ROOT, image_classification, {}, "cpu"))["global_batch_size"] == 200
+
+
+def test_states_that_cannot_be_compared_are_told(run, monkeypatch):
+    monkeypatch.setattr(held, "equivalence", lambda *_: {}["head.weight"])
+    made = run_of(Evidence.read(run.folder), run.folder, "", None)
+    with pytest.raises(Failed, match="its states cannot be compared: KeyError: 'head"):
+        held.held(made, Means(ROOT, image_classification, {}, "cpu"))
 
 
 @needs_isolation

@@ -19,6 +19,7 @@ from suite.audit.comparing import (
     MAX_DISTANCE,
     MAX_STRETCH,
     Compared,
+    initial,
     leads_to_its_state,
     predicts_from_its_state,
     takes_its_time,
@@ -84,7 +85,13 @@ def test_the_way_of_a_training():
     rounded = way(before, claimed, moved({name: np.sqrt(0.96) * step[name] + turned[name] for name in step}))
     assert rounded.distance < MAX_DISTANCE
     assert way(before, {"a": np.zeros(3)}, claimed).distance == np.inf
+    assert way(before, claimed, {**claimed, "a": claimed["a"].astype(str)}).distance == np.inf
     assert way(before, before, claimed).distance == np.inf
+
+
+def test_an_initial_state_of_another_kind_is_as_far_as_can_be():
+    (found,) = initial("0" * 64, {"a": np.array(["x"])}, {"a": np.zeros(1)}, ())
+    assert found.found.endswith("inf of its size away")
 
 
 def test_predictions_that_differ():
