@@ -3,6 +3,7 @@
 import io
 import json
 import os
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -31,6 +32,7 @@ from suite.audit.subject import Claim
 from suite.errors import UserError
 from suite.record.equivalence import Comparison, Trial
 from suite.record.predictions import differing
+from suite.record.states import state_sha256
 from suite.rules.seals import SEAL
 from tests.rules.evidence_maker import isolate, write_run
 
@@ -148,6 +150,18 @@ def test_only_a_machine_like_the_run_s_condemns(unlike, repeats, severity):
     compared = Compared(block(claim(1, 1.0), repeats=repeats, **made), unlike)
     for rule in (leads_to_its_state, predicts_from_its_state):
         assert [each.severity for each in rule(compared)] == [severity]
+
+
+@pytest.mark.parametrize(
+    ("unlike", "repeats", "severities"), [((), True, ["fail"]), ((), False, ["note"]), (THREADS, True, [])]
+)
+def test_the_same_bits_predict_the_same_on_a_machine_like_the_run_s(unlike, repeats, severities):
+    """Elsewhere the last digit may be another."""
+    state = {"a": np.zeros(2)}
+    claimed = replace(claim(1, 1.0), after_sha256=state_sha256(state), metrics={"accuracy": 0.5})
+    predicted = Predicted("1" * 64, [1, 2], {"accuracy": 0.5})
+    compared = Compared(block(claimed, after=state, repeats=repeats, predicted=predicted), unlike)
+    assert [each.severity for each in predicts_from_its_state(compared)] == severities
 
 
 def test_trials_in_a_format_whose_bounds_nobody_measured_tell_nothing():
