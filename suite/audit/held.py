@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from weakref import finalize
 
 import numpy as np
 
@@ -82,8 +83,10 @@ def held(run: Run, means: Means) -> Comparison:
 
 def _builder(stack: ExitStack, run: Run, means: Means, reference: bool = False) -> Builder:
     def build(benchmark: Benchmark, device: Device) -> Remote:
-        given = replace(means, precision=device.precision)
-        return Remote(stack.enter_context(started(run, given, benchmark.hyperparameters, reference)))
+        given, own = replace(means, precision=device.precision), stack.enter_context(ExitStack())
+        made = Remote(own.enter_context(started(run, given, benchmark.hyperparameters, reference)))
+        finalize(made, own.close)  # at its last trial, not with all others at the end
+        return made
 
     return build
 

@@ -2,6 +2,7 @@
 
 # ruff: noqa: F811 (the fixtures of tests/rules)
 
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -37,6 +38,27 @@ def test_it_is_built_with_the_hyperparameters_of_its_run(run, monkeypatch):
     monkeypatch.setattr(held, "equivalence", lambda subject, precisions: subject.benchmark.hyperparameters)
     made = run_of(Evidence.read(run.folder), run.folder, "", None)
     assert held.held(made, Means(ROOT, image_classification, {}, "cpu"))["global_batch_size"] == 200
+
+
+def test_a_process_ends_with_the_last_use_of_what_it_has_built(run, monkeypatch):
+    alive = []
+
+    @contextmanager
+    def started(*_):
+        alive.append("process")
+        yield
+        alive.pop()
+
+    def equivalence(subject, precisions):
+        pair = subject.pair("fp32")
+        meanwhile = len(alive)
+        del pair
+        return meanwhile, len(alive)
+
+    monkeypatch.setattr(held, "started", started)
+    monkeypatch.setattr(held, "equivalence", equivalence)
+    made = run_of(Evidence.read(run.folder), run.folder, "", None)
+    assert held.held(made, Means(ROOT, image_classification, {}, "cpu")) == (2, 0)
 
 
 def test_states_that_cannot_be_compared_are_told(run, monkeypatch):
