@@ -8,18 +8,19 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from suite.check.equivalence.states import is_float
-from suite.check.equivalence.trainee import Trainee, found, train
+from suite.check.equivalence.trainee import found, train
 from suite.check.training import State
+from suite.harness.implementation import Implementation
 from suite.record.equivalence import CHANCE, Trial
 
 DRAWS = 32
 LEAST = 1e-300  # chance that is told
 UNLIKELY = 4.0  # -log10 of the chance that draws of one distribution look so unlike
 
-Pair = tuple[Trainee, Trainee]
+Pair = tuple[Implementation, Implementation]
 
 
-def of_dropout(precision: str, calm: Trainee, wet: Pair, states: Sequence[State]) -> Trial:
+def of_dropout(precision: str, calm: Implementation, wet: Pair, states: Sequence[State]) -> Trial:
     """What dropout does to the loss: whether both draw from one distribution."""
     trial = f"what dropout adds to the loss: {CHANCE} that both draw alike"
     added: tuple[list[float], list[float]] = ([], [])

@@ -3,37 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import numpy as np
 
 from suite.check.training import State, copied
-from suite.harness.implementation import TrainStats
+from suite.harness.implementation import Implementation
 from suite.record.equivalence import Trial
 
 BEYOND = 1e9  # in the place of what is no finite number
-
-
-class Trainee(Protocol):
-    """An implementation as the trials use it, in this process or in another; `contract.Checked` is one."""
-
-    def train_until(self, samples: int) -> TrainStats:
-        """See `suite.harness.implementation.Implementation`."""
-        ...
-
-    def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
-        """What it predicts of all arrays `data` of the benchmark, of which it is given those of the evaluation."""
-        ...
-
-    def state_dict(self) -> dict[str, np.ndarray]:
-        """See `suite.harness.implementation.Implementation`."""
-        ...
-
-    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """See `suite.harness.implementation.Implementation`."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -46,7 +25,7 @@ class Trained:
     seconds: float
 
 
-def train(made: Trainee, state: Mapping[str, np.ndarray], steps: int) -> Trained:
+def train(made: Implementation, state: Mapping[str, np.ndarray], steps: int) -> Trained:
     """Steps from a state."""
     made.load_state_dict(copied(state))
     began = time.perf_counter()

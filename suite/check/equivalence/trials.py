@@ -12,13 +12,13 @@ from mlperf_logging.mllog.constants import GLOBAL_BATCH_SIZE
 
 from suite.check.equivalence import draws
 from suite.check.equivalence.states import amplified, at_later_steps, is_float, nudged, shaken
-from suite.check.equivalence.trainee import Trainee, found, train
+from suite.check.equivalence.trainee import found, train
 from suite.check.equivalence.ways import distances, ways, worst
 from suite.check.training import SEED, State, copied, dropout_off
 from suite.config.bounds import Bounds, bounds, unmeasured
 from suite.config.models import Benchmark
 from suite.harness import contract
-from suite.harness.implementation import Device, ImplementationModule
+from suite.harness.implementation import Device, Implementation, ImplementationModule
 from suite.record.equivalence import Comparison, Trial
 from suite.record.predictions import differing
 from suite.rules.equivalence import WIDEST
@@ -28,7 +28,7 @@ TRAINED = 6  # steps of the reference to the state that most trials begin from
 STEPS = 3
 NUDGES = 4  # of the state, for its steps: a unit that rounding may switch on or off is switched by some of them
 
-Builder = Callable[[Benchmark, Device], Trainee]  # of a benchmark whose hyperparameters may be others
+Builder = Callable[[Benchmark, Device], Implementation]  # of a benchmark whose hyperparameters may be others
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Subject:
     cpus: int
     own_draws: bool = False
 
-    def pair(self, precision: str, **changes: Any) -> tuple[Trainee, Trainee]:
+    def pair(self, precision: str, **changes: Any) -> tuple[Implementation, Implementation]:
         """Both, with some hyperparameters changed."""
         hyperparameters = {**self.benchmark.hyperparameters, **changes}
         benchmark = self.benchmark.model_copy(update={"hyperparameters": hyperparameters})
@@ -133,14 +133,14 @@ def _predictions(
     trial: str,
     precision: str,
     within: Bounds,
-    ours: Trainee,
-    theirs: Trainee,
+    ours: Implementation,
+    theirs: Implementation,
     state: State,
     data: Mapping[str, np.ndarray],
 ) -> Trial:
     """Both's predictions, of which as many may differ as a nudge of the state changes."""
 
-    def predicted(made: Trainee, of: State) -> Sequence[Any]:
+    def predicted(made: Implementation, of: State) -> Sequence[Any]:
         made.load_state_dict(copied(of))
         return made.predict(data)
 
@@ -154,7 +154,7 @@ def _predictions(
 
 
 def _steps(
-    trial: str, precision: str, within: Bounds, ours: Trainee, theirs: Trainee, state: State, steps: int
+    trial: str, precision: str, within: Bounds, ours: Implementation, theirs: Implementation, state: State, steps: int
 ) -> Iterator[Trial]:
     """How far both part on the way of some steps from a state, in counters, loss and numbers."""
     one, other = train(ours, state, steps), train(theirs, state, steps)
@@ -182,7 +182,7 @@ def _steps(
     yield found(trial, precision, farthest.distance, farthest.bound, farthest.name, remark)
 
 
-def _seconds(subject: Subject, precision: str, made: Trainee, state: State) -> Iterator[Trial]:
+def _seconds(subject: Subject, precision: str, made: Implementation, state: State) -> Iterator[Trial]:
     """The time of a sample in training and in prediction: the least that the processors need, over what it took.
 
     A prediction takes at least one forward pass, a third of the products of a training step.
