@@ -31,6 +31,8 @@ def of_dropout(precision: str, calm: Implementation, wet: Pair, states: Sequence
             if with_it is None or without is None:
                 return found(trial, precision, None, None, remark="train_until tells no loss")
             each.append(with_it - without)
+    if not np.isfinite(added[0]).all():
+        return found(trial, precision, None, None, remark="the reference's loss is not finite")
     means = " and ".join(f"{np.mean(each):.3g}" for each in added)
     return found(trial, precision, unlikelihood(*added), UNLIKELY, remark=f"means {means} of {DRAWS} draws")
 

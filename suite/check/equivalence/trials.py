@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -165,7 +166,7 @@ def _steps(
     if miscounted:
         remark = f"{other.samples:,} samples, {one.samples:,} in the reference"
         yield found(f"{trial}: counters", precision, miscounted, 0, ", ".join(counters), remark)
-    if one.loss is not None and other.loss is not None:
+    if one.loss is not None and other.loss is not None and math.isfinite(one.loss):
         size = max(abs(one.loss), 1e-12)
         spreads = [abs(each.loss - one.loss) / size for each in rounded if each.loss is not None]
         bound = max([within.loss, *(within.slack * each for each in spreads)])

@@ -1,11 +1,15 @@
 """What is not the reference is found, by one trial or several; what differs from it by rounding alone passes."""
 
+import math
+
+import numpy as np
 import pytest
 
 from suite import config
 from suite.check.equivalence import trials
+from suite.check.equivalence.trials import Subject, equivalence
 from suite.config.bounds import bounds
-from suite.harness.implementation import frameworks
+from suite.harness.implementation import TrainStats, frameworks
 from suite.rules.equivalence import beyond
 from tests.check.equivalence.altered import (
     BEGUN_OTHERWISE,
@@ -86,6 +90,40 @@ def test_what_no_processor_can_have_done_so_soon_is_found(monkeypatch):
     report = compared(FREEDOMS["gradient accumulation"], ITEMS)
     broken = [row.trial for row in report.trials if not row.holds]
     assert broken == [f"the least time of a sample in {what} over its time" for what in ("training", "evaluation")]
+
+
+class Tiny:
+    """An implementation whose steps multiply one array by 0.9, and tell `loss`."""
+
+    def __init__(self, loss):
+        self.loss, self.state = loss, {"a": np.ones(3)}
+
+    def train_until(self, samples):
+        self.state = {"a": 0.9 * self.state["a"]}
+        return TrainStats(1, self.loss)
+
+    def predict(self, data):
+        return [1]
+
+    def state_dict(self):
+        return self.state
+
+    def load_state_dict(self, state):
+        self.state = state
+
+
+def both_tiny(loss=0.5):
+    """The trials of one against another like it, of a benchmark with dropout."""
+    benchmark = config.benchmark(ITEMS, "mini")
+    return equivalence(Subject(benchmark, lambda *_: Tiny(loss), lambda *_: Tiny(loss), {}, "gpu", 1), ["fp32"])
+
+
+def test_a_loss_that_is_not_finite_in_the_reference_itself_is_not_judged():
+    report = both_tiny(loss=math.inf)
+    assert equivalent(report), told(report)
+    assert not any(row.trial.endswith(": loss") for row in report.trials)
+    (dropout,) = [row for row in report.trials if "dropout adds" in row.trial]
+    assert (dropout.found, dropout.remark) == (None, "the reference's loss is not finite")
 
 
 @pytest.mark.soak
