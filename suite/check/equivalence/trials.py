@@ -179,6 +179,9 @@ def _steps(
     by_nudge = [distances(state, way, ways(before, each.state)) for before, each in zip(moved, rounded, strict=True)]
     spread = {name: max(each[name] for each in by_nudge) for name in apart}
     farthest = worst(apart, spread, within.distance, within.slack, within.hopeless)
+    if farthest is None:
+        yield found(trial, precision, None, None, remark="a nudge sends every array anywhere")
+        return
     remark = f"{len(apart) - len(farthest.unjudged)} of {len(apart)} arrays judged"
     yield found(trial, precision, farthest.distance, farthest.bound, farthest.name, remark)
 

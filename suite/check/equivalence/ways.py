@@ -50,12 +50,12 @@ def distances(before: State, ours: Ways, theirs: Ways) -> dict[str, float]:
 
 def worst(
     found: Mapping[str, float], spread: Mapping[str, float], distance: float, slack: float, hopeless: float
-) -> Worst:
-    """The distances `found`, each held to what a nudge does to its array, `spread`; see the package."""
+) -> Worst | None:
+    """The distances `found`, each held to what a nudge does to its array, `spread`; None where none can be judged."""
     bounds = {name: max(distance, slack * spread[name]) for name in found}
     unjudged = tuple(name for name, bound in bounds.items() if not bound <= hopeless)
     judged = [name for name in found if name not in unjudged]
     if not judged:
-        return Worst("", 0.0, distance, unjudged)
+        return None
     name = max(judged, key=lambda each: found[each] / bounds[each])
     return Worst(name, found[name], bounds[name], unjudged)

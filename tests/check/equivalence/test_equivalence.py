@@ -118,6 +118,13 @@ def both_tiny(loss=0.5):
     return equivalence(Subject(benchmark, lambda *_: Tiny(loss), lambda *_: Tiny(loss), {}, "gpu", 1), ["fp32"])
 
 
+def test_a_step_of_which_a_nudge_sends_every_array_anywhere_is_not_judged(monkeypatch):
+    hopeless = bounds("fp32").model_copy(update={"hopeless": 0.0})
+    monkeypatch.setattr(trials, "bounds", lambda precision: hopeless)
+    steps = [row for row in both_tiny().trials if row.remark == "a nudge sends every array anywhere"]
+    assert [row.found for row in steps] == [None] * 4
+
+
 def test_a_loss_that_is_not_finite_in_the_reference_itself_is_not_judged():
     report = both_tiny(loss=math.inf)
     assert equivalent(report), told(report)
