@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -68,9 +67,12 @@ def arrays_of(ledger: Ledger, benchmark: Benchmark, task: Task, data_dir: str | 
 
 
 def _brought(benchmark: Benchmark, task: Task, data_dir: str | None) -> Arrays:
-    with suppress(UserError):  # other sums or sizes than declared: the next promise
-        return prepared(benchmark, task, data_dir)
     root = files.root(data_dir)
+    try:
+        return prepared(benchmark, task, data_dir)
+    except UserError:  # of arrays, other sums or sizes than declared: the next promise
+        if files.faults(benchmark.dataset, root):
+            raise
     return {**prepare(benchmark, task, root), **mapped(benchmark.dataset, root)}
 
 

@@ -17,7 +17,7 @@ from suite.review.__main__ import main as review
 from suite.run.__main__ import main as run
 from suite.store.arrays import array_sha256
 from tests.eighth_task.not_kept import NOT_KEPT
-from tests.eighth_task.spoiling import IMPLEMENTATION, having
+from tests.eighth_task.spoiling import IMPLEMENTATION, declaring, having
 from tests.eighth_task.told import REFUSED, TOLD
 
 RUN = ["task=parity", "framework=numpy", "hw=cpu", "mlflow=false", "seed=1", "out=evidence"]
@@ -148,6 +148,16 @@ def test_a_number_needs_no_dot_before_its_exponent(parity):
     file.write_text(file.read_text().replace("learning_rate: 0.05", "learning_rate: 5e-2"))
     folder.load.cache_clear()
     assert config.benchmark("parity", "mini").hyperparameters["opt_base_learning_rate"] == 0.05
+
+
+def test_of_corrupt_files_no_sums_are_told(parity, capsys, tmp_path):
+    file = {"path": "points", "bytes": 4, "sha256": "0" * 64}
+    declaring(lambda scale: scale["dataset"].update(files=[file], arrays={}))(parity)
+    (tmp_path / "points").write_bytes(b"none")
+    _, rows = checked(capsys, f"data_dir={tmp_path}")
+    (row,) = failures(rows)
+    assert (row["promise"], row["mend"]) == ("prepare returns the benchmark's arrays", "")
+    assert "points is corrupt: found 4 bytes" in row["found"]
 
 
 def test_the_missing_yaml_can_be_pasted(parity, capsys):
