@@ -25,6 +25,7 @@ from suite.measure import machine, systems
 from suite.record.equivalence import Comparison
 from suite.run.resuming import from_evidence
 from suite.store import files
+from suite.store.disk import refuse_unwritable
 from suite.store.task import Arrays, Task
 
 HELP = """\
@@ -61,6 +62,7 @@ def main(argv: list[str]) -> int:
     if "out" in options:
         given = {name: word for name, word in options.items() if name in ("task", "scale", "framework", "precision")}
         runs = from_evidence(Path(options["out"]), given, own, "out=")
+        refuse_unwritable(*held.places(Path(options["out"])))
         options |= {"scale": runs.benchmark.scale, "precision": runs.precision}
         hyperparameters = runs.benchmark.hyperparameters
     rows: list[Row] = []

@@ -71,15 +71,17 @@ def _row(ledger: Ledger, trial: Trial) -> Row:
     return Row(ledger.benchmark, ledger.framework, promise, "fail", said, _RULE, _MEND)
 
 
-def write(folder: Path, told: Contestant, comparisons: Sequence[Comparison]) -> None:
-    """Write what was found of an implementation beside the evidence of each run in `folder`, or into that itself.
-
-    Raises UserError where that cannot be.
-    """
-    made = Equivalence(suite_version=__version__, name=told.name, sha256=told.sha256, comparisons=tuple(comparisons))
+def places(folder: Path) -> list[Path]:
+    """The files in `folder` that are to tell what was found: one beside the evidence of each run, or its own."""
     runs = sorted(path for path in folder.glob("run_*") if path.is_dir() and not path.is_symlink())
+    return [place / FILE for place in runs or [folder]]
+
+
+def write(folder: Path, told: Contestant, comparisons: Sequence[Comparison]) -> None:
+    """Write what was found of an implementation to its `places` in `folder`. Raises UserError where that cannot be."""
+    made = Equivalence(suite_version=__version__, name=told.name, sha256=told.sha256, comparisons=tuple(comparisons))
     try:
-        for place in runs or [folder]:
-            write_atomically(place / FILE, made.model_dump_json(indent=1).encode() + b"\n")
+        for place in places(folder):
+            write_atomically(place, made.model_dump_json(indent=1).encode() + b"\n")
     except OSError as error:
         raise UserError(f"out={folder} cannot be written ({error.strerror})") from error

@@ -68,6 +68,14 @@ def test_a_folder_without_a_run_is_refused_before_anything_is_tried(written, tmp
     assert not capsys.readouterr().out
 
 
+def test_a_place_that_cannot_be_written_is_a_mistake_before_anything_is_tried(written, tmp_path, capsys):
+    words = written(1.0)
+    (tmp_path / "runs/run_2" / FILE).mkdir()
+    with pytest.raises(UserError, match=r"^cannot write .*run_2/equivalence\.json: Is a directory$"):
+        main(words)
+    assert not capsys.readouterr().out
+
+
 def test_where_nothing_could_be_compared_what_was_found_before_stays(written, tmp_path, monkeypatch, capsys):
     words = written(1.0)
     assert main(words) == 0, capsys.readouterr().out
