@@ -60,7 +60,10 @@ class Process:
         self.given, self.scratch, self.limit_s, self.asked_s = place / "given", place / "scratch", limit_s, 0.0
         for folder in (self.given, self.scratch):
             folder.mkdir()
-        start = f"import sys; sys.path[:0] = {[str(code), str(ROOT)]!r}; from suite.audit.worker import main; main()"
+        # -I leaves out what PYTHONPATH names and what is installed for the user: folders of packages are needed
+        packages = [each for each in sys.path if Path(each).name in ("site-packages", "dist-packages")]
+        start = f"import sys; sys.path[:0] = {[str(code), str(ROOT)]!r}; sys.path += {packages!r}; "
+        start += "from suite.audit.worker import main; main()"
         named = [*environment()["variables"], *(name for name in COMPILERS if name in STARTED)]
         self._errors = (self.scratch / "stderr.txt").open("w+b")
         self._process = subprocess.Popen(

@@ -164,6 +164,15 @@ def test_it_finds_the_tools_of_the_environment_and_the_compiler_that_is_named(wo
     assert found == [sysconfig.get_path("scripts"), "a-compiler"]
 
 
+def test_it_finds_packages_that_are_installed_elsewhere_and_no_other_modules(worker, tmp_path, monkeypatch):
+    for folder, module in (("module/site-packages", "installed"), ("working", "lying_about")):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / f"{module}.py").touch()
+        monkeypatch.syspath_prepend(tmp_path / folder)
+    with pytest.raises(Failed, match="train: ModuleNotFoundError: No module named 'lying_about'"):
+        worker("import installed, lying_about", hidden=None).ask("train", to=1)
+
+
 @needs_isolation
 @pytest.mark.parametrize("made", [os.mkfifo, lambda path: os.symlink("/dev/zero", path), os.mkdir])
 def test_what_is_no_plain_file_is_no_state_and_is_not_waited_for(worker, monkeypatch, made):
