@@ -109,6 +109,9 @@ class Process:
             raise Failed(self._said(do)) from None
         try:
             answer = json_object(self._line(do))
+        except Failed:
+            self._process.kill()  # or what it says too late would be its answer to the next job
+            raise
         except MalformedError as error:
             raise Failed(f"{do}: an answer that is {error}") from error
         self.asked_s += time.monotonic() - began

@@ -213,6 +213,16 @@ def test_what_does_not_train_is_told(worker, train, said):
     assert len(str(raised.value)) < 400
 
 
+def test_an_answer_that_comes_too_late_is_none_to_the_next_job(worker):
+    started = worker("time.sleep(2)", hidden=None)
+    started.limit_s = 0.1
+    with pytest.raises(Failed, match="train: no answer"):
+        started.ask("train", to=1)
+    started.limit_s = 20
+    with pytest.raises(Failed, match="state: it ended"):
+        started.ask("state")
+
+
 def test_one_that_lives_on_without_its_output_is_not_waited_for(worker, monkeypatch):
     monkeypatch.setattr(process, "GRACE_S", 0.5)
     started = worker("os.closerange(3, 64); time.sleep(600)", hidden=None)
