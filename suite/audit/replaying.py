@@ -14,7 +14,7 @@ import numpy as np
 
 from suite.audit.process import Failed, Process
 from suite.audit.subject import Claim, Run
-from suite.errors import BadPrediction, BrokenContract
+from suite.errors import BadPrediction, BrokenContract, UserError
 from suite.harness import contract
 from suite.harness.implementation import TrainStats
 from suite.harness.seeds import evaluation_seed
@@ -25,6 +25,7 @@ from suite.record.states import BadState, State, state_sha256
 from suite.rules import contents
 from suite.rules.implementation import contestant_of
 from suite.rules.reading import LIMITS
+from suite.store import files
 from suite.store.code import CODE
 from suite.store.disk import UnsafeFile, read_safely
 from suite.store.task import Arrays, Task, for_run, score
@@ -151,7 +152,7 @@ def replay(run: Run, claim: Claim, means: Means) -> Replay:
 def started(
     run: Run, means: Means, hyperparameters: Mapping[str, Any] | None = None, reference: bool = False
 ) -> Iterator[Process]:
-    """A process in a new folder that has built the implementation of a run. Raises Failed.
+    """A process in a new folder that has built the implementation of a run. Raises Failed, UserError.
 
     With other `hyperparameters`, and with the `reference` in its place, where these are given.
     """
@@ -184,9 +185,15 @@ def give_evaluation(process: Process, data: Mapping[str, np.ndarray]) -> None:
 
 
 def _give(process: Process, name: str, arrays: Mapping[str, np.ndarray]) -> str:
-    """The folder with the arrays for a process."""
+    """The folder with the arrays for a process. Raises UserError where its disk has no room for them."""
     folder = process.given / name
     folder.mkdir()
+    need, free = sum(array.nbytes for array in arrays.values()), files.free_bytes(folder)
+    if need > free:
+        raise UserError(
+            f"{need / 1e9:.1f} GB of arrays are copied to {folder}, which has {free / 1e9:.1f} GB free: "
+            "name a folder on a larger disk as TMPDIR"
+        )
     for each, array in arrays.items():
         np.save(folder / f"{each}.npy", array, allow_pickle=False)
     return str(folder)

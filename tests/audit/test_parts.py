@@ -27,13 +27,14 @@ from suite.audit.comparing import (
     way,
 )
 from suite.audit.held import HELD
-from suite.audit.replaying import Predicted, Replay
+from suite.audit.replaying import Predicted, Replay, give_evaluation
 from suite.audit.subject import Claim
 from suite.errors import UserError
 from suite.record.equivalence import Comparison, Trial
 from suite.record.predictions import differing
 from suite.record.states import state_sha256
 from suite.rules.seals import SEAL
+from suite.store import files
 from tests.rules.evidence_maker import isolate, write_run
 
 HEX = st.text("0123456789abcdef", min_size=1, max_size=32)
@@ -222,6 +223,12 @@ def test_only_the_closed_division_s_code_is_held_to_the_reference(tmp_path, monk
     console = Console(file=io.StringIO())
     showing.show(console, Audited(plan), asked)
     assert ("the open division frees the model" in console.file.getvalue()) != held
+
+
+def test_arrays_that_the_disk_has_no_room_for_are_a_mistake_before_they_are_copied(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "free_bytes", lambda folder: 0)
+    with pytest.raises(UserError, match=r"^0\.1 GB of arrays are copied to .*, which has 0\.0 GB free: name a folder"):
+        give_evaluation(SimpleNamespace(given=tmp_path), {"test_images": np.broadcast_to(0.0, 10**7)})
 
 
 def package(folder, implementation):
