@@ -55,7 +55,7 @@ def make(scale: str, files: Path, path: str, into: Path) -> None:
         model = subword_model((line for pair in pairs for line in pair), text.subwords, COVERAGE)
         _write_boxed(into, model, text.model_bytes)
     elif name == "test":
-        english, german = newstest2014(files) if scale == "full" else _multi30k(files, "test_2016_flickr")
+        english, german = newstest2014(files) if scale == "full" else parallel(files / "multi30k", "test_2016_flickr")
         lines = "".join(f"{line}\n" for line in english + german)
         _write_boxed(into, lines.encode(), text.test_bytes)
     else:
@@ -106,8 +106,4 @@ def _pairs(scale: str, files: Path, first: int, step: int) -> Iterator[tuple[str
         for english, german in islice(wmt_lines(files), first, None, step):
             yield cleaned(english), cleaned(german)
     else:
-        yield from islice(zip(*_multi30k(files, "train"), strict=True), first, None, step)
-
-
-def _multi30k(files: Path, split: str) -> tuple[list[str], list[str]]:
-    return parallel(files / "multi30k", split)
+        yield from islice(zip(*parallel(files / "multi30k", "train"), strict=True), first, None, step)
