@@ -90,9 +90,7 @@ def ls(selected: list[Benchmark], data_dir: str | None) -> int:
         dataset = benchmark.dataset
         found = files.status(dataset, root, "size")
         size = f"{dataset.bytes / 1e6:.1f} MB" if found else "0"
-        present = sum(file.state == "present" for file in found)
-        state = "embedded" if not found else "present" if present == len(found) else f"{present} of {len(found)} files"
-        rows.append([benchmark.name, dataset.name, dataset.licence, size, state, dataset.citation])
+        rows.append([benchmark.name, dataset.name, dataset.licence, size, files.told(found), dataset.citation])
     console = Console(markup=False)
     if console.is_terminal:
         shown = len(heads) if console.width >= WITH_CITATION else len(heads) - 1

@@ -205,11 +205,8 @@ def _frameworks() -> list[Framework]:
 
 def _data(dataset: Dataset, root: Path) -> str:
     found = files.status(dataset, root, "size")
-    if not found:
-        return "embedded"
-    present = sum(file.state == "present" for file in found)
-    size = dataset.bytes / 1e6
-    return "present" if present == len(found) else f"{present} of {len(found)} files ({size:.0f} MB)"
+    size = f" ({dataset.bytes / 1e6:.0f} MB)" if any(file.state != "present" for file in found) else ""
+    return files.told(found) + size
 
 
 def _show(console: Console, title: str, heads: Row, rows: Sequence[Row]) -> None:

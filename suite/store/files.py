@@ -84,6 +84,12 @@ def _status(file: File, root: Path, check: Check, sums: RememberedSums) -> FileS
     return FileStatus(path, state, file, size, found)
 
 
+def told(found: list[FileStatus]) -> str:
+    """In words, how many of a dataset's files are present, which were `found` so; `embedded` where it has none."""
+    present = sum(file.state == "present" for file in found)
+    return "embedded" if not found else "present" if present == len(found) else f"{present} of {len(found)} files"
+
+
 def faults(dataset: Dataset, root: Path, check: Check = "remembered") -> list[FileStatus]:
     """The files that are not present and right."""
     return [file for file in status(dataset, root, check) if file.state != "present"]
