@@ -1,9 +1,9 @@
-"""MLPerf Training submissions, reviewed by MLCommons' own rule files and, strictly, by checks of our own.
+"""Review MLPerf Training submissions by MLCommons' own rule files and, on request, by stricter checks of our own.
 
-`review` is the entrance. `rulefiles` takes the files from the installed wheel and holds them to their pinned sums,
-`compiling` makes functions of them, `lines` reads a log, `engine` holds it to the rules, `wording` and `deciding` say
-why it breaks one, `strict` adds what the files let through; `packages`, `systems` and `scores` are about the folders
-around the logs.
+`review` is the entry point. `rulefiles` reads the files from the installed wheel and verifies their pinned sums,
+`compiling` turns them into functions, `lines` reads a log, `engine` checks it against the rules, `wording` and
+`deciding` say why it breaks one, `strict`, `policy` and `comparing` check what the files let through; `packages`,
+`systems` and `scores` handle the folders around the logs.
 """
 
 from suite.mlperf.reviewing import Provenance, Review, review

@@ -1,4 +1,4 @@
-"""Our own checks of a package: its runs against each other, and against whose it is said to be."""
+"""Our own checks of a package: runs are no copies, name the submitter, and are dropped only for missing the target."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from suite.mlperf.scores import droppable
 from suite.mlperf.strict import Traits
 from suite.rules.finding import Finding
 
-_ALIKE = 0.9  # share of equal events from which on two runs are copies
+_ALIKE = 0.9  # two runs with this share of equal events, or more, are copies
 _MOST = 200  # runs of a folder that are compared
 _NOBODY = ("placeholder", "referenceimplementation")  # what published code logs until somebody enters a name
-_SHORTEST = 3  # letters of a name that may be a part of another
+_SHORTEST = 3  # the fewest letters of a name that may match as a part of another
 _FEW = 4  # events or evaluations below which likeness may be chance
 
 
 def findings(group: Group, runs: list[LogReview]) -> list[Finding]:
-    """What breaks our checks in `runs`, the logs of one benchmark in `group`."""
+    """The findings of our checks on `runs`, the logs of one benchmark in `group`."""
     return [*_copies(runs), *_organisation(group, runs), *_excused(runs)]
 
 
 def _copies(runs: list[LogReview]) -> Iterator[Finding]:
-    """A copy has its original's times, counted from run_start, or all its evaluations' values."""
+    """Find copies: runs with another's event times, counted from run_start, or with all its evaluations' values."""
     copies: set[str] = set()
     for first, second in combinations(runs[:_MOST], 2):
         if second.path not in copies and (alike := _alike(first.traits, second.traits)):
@@ -48,9 +48,10 @@ def _alike(a: Traits, b: Traits) -> str | None:
 
 
 def _organisation(group: Group, runs: list[LogReview]) -> Iterator[Finding]:
-    """The submitter is who the system's description or the submitter's folder names, else who most of the logs name.
+    """Find logs of another organisation than the submitter.
 
-    A name may be a part of the other: partners submit together, and firms have short names.
+    The system's description and the submitter's folder name the submitter; if neither does, most of the logs do. A name
+    may be a part of the other: partners submit together, and firms have short names.
     """
     submitter = systems.description(group).get("submitter")
     names = [name for name in (submitter, group.org if group.org_is_submitted else None) if isinstance(name, str)]

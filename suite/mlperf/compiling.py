@@ -3,8 +3,8 @@
 The strings in the files are Python: conditions over `s` (what the file remembers), `ll` (the line) and `v` (the line's
 value and metadata), and statements that change `s`. Only the pinned files of the wheel come here (`rulefiles`); what a
 submission holds is an argument of these functions and is never compiled. Operators by which a stranger's value could
-ask for boundless memory or time (`%`, `*`, `**` on text and lists) take numbers only; where the official checker
-accepts another operand none of its conditions holds.
+ask for boundless memory or time (`%`, `*`, `**` on text and lists) take numbers only; the official checker accepts
+other operands, but none of its conditions holds with them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _Loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """A condition: its text, and the function of (s, ll, v) that it is."""
+    """A condition: its text, and the function of (s, ll, v) that it compiles to."""
 
     text: str
     holds: Function
@@ -40,8 +40,8 @@ class Test:
 class KeyRule:
     """What a rule file asks of the lines of one key.
 
-    `required` says how often it must occur. `checks` are for each line, `first` for the first one; `some` must hold
-    for one line at least. `post` is a function of (s, ll, v, enqueue_config).
+    `required` says how often the key must occur. `checks` apply to each line, `first` to the first one; `some` must
+    hold for at least one line. `post` is a function of (s, ll, v, enqueue_config).
     """
 
     required: str | None
@@ -63,7 +63,7 @@ class RuleFile:
 
 @dataclass(frozen=True, slots=True)
 class Ruleset:
-    """The files of a ruleset by name, and the keys that any of them speaks of."""
+    """The files of a ruleset by name, and the keys that any of them has rules for."""
 
     name: str
     files: dict[str, RuleFile]
@@ -71,7 +71,7 @@ class Ruleset:
 
     @property
     def entrance(self) -> str:
-        """The file that every log is held to first; it names the further ones."""
+        """The file that every log is checked against first; it names the others."""
         return f"{rulefiles.folder(self.name)}/common.yaml"
 
 
@@ -118,7 +118,7 @@ def _tests(texts: str | list[str], name: str) -> tuple[Test, ...]:
 
 
 def function_of(part: ast.expr) -> Function:
-    """The function of (s, ll, v) that a part of a condition is."""
+    """Compile a part of a condition to a function of (s, ll, v)."""
     return _function("condition", ("s", "ll", "v"), [ast.Return(deepcopy(part))])
 
 
@@ -131,7 +131,10 @@ def _statements(text: str, name: str, *arguments: str) -> Function:
 
 
 def _function(name: str, arguments: tuple[str, ...], body: list[ast.stmt]) -> Function:
-    """A function of `arguments`. The files use no lambda or comprehension, so that names mean what they mean there."""
+    """Compile `body` to a function of `arguments`.
+
+    The files use no lambda or comprehension; in one, the official checker's eval would not see `ll` and `v`.
+    """
     module = ast.parse(f"def rule({', '.join(arguments)}): pass")
     definition = module.body[0]
     assert isinstance(definition, ast.FunctionDef)
@@ -165,12 +168,12 @@ def _of_numbers(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any
 
 
 def _is_integer(value: float) -> bool:
-    """As the official checker defines it."""
+    """Whether a number is an integer, as the official checker defines it."""
     return abs(round(value) - value) < 0.00001
 
 
 def _silent(*_: object) -> None:
-    """In place of print, by which one file reports a time."""
+    """Replace print, with which one file reports a time."""
 
 
 _NAMES = {

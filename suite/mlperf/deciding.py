@@ -12,16 +12,16 @@ from suite.mlperf.compiling import Function, Test, function_of
 from suite.mlperf.lines import LogLine
 from suite.mlperf.wording import Clause, clauses
 
-_MOST = 10  # items of a list that are named
+_MOST = 10  # items of a list that are named, at most
 
 
 def asked(test: Test) -> str:
-    """What the whole condition asks, to be read after a key."""
+    """What the whole condition asks, worded to follow a key."""
     return " and ".join(clause.asked for clause in _clauses(test.text)).replace(" and with value ", " and ")
 
 
 def decided(test: Test, s: dict[str, Any], line: LogLine | None, v: Any, second: float) -> tuple[str, str]:
-    """What the first clause that does not hold asks, and what was found; both to be read after the line's key.
+    """What the first clause that does not hold asks, and what was found, both worded to follow the line's key.
 
     `second` is one second in the unit of the log's times.
     """
@@ -45,7 +45,7 @@ def decided(test: Test, s: dict[str, Any], line: LogLine | None, v: Any, second:
 
 
 def best(test: Test, s: dict[str, Any], lines: list[LogLine]) -> LogLine:
-    """Of `lines`, none of which meets the condition, the one that came nearest by its first clause, else the last."""
+    """The one of `lines` that came nearest to the condition's first clause, else the last; none meets the condition."""
     match _clauses(test.text)[0].condition:
         case ast.Compare(left, [relation], [ast.Constant()]):
             values = [_value(left, s, line, line.value) for line in lines]
@@ -67,7 +67,7 @@ def _function(part: ast.expr) -> Function:
 
 
 def _value(part: ast.expr, s: dict[str, Any], line: LogLine | None, v: Any) -> Any:
-    """None for what cannot be computed, as where a value is not of its type."""
+    """The value of a part of a condition; None if it cannot be computed, as when a logged value has the wrong type."""
     try:
         return _function(part)(s, line, v)
     except Exception:

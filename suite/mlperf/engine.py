@@ -1,6 +1,6 @@
-"""A log held to a compiled ruleset, as the official checker does it: file by file, line by line, in the log's order.
+"""Check a log against a compiled ruleset as the official checker does: file by file, line by line, in the log's order.
 
-Where that checker ends in a traceback there is a finding here, and the check goes on.
+Where that checker ends in a traceback, this one makes a finding and goes on.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ _MEND_LINE = "submit the log as mlperf_logging.mllog wrote it"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What in a log breaks the rules, all of it up to MAX_FINDINGS, and where the target was reached.
+    """The findings about a log, at most MAX_FINDINGS, and where the target was reached.
 
-    `passing` are the lines for which a condition held that must hold once; `missed` are the findings that it never did.
+    `passing` are the lines that meet a condition that must hold once (`KeyRule.some`); `missed` are the findings that
+    none did.
     """
 
     findings: list[Finding]
@@ -32,12 +33,12 @@ class Outcome:
 
 
 def check(ruleset: Ruleset, log: Log, path: str) -> Outcome:
-    """Hold `log`, whose file is `path` in what is reviewed, to the ruleset."""
+    """Check `log`, whose file is `path` in what is reviewed, against the ruleset."""
     return _Check(ruleset, log, path).run()
 
 
 def of_lines(log: Log, ruleset: str, path: str) -> list[Finding]:
-    """The findings about lines that are not well-formed, or missing altogether."""
+    """The findings about malformed lines, and about a log without any well-formed one."""
     rule, expected = f"{ruleset}/line", "a well-formed log line"
     made = [
         Finding(path, log.number(problem.lineno), expected, shown(problem.what), _MEND_LINE, rule=rule)
@@ -50,7 +51,7 @@ def of_lines(log: Log, ruleset: str, path: str) -> list[Finding]:
 
 
 class _Check:
-    """One log's check. A message about a key is void once a later rule file speaks of that key, hence `of_keys`."""
+    """The check of one log. Findings in `of_keys` are dropped once a later rule file has rules for their key."""
 
     def __init__(self, ruleset: Ruleset, log: Log, path: str) -> None:
         self.ruleset, self.log, self.path = ruleset, log, path
@@ -100,7 +101,7 @@ class _Check:
             last[key] = line
             if first or "submission_" not in key:
                 for test in rule.checks:
-                    try:  # as _holds: here it is worth the call
+                    try:  # _holds inlined, for speed
                         if test.holds(s, line, v):
                             continue
                     except Exception:
@@ -159,7 +160,7 @@ class _Check:
             self._add(line.key, f"{label}/{line.key}", line.lineno, expected, _value(line), "log a value of its type")
 
     def _unusable(self, rule: str, lineno: int, error: Exception, found: str) -> None:
-        """Here the official checker ends in a traceback."""
+        """Add a finding where the official checker ends in a traceback."""
         expected, mend = "a value that the rules can use", "log a value of its type"
         self._add(None, rule, lineno, expected, f"{found} ({type(error).__name__})", mend)
 
@@ -205,7 +206,7 @@ class _Check:
 
 
 def _holds(test: Test, s: dict[str, Any], line: LogLine | None, v: Any) -> bool:
-    """As for the official checker, a condition that cannot be evaluated does not hold."""
+    """Whether a condition holds; as in the official checker, one that cannot be evaluated does not."""
     try:
         return bool(test.holds(s, line, v))
     except Exception:

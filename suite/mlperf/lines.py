@@ -1,7 +1,7 @@
-"""The lines of a log of MLPerf Training, of every round: v0.5, 0.6 (`:::MLL`) and 0.7 on (`:::MLLOG` with JSON).
+"""Read the lines of an MLPerf Training log of any round: v0.5, 0.6 (`:::MLL`) and 0.7 on (`:::MLLOG` with JSON).
 
-What counts as a line, and which of them are in order, is as the official parsers have it: latin-1, lines end at LF, CR
-or CR LF, the last token of a line begins it. Line numbers, however, are those of the file: from 1, counting LF.
+What counts as a well-formed line follows the official parsers: text is latin-1, lines end at LF, CR or CR LF, and the
+last token in a line begins the log line. Line numbers, however, are those of the file: from 1, counting LF.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pydantic_core import from_json
 from suite.store.disk import UnsafeFile
 
 MAX_LINES = 200_000  # log lines of one file
-MAX_PROBLEMS = 1000  # malformed lines, after which the rest of a file is not read
+MAX_PROBLEMS = 1000  # malformed lines at which a file is given up
 
 TOKEN_05 = ":::MLPv0.5.0 "
 _06 = ":::MLL"
@@ -30,7 +30,7 @@ _LINE_06 = re.compile(r" ([\d.]+) ([A-Za-z0-9_]+) ?:\s+(.+)\Z")
 
 
 class _All:
-    """Holds every key."""
+    """A container of every key."""
 
     def __contains__(self, key: object) -> bool:
         return isinstance(key, str)
@@ -41,10 +41,11 @@ ALL: Container[str] = _All()
 
 @dataclass(slots=True)
 class LogLine:
-    """One line, with the attributes that the rule files use. `value` holds at least `value` and `metadata`.
+    """One line, with the attributes that the rule files use.
 
-    `timestamp` is in the unit of the round: milliseconds, seconds up to 0.6. `lineno` is the line's place among the
-    tokens of the file (`Log.number` makes the file's line of it), -1 for a line that a rule file made up.
+    `timestamp` is in milliseconds, or in seconds up to v0.6. `value` has at least the keys `value` and `metadata`,
+    except in v0.6, where it may be anything. `lineno` is the line's place among the tokens of the file (`Log.number`
+    converts it to a line number), or -1 for a line that a rule file added.
     """
 
     timestamp: float
@@ -56,7 +57,7 @@ class LogLine:
 
 @dataclass(slots=True)
 class Problem:
-    """A line that is not in order; for some of them the official checker ends in a traceback."""
+    """A malformed line; on some of them the official checker ends in a traceback."""
 
     lineno: int
     what: str
@@ -64,23 +65,23 @@ class Problem:
 
 @dataclass
 class Log:
-    """A log as read. `lines` are those of the keys that were asked for, `count` counts all well-formed ones."""
+    """A log as read. `lines` are the ones whose keys were asked for, `count` is the number of all well-formed ones."""
 
     token: str
-    pieces: list[str]  # the file's text as the tokens part it
+    pieces: list[str]  # the file's text, split at the tokens
     lines: list[LogLine] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     count: int = 0
 
     @property
     def cut(self) -> bool:
-        """Whether the rest of the file was not read, for so much of it is malformed."""
+        """Whether the file was given up because too many of its lines are malformed."""
         return len(self.problems) >= MAX_PROBLEMS
 
     def timed(self) -> tuple[LogLine, LogLine] | None:
         """The run_start and the run_stop between which the official summarizer times the run, None if one is missing.
 
-        They are the last of each that it has met when it has met both.
+        It takes the latest of each at the line where it has met both.
         """
         start = stop = None
         for line in self.lines:
@@ -93,7 +94,7 @@ class Log:
         return None
 
     def number(self, lineno: int) -> int | None:
-        """The line of the file, from 1, of the token that is `lineno`-th; None for a line that is not of the file."""
+        """The line number in the file, from 1, of the `lineno`-th token; None for a line that is not in the file."""
         return self._numbers[lineno] if lineno >= 1 else None
 
     @cached_property
@@ -101,17 +102,17 @@ class Log:
         return list(accumulate((piece.count("\n") for piece in self.pieces), initial=1))
 
     def prefixes(self) -> list[str]:
-        """What stands before each token in its line; place 0 is empty."""
+        """The text before each token in its line, by `lineno`; entry 0 is empty."""
         return ["", *(piece[piece.rfind("\n") + 1 :] for piece in self.pieces[:-1])]
 
 
 def second(ruleset: str) -> float:
-    """One second in the unit of a round's times: the first two log seconds, later ones milliseconds."""
+    """One second in the unit of a round's times: the first two rounds log seconds, later ones milliseconds."""
     return 1.0 if ruleset in ("mlperf-0.5", "mlperf-0.6") else 1000.0
 
 
 def read(content: bytes, ruleset: str, keys: Container[str]) -> Log:
-    """The log of `ruleset` in a file's `content`; its well-formed lines are kept if their key is one of `keys`.
+    """Read a log of the round `ruleset` from a file's `content`; keep the well-formed lines whose key is in `keys`.
 
     Raises UnsafeFile for more than MAX_LINES log lines.
     """
@@ -130,10 +131,10 @@ def read(content: bytes, ruleset: str, keys: Container[str]) -> Log:
 
 
 def _read_07(log: Log, pieces: list[str], keys: Container[str]) -> None:
-    """Each of `pieces` but the first begins behind a token; almost every one with a JSON object and the line's end.
+    """Read `pieces`, each of which but the first follows a token, almost always with a JSON object and a line's end.
 
-    `from_json` takes two thirds of the time of `json.loads`. What it refuses `json.loads` decides, as in the official
-    parser; what it accepts is JSON.
+    `from_json` takes two thirds of the time of `json.loads`. What it accepts is JSON; what it refuses goes to
+    `json.loads`, which decides as in the official parser.
     """
     lines, last, skipped = log.lines, len(pieces) - 1, 0
     for lineno, piece in enumerate(islice(pieces, 1, None), 1):
@@ -197,7 +198,7 @@ def _parsed_06(line: str, lineno: int) -> LogLine:
 
 
 def _parsed_05(line: str, lineno: int) -> LogLine:
-    """A value that is not JSON is text: v0.5 had no rule for it."""
+    """Parse a line of v0.5, which had no rule for values: one that is not JSON is kept as text."""
     match = _LINE_05.match(line)
     if match is None:
         raise ValueError("not of the form :::MLPv0.5.0 BENCHMARK SECONDS (FILE:LINE) KEY[: JSON]")

@@ -1,4 +1,4 @@
-"""The review of one log: read it safely, hold it to the ruleset, and keep of it what its package is judged by."""
+"""Review one log: read it safely, check it against the ruleset, and keep what the review of its package needs."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _KEYS = frozenset({"submission_benchmark", "submission_division", "submission_or
 
 @dataclass(frozen=True)
 class LogReview:
-    """One log. `path` is relative to what is reviewed; `official` is the verdict without what strict adds.
+    """The review of one log. `path` is relative to what is reviewed; `official` is the verdict without strict checks.
 
-    `minutes` from run_start to run_stop; None where the log does not say, as `benchmark`, `division` and `org`.
-    `traits` are what strict compares between the logs of a package.
+    `minutes` is the time from run_start to run_stop. Like `benchmark`, `division` and `org` it is None if the log does
+    not say. `traits` are what the strict checks compare between the logs of a package.
     """
 
     path: str
@@ -39,7 +39,7 @@ class LogReview:
 
 
 def review_log(path: Path, label: str, ruleset: str, strict_too: bool) -> LogReview:
-    """The review of the log at `path`, which stands as `label` in what is reviewed. Nothing it holds raises."""
+    """Review the log at `path`, which is `label` in what is reviewed. Nothing that it holds makes this raise."""
     label = shown(label)
     try:
         return _reviewed(read_safely(path, MAX_BYTES), label, ruleset, strict_too)
@@ -81,7 +81,7 @@ def _reviewed(content: bytes, label: str, ruleset: str, strict_too: bool) -> Log
 
 
 def _first_values(log: Log) -> dict[str, str]:
-    """The text of each submission_ key in its first line; v0.5 names the benchmark in each line instead."""
+    """The first text value of each submission_ key; v0.5 names the benchmark in each line instead."""
     found: dict[str, str] = {}
     for line in log.lines:
         if line.key.startswith("submission_") and line.key not in found:
@@ -94,7 +94,7 @@ def _first_values(log: Log) -> dict[str, str]:
 
 
 def _minutes(log: Log, second: float) -> float | None:
-    """From run_start to run_stop, None if one is missing."""
+    """The time from run_start to run_stop, None if one is missing or it is not finite."""
     timed = log.timed()
     if timed is None:
         return None

@@ -25,7 +25,7 @@ MAX_ENTRIES = 200_000
 
 @dataclass(frozen=True)
 class Group:
-    """The logs of one folder, `root` is what is reviewed. Whose they are is told by the names of the folders above."""
+    """The logs of one folder. `root` is what is reviewed; the names of the folders above tell whose the logs are."""
 
     root: Path
     folder: Path
@@ -33,13 +33,13 @@ class Group:
 
     @property
     def label(self) -> str:
-        """The folder relative to `root`, empty for itself; escaped so that it is safe to print and no two are alike."""
+        """The folder relative to `root`, empty for `root`; escaped so that it is safe to print and no two are alike."""
         label = str(self.folder.relative_to(self.root))
         return "" if label == "." else "".join(c if c.isprintable() and c != "\\" else ascii(c)[1:-1] for c in label)
 
     @property
     def _results(self) -> Path | None:
-        """The results folder above, by its name."""
+        """The nearest folder named results: this one or one above it."""
         return next((at for at in (self.folder, *self.folder.parents) if at.name == "results"), None)
 
     @property
@@ -81,9 +81,10 @@ class Package:
 
 
 def survey(path: Path, ruleset: str) -> Package:
-    """The package at `path`, which may be a log, and a link to either. Links below it are not followed.
+    """The package at `path`: a folder or a log, or a link to one. Links below it are not followed.
 
-    Raises UserError if there is no log, and for a folder that cannot be read: its logs would be missing.
+    Raises UserError if there is no log, if there are more than MAX_ENTRIES files and folders, or if a folder cannot be
+    read: its logs would be missing.
     """
     if not path.exists():
         raise UserError(f"cannot review {path}: no such file or folder")

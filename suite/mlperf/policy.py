@@ -18,7 +18,7 @@ from suite.record.parsing import TOLERANCE, close
 Departure = tuple[LogLine, str, Any]
 """A line, what was expected, what was found."""
 
-_CUT = 0.0101  # epochs, of which some logs give two decimals only, cut off
+_CUT = 0.0101  # epochs, which some logs truncate to two decimals
 _DATA = Path(__file__).with_name("policy.yaml")
 
 
@@ -55,7 +55,7 @@ def _policies() -> dict[tuple[str, str], Policy]:
 
 
 def policy(benchmark: str | None, ruleset: str) -> Policy | None:
-    """What is known of `benchmark` in the round of `ruleset`, None if nothing."""
+    """The entry for `benchmark` in the round of `ruleset`, None if there is none."""
     return _policies().get((benchmark or "", ruleset.removeprefix("mlperf-")))
 
 
@@ -80,7 +80,10 @@ def hyperparameters(policy: Policy, lines: list[LogLine]) -> Iterator[Departure]
 
 
 def schedule(policy: Policy, lines: list[LogLine]) -> Iterator[Departure]:
-    """The eval_accuracy lines where the schedule has no evaluation; the first one may be off by a batch."""
+    """The eval_accuracy lines where the schedule has no evaluation.
+
+    The first one may be off by a batch, by an interval of `epochs`, or by anything if `skip` is null.
+    """
     evaluation = policy.evaluation
     if evaluation is None:
         return

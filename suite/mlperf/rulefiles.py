@@ -1,7 +1,7 @@
-"""MLCommons' rule files, as the installed `mlperf-logging` wheel ships them and as `rule_files.yaml` pins them.
+"""MLCommons' rule files, which the installed `mlperf-logging` wheel ships and `rule_files.yaml` pins.
 
-The files hold Python that is compiled (`compiling`). So nothing but the bytes whose sha256 stands in our table is ever
-handed on: a file that was changed, added or taken away is refused.
+The files hold Python that is compiled (`compiling`). So only bytes whose sha256 is in our table are ever handed on: a
+file that was changed or taken away is refused, and one that was added is never read.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def folder(ruleset: str) -> str:
 
 
 def known(ruleset: str) -> str:
-    """`ruleset` by the name that `rulesets` has for it, also when given as `5.1`, `v5.1` or `mlperf-5.1.0`.
+    """The name that `rulesets` has for `ruleset`, which may also be given as `5.1`, `v5.1` or `mlperf-5.1.0`.
 
     Raises UserError if there is none.
     """
@@ -72,7 +72,7 @@ def sums(ruleset: str) -> dict[str, str]:
 
 
 def contents(ruleset: str) -> dict[str, bytes]:
-    """The rule files of `ruleset` by name, with those of the older rounds that they go on to.
+    """The rule files of `ruleset` by name, with those of the older rounds that they refer to.
 
     Raises UserError if the wheel or a file is not the pinned one.
     """

@@ -1,4 +1,4 @@
-"""The score of a benchmark's runs, in minutes, as MLCommons' summarizer computes it; it writes nothing."""
+"""The score of a benchmark's runs, in minutes, as MLCommons' summarizer computes it. Nothing is written."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _RUNS: dict[str, int] = get_result_file_counts("training")
 
 @dataclass(frozen=True)
 class Score:
-    """What the runs of one benchmark on one system took.
+    """The score of the runs of one benchmark on one system.
 
-    `minutes` is the olympic mean times `scaling`, None if too many runs do not comply or `scaling` is None, which says
-    that the factor cannot be used; `runs` are the minutes of those that comply, ascending; `logs` is their number with
-    the others; `needed` how many the round asks for. `path`, `org` and `system` are safe to print.
+    `minutes` is the olympic mean times `scaling`, None if too many runs do not comply or the factor cannot be used and
+    `scaling` is None. `runs` are the minutes of the runs that comply, ascending; `logs` is the number of all runs,
+    `needed` how many the round asks for. `path`, `org` and `system` are safe to print.
     """
 
     path: str
@@ -41,15 +41,15 @@ class Score:
 
 
 def droppable(benchmark: str | None) -> int:
-    """How many runs may be dropped as the slowest, and are as the fastest."""
+    """How many runs the mean leaves out at each end; at the slow end, those that do not comply come first."""
     return 4 if benchmark == "unet3d" else 1
 
 
 def score(group: Group, logs: list[LogReview], scaling: float | None) -> Score:
-    """The score of `logs`, which are those of one benchmark in `group`, with its factor.
+    """The score of `logs`, those of one benchmark in `group`, with the factor `scaling`.
 
-    Olympic mean: without the fastest and the slowest runs, of which those that do not comply are some. A run whose log
-    has no run_stop has no time and so does not comply.
+    The olympic mean leaves out the fastest and the slowest runs; those that do not comply count as the slowest. A run
+    whose log has no run_stop has no time and so does not comply.
     """
     benchmark = next((log.benchmark for log in logs if log.benchmark), None)
     runs = sorted(log.minutes for log in logs if log.official == "pass" and log.minutes is not None)
@@ -72,9 +72,9 @@ def score(group: Group, logs: list[LogReview], scaling: float | None) -> Score:
 
 
 def scaling_factor(group: Group, ruleset: str) -> tuple[float | None, list[Finding]]:
-    """The factor in the group's scaling.json, 1 where there is none, None for one that no time can be multiplied by.
+    """The factor in the group's scaling.json, 1 if there is no such file, None if it cannot be used; and the findings.
 
-    A factor other than 1 is noted, for the review committee sets it; one that cannot be used is a failure.
+    A factor other than 1 is noted, because the review committee sets it; one that cannot be used is a failure.
     """
     try:
         found = json.loads(read_safely(group.folder / SCALING, 1 << 16))["scaling_factor"]

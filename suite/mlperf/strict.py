@@ -31,14 +31,14 @@ RULES = {
 }
 
 OFFLINE = ("minigo", "stable_diffusion")  # their checkpoints are evaluated after the run, by another program
-_LATER = (*OFFLINE, "bert")  # where they may be, and the evaluations be logged with the times of the checkpoints
+_LATER = (*OFFLINE, "bert")  # whose evaluations may come after the run, and be logged with their checkpoints' times
 _EVALUATION = frozenset(("eval_start", "eval_accuracy", "eval_stop"))
 _EVENTS = _EVALUATION | {f"{interval}_{end}" for interval in ("run", "block", "epoch") for end in ("start", "stop")}
 _EVENTS |= {"init_stop"}
 _BEFORE = ("cache_clear", "init_start")  # what each rank does before the run, at its own time
-_FIGURES = "tracked_stats"  # speeds and the like, at any time of writing
-_MOST_EVENTS = 5000  # of a log that are compared with those of others
-_JITTER = 1.0  # seconds by which the ranks of one writer may differ, but for the events that a run logs once
+_FIGURES = "tracked_stats"  # speeds and the like, which may be written at any time
+_MOST_EVENTS = 5000  # events of a log that are compared with other logs', at most
+_JITTER = 1.0  # seconds by which the ranks of one writer may differ, except in the events that a run logs once
 _ROUNDING = 0.02  # seconds by which two threads of a rank, or two roundings, may differ
 _RANK = re.compile(r"(?<!\S)\[?(?:rank ?)?(\d{1,6})[\]:]+(?!\S)")  # in the prefix of a line
 
@@ -61,7 +61,7 @@ class Subject:
 def findings(
     log: Log, outcome: Outcome, ruleset: str, first: dict[str, str], label: str, second: float
 ) -> list[Finding]:
-    """What in `log` breaks our checks; `first` holds the first values of its submission_ keys. Nothing raises."""
+    """The findings of our checks on `log`, whatever it holds; `first` has the first values of its submission_ keys."""
     subject = Subject(
         log,
         [line for line in log.lines if isinstance(line.value, dict) and line.value.keys() >= {"value", "metadata"}],
@@ -91,7 +91,7 @@ def _schedule(of: Subject) -> Iterator[Departure]:
 
 
 def _cache_clear(of: Subject) -> Iterator[Departure]:
-    """A cache_clear without a value says that it was: null is in order, false is not."""
+    """Check cache_clear. A line without a value says that the cache was cleared: null is in order, false is not."""
     start = next((line for line in of.lines if line.key == "run_start"), None)
     for line in of.lines:
         if line.key != "cache_clear":
@@ -115,10 +115,11 @@ def _status(of: Subject) -> Iterator[Departure]:
 
 
 def _clock(of: Subject) -> Iterator[Departure]:
-    """A writer is a source file in one rank. Ranks that share both jitter, but for what a run logs once.
+    """Find lines that are earlier than the line before them of the same writer: a source file in one rank.
 
-    Whoever writes them, the events of a run stand in their order, but for the jitter; evaluations that may be made
-    later stand in an order of their own, with the run_stop that follows from them.
+    Ranks that the log does not tell apart count as one writer and may jitter, except in events, which a run logs once.
+    Events must also be in order across all writers, up to the jitter. Evaluations that may be made later have an order
+    of their own, with the run_stop that follows from them.
     """
     if of.benchmark in OFFLINE:
         return
@@ -140,10 +141,10 @@ def _clock(of: Subject) -> Iterator[Departure]:
 
 
 def _in_order(of: Subject) -> Iterator[LogLine]:
-    """The lines whose order tells: those up to the last run_stop, of what each rank does before the run the earliest.
+    """The lines up to the last run_stop whose order is checked; of what each rank does before the run, the earliest.
 
-    Where all settings of a file are of the time after the run, a program wrote them from the run's output: only the
-    events, which have the times at which they happened, tell there.
+    If all settings of a source file are timed after the run, a program wrote them from the run's output, and only the
+    file's events are checked, which have the times at which they happened.
     """
     stop = next((line for line in reversed(of.lines) if line.key == "run_stop"), None)
     earliest = [min(lines, key=_time) for key in _BEFORE if (lines := [line for line in of.lines if line.key == key])]
@@ -173,7 +174,7 @@ def _file(line: LogLine) -> str | None:
 
 
 def _timed_run(of: Subject) -> Iterator[Departure]:
-    """Of several run_start or run_stop the official summarizer chooses two, which need not be the ends of the run."""
+    """Of several run_start or run_stop the official summarizer picks one each, not always the true ends of the run."""
     for key in ("run_start", "run_stop"):
         lines = [line for line in of.log.lines if line.key == key]
         for line in lines[1:]:
@@ -198,7 +199,11 @@ def _outside_run(of: Subject) -> Iterator[Departure]:
 
 
 def _stop(of: Subject) -> Iterator[Departure]:
-    """An evaluation may stand there for each rank. Of the open division the rule files know no target."""
+    """Find a first evaluation that reaches the target and is followed by others.
+
+    Each rank may log the same evaluation, so only those at another place count. The rule files know no target for the
+    open division.
+    """
     known = policy.policy(of.benchmark, of.ruleset)
     target = known.target if known else None
     passing = [line for line in of.passing if target is None or _number(line) >= target]
@@ -234,10 +239,10 @@ _CHECKS: tuple[tuple[str, Callable[[Subject], Iterator[Departure]], str], ...] =
 
 @dataclass(frozen=True)
 class Traits:
-    """What of a log is compared within its package.
+    """What is compared between the logs of a package.
 
     `events` are the key and the time since run_start of what happened in the run, `qualities` the evaluations' values;
-    `org_line` is the line of submission_org; `only_missed`: nothing but the target is missing.
+    `org_line` is the line of submission_org; `only_missed` says that the log fails only by missing the target.
     """
 
     events: frozenset[tuple[str, float]] = frozenset()

@@ -25,12 +25,12 @@ def description(group: Group) -> dict[str, Any]:
 
 
 def place(group: Group) -> str:
-    """Where the description should lie, as findings name it; empty if that is not in what is reviewed."""
+    """Where the description should lie, as findings name it; empty if that is outside what is reviewed."""
     return shown(str(group.description.relative_to(group.root))) if group.description else ""
 
 
 def _read(group: Group) -> dict[str, Any]:
-    """Raises OSError or, for anything but a JSON object in a plain file, ValueError."""
+    """Read the description. Raises OSError, or ValueError for anything but a JSON object in a plain file."""
     if group.description is None:
         raise FileNotFoundError
     try:
@@ -45,7 +45,7 @@ def _read(group: Group) -> dict[str, Any]:
 def findings(group: Group, ruleset: str) -> list[Finding]:
     """What is wrong with the description of the group's system, if it lies in what is reviewed.
 
-    The checker knows four spellings of the status; submissions use fourteen, so another one is a note.
+    The checker knows four spellings of the status; submissions use fourteen, so any other one is only a note.
     """
     if group.description is None:
         return []

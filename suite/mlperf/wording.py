@@ -1,4 +1,4 @@
-"""A condition of the rule files in plain words, parted into the clauses that must each hold."""
+"""A condition of the rule files in plain words, split into the clauses that must all hold."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SIGNS: dict[type[ast.operator], str] = {
     ast.Pow: "to the power of",
     ast.Mod: "modulo",
 }
-_ROUNDING = 1e-6  # the most by which values differ that shall be equal
+_ROUNDING = 1e-6  # the most by which a condition lets values differ that should be equal
 _CALLS = {
     "ceil": "{} rounded up",
     "floor": "{} rounded down",
@@ -51,9 +51,10 @@ _CALLS = {
 class Clause:
     """A part of a condition that must hold.
 
-    `asked` says what it asks, to be read after the key: `with value at least 0.759`, `after run_start`. `contrary` says
-    what there is if it does not hold, where that follows. `decided_by` are the values that it rests on, by their names.
-    `span` is a time since when, and how long it may last; `items` are two lists that must have the same items.
+    `asked` says what it asks, worded to follow the key: `with value at least 0.759`, `after run_start`. `contrary` says
+    what is the case if it does not hold, if that follows. `decided_by` are the values that it depends on, with their
+    names. `span` is the start of a time span and its greatest length; `items` are two lists that must have the same
+    items.
     """
 
     condition: ast.expr
@@ -92,7 +93,7 @@ def clauses(condition: ast.expr) -> Iterator[Clause]:
 
 
 def _flag(node: ast.expr) -> tuple[str, bool] | None:
-    """The name of what is only true or false, and which of them is asked."""
+    """The name of a value that is only true or false, and which of the two is asked; None for any other condition."""
     match node:
         case ast.UnaryOp(ast.Not(), operand) if found := _flag(operand):
             return found[0], not found[1]
@@ -136,7 +137,7 @@ def _phrase(node: ast.expr, holds: bool = True) -> str:
 
 
 def _held(node: ast.expr) -> tuple[str, str] | None:
-    """The name that a line's metadata or value must have, and which of the two."""
+    """The name that a line, its metadata or its value must have, and which of these; None for any other condition."""
     match node:
         case ast.Compare(ast.Constant(name), [ast.In()], [ast.Subscript(ast.Name("v"), ast.Constant(str(container)))]):
             return str(name), container
@@ -182,7 +183,7 @@ def _inner(node: ast.expr) -> str:
 
 
 def _values(condition: ast.expr) -> Iterator[tuple[str, ast.expr]]:
-    """What is logged or remembered, and what is computed of it to be compared."""
+    """The values, by name, that are logged or remembered, and those computed from them for a comparison."""
     found: dict[str, ast.expr] = {}
     for node in ast.walk(condition):
         if isinstance(node, ast.Compare):
