@@ -1,9 +1,9 @@
-# The verbs to remember: quick, lint, test, soak, bench, demo. Each installs what it needs into .venv.
+# The targets to remember: quick, lint, test, soak, bench, demo. Each installs what it needs into .venv.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Three processes for two cores, since tests often wait for processes of theirs, and fewer where memory is short, for each
-# grows to some 7 GB; it takes whole files, whose tests share what they build, in the order of tests/conftest.py.
+# Three processes for two cores, since tests often wait for their subprocesses, but fewer if memory is short, since each
+# grows to some 7 GB. Each takes whole files, whose tests share what they build, in the order of tests/conftest.py.
 PROCESSES = $(shell $(PYTHON) -c 'import os; size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"); \
     print(max(1, min(3, size // 7_000_000_000)))')
 BESIDE = -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
@@ -41,7 +41,7 @@ $(BIN)/python:
 	    { echo "error: $(PYTHON) is older than Python 3.11.4: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 
-# uv takes a fraction of pip's time; pip does it where uv cannot be had, or finds no packages: it reads no pip settings.
+# uv takes a fraction of pip's time, but reads no pip settings: if it cannot be had or finds no packages, pip installs.
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 UV = $(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode -c constraints.txt
 
