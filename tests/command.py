@@ -1,4 +1,4 @@
-"""Runs the suite's commands as a user does, in a folder of their own; where that matters, in a process of their own."""
+"""Run the suite's commands as a user does, in a folder of their own and, where it matters, a process of their own."""
 
 import contextlib
 import io
@@ -43,7 +43,7 @@ def run(folder: Path, module: str, *arguments: str, **options) -> subprocess.Com
 
 
 def eighth(folder: Path, command: str, *arguments: str) -> subprocess.CompletedProcess:
-    """Run `command`, run or review, with the eighth task added: as `run`, but in this process."""
+    """Run `command`, "run" or "review", with the eighth task added; like the function `run`, but in this process."""
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         patch.chdir(folder)

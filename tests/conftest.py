@@ -1,4 +1,4 @@
-"""Lets tests run beside each other, gives them a project with an eighth task or none, and says why one is skipped."""
+"""Let tests run side by side, give them a project with an eighth task or without tasks, and say why one is skipped."""
 
 import gc
 import os
@@ -19,15 +19,15 @@ from suite.record.environment import STARTED
 from suite.store import files
 from tests.eighth_task import NUMPY, install
 
-# What the caller has set is not of the tests: what a terminal can, the job that they run in, a proxy to this machine.
+# Keep the caller's settings out of the tests: the terminal's abilities, the job they run in, a proxy for this machine.
 TERMINAL = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS")
 for environ in (os.environ, STARTED):
     for name in [each for each in environ if each in TERMINAL or each.startswith(("SLURM_", "TORCHELASTIC_"))]:
         del environ[name]
     environ.update(dict.fromkeys(("no_proxy", "NO_PROXY"), "127.0.0.1,localhost"))
 
-# For the tests and what they start: one thread each, threads that wait leave their core to others, and XLA spends no
-# more on a step than the few that are trained are worth.
+# For the tests and what they start: one thread each, waiting threads that leave their core to others, and no XLA
+# optimization, which would take longer than it saves in the few steps that are trained.
 os.environ |= {
     "OMP_NUM_THREADS": "1",
     "OMP_WAIT_POLICY": "passive",
@@ -37,7 +37,7 @@ os.environ |= {
     "XLA_FLAGS": "--xla_backend_optimization_level=0",
 }
 
-# What a framework makes to trace a step is kept: to look through it for garbage takes a tenth of such tests' time.
+# Frameworks keep the objects that tracing a step makes: searching them for garbage takes a tenth of such tests' time.
 gc.set_threshold(20_000, 10, 10)
 
 # Started in the background by a shell, tests would ignore Ctrl-C, and so would all that they start.
@@ -55,7 +55,7 @@ settings.load_profile("suite")
 
 @pytest.fixture(scope="module")
 def eighth_task():
-    """The eighth task in this process, and gone again afterwards."""
+    """The eighth task in this process, removed again afterwards."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(folder, "CONF", folder.CONF)
         for package in (tasks, reference_impls):
@@ -81,7 +81,7 @@ def ours(tmp_path):
 
 @pytest.fixture
 def without_tasks(tmp_path, monkeypatch):
-    """A project in `tmp_path` that has the frameworks, the formats and no task, for the suite to take as its own."""
+    """A project in `tmp_path` with the frameworks, the formats and no task, which the suite takes as its own."""
     shutil.copytree(folder.CONF / "framework", tmp_path / "conf/framework")
     shutil.copy(folder.CONF / "formats.yaml", tmp_path / "conf")
     for package in (tasks, reference_impls):
@@ -94,8 +94,8 @@ def without_tasks(tmp_path, monkeypatch):
 
 
 def pytest_collection_modifyitems(items):
-    # Files of long tests first, for no process to begin one when the others are done; and in a file those of one case
-    # together, for what it builds to be built once: pytest would have them by their places in each test's own list.
+    # Files of slow tests come first, so that no process begins one when the others are done. In a file, the tests of
+    # one case come together, so that what it builds is built once: pytest would sort by their places in a test's list.
     slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
     items.sort(key=lambda item: (-slow[item.path], item.path, case_of(item)))
     gpu = bool(detect().accelerators)
@@ -108,7 +108,7 @@ def pytest_collection_modifyitems(items):
 
 
 def case_of(item) -> str:
-    """The name of the case whose `builds` a test takes; empty of others."""
+    """The name of the case whose `builds` a test takes; empty if it takes none."""
     return item.callspec.params["builds"].id if "builds" in getattr(item, "fixturenames", ()) else ""
 
 

@@ -1,10 +1,10 @@
-"""Distributions that are installed for a test: their metadata alone, in a folder of their own."""
+"""Install distributions for a test: only their metadata, in a folder of their own."""
 
 from pathlib import Path
 
 
 def install(folder: Path, name: str, **extras: list[str]) -> None:
-    """Make distribution `name`, with what each of its extras asks for, known to who has `folder` on `sys.path`."""
+    """Install `name`, with the requirements of each of its extras, for processes that have `folder` on `sys.path`."""
     info = folder / f"{name.replace('-', '_')}-1.dist-info"
     info.mkdir()
     lines = ["Metadata-Version: 2.4", f"Name: {name}", "Version: 1"]

@@ -1,4 +1,4 @@
-"""Archives, folders and parquet files in the forms of ImageNet's, of made-up pictures: its own may not be passed on."""
+"""Archives, folders and parquet files in ImageNet's formats, with made-up pictures: its own may not be passed on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tasks.image_classification import archives, folders, hub, index, shards
 
 
 def jpeg(random: np.random.Generator) -> bytes:
-    """Of a picture of some 450 pixels a side and 100 kB, one in ten grey or CMYK: patches of three sizes, and noise."""
+    """A JPEG of some 450 pixels a side and 100 kB, one in ten grey or CMYK, of patches of three sizes and noise."""
     width, height = (int(side) for side in np.clip(random.lognormal(6.1, 0.25, 2), 75, 1500))
     pixels = random.normal(-64, 9, (height, width, 3))
     for scale in (100, 25, 6):
@@ -39,9 +39,9 @@ def add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
 
 
 def write_archives(folder: Path, like: index.Pictures) -> dict[str, bytes]:
-    """Write archives as the authors give them, of as many pictures and classes as `like` has.
+    """Write archives as the authors publish them, with as many pictures and classes as `like` has.
 
-    Returns the pictures: `0/1` is one of class 0, `test/0` the first of the test; and the latter's class, `label/0`.
+    Returns the pictures, `0/1` for one of class 0 and `test/0` for the first test picture, and `label/0`, its class.
     """
     random = np.random.default_rng(0)
     names = [f"n{number:08}" for number in sorted(random.permutation(10**6)[: like.classes])]
@@ -54,7 +54,7 @@ def write_archives(folder: Path, like: index.Pictures) -> dict[str, bytes]:
                     content = pictures[f"{label}/{i}"] = jpeg(random)
                     add(of_class, f"{names[label]}_{7 * i}.JPEG", content)  # 14 before 7
             add(train, f"{names[label]}.tar", inner.getvalue())
-    numbers = random.permutation(like.classes) + 1  # the kit's own, of each name
+    numbers = random.permutation(like.classes) + 1  # the kit's own number of each name
     truth = random.integers(0, like.classes, like.test)
     with tarfile.open(folder / archives.TEST, "w") as test:
         for i in random.permutation(like.test):
@@ -75,14 +75,14 @@ def write_archives(folder: Path, like: index.Pictures) -> dict[str, bytes]:
 
 @contextmanager
 def in_the_place_of_imagenet(folder: Path, like: index.Pictures) -> Iterator[None]:
-    """Take the archives in `folder` for ImageNet's meanwhile, as `like` tells of."""
+    """Within the block, have the archives in `folder`, which `like` describes, taken for ImageNet's."""
     md5 = {name: hashlib.md5((folder / name).read_bytes()).hexdigest() for name in archives.MD5}
     with mock.patch.dict(archives.MD5, md5), mock.patch.dict(index.PICTURES, full=like):
         yield
 
 
 def write_folders(archived: Path, pictures: dict[str, bytes], into: Path) -> None:
-    """The pictures of the archives in `archived` as torchvision's ImageFolder has them, in `into`/imagenet."""
+    """Write the pictures of the archives in `archived` to `into`/imagenet, as torchvision's ImageFolder has them."""
     folder = into / folders.NAME
     with tarfile.open(archived / archives.TRAIN) as outer:
         for member in outer:
@@ -98,7 +98,7 @@ def write_folders(archived: Path, pictures: dict[str, bytes], into: Path) -> Non
 
 
 def write_parquet(unpacked: Path, into: Path) -> list[Path]:
-    """The pictures of `unpacked`/imagenet as the hub has them: shuffled, in files of 8, in row groups of 3."""
+    """Write the pictures of `unpacked`/imagenet as the Hub has them: shuffled, in files of 8, in row groups of 3."""
     random, written = np.random.default_rng(1), list[Path]()
     (into / hub.NAME / "data").mkdir(parents=True)
     for split, called in (("train", "train"), ("val", "validation")):
@@ -118,7 +118,7 @@ def write_parquet(unpacked: Path, into: Path) -> list[Path]:
 
 
 def make_all(folder: Path) -> dict[str, np.ndarray]:
-    """Make all files of `full`; its shards, mapped, by their arrays' names."""
+    """Make all files of `full`; return its shards, memory-mapped, by their arrays' names."""
     like = index.PICTURES["full"]
     shards.bring("full", folder)
     (folder / like.folder).mkdir()

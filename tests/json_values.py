@@ -1,4 +1,4 @@
-"""What JSON can hold, for hypothesis to make examples of."""
+"""Hypothesis strategies for the values that JSON can hold."""
 
 from hypothesis import strategies as st
 

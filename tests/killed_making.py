@@ -1,4 +1,4 @@
-"""`suite.data fetch` of a pilot, killed while it makes the shards and called again: what is made is made once."""
+"""Kill `suite.data fetch` of a pilot while it makes the shards, then call it again: no shard is made twice."""
 
 import os
 import signal
@@ -13,10 +13,10 @@ from tests.command import ENVIRONMENT
 
 
 def killed_and_made(pilot: Benchmark, root: Path, source: str, least: int) -> Path:
-    """The folder of the shards, made from a link in `root` to the folder `source` of SUITE_DATA.
+    """Make the shards, with a kill in between, from a link in `root` to the folder `source` of SUITE_DATA.
 
-    Asserts that the making was killed when there were `least` shards, and not all, and that these stayed. The declared
-    sums hold all to the same bytes each time.
+    Returns their folder. Asserts that the kill came when there were `least` shards but not all, that these were kept,
+    and that all shards have the declared sums, and so the same bytes each time.
     """
     (root / source).symlink_to(Path(ENVIRONMENT["SUITE_DATA"]) / source)
     command = [sys.executable, "-m", "suite.data", "fetch", pilot.name, f"data_dir={root}"]

@@ -1,4 +1,4 @@
-"""The minis that are trained to their target, each once for all tests and all processes that run them."""
+"""Minis that are trained to their target, each once for all tests and all processes that run them."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ SEED = 1
 
 
 def trained(factory, task: str, framework: str = "torch") -> Path:
-    """A folder whose `evidence` is of the mini of `task`; `factory` is pytest's of temporary folders."""
+    """A folder with the `evidence` of a run of `task`'s mini; `factory` is pytest's `tmp_path_factory`."""
     base = factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / f"mini-{task}-{framework}"
     with FileLock(f"{folder}.lock"):

@@ -1,4 +1,4 @@
-"""Runs of the eighth task: their options, their logs, what refuses them and the rules that they break."""
+"""Runs of the eighth task: their options, their logs, their refusals and the rules that they break."""
 
 import json
 from pathlib import Path
@@ -24,14 +24,14 @@ def wait_for(folder: Path, key: str, count: int = 1) -> None:
 
 
 def begin(folder):
-    """Two runs in `cut` below the folder, of which the second was killed at its first evaluation."""
+    """Make two runs in `cut` below the folder, the second as if killed at its first evaluation."""
     eighth(folder, "run", *RUN, "seed=1", "runs=2", "out=cut")
     cut_off(folder / "cut/run_2", "eval_start")
     return folder
 
 
 def cut_off(folder: Path, last: str) -> None:
-    """Leave of a run what a kill would after the first line of this key."""
+    """Leave only what a kill after the first line of key `last` would leave of a run."""
     path = folder / "log.txt"
     raw = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(raw[: keys(folder).index(last) + 1]))
@@ -39,7 +39,7 @@ def cut_off(folder: Path, last: str) -> None:
 
 
 def refused(folder: Path, *arguments: str) -> str:
-    """The one line that a run of these arguments ends with."""
+    """The one line of error with which a run of these arguments ends."""
     done = eighth(folder, "run", *arguments)
     assert done.returncode == 2, done.stdout
     assert done.stderr.startswith("error: ")
@@ -48,6 +48,6 @@ def refused(folder: Path, *arguments: str) -> str:
 
 
 def rules_broken(folder: Path, name: str) -> set[str]:
-    """Those of which the review of `name` in `folder` finds a breach."""
+    """The rules that the review of `name` in `folder` finds broken."""
     review = json.loads(eighth(folder, "review", name, "--json").stdout)
     return {finding["rule"] for finding in review["findings"] if finding["severity"] == "fail"}

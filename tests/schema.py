@@ -21,7 +21,7 @@ GIVEN_BY_PLACE = {"task", "scale"}  # fields of a benchmark that the file does n
 
 
 def named(kind: Any) -> str:
-    """A type in words, a record by a link to its table."""
+    """A type in words; for a record, a link to its table."""
     inner = [each for each in get_args(kind) if each is not NoneType and each is not ...]
     if get_origin(kind) is Literal:
         return " or ".join(f"`{each}`" for each in inner)
@@ -51,7 +51,7 @@ def table(record: type[Values]) -> str:
 
 
 def written(document: str) -> str:
-    """The document with the schema as the models have it."""
+    """The document with its schema replaced by that of the models."""
     schema = BEGIN + "\n" + "\n".join(map(table, RECORDS)) + "\n" + END
     return re.sub(re.escape(BEGIN) + ".*" + re.escape(END), lambda _: schema, document, flags=re.DOTALL)
 

@@ -51,7 +51,7 @@ def why_not() -> str | None:
 
 @contextmanager
 def cluster(folder: Path) -> Iterator[dict[str, str]]:
-    """Two idle nodes of one CPU; the environment in which srun and the others find them."""
+    """Start two nodes of one CPU; yield, once they are idle, the environment in which srun and the others find them."""
     key, state, conf = folder / "munge.key", folder / "state", folder / "slurm.conf"
     state.mkdir()
     key.write_bytes(secrets.token_bytes(1024))
@@ -78,7 +78,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
     try:
         process.wait(30)
-    except subprocess.TimeoutExpired:  # slurmd may wait for the end of a step that nobody ends any more
+    except subprocess.TimeoutExpired:  # slurmd may wait for a step that nobody ends any more
         process.kill()
         process.wait()
 

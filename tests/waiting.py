@@ -1,4 +1,4 @@
-"""Waiting for what happens beside a test; how long that takes is no matter."""
+"""Wait for something that happens beside a test, however long it takes."""
 
 import time
 from collections.abc import Callable

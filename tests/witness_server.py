@@ -1,4 +1,4 @@
-"""A time-stamping authority (RFC 3161) of our own, by openssl: as a server, and with any clock for forged evidence."""
+"""Our own time-stamping authority (RFC 3161), by openssl: as a server, and with any clock to forge evidence."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _POLICY = bytes.fromhex("2a030401")
 
 
 class Authority:
-    """Its root certificate lies at `root`; the one that signs bears the key usage of time-stamping."""
+    """An authority. Its root certificate lies at `root`; the one that signs has the extended key usage timeStamping."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.root = folder, folder / "root.pem"
@@ -58,7 +58,7 @@ class Authority:
         return _openssl("ts", "-reply", *words)
 
     def stamp(self, content: bytes, seconds: float) -> bytes:
-        """The response that stamps `content` at any time."""
+        """The response that stamps `content` at any time, in seconds since the epoch."""
         when = datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y%m%d%H%M%SZ")
         imprint = _der(0x30, _der(0x30, _der(6, _SHA256)), _der(4, hashlib.sha256(content).digest()))
         info = _der(0x30, _der(2, b"\1"), _der(6, _POLICY), imprint, _der(2, b"\7"), _der(0x18, when.encode()))

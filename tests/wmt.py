@@ -1,4 +1,4 @@
-"""Archives in the form of WMT's, of made-up sentences of its lengths, in two languages of made-up words."""
+"""Archives in WMT's format, with made-up sentences of similar lengths in two languages of made-up words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ODD = ("\u00ad", "  ", "\t", "\r", "\u00a0", "\u2028")  # soft hyphens, and whit
 
 
 def sentences(count: int, random: np.random.Generator) -> tuple[list[str], list[str]]:
-    """Of some 25 words each, frequent ones and rare; a word of one language is always that of the other."""
+    """Pairs of sentences, of some 25 frequent and rare words each; each word always has the same translation."""
     different = min(2000 + count, 500_000)
     words = [["".join(random.choice(SYLLABLES, random.integers(1, 6))) for _ in range(different)] for _ in range(2)]
     made: tuple[list[str], list[str]] = ([], [])
@@ -30,7 +30,7 @@ def sentences(count: int, random: np.random.Generator) -> tuple[list[str], list[
 
 
 def archives(folder: Path, pairs: int, test: int, random: np.random.Generator) -> tuple[list[str], list[str]]:
-    """Write archives as their authors give them. Returns all sentences, cleaned: those of the test come last."""
+    """Write archives as their authors publish them. Returns all sentences, cleaned, with those of the test last."""
     made = sentences(pairs + test, random)
     made[0][0] = made[1][1] = ""
     (folder / "wmt").mkdir()
@@ -47,27 +47,27 @@ def archives(folder: Path, pairs: int, test: int, random: np.random.Generator) -
 
 
 def odd(line: str) -> str:
-    """The line of a file, with characters that the suite leaves out or makes spaces."""
+    """A sentence as the line of a file, with characters that the suite leaves out or turns into spaces."""
     at = len(line) // 2
     return line[:at].replace(" ", ODD[at % len(ODD)].strip("\u00ad") or " ", 1) + "\u00ad" + line[at:] + "\n"
 
 
 def sgm(lines: Sequence[str]) -> str:
-    """Sentences as a test of WMT holds them."""
+    """Sentences in the format of WMT's test sets."""
     segments = "".join(f'<seg id="{i}">{line}</seg>\n' for i, line in enumerate(lines, 1))
     return f'<srcset setid="newstest2014" srclang="any">\n<doc docid="a">\n<p>\n{segments}</p>\n</doc>\n</srcset>\n'
 
 
 @contextmanager
 def in_the_place_of_wmt(folder: Path, like: shards.Text, test: int) -> Iterator[tuple[list[str], list[str]]]:
-    """`archives` in `folder`, from which `full` is made meanwhile, as `like` tells of."""
+    """Write `archives` to `folder`, from which `full`, as `like` describes it, is made within the block."""
     made = archives(folder, like.pairs, test, np.random.default_rng(0))
     with mock.patch.dict(shards.TEXTS, full=like):
         yield made
 
 
 def make_all(folder: Path) -> dict[str, np.ndarray]:
-    """Make all files of `full`; its shards, mapped, by their arrays' names."""
+    """Make all files of `full`; return its shards, memory-mapped, by their arrays' names."""
     like = shards.TEXTS["full"]
     (folder / like.folder).mkdir()
     names = [f"train_{i:04d}" for i in range(like.shards)]

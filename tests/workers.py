@@ -1,11 +1,12 @@
-"""Several workers of the references beside one, without the harness: what each has after some steps.
+"""Train the references with several workers or with one, without the harness, and compare what they have then.
 
     python -m tests.workers FRAMEWORK PRECISION WORLD_SIZE OUT TASK:STEPS [TASK:STEPS ...]
 
-At mini, without dropout, half way from a state that was saved. PRECISION is fp32, or with PyTorch fp64: what rounding
-does to the order of a sum is then too small to be seen, also where it grows from step to step. OUT gets of each task
-and rank the state, `TASK-RANK.npz`, and samples, loss and predictions, `TASK-RANK.json`: those of the first test
-examples, of which workers have unequal shares, and of one, too few for all workers.
+Workers train mini or a reduced pilot, without dropout, and half way load the state that they save. PRECISION is fp32,
+or with PyTorch fp64: how the order of a sum changes its rounding is then too small to be seen, even where it grows from
+step to step. OUT gets for each task and rank the state, `TASK-RANK.npz`, and samples, loss and predictions,
+`TASK-RANK.json`. Predictions are of the first test examples, of which workers have unequal shares, then of a single
+one, too few for all workers.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from suite.store.task import for_run, load_task
 from tasks.translation.subwords import END
 from tests.reference_impls.material import few_jpegs, few_pairs, two_shards
 
-# In image_classification what `small` does and `mini` does not, and a layer that is frozen on the way
+# No dropout; in image_classification, what `small` does and `mini` does not, and a layer that is frozen on the way
 CHANGED = {"dropout": 0.0, "eval_shift_fraction": 0.15, "whiten_bias_epochs": 1}
 SEVERAL = 97  # a prime
 EXAMPLES = {"test_images", "test_lengths", "test_frames", "test_source", "test_candidates", "test_seeds"}
 
-# Of other scales, made smaller, on made-up shards
+# Pilots, made smaller and trained on made-up shards
 SHARDS = {"image_classification": few_jpegs, "language_modeling": two_shards, "translation": few_pairs}
 PILOTS = {
     "image_classification-pilot": {
@@ -65,9 +66,9 @@ PILOTS = {
 def start(
     framework: str, precision: str, size: int, steps: Mapping[str, int], out: Path, compiled: bool = False
 ) -> bool:
-    """So many workers, each in a process, that train each task for so many steps; whether all have ended well.
+    """Train each task for its `steps` with `size` workers, each in a process; return whether all ended well.
 
-    `compiled` is for PyTorch: it traces what it would compile on a GPU, forward and backward, and runs the graphs.
+    With `compiled`, PyTorch traces what it would compile on a GPU, forward and backward, and runs the graphs.
     """
     out.mkdir(parents=True, exist_ok=True)
     addresses = tuple(f"127.0.0.1:{free_port()}" for _ in range(size)) if size > 1 else ()
@@ -82,7 +83,7 @@ def start(
     while left and not any(process.exitcode for process in processes):
         left.difference_update(multiprocessing.connection.wait(left))
     for process in processes:
-        process.kill()  # who waits for one that has failed
+        process.kill()  # it may wait for one that has failed
         process.join()
     return not any(process.exitcode for process in processes)
 
@@ -97,7 +98,7 @@ def _work(framework: str, precision: str, device: Device, steps: Mapping[str, in
 
 
 def _compute_in_double() -> None:
-    """Let PyTorch take float64 for float32, in this process."""
+    """Make PyTorch use float64 for float32, in this process."""
     import torch
 
     from reference_impls import torch_shared
@@ -113,7 +114,7 @@ def _compute_in_double() -> None:
 
 
 def _compile() -> None:
-    """Let PyTorch compile on a CPU what it compiles on a GPU, in this process; the kernels are those of a CPU."""
+    """Make PyTorch trace on a CPU what it compiles on a GPU, in this process; the kernels are those of a CPU."""
     import torch
 
     from reference_impls import torch_shared
@@ -146,16 +147,17 @@ def _train(task: str, framework: str, device: Device, steps: int, out: Path) -> 
 
 
 def _first(count: int, name: str, examples: np.ndarray) -> np.ndarray:
-    """So many of the examples, which are rows, or sentences one after the other."""
+    """The first `count` examples, which are rows or, in `test_source`, sentences one after the other."""
     return examples[: 1 + np.flatnonzero(examples == END)[:count][-1] if name == "test_source" else count]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Several workers against one.
+    """How far several workers are from one.
 
-    `parameters` is the distance of all parameters and statistics together, as a fraction of their length, `loss` that
-    of the last step's; `alike` says whether all ranks have the same state, bit for bit, and the samples of one worker.
+    `parameters` is the distance of all parameters and statistics together, as a fraction of their norm, `loss` the
+    relative difference of the last step's. `alike` says whether all ranks have the same state, bit for bit, the samples
+    of one worker and, together, as many predictions.
     """
 
     parameters: float
@@ -166,7 +168,7 @@ class Comparison:
 
 
 def compare(task: str, one: Path, several: Path, size: int) -> Comparison:
-    """What `start` wrote to `one` for one worker, and for `size` of them to `several`."""
+    """Compare what `start` wrote to `one` for one worker with what it wrote to `several` for `size` of them."""
     state, told = _read(one / f"{task}-0")
     found = [_read(several / f"{task}-{rank}") for rank in range(size)]
     first = found[0][0]
@@ -192,7 +194,7 @@ def compare(task: str, one: Path, several: Path, size: int) -> Comparison:
 
 
 def _predictions(told: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """Of all ranks, in order: of all test examples, then of the one."""
+    """The predictions of all ranks, in order: for the several test examples, then for the single one."""
     calls = zip(*(each["predictions"] for each in told), strict=True)
     return [prediction for call in calls for part in call for prediction in part]
 

@@ -1,4 +1,4 @@
-"""Worlds of workers of the eighth task, started as a user does it, for something in them to die."""
+"""Worlds of workers of the eighth task, started as a user does it, so that something in them can be killed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.waiting import FOREVER_S, until
 PROJECT = Path(__file__).resolve().parent.parent
 SHARED = "tests/eighth_task/shared.py"
 MARK = "SUITE_TEST_WORLD"  # in the environment of every process of a world
-MOST_S = 300.0  # that a world may take to end, on the busiest of machines
+MOST_S = 300.0  # seconds that a world may take to end, even on a busy machine
 PLAN = ("task=parity", "framework=torch", "hw=cpu", "seed=1", "mlflow=false")
 SLOWLY = ("division=open", "hyperparameters.milliseconds_per_step=100")  # 20 s to the target
 NAMESPACES = (f"suite-a-{os.getpid()}", f"suite-b-{os.getpid()}")
@@ -34,7 +34,7 @@ ADDRESSES = ("10.213.0.1", "10.213.0.2")
 
 
 def environment(project: Path = PROJECT, **more: str) -> dict[str, str]:
-    """In which every Python has the eighth task: the one that the tests began with, before a library set its own."""
+    """The environment that the tests began with, before libraries changed it, and the eighth task for every Python."""
     paths = [str(project), str(project / "tests/eighth_task/everywhere"), STARTED.get("PYTHONPATH", "")]
     return {**STARTED, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1", **more}
 
@@ -45,17 +45,17 @@ def run(*words: str, implementation: Path = PROJECT / SHARED) -> list[str]:
 
 
 def torchrun(run: Sequence[str], *options: str) -> list[str]:
-    """The command, by torchrun."""
+    """The command of a run, started by torchrun."""
     return [str(Path(sys.executable).with_name("torchrun")), *options, *run[1:]]
 
 
 def two_nodes(port: int, host: str = "127.0.0.1") -> list[str]:
-    """torchrun's options on each of two nodes of one worker."""
+    """torchrun's options on each of two nodes with one worker each."""
     return ["--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=c10d", f"--rdzv-endpoint={host}:{port}", "--rdzv-id=w"]
 
 
 class World:
-    """Processes that were started in `folder`, and what they say in `said`, together."""
+    """Processes that were started in `folder`; `said` is what they all print."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.mark = folder, uuid.uuid4().hex
@@ -63,14 +63,14 @@ class World:
         self.output = folder / f"said-{self.mark[:8]}.txt"
 
     def start(self, command: Sequence[str], environ: Mapping[str, str] | None = None) -> World:
-        """Start a command, one of several nodes' perhaps."""
+        """Start a command; a world of several nodes takes one for each."""
         with self.output.open("ab") as file:
             marked = {**(environ or environment()), MARK: self.mark}
             self.started.append(subprocess.Popen(command, cwd=self.folder, env=marked, stdout=file, stderr=file))
         return self
 
     def processes(self) -> list[psutil.Process]:
-        """All of them that live."""
+        """All processes of the world that are alive."""
         found = []
         for process in psutil.process_iter():
             with suppress(psutil.Error):
@@ -79,7 +79,7 @@ class World:
         return found
 
     def worker(self, rank: int) -> psutil.Process:
-        """The process of that rank."""
+        """The process of the worker of that rank. Raises AssertionError if there is none."""
         for process in self.processes():
             with suppress(psutil.Error):
                 environ, command = process.environ(), process.cmdline()
@@ -89,17 +89,17 @@ class World:
         raise AssertionError(f"no worker of rank {rank}: {self.said}")
 
     def wait_for(self, key: str, count: int = 1, out: str = "out") -> None:
-        """Wait for a line of the run's log. Raises AssertionError where the world ends before."""
+        """Wait for `count` lines of a key in the run's log. Raises AssertionError if the world ends before."""
         log = self.folder / out
         self._until(lambda: (log / "log.txt").exists() and keys(log).count(key) >= count)
 
     def wait_for_error(self) -> None:
-        """Wait for the first line of what went wrong. Raises AssertionError where the world ends without one."""
+        """Wait for the first error message. Raises AssertionError if the world ends without one."""
         self._until(lambda: self.errors)
 
     def _until(self, condition: Callable[[], object]) -> None:
         def holds() -> bool:
-            lives = bool(self.processes())  # before it is asked, for nothing that the last one does to be missed
+            lives = bool(self.processes())  # checked first, so that nothing is missed that the last one does
             held = bool(condition())
             assert held or lives, self.said
             return held
@@ -107,9 +107,9 @@ class World:
         until(holds)
 
     def ended(self, within_s: float = MOST_S) -> float:
-        """The seconds until no process of the suite was left. Raises AssertionError where one is after that time.
+        """Wait until no process of the suite is left; return the seconds. Raises AssertionError after `within_s`.
 
-        torchrun's own, one for each node, may wait longer for each other.
+        torchrun's own processes, one for each node, do not count: they may wait longer for each other.
         """
         began = time.monotonic()
         while left := [each for each in self.processes() if not _is_torchrun(each)]:
@@ -129,7 +129,7 @@ class World:
 
     @property
     def errors(self) -> list[str]:
-        """The suite's own lines of what went wrong, not SLURM's. A part of torchrun's traceback may stand before."""
+        """The suite's own error messages, not SLURM's. Part of torchrun's traceback may precede one in its line."""
         return re.findall(r"(?<!: )(?<!\w)error: (.*)$", self.said, re.MULTILINE)
 
     def end(self) -> None:
@@ -159,12 +159,12 @@ def world(folder: Path) -> Iterator[World]:
 
 
 def own(made: World, *words: str, **more: Path) -> World:
-    """Two workers on this machine, which the suite starts."""
+    """Start two workers on this machine, by the suite itself."""
     return made.start(run(*words, "hw.workers=2", **more))
 
 
 def agents(made: World, *words: str) -> World:
-    """Two nodes of one worker, which are this machine: two agents of torchrun."""
+    """Start two nodes of one worker each, both on this machine: two agents of torchrun."""
     port = free_port()
     for node in range(2):
         host = f"--rdzv-conf=is_host={int(node == 0)}"
@@ -177,13 +177,13 @@ STARTS: dict[str, Callable[..., World]] = {"the suite": own, "torchrun": agents}
 
 @cache
 def why_no_namespaces() -> str | None:
-    """Why two hosts cannot be made of network namespaces here, None if they can: tried."""
+    """Try to make two hosts of network namespaces; return why that cannot be done here, None if it can."""
     return _why_not(two_hosts()) if shutil.which("ip") else "network namespaces need ip, of Debian's iproute2"
 
 
 @cache
 def why_no_small_disk() -> str | None:
-    """Why no small file system can be mounted here, None if one can: tried."""
+    """Try to mount a small file system; return why that cannot be done here, None if it can."""
     with tempfile.TemporaryDirectory() as folder:
         return _why_not(small_disk(Path(folder)))
 
@@ -225,7 +225,7 @@ def two_hosts() -> Iterator[None]:
 
 
 def hosts(made: World, *words: str) -> World:
-    """One worker in each of the two namespaces, by torchrun; the leader in the first."""
+    """Start one worker in each of the two namespaces, by torchrun, with the leader in the first."""
     options = two_nodes(29411, ADDRESSES[0])
     for namespace, address in zip(NAMESPACES, ADDRESSES, strict=True):  # both have this machine's name
         local = [

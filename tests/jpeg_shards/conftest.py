@@ -1,4 +1,4 @@
-"""Archives and folders in the forms of ImageNet's, of a few made-up pictures."""
+"""Archives and folders in ImageNet's formats, with a few made-up pictures."""
 
 import shutil
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, byt
 
 @pytest.fixture
 def pictures(tmp_path: Path, drawn: tuple[Path, dict[str, bytes]]) -> Iterator[dict[str, bytes]]:
-    """Archives in `tmp_path`, taken for ImageNet's, and their pictures."""
+    """The pictures of archives in `tmp_path`, which are taken for ImageNet's."""
     folder, made = drawn
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     with in_the_place_of_imagenet(tmp_path, SMALL):

@@ -9,7 +9,7 @@ __all__ = ["run", "sound_result", "sound_run"]
 
 @pytest.fixture
 def temporary(tmp_path, monkeypatch):
-    """A folder for temporary files that must be empty again."""
+    """A folder for temporary files, which must be empty after the test."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))

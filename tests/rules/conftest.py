@@ -2,7 +2,7 @@ import pytest
 
 from tests.rules.evidence_maker import isolate, write_run
 
-_FOLDERS = []  # of the result, made once
+_FOLDERS = []  # the folder of the result, made once
 
 
 @pytest.fixture(scope="session")

@@ -54,7 +54,7 @@ def dataset(packed: bytes, url: str, archive: str = "set.tar", members: dict[str
 
 
 class Server:
-    """Serves `content`. `answers` says how the next requests fare; afterwards all goes well, with Range honoured.
+    """Serves `content`. `answers` says how the next requests are answered; later ones go well, with Range honoured.
 
     "whole": Range ignored; ("drop", n): the connection ends after n bytes of the body; bytes: this body instead;
     "gzip": labelled Content-Encoding: gzip; an int: that status.
@@ -65,7 +65,7 @@ class Server:
         self.answers: list[object] = []
         self.ranges: list[str | None] = []  # the Range header of each request
         self.tag: str | None = None  # the sha256 that it names
-        self.busy = 0  # how many times it has no time to name it
+        self.busy = 0  # how many HEAD requests it refuses first, as too busy
         server = self
 
         class Handler(BaseHTTPRequestHandler):

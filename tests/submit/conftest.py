@@ -33,7 +33,7 @@ def small(tmp_path_factory, monkeypatch):
 
 @pytest.fixture
 def runs(tmp_path, small):
-    """Three runs of it, as many as it asks for."""
+    """The folder of three runs of `small`, as many as it asks for."""
     made = [write_run(tmp_path / "runs" / f"run_{index}", index, runs=3) for index in range(1, 4)]
     for each in made:
         each.recode(revision=head())
@@ -56,7 +56,7 @@ def told(tmp_path):
 
 @pytest.fixture
 def submit(tmp_path, runs):
-    """Submit the runs with these further words; the folder of the submission."""
+    """A function that submits the runs with further arguments; its `folder` is that of the submission."""
 
     def submitted(*words, org=ORG):
         return main([f"org={org}", "category=available", f"runs={runs}", f"out={tmp_path / 'out'}", *words])
@@ -70,7 +70,7 @@ def files(folder):
 
 
 def resealed(folder, **changes):
-    """Seal what lies in the folder as it is now, with `changes` to what the seal says."""
+    """Seal the folder as it is now, with `changes` to what the seal says."""
     seal = json.loads((folder / SEAL).read_text())
     seal["files"] = {
         name: hashlib.sha256(content).hexdigest() for name, content in files(folder).items() if name != SEAL

@@ -14,7 +14,7 @@ from suite.config.folder import ROOT
 
 @pytest.fixture(scope="session")
 def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """MLflow's tables, which take seconds to make."""
+    """A database with MLflow's tables, which take seconds to make."""
     path = tmp_path_factory.mktemp("mlflow") / "empty.db"
     MlflowClient(f"sqlite:///{path}").search_experiments()
     return path
@@ -29,7 +29,7 @@ def uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_database: Path) -
     return uri
 
 
-# Without its niceness: beside tests that take all of the CPUs it would hardly get any.
+# Without its niceness: beside tests that take all CPUs it would hardly get any time.
 SYNC = "import os; os.nice = lambda by: 0; from suite.errors import command; from suite.sync import main; command(main)"
 
 
