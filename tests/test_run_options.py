@@ -210,6 +210,12 @@ def test_hydra_multirun_makes_one_command_line_for_each_value(tmp_path):
     assert not (tmp_path / "multirun.yaml").exists()
 
 
+def test_a_text_is_in_a_sweep_what_it_is_without(here):
+    texts = {"token": "2026.10", "submitter": "Universität", "out": "a=b"}
+    for options in parse(["-m", *RUN, "runs=1,2", *(f"{name}={text}" for name, text in texts.items())]):
+        assert {name: options.given[name] for name in texts} == texts
+
+
 def test_what_is_made_of_other_options_is_what_was_given():
     first, second = parse(["-m", *RUN, "seed=1,2", "out=of_${seed}"])
     assert (first.given["out"], second.given["out"]) == ("of_1", "of_2")

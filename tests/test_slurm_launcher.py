@@ -46,6 +46,10 @@ def test_several_commands_are_no_job(login):
         typed("seed=1,2")
 
 
+def test_a_comma_in_a_name_makes_no_second_command(login):
+    assert typed("submitter=Universität, Inc.", "dry_run=true") == 0
+
+
 def test_a_dry_run_is_made_here(login, capsys):
     """What this machine lacks is nothing to the machines of the job."""
     assert typed("dry_run=true", "hw=v100") == 0

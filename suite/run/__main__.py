@@ -26,7 +26,7 @@ from suite.record.summary import Summary
 from suite.rules.verdict import review
 from suite.run import obstacles, printing, slurm
 from suite.run.help import help_text
-from suite.run.options import Options, parse
+from suite.run.options import Options, combinations, parse
 from suite.run.planned import Planned
 from suite.store.arrays import prepared
 from suite.store.task import load_task
@@ -76,7 +76,7 @@ def _commands(argv: list[str], place: Place) -> tuple[list[Options], list[str], 
     Raises UserError for what can be seen of them before the first begins.
     """
     slurm_options, words = slurm.split(argv)
-    if slurm_options is not None and (count := len(parse(["-m", *words]))) > 1:
+    if slurm_options is not None and (count := combinations(words)) > 1:
         raise UserError(f"-m makes {count} commands, and a job of SLURM is one: submit one after the other")
     commands = parse(words)
     if place.launcher and len(commands) > 1:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -75,6 +77,25 @@ def parse(argv: list[str]) -> list[Options]:
     Raises UserError for a word that is no option, for an unknown name, and for a value that cannot be read.
     """
     words = [word for word in argv if word not in MULTIRUN]
+    _check(words)
+    several = len(words) < len(argv)
+    texts = dict(word.split("=", 1) for word in words if _verbatim(word) and not (several and _swept(word)))
+    others = [word for word in words if word.partition("=")[0] not in texts]
+    lines: Iterable[Sequence[str]] = product(*map(_values, others)) if several else [others]
+    return [_composed(line, texts) for line in lines]
+
+
+def combinations(words: Sequence[str]) -> int:
+    """How many commands `-m` makes of `words`, where what is verbatim is one value whatever it holds.
+
+    Raises UserError for a word that is no option.
+    """
+    _check(words)
+    return math.prod(len(_values(word)) for word in words if not _verbatim(word))
+
+
+def _check(words: Sequence[str]) -> None:
+    """Raise UserError for a word that is no option, and for one that is given twice."""
     allowed = {*folder.table(folder.CONF / "config.yaml"), *GROUPS, *OF_BENCHMARK} - {"defaults"}
     inner = _hyperparameters(words)
     for word in words:
@@ -82,10 +103,6 @@ def parse(argv: list[str]) -> list[Options]:
     names = Counter(word.partition("=")[0].lstrip("+") for word in words)
     if twice := [name for name, count in names.items() if count > 1]:
         raise UserError(f"{twice[0]}= is given twice")
-    if len(words) < len(argv):
-        return [_composed(line, {}) for line in product(*map(_values, words))]
-    texts = dict(word.split("=", 1) for word in words if _verbatim(word))
-    return [_composed([word for word in words if not _verbatim(word)], texts)]
 
 
 def _hyperparameters(words: Iterable[str]) -> set[str]:
@@ -138,6 +155,11 @@ def _verbatim(word: str) -> bool:
     name, _, value = word.partition("=")
     quoted = len(value) > 1 and value[0] in "'\"" and value[0] == value[-1]
     return name in VERBATIM and value not in ("", "null") and not quoted
+
+
+def _swept(word: str) -> bool:
+    """Whether the value, in a sweep, is several or is made of other options."""
+    return re.search(r"[,($]", word.partition("=")[2]) is not None
 
 
 def _override(word: str) -> Override:
