@@ -188,6 +188,9 @@ def _composed(words: Sequence[str], texts: Mapping[str, str]) -> Options:
             raise UserError(f"{override.input_line!r} gives several values: add -m to run one after the other")
         given[override.key_or_group] = override.value()
     given |= texts
+    for name in (*PATHS, "data_dir", "scale"):
+        if given.get(name) == "":
+            raise UserError(f"{name}= has no value: give one, or leave it out")
     if given.get("resume") and "task" not in given:
         task = stored(Path(str(given["resume"])).expanduser())["task"]
         given["task"] = task
