@@ -224,6 +224,12 @@ def test_what_is_made_of_other_options_is_what_was_given():
     assert (first.given["out"], second.given["out"]) == ("of_1", "of_2")
 
 
+def test_a_group_in_a_text_is_the_name_that_was_chosen():
+    words = ("task=recommendation", "framework=torch,tensorflow", "hw=cpu")
+    expected = ["recommendation/torch-mini", "recommendation/tensorflow-mini"]
+    assert [each.out for each in parse(["-m", *words, "out=${task}/${framework}-${hw.default_scale}"])] == expected
+
+
 @pytest.mark.parametrize("name", ["out", "implementation", "resume"])
 def test_a_home_folder_is_expanded_where_no_shell_does(name, monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -87,7 +87,7 @@ def _commands(argv: list[str], place: Place) -> tuple[list[Options], list[str], 
         if count > 1:
             raise UserError(
                 f"out={out} is the folder of {count} commands, and each needs its own: leave it out, or tell them "
-                f"apart, as with out='{out}/${{seed}}'"
+                f"apart by what differs, as with out='{out}/${{framework}}-${{seed}}'"
             )
     if slurm_options is not None and commands[0].hw == AUTO and not commands[0].resume:
         raise UserError(f"hw={AUTO} would be this machine, not those of the job: name their system, hw=NAME")

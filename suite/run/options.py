@@ -28,6 +28,7 @@ from suite.run.resuming import stored
 
 MULTIRUN = ("-m", "--multirun")
 GROUPS = ("task", "framework", "hw")  # each names a file of the folder of conf/ that is called like it
+_GROUP = re.compile(rf"\$\{{({'|'.join(GROUPS)})\}}")  # made part of a text it is the name, not what the file holds
 VERBATIM = ("out", "data_dir", "implementation", "resume", "submitter", "token", "witness")
 PATHS = ("out", "implementation", "resume")
 TEXTS = (*VERBATIM, "scale", "division", "category", "checkpoints")
@@ -234,6 +235,9 @@ def _compose(words: Sequence[str]) -> dict[str, Any]:
             composed = hydra.compose("config", overrides, return_hydra_config=True)
         chosen = {group: str(composed.hydra.runtime.choices[group]) for group in GROUPS}
         plain = OmegaConf.masked_copy(composed, [str(name) for name in composed if name != "hydra"])
+        for name, text in cast(dict[str, Any], OmegaConf.to_container(plain)).items():
+            if name in VERBATIM and isinstance(text, str):
+                plain[name] = _GROUP.sub(lambda group: chosen[group[1]], text)
         values = cast(dict[str, Any], OmegaConf.to_container(plain, resolve=True))
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(f"{_first_line(error)} (the values of conf/ are those that can be set)") from error
