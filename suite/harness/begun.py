@@ -38,7 +38,9 @@ def open_log(folder: Path, not_before_ms: int) -> Log:
         raise UserError(f"{folder} cannot be written ({error.strerror}): mend that, or choose another out=") from error
     if problem := _too_late(log):
         log.close()
-        raise UserError(f"{folder}: {problem}")
+        runs_before = not_before_ms > 0
+        mend = f"delete {folder} and give the command again" if runs_before else "begin a new run with another out="
+        raise UserError(f"{folder}: {problem}: {mend}")
     return log
 
 
@@ -81,10 +83,8 @@ def _too_late(log: Log) -> str | None:
     )
     if passed <= limit * 60_000:
         return None
-    return (
-        f"its initialisation was begun {passed / 60_000:.0f} minutes ago and never ended, and timing.2 allows {limit}: "
-        "begin a new run with another out="
-    )
+    minutes = f"{passed / 60_000:.0f} minutes"
+    return f"its initialisation was begun {minutes} ago and never ended, and timing.2 allows {limit}"
 
 
 def _has_head(folder: Path, lines: list[Line]) -> bool:

@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 
+from suite.config.logkeys import INIT_LIMITS_MIN
 from suite.measure.cpus import usable_cpus
 from suite.record.environment import STARTED
 from tests.command import ENVIRONMENT, eighth, start
@@ -159,6 +160,17 @@ def test_the_plan_says_that_what_is_yet_to_begin_will_be_of_other_software_or_an
     assert eighth(cut.parent, *plan).stdout.count("system.5: ") == 1
     assert said in eighth(cut.parent, *plan).stdout
     assert (said in eighth(cut.parent, *plan, "-m", "hydra/launcher=slurm").stdout) == (part == "software")
+
+
+def test_an_attempt_of_a_later_run_that_is_too_late_is_deleted_and_made_again(cut):
+    (cut / "run_2/manifest.json").touch()
+    cut_off(cut / "run_2", "suite_dataset")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(INIT_LIMITS_MIN, "closed", 0)
+        said = refused(cut.parent, "resume=cut", "mlflow=false")
+    assert said.endswith(f"timing.2 allows 0: delete {cut}/run_2 and give the command again\n")
+    shutil.rmtree(cut / "run_2")
+    assert "verdict   pass" in eighth(cut.parent, "run", "resume=cut", "mlflow=false").stdout
 
 
 def test_what_was_killed_before_it_began_is_begun_anew(tmp_path):
