@@ -25,6 +25,7 @@ from suite.store.disk import read_safely
 _OF_COMMAND = ("implementation", "data_dir", "mlflow")  # options of each command, not of a run
 _OF_CODE = ("framework",)  # which tells in what code of one's own trains that imports two
 _WORKERS = "hw.workers"  # may differ, on as many nodes: a step is of the same samples with any number of workers
+_UNSTORED = tuple(f"hw.{name}" for name, field in System.model_fields.items() if field.exclude)  # of forecasts alone
 _STORED = {"task", "scale", "framework", "precision", "submitter", "result_id", "runs", "seeds", "system", "benchmark"}
 
 
@@ -84,11 +85,11 @@ def from_evidence(out: Path, given: Mapping[str, Any], own: OwnImplementation | 
         "witness": values.get("witness"),
     }
     for name, value in known.items():
-        if name in given and str(given[name]) not in (str(value), "auto"):
+        if given.get(name) is not None and str(given[name]) not in (str(value), "auto"):
             raise UserError(f"{name}={given[name]} contradicts {named}, which is a run of {name}={value}")
     for name, value in given.items():
-        same = Path(str(value)) == out if name == "out" else value == _stored_at(values, name.split("."))
-        if name not in (*known, "resume", "dry_run", *_OF_COMMAND, _WORKERS) and not same:
+        same = Path(str(value)) == out if name == "out" else _repeats(value, _stored_at(values, name.split(".")))
+        if name not in (*known, "resume", "dry_run", *_OF_COMMAND, *_UNSTORED, _WORKERS) and not same:
             raise UserError(f"{name}={given[name]} comes too late: {named} goes on as it was begun. Leave it out.")
     workers = given.get(_WORKERS, values["system"].get("workers"))
     made = Plan(
@@ -138,3 +139,10 @@ def _stored_at(values: Mapping[str, Any], path: Sequence[str]) -> Any:
     for name in path:
         at = at.get(name) if isinstance(at, dict) else None
     return at
+
+
+def _repeats(value: Any, stored: Any) -> bool:
+    """Whether an option says what is stored: of a mapping, all that it names."""
+    if isinstance(value, dict) and isinstance(stored, dict):
+        return all(name in stored and _repeats(each, stored[name]) for name, each in value.items())
+    return bool(value == stored)

@@ -95,6 +95,7 @@ def test_resume_of_a_finished_run_changes_nothing(ended, tmp_path):
 
 def test_the_same_command_goes_on_with_resume(cut):
     same = ("seed=1", "runs=2", "out=cut", "target=0.97", "hw.price_per_cpu_hour=0.05132")
+    same += ("evaluation={every: 200}", "hw.link_gb_per_s=1", "hw.link_latency_us=5", "precision=null", "scale=null")
     done = eighth(cut.parent, "run", *RUN, *same, "resume=cut")
     assert done.returncode == 0, done.stderr
     assert keys(cut / "run_2").count("suite_restart") == 1
