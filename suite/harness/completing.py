@@ -29,10 +29,9 @@ def complete(session: Session) -> tuple[list[Summary], int | None]:
     stopped_by = None
     for index in range(1, len(session.plan.seeds) + 1):
         folder = session.plan.folder(index).absolute()
-        log, manifest = begun.open_log(folder, ended_ms), folder / evidence.MANIFEST
+        log = begun.open_log(folder, ended_ms)
         stop = run_stop(log.lines)
-        if not manifest.exists() or (stop and is_interrupt(stop)):
-            manifest.unlink(missing_ok=True)
+        if stop is None or is_interrupt(stop) or not (folder / evidence.MANIFEST).exists():
             stopped_by = _finish(Run(session, index, folder, log))
         ended_ms = log.lines[-1].time_ms
         summaries.append(summarise(log.lines))

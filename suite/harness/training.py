@@ -76,7 +76,7 @@ def train(run: Run, interrupted: Interrupted) -> None:
 
 
 def _restart(run: Run) -> tuple[dict[str, np.ndarray], int] | None:
-    """Log that the run goes on, and return the last checkpoint's state and samples if there is one."""
+    """Log that the run goes on, unsealed, and return the last checkpoint's state and samples if there is one."""
     log, folder, system = run.log, run.folder, run.session.plan.system
     evaluations = [line for line in log.lines if line.key == keys.EVAL_ACCURACY]
     logged = evaluations[-1].metadata["predictions_sha256"] if evaluations else None
@@ -95,6 +95,7 @@ def _restart(run: Run) -> tuple[dict[str, np.ndarray], int] | None:
         changed=begun.changed(folder, run.session.description()) + workers,
         workers=system.world_size,
     )
+    (folder / evidence.MANIFEST).unlink(missing_ok=True)
     return saved
 
 

@@ -30,6 +30,15 @@ def test_a_checkpoint_that_is_ahead_of_the_log_is_one_line(cut):
     assert eighth(cut.parent, "run", *RUN, "resume=cut").returncode == 0
 
 
+def test_an_interrupted_run_that_cannot_go_on_keeps_its_seal(ended, tmp_path):
+    shutil.copytree(ended, tmp_path / "cut")
+    log = tmp_path / "cut/log.txt"
+    log.write_text(log.read_text().replace('"reason": "target"', '"reason": "interrupt"'))
+    (tmp_path / "cut/checkpoint.npz").write_bytes(b"")
+    assert "checkpoint.npz cannot be read" in refused(tmp_path, "resume=cut", "mlflow=false")
+    assert (tmp_path / "cut/manifest.json").exists()
+
+
 def without_its_begin(cut):
     log = cut / "run_1/log.txt"
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[5:]))

@@ -85,6 +85,16 @@ def test_goes_on_after_many_kills(tmp_path):
     assert {line.metadata["clock"]["source"] for line in log if line.key == "suite_restart"} == {"boot"}
 
 
+def test_a_seal_that_is_older_than_the_log_ends_no_run(ended, tmp_path):
+    shutil.copytree(ended, tmp_path / "cut")
+    cut_off(tmp_path / "cut", "eval_start")
+    shutil.copy(ended / "manifest.json", tmp_path / "cut")
+    done = eighth(tmp_path, "run", "resume=cut", "mlflow=false")
+    assert done.returncode == 0, done.stderr
+    assert keys(tmp_path / "cut").count("run_stop") == 1
+    assert rules_broken(tmp_path, "cut") == set()
+
+
 def test_resume_of_a_finished_run_changes_nothing(ended, tmp_path):
     shutil.copytree(ended, tmp_path / "evidence")
     log = (tmp_path / "evidence/log.txt").read_bytes()
