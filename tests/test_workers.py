@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from suite.harness.workers import leading, place
 from tests.command import ENVIRONMENT, eighth, run, start
 from tests.waiting import FOREVER_S, until
 
@@ -204,3 +205,14 @@ def test_workers_that_a_system_cannot_have_are_one_line(folder):
         assert (done.returncode, done.stdout) == (2, ""), words
         assert told in done.stderr
         assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [(), ("dry_run=true",)])
+def test_workers_of_a_launcher_are_let_go_at_a_data_folder_that_is_none(folder, monkeypatch, words):
+    let_go = []
+    monkeypatch.setattr(place, "find", lambda: place.Place(world_size=2, local_size=2, launcher="srun"))
+    monkeypatch.setattr(leading, "dismiss", let_go.append)
+    (folder / "file").touch()
+    done = eighth(folder, "run", "implementation=alike", "hw.workers=2", *DIGITS, "data_dir=file", *words)
+    assert "file is not a folder" in done.stderr
+    assert len(let_go) == 1

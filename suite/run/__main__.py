@@ -115,7 +115,7 @@ def _dry_run(options: Options, place: Place, elsewhere: bool) -> int:
         nowhere = (obstacles.on_machines_of_a_job if elsewhere else obstacles.anywhere)(made.plan, made.own)
         here = [] if elsewhere else obstacles.here(made.plan, made.own, made.found, place, options.mlflow)
         here += filter(None, [made.taken()])
-    dry_run.show(printing.console(), made, nowhere, here, elsewhere)
+        dry_run.show(printing.console(), made, nowhere, here, elsewhere)
     dismiss(place)
     return 0
 
@@ -135,7 +135,7 @@ def _run(options: Options, place: Place, commands: int) -> int:
                 f"-m makes {commands} commands, and the {plan.system.world_size} workers that this one starts are of "
                 "one: give one after the other, or of one command runs=N"
             )
-    printing.plan(console, plan, made.found, options.data_dir, made.unseen())
+        printing.plan(console, plan, made.found, options.data_dir, made.unseen())
     try:
         summaries, stopped_by = _trained(made, place, console)
     except KeyboardInterrupt:  # before the clock ran, or a second signal
