@@ -22,8 +22,8 @@ def resolve(system: System, machine: Machine) -> System:
     return _own_price(_detected(system, machine) if system.name == AUTO and system.accelerator is None else system)
 
 
-def mismatch(system: System, machine: Machine) -> str | None:
-    """Why this machine is not `system`: asked for, found, what to type instead. None if it is."""
+def mismatch(system: System, machine: Machine, begun: bool = False) -> str | None:
+    """Why this machine is not `system`, and what to type instead, or to do if the run was `begun`. None if it is."""
     if _fits(system, machine):
         return None
     asked, found = system.accelerators_per_node, machine.accelerators
@@ -34,10 +34,13 @@ def mismatch(system: System, machine: Machine) -> str | None:
         else ""
     )
     fewer = f"choose {asked} of them with CUDA_VISIBLE_DEVICES, or " if _matching(system, machine) >= asked else ""
-    fitting = _named(machine)
+    instead = "go on with the run on a machine like that which it was begun on"
+    if not begun:
+        fitting = _named(machine)
+        instead = f"type hw={fitting.name if fitting else CPU} or hw={AUTO}"
     return (
         f"hw={system.name} asks for {asked} accelerator{'s' if asked > 1 else ''} matching {system.accelerator!r}; "
-        f"this machine has {names}{hidden}: {fewer}type hw={fitting.name if fitting else CPU} or hw={AUTO}"
+        f"this machine has {names}{hidden}: {fewer}{instead}"
     )
 
 

@@ -113,7 +113,7 @@ def _dry_run(options: Options, place: Place, elsewhere: bool) -> int:
     with dismissed_on_mistake(place):
         made = Planned.of(options, detect(), _resumed(options, place))
         nowhere = (obstacles.on_machines_of_a_job if elsewhere else obstacles.anywhere)(made.plan, made.own)
-        here = [] if elsewhere else obstacles.here(made.plan, made.own, made.found, place, options.mlflow)
+        here = [] if elsewhere else obstacles.here(made, place)
         here += filter(None, [made.taken()])
         dry_run.show(printing.console(), made, nowhere, here, elsewhere)
     dismiss(place)
@@ -127,7 +127,7 @@ def _run(options: Options, place: Place, commands: int) -> int:
         made = Planned.of(options, detect(), _resumed(options, place))
         plan = made.plan
         nowhere = obstacles.anywhere(plan, made.own)
-        here = obstacles.here(plan, made.own, made.found, place, options.mlflow)
+        here = obstacles.here(made, place)
         if problem := next(iter(here), made.taken() or nowhere):
             raise UserError(problem)
         if commands > 1 and plan.system.world_size > 1:

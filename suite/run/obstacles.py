@@ -16,6 +16,7 @@ from suite.measure.machine import Machine
 from suite.measure.systems import mismatch
 from suite.record.mllog import EARLIEST_MS
 from suite.record.tracking_server import SQLITE, tracking_uri
+from suite.run.planned import Planned
 from suite.store import code
 from suite.store.packages import lacking, without_compiler
 
@@ -59,16 +60,17 @@ def _declared(made: Plan, own: OwnImplementation | None) -> Declared:
     return own.declared if own else by_reference(made.benchmark.task, made.framework)
 
 
-def here(made: Plan, own: OwnImplementation | None, found: Machine, place: Place, mlflow: bool) -> list[str]:
+def here(made: Planned, place: Place) -> list[str]:
     """Why this machine, and the workers that were started on it, cannot run the plan; empty if they can."""
-    framework = None if made.contestant else made.framework  # what an own one lacks is found when it is loaded
+    plan, own, found = made.plan, made.own, made.found
+    framework = None if plan.contestant else plan.framework  # what an own one lacks is found when it is loaded
     reasons = (
-        mismatch(made.system, found),
-        _world(made.system, place),
-        _without_tf32(found) if (made.system.device_kind, made.precision) == ("gpu", "tf32") else None,
-        lacking(made.benchmark.task, framework),
-        without_compiler(framework) if framework and made.system.device_kind == "gpu" else None,
-        _among_code(made, own, mlflow) if own else None,
+        mismatch(plan.system, found, begun=made.resumed is not None),
+        _world(plan.system, place),
+        _without_tf32(found) if (plan.system.device_kind, plan.precision) == ("gpu", "tf32") else None,
+        lacking(plan.benchmark.task, framework),
+        without_compiler(framework) if framework and plan.system.device_kind == "gpu" else None,
+        _among_code(plan, own, made.options.mlflow) if own else None,
         _unset_clock(),
     )
     return [why for why in reasons if why]

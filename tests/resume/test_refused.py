@@ -58,6 +58,14 @@ def test_a_run_that_is_yet_to_begin_is_of_no_other_configuration(cut):
     assert "error: hw.workers=2 comes too late: a run of resume=cut has yet to begin, and all have one conf" in said
 
 
+def test_a_run_goes_on_on_a_machine_that_is_its_system(cut):
+    path = cut / "run_1/config.yaml"
+    toaster = {"accelerator: null": "accelerator: Coil", "accelerators_per_node: 0": "accelerators_per_node: 1"}
+    for usual, other in toaster.items():
+        path.write_text(path.read_text().replace(usual, other))
+    assert "has none: go on with the run on a machine like that which it was" in refused(cut.parent, *RUN, "resume=cut")
+
+
 def test_a_folder_at_work_is_left_alone(cut):
     with FileLock(cut / LOCK):
         assert "another command is at work there" in refused(cut.parent, *RUN, "resume=cut")
