@@ -37,8 +37,10 @@ BUDGET_ENDED = 3
 def main(argv: list[str]) -> int:
     """Run the command line `argv` and return its exit code: 0 target reached, 2 user's mistake, 3 not reached.
 
-    130 is Ctrl-C, 143 SIGTERM. Of several commands (`-m`) the code is that of the first that is not 0; a signal ends
-    them all. Raises UserError for a mistake in the only command, and for one that can be seen before the first begins.
+    130 is Ctrl-C, 143 SIGTERM. Of several commands (`-m`) the code is that of the first that is not 0, but that of a
+    signal where one ended them all. Raises UserError for a mistake in the only command, and for one that can be seen
+    before the first begins.
+
     Where this process is one of several workers and not the first, it takes its orders from that one.
     """
     place = places.find()
@@ -66,7 +68,7 @@ def main(argv: list[str]) -> int:
             complain(error)
             codes.append(LOST if isinstance(error, WorkerLost) else USER_ERROR)
         if codes[-1] > BY_SIGNAL:
-            break
+            return codes[-1]
     return next((code for code in codes if code), 0)
 
 
