@@ -195,7 +195,10 @@ def test_workers_of_several_commands_are_one_line_each(folder):
 
 def test_workers_that_a_system_cannot_have_are_one_line(folder):
     for words, told in (
-        (("hw.workers=5",), "trains with 5 workers; image_classification in alike with 4"),
+        (
+            ("hw.workers=5",),
+            "trains with 5 workers; image_classification in alike with 4 (its ACCELERATORS): give fewer with hw.nodes=",
+        ),
         (("hw.workers=0",), "hw.workers"),
         (("hw=v100x8", "hw.workers=2"), "hw=v100x8 has one worker for each accelerator"),
         (("hw.nodes=2",), "torchrun --nnodes=2 --nproc-per-node=1"),

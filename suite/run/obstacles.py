@@ -41,9 +41,12 @@ def _too_many(made: Plan, own: OwnImplementation | None) -> str | None:
     if asked <= most:
         return unshared(asked, parts, "parts") if parts is not None else None
     what = own.told.name if own else made.framework.title
+    mend = "give fewer with hw.nodes= or hw.workers="
+    if made.system.accelerators_per_node > 1:
+        mend = "choose fewer accelerators with CUDA_VISIBLE_DEVICES=0 and hw=auto"
     return (
-        f"hw={made.system.name} trains with {asked} workers; {made.benchmark.task} in {what} with "
-        f"{most} (its ACCELERATORS): choose fewer accelerators with CUDA_VISIBLE_DEVICES=0 and hw=auto"
+        f"hw={made.system.name} trains with {asked} workers; {made.benchmark.task} in {what} with {most} (its "
+        f"ACCELERATORS): {mend}"
     )
 
 
