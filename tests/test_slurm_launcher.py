@@ -1,6 +1,8 @@
 """What a login node makes of SLURM's answers, of which programs of the test give some."""
 
+import time
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import pytest
 
@@ -80,6 +82,15 @@ def launched(**options):
 def test_a_job_has_ended_when_slurm_says_so_or_has_forgotten_it(login, monkeypatch, problem, code):
     monkeypatch.setenv("PROBLEM", problem)
     assert launched() == code
+
+
+def test_slurm_is_asked_less_often_the_longer_a_job_takes(login, monkeypatch):
+    slept = []
+    monkeypatch.setattr(slurm, "time", SimpleNamespace(monotonic=time.monotonic, sleep=slept.append))
+    monkeypatch.setattr(slurm, "_EVERY_S", 3.0)
+    (login / "scontrol").write_text(f"#!/bin/sh\n{ANSWERS.replace('  1)', '  [1-5])')}")
+    assert launched() == 3
+    assert slept == [1, 2, 3, 3, 3]
 
 
 def test_what_a_job_said_that_failed_at_once_is_waited_for(login, capsys):

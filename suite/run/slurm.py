@@ -23,11 +23,11 @@ _ENDS = {  # https://slurm.schedmd.com/job_state_codes.html: in all other states
     *("REVOKED", "TIMEOUT"),
 }
 FORGOTTEN = "FORGOTTEN"  # which is no state of SLURM's: it no longer tells how the job ended
-_EVERY_S = 1.0
+_EVERY_S = 10.0  # between two questions to SLURM, which serves all users, once a job takes long
 _LOG_S = 60.0  # after a job's end, for what it said to come to the login node: a network's disk tells late of new files
 _SEAL_S = 60  # before the job's time is over the run is told to end
 _OURS = {  # options of submitit that the run sets itself, or that would do nothing
-    *("nodes", "ntasks_per_node", "additional_parameters", "setup", "teardown", "map_count", "srun_args"),
+    *("nodes", "ntasks_per_node", "additional_parameters", "setup", "teardown", "srun_args"),
     *("array_parallelism", "signal_delay_s", "stderr_to_stdout", "use_srun", "gpus_per_task", "num_gpus"),
 }
 _PROCESSORS = ("cpus_per_task", "cpus_per_gpu", "exclusive")
@@ -108,7 +108,7 @@ def _submitted(words: Sequence[str], system: System, options: Mapping[str, str])
 def _followed(job: str, logs: Path) -> int:
     """Show the job's state as it changes, and what its workers say; its exit code."""
     shown, read, told = "", dict[Path, int](), {"JobState": "PENDING", "ExitCode": "0:0"}
-    until = math.inf
+    until, wait_s = math.inf, 0.0
     while True:
         told = _told(job, told)
         state = told["JobState"] + (f" ({told['Reason']})" if told.get("Reason", "None") != "None" else "")
@@ -122,7 +122,8 @@ def _followed(job: str, logs: Path) -> int:
             if read or not began or time.monotonic() >= until:
                 code, number = map(int, told["ExitCode"].split(":"))
                 return (BY_SIGNAL + number if number else code) or (0 if told["JobState"] == "COMPLETED" else LOST)
-        time.sleep(_EVERY_S)
+        wait_s = min(wait_s + 1.0, _EVERY_S)  # at first more often: a job may start, or fail, at once
+        time.sleep(wait_s)
 
 
 def _print_news(job: str, logs: Path, read: dict[Path, int]) -> None:
