@@ -29,10 +29,10 @@ def from_options(options: Options, found: Machine, own: OwnImplementation | None
 
     Raises UserError for a value that is not allowed.
     """
-    runs, seed = options.runs, options.seed
-    for name, value in (("runs", runs), ("seed", seed)):
-        if type(value) is not int and not (name == "seed" and value is None):
-            raise UserError(f"{name}={value} is not a whole number")
+    if type(options.runs) is not int:
+        raise UserError(f"runs={options.runs} is not a whole number")
+    if options.seed is not None and type(options.seed) is not int:
+        raise UserError(f"seed={options.seed} is not a whole number")
     if options.division not in DIVISIONS:
         raise unknown("division", str(options.division), DIVISIONS)
     if options.checkpoints not in (allowed := get_args(Kept)):
