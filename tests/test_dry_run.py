@@ -9,12 +9,19 @@ import pynvml
 import pytest
 
 from suite.errors import UserError
+from suite.forecast.memory import Footprint
 from suite.measure.accelerators import nvidia
 from suite.measure.accelerators.devices import Accelerator
 from suite.run.__main__ import main
 from tests.command import ENVIRONMENT
 from tests.measure import fakes
 from tests.parity_runs import RUN
+
+
+@pytest.fixture(autouse=True)
+def memory_is_not_told(monkeypatch):
+    """To tell it, a process imports the framework; tests/forecast/test_memory.py has it told."""
+    monkeypatch.setattr("suite.forecast.memory.needed", lambda *given: Footprint(None, "not asked"))
 
 
 def test_dry_run_prints_the_plan_and_touches_nothing(here, capsys):

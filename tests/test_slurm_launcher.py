@@ -8,6 +8,7 @@ import pytest
 
 from suite import config
 from suite.errors import UserError
+from suite.forecast.memory import Footprint
 from suite.measure.machine import detect
 from suite.measure.systems import resolve
 from suite.run import slurm
@@ -48,12 +49,14 @@ def test_several_commands_are_no_job(login):
         typed("seed=1,2")
 
 
-def test_a_comma_in_a_name_makes_no_second_command(login):
+def test_a_comma_in_a_name_makes_no_second_command(login, monkeypatch):
+    monkeypatch.setattr("suite.forecast.memory.needed", lambda *given: Footprint(None, "not asked"))
     assert typed("submitter=Universität, Inc.", "dry_run=true") == 0
 
 
-def test_a_dry_run_is_made_here(login, capsys):
+def test_a_dry_run_is_made_here(login, capsys, monkeypatch):
     """What this machine lacks is nothing to the machines of the job."""
+    monkeypatch.setattr("suite.forecast.memory.needed", lambda *given: Footprint(None, "not asked"))
     assert typed("dry_run=true", "hw=v100") == 0
     said = capsys.readouterr().out
     assert "translation/mini" in said
