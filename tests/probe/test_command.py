@@ -30,6 +30,7 @@ def probe(capsys, *words: str) -> record.Probe:
     return record.Probe.model_validate_json(capsys.readouterr().out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("framework", ["torch", pytest.param("tensorflow", marks=pytest.mark.soak)])
 def test_throughput_of_a_task(capsys, framework):
     (cell,) = probe(
@@ -72,7 +73,7 @@ def test_a_models_rate_on_a_gpu_tells_whether_it_is_compiled_and_a_few_steps_no_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["train", "infer"])
+@pytest.mark.parametrize("mode", ["train", pytest.param("infer", marks=pytest.mark.soak)])
 def test_a_sweep_of_a_model(capsys, mode):
     cells = probe(capsys, "level=throughput", "model=squeezenet1_1", "batch=1,2", "size=32,40", f"mode={mode}").cells
     assert [(each.conditions.batch, each.conditions.size) for each in cells] == [(1, 32), (1, 40), (2, 32), (2, 40)]

@@ -82,12 +82,23 @@ def test_both_count_alike():
 
 X = torch.ones(10, 4, 32, requires_grad=True)  # of a sequence
 Q, K = (torch.ones(2, heads, 16, 8, requires_grad=True) for heads in (4, 2))
+IMAGES, FILTERS = torch.ones(1, 6, 8, 8, requires_grad=True), torch.ones(6, 1, 3, 3, requires_grad=True)
 LSTM = 2 * 10 * 4 * 4 * 64 * (32 + 64)
+GROUPED = 2 * 8 * 8 * 9 * 6
 ATTENTION = 2 * 2 * 4 * 16 * 16 * (8 + 8)
+
+
+def grouped(images: torch.Tensor) -> torch.Tensor:
+    return F.conv2d(images, FILTERS, padding=1, groups=6)
+
+
 OPERATORS: dict[str, tuple[Callable[[], object], int | None]] = {
     "lstm": (lambda: nn.LSTM(32, 64)(X), LSTM),
     "lstm, both ways, two layers": (lambda: nn.LSTM(32, 64, 2, bidirectional=True)(X), 2 * (LSTM + LSTM * 192 // 96)),
     "lstm and its gradients": (lambda: nn.LSTM(32, 64)(X)[0].sum().backward(), 3 * LSTM),
+    "grouped convolution": (lambda: grouped(IMAGES), GROUPED),
+    "grouped convolution and its gradients": (lambda: grouped(IMAGES).sum().backward(), 3 * GROUPED),
+    "grouped convolution and its filters' gradient": (lambda: grouped(IMAGES.detach()).sum().backward(), 2 * GROUPED),
     "heads share keys": (lambda: F.scaled_dot_product_attention(Q, K, K, enable_gqa=True), ATTENTION),
     "heads share keys, and gradients": (
         lambda: F.scaled_dot_product_attention(Q, K, K, enable_gqa=True).sum().backward(), ATTENTION * 7 // 2,
@@ -207,15 +218,28 @@ def test_an_einsum_is_counted_as_the_products_it_is(equation):
     assert sum(problem.flops for problem, _ in products) == EINSUMS[equation]
 
 
-def test_convolutions_of_three_axes_are_counted():
-    images, filters = tf.Variable(tf.ones((1, 6, 6, 6, 2))), tf.Variable(tf.ones((3, 3, 3, 2, 4)))
+@pytest.mark.parametrize(
+    ("convolve", "shapes", "operations"),
+    [
+        (
+            lambda *given: tf.nn.conv3d(*given, [1] * 5, "VALID"),
+            ((1, 6, 6, 6, 2), (3, 3, 3, 2, 4)),
+            2 * 4**3 * 4 * 2 * 27,
+        ),
+        (lambda *given: tf.nn.depthwise_conv2d(*given, [1] * 4, "SAME"), ((1, 8, 8, 6), (3, 3, 6, 1)), GROUPED),
+    ],
+    ids=["three axes", "grouped"],
+)
+def test_convolutions_and_their_gradients_are_counted(convolve, shapes, operations):
+    given, count = [tf.Variable(tf.ones(shape)) for shape in shapes], instruments.load("tensorflow").flops
 
     def train() -> None:
         with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(tf.nn.conv3d(images, filters, [1] * 5, "VALID"))
-        tape.gradient(loss, [images, filters])
+            loss = tf.reduce_sum(convolve(*given))
+        tape.gradient(loss, given)
 
-    assert sum(instruments.load("tensorflow").flops(train).values()) == 3 * 2 * 4**3 * 4 * 2 * 27
+    assert sum(count(lambda: convolve(*given)).values()) == operations
+    assert sum(count(train).values()) == 3 * operations
 
 
 def test_an_operation_of_tensorflow_without_a_count_is_not_known():

@@ -223,7 +223,7 @@ def test_what_does_not_fit_is_one_marked_row(capsys, monkeypatch):
 @pytest.mark.slow  # starts a worker
 def test_workers_sum_over_each_other():
     command = ["-m", "suite.probe", "level=kernels", "kernels=all_reduce+quick", "precision=fp32", "hw=cpu", "--json"]
-    done = subprocess.run([sys.executable, *command, "repeats=3"], capture_output=True, check=True)
+    done = subprocess.run([sys.executable, *command, "repeats=3", "seconds=0.05"], capture_output=True, check=True)
     (cell,) = record.Probe.model_validate_json(done.stdout).cells
     for row in cell.rows:
         assert (row.values["algorithm"], row.values["precision"]) == ("gloo", "fp32")
