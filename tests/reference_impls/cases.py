@@ -123,7 +123,7 @@ CASES = (
         outputs=detections,
         spread=1e-3,
         until=(8,),
-        changes={"global_batch_size": 4, "blocks": [1, 2, 1]},
+        changes={"global_batch_size": 4, "widths": [16, 24, 32], "blocks": [1, 2, 1], "head_width": 16},
         same_predictions=False,
     ),
     Case(
@@ -142,7 +142,7 @@ CASES = (
         data=coloured_noise,
         outputs=image_logits,
         until=(50,),
-        changes={"global_batch_size": 50, "epoch_sizes": [20, 32]},
+        changes={"global_batch_size": 50, "epoch_sizes": [20, 32], "widths": [16, 32, 32]},
         state=0.05,  # the first step's direction hangs on the last bits of small gradients
     ),
     Case(
@@ -183,7 +183,7 @@ CASES = (
         outputs=log_probabilities,
         until=(8192,),
         # each framework draws its own dropout; gradients as small as epsilon are known to their last bits only
-        changes={"dropout": 0.0, "opt_adam_epsilon": 1e-6, "layers": 1},
+        changes={"dropout": 0.0, "opt_adam_epsilon": 1e-6, "layers": 1, "width": 64, "tail_widths": [16, 8, 8]},
         loss={"abs": 1e-3},
         relative=True,
         same_predictions=False,

@@ -23,7 +23,7 @@ from suite.probe.instruments import torch_needed  # noqa: E402
 from tests.bench.device import Counted, on_meta  # noqa: E402
 from tests.reference_impls.cases import BY_ID, build, worker  # noqa: E402
 
-RECORDED = 3  # calls: compiled, recorded as a CUDA graph, replayed
+RECORDED = 2  # calls: compiled, recorded as a CUDA graph; the third, which replays that, is as the second
 MINIS = [name for name in BY_ID if name.endswith("-mini")]
 SHIFTED = "image_classification-small"  # whose evaluation sees images of three channels in other places again
 ACCUMULATING = ["image_classification-resnet", "language_modeling-gpt", "translation-transformer"]
@@ -120,8 +120,9 @@ def alike_workers(monkeypatch, tf, count):
 @pytest.mark.parametrize(
     ("name", "workers"),
     [
-        *(pytest.param(name, count, marks=pytest.mark.soak) for name in MINIS for count in (1, 2)),
         *((name, 2) for name in GATHERING),
+        *(pytest.param(name, 2, marks=pytest.mark.soak) for name in MINIS if name not in GATHERING),
+        *(pytest.param(name, 1, marks=pytest.mark.soak) for name in MINIS),
     ],
 )
 def test_tensorflow_traces_nothing_on_the_clock(name, workers, monkeypatch):

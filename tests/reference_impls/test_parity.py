@@ -1,6 +1,7 @@
 """Every implementation goes through this: the frameworks are one recipe, and each keeps the contract of the harness."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from suite.store.arrays import prepared
 from suite.store.task import for_run, load_task
 from tests.command import run
 from tests.reference_impls.builds import Builds, assert_same, goes_on
-from tests.reference_impls.cases import CASES, FRAMEWORKS
+from tests.reference_impls.cases import BY_ID, CASES, FRAMEWORKS
 from tests.reference_impls.flops import COUNTERS
 
 slow = pytest.mark.slow
@@ -41,7 +42,7 @@ LONG = (
 
 
 # Whose network has another size in another case, and is the same code.
-ALIKE = ("recommendation-mini", "reinforcement_learning-mini", "translation-mini")
+ALIKE = ("recommendation-mini", "reinforcement_learning-mini", "translation-mini", "translation-small")
 
 
 # What TensorFlow compiles for ten seconds and more, here twice; tests of their dropout tell most of the same.
@@ -215,9 +216,13 @@ def test_bf16_predicts_like_fp32(builds, framework):
     predicts_like_fp32(builds, framework)
 
 
+SMALL = BY_ID["image_classification-small"]
+WIDTHS = {"widths": SMALL.benchmark.hyperparameters["widths"]}
+
+
 @soak
 @each_framework
-@each([case for case in CASES if case.id == "image_classification-small"])
+@each([replace(SMALL, changes={**SMALL.changes, **WIDTHS})])
 def test_bf16_predicts_like_fp32_in_the_network_of_small(builds, framework):
     predicts_like_fp32(builds, framework)
 
