@@ -28,7 +28,7 @@ for environ in (os.environ, STARTED):
 
 # For the tests and what they start: one thread each, waiting threads that leave their core to others, and no XLA
 # optimization, which would take longer than it saves in the few steps that are trained.
-os.environ |= {
+ONE_EACH = {
     "OMP_NUM_THREADS": "1",
     "OMP_WAIT_POLICY": "passive",
     "TF_NUM_INTRAOP_THREADS": "1",
@@ -36,6 +36,8 @@ os.environ |= {
     "TF_CPP_MIN_LOG_LEVEL": "3",
     "XLA_FLAGS": "--xla_backend_optimization_level=0",
 }
+for environ in (os.environ, STARTED):
+    environ.update(ONE_EACH)
 
 # Frameworks keep the objects that tracing a step makes: searching them for garbage takes a tenth of such tests' time.
 gc.set_threshold(20_000, 10, 10)
