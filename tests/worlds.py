@@ -28,7 +28,7 @@ SHARED = "tests/eighth_task/shared.py"
 MARK = "SUITE_TEST_WORLD"  # in the environment of every process of a world
 MOST_S = 300.0  # seconds that a world may take to end, even on a busy machine
 PLAN = ("task=parity", "framework=torch", "hw=cpu", "seed=1", "mlflow=false")
-SLOWLY = ("division=open", "hyperparameters.milliseconds_per_step=100")  # 20 s to the target
+SLOWLY = ("division=open", "hyperparameters.milliseconds_per_step=50")  # 10 s to the target
 NAMESPACES = (f"suite-a-{os.getpid()}", f"suite-b-{os.getpid()}")
 ADDRESSES = ("10.213.0.1", "10.213.0.2")
 
