@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from tests.waiting import FOREVER_S
+
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scancel", "squeue", "sinfo")
 _CONF = """\
 ClusterName=suite
@@ -67,7 +69,7 @@ def cluster(folder: Path) -> Iterator[dict[str, str]]:
         for command in commands:
             process = subprocess.Popen(command, env=environ, stdout=said, stderr=said)
             stack.callback(_end, process)
-        until = time.monotonic() + 60
+        until = time.monotonic() + FOREVER_S
         while _idle(environ) < 2:
             assert time.monotonic() < until, (folder / "slurmctld.log").read_text() + (folder / "said").read_text()
             time.sleep(0.5)

@@ -19,6 +19,7 @@ from suite.audit.process import Failed, Process
 from suite.harness.implementation import TrainStats
 from suite.record.environment import STARTED
 from tests.audit.conftest import needs_isolation
+from tests.waiting import FOREVER_S
 
 BUILD = {
     "task": "image_classification",
@@ -100,7 +101,7 @@ process.ask("train", to=7)
 
 @needs_isolation
 def test_a_stranger_s_code_ends_with_its_auditor(worker, tmp_path):
-    made = worker("time.sleep(600)")
+    made = worker("time.sleep(3600)")
     made.__exit__(None, None, None)
     program = KILLED.format(build=BUILD)
     (tmp_path / "place").mkdir()
@@ -109,7 +110,7 @@ def test_a_stranger_s_code_ends_with_its_auditor(worker, tmp_path):
         started = psutil.Process(int(auditor.stdout.readline()))
         family = [started, *started.children(recursive=True)]
         auditor.kill()
-    _, alive = psutil.wait_procs(family, timeout=20)
+    _, alive = psutil.wait_procs(family, timeout=FOREVER_S)
     assert alive == []
 
 

@@ -14,6 +14,7 @@ from suite.errors import UserError
 from suite.store.task import load_task
 from tasks.reinforcement_learning import FIRST_EVALUATION_SEED
 from tests.reference_impls.cases import BY_ID, FRAMEWORKS, SHORT_EPISODES, build
+from tests.waiting import FOREVER_S
 
 TASK = load_task("reinforcement_learning")
 each_framework = pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -129,7 +130,7 @@ def test_no_process_outlives_the_environments():
     children = [psutil.Process(process.pid) for process in environments.processes]
     assert all(child.is_running() for child in children)
     del environments
-    _, alive = psutil.wait_procs(children, timeout=10)
+    _, alive = psutil.wait_procs(children, timeout=FOREVER_S)
     assert not alive
 
 

@@ -51,9 +51,11 @@ from suite.errors import command
 from suite.serve.scenarios import load
 
 pool = ThreadPoolExecutor(1)
-threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+interrupt = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
 
 def ask(index):
+    if interrupt.ident is None:  # not yet started
+        interrupt.start()
     {ask}
 
 def loaded(argv):

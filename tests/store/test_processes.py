@@ -7,6 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.waiting import FOREVER_S
+
 POOL = """
 import multiprocessing, time
 from concurrent.futures import ProcessPoolExecutor
@@ -29,5 +31,5 @@ def test_a_killed_command_leaves_no_process(method, tmp_path):
         children = psutil.Process(parent.pid).children(recursive=True)
         parent.kill()
     assert children
-    _, alive = psutil.wait_procs(children, timeout=20)
+    _, alive = psutil.wait_procs(children, timeout=FOREVER_S)
     assert alive == []
