@@ -22,6 +22,7 @@ def whole(tmp_path_factory):
     return folder / "whole"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_seals_the_evidence_and_resume_goes_on_from_there(whole, tmp_path, number, code):
     process = start(tmp_path, "tests.eighth_task", "run", *SLOW, "out=cut")
@@ -46,6 +47,7 @@ def test_a_signal_seals_the_evidence_and_resume_goes_on_from_there(whole, tmp_pa
     assert {path.name for path in (tmp_path / "cut").iterdir()} == {*OF_EACH_RUN, "manifest.json"}
 
 
+@pytest.mark.slow
 def test_a_second_signal_ends_it_at_once(tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(ENVIRONMENT, "PARITY_STALL_AT", "801")  # in the first step of the fourth block

@@ -102,6 +102,7 @@ def in_tensorflow(weights, exact=False, reduced=False, dropout=0.0) -> Steps:
 
 
 BUILDERS = {"torch": in_torch, "tensorflow": in_tensorflow}
+FRAMEWORKS = ["torch", pytest.param("tensorflow", marks=pytest.mark.slow)]  # which takes seconds to trace
 
 
 def shadowed(framework: str, **how) -> tuple[Steps, Distance]:
@@ -120,7 +121,7 @@ def length(some: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> float:
     return float(np.sqrt(sum(np.square(a - b).sum() for a, b in zip(some, others, strict=True))))
 
 
-@pytest.mark.parametrize("framework", BUILDERS)
+@pytest.mark.parametrize("framework", FRAMEWORKS)
 @pytest.mark.parametrize("reduced", [False, True])
 def test_the_shadow_takes_the_steps_of_float64(framework, reduced):
     single, distance = shadowed(framework, reduced=reduced)
@@ -134,7 +135,7 @@ def test_the_shadow_takes_the_steps_of_float64(framework, reduced):
         assert expected > (1e-3 if reduced else 1e-8)
 
 
-@pytest.mark.parametrize("framework", BUILDERS)
+@pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_what_is_drawn_is_drawn_once(framework):
     _, distance = shadowed(framework, dropout=0.5)
     assert 0 < distance.after[max(STEPS)] < 1e-5

@@ -13,9 +13,10 @@ from suite import config
 from suite.errors import UserError
 from suite.harness.implementation import Device
 from tests.reference_impls import flops
-from tests.reference_impls.cases import CASES, FRAMEWORKS, build, worker
+from tests.reference_impls.cases import CASES, build, worker
 from tests.reference_impls.material import two_shards
 
+FRAMEWORKS = ["torch", pytest.param("tensorflow", marks=pytest.mark.slow)]  # which takes seconds to trace
 FULL = config.benchmark("language_modeling", "full")
 CASE = next(case for case in CASES if case.id == "language_modeling-gpt")
 VALUES = {**CASE.benchmark.hyperparameters, **CASE.changes}
@@ -94,7 +95,9 @@ def test_an_accelerator_s_memory_says_how_many_sequences_go_through_together(mem
     assert gpt.at_once(share, hyper, Device("gpu", "bf16", memory_gb=memory_gb)) == together
 
 
-@pytest.mark.parametrize(("framework", "length"), [("torch", 32), ("tensorflow", 32), ("torch", 96)])
+@pytest.mark.parametrize(
+    ("framework", "length"), [("torch", 32), pytest.param("tensorflow", 32, marks=pytest.mark.slow), ("torch", 96)]
+)
 def test_the_predictions_of_workers_follow_one_another(framework, length):
     """Also of a length of which a list of predictions is no multiple, nor the other way round."""
     module = importlib.import_module(f"reference_impls.language_modeling.{framework}_gpt")

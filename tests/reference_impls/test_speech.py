@@ -13,11 +13,12 @@ from reference_impls.speech import shared
 from reference_impls.speech.shared import Batches, Hyperparameters, decode, made_up_batches
 from suite import config
 from suite.harness.contract import evaluation_data
-from tests.reference_impls.cases import BY_ID, FRAMEWORKS, build
+from tests.reference_impls.cases import BY_ID, build
 
 CASE = BY_ID["speech-mini"]
 PLAIN = {"speed": 0.0, "frequency_warp": 0.0, "frequency_masks": 0, "time_masks_per_second": 0.0, "dropout": 0.0}
 
+FRAMEWORKS = ["torch", pytest.param("tensorflow", marks=pytest.mark.slow)]  # which takes seconds to trace
 each_framework = pytest.mark.parametrize("framework", FRAMEWORKS)
 
 

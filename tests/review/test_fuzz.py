@@ -9,6 +9,7 @@ from tests.bench import fuzz
 from tests.bench.fuzz import Worker, inputs, reviewed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 10))])
 def test_no_mutated_input_raises_or_passes_unsealed(seed, tmp_path):
     for given, _ in zip(inputs(random.Random(seed), tmp_path), range(6), strict=False):
