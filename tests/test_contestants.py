@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from suite.review.__main__ import main as review
 from tests.audit.conftest import needs_isolation
 from tests.command import run
 
@@ -19,11 +20,11 @@ DIGITS = ("task=image_classification", "scale=mini", "hw=cpu", "mlflow=false")
 NEEDS_JAX = pytest.mark.skipif(find_spec("jax") is None, reason="jax is not installed: pip install -e '.[jax]'")
 
 
-def reviewed(folder, name):
-    done = run(folder, "suite.review", name, "--json")
-    made = json.loads(done.stdout)
+def reviewed(evidence, capsys):
+    code = review([str(evidence), "--json"])
+    made = json.loads(capsys.readouterr().out)
     failed = [finding for finding in made["findings"] if finding["severity"] != "note"]
-    return done.returncode, made["converged"], failed
+    return code, made["converged"], failed
 
 
 @pytest.fixture
@@ -48,12 +49,12 @@ def theirs(tmp_path, request):
     ],
     indirect=True,
 )
-def test_it_trains_digits_to_the_target_and_passes_review_and_audit(theirs, tmp_path):
+def test_it_trains_digits_to_the_target_and_passes_review_and_audit(theirs, tmp_path, capsys):
     words = ("implementation=theirs", "seed=3", "checkpoints=keep", "out=evidence")
     done = run(tmp_path, "suite.run", *DIGITS, *words)
     assert done.returncode == 0, done.stdout + done.stderr
     assert yaml.safe_load((tmp_path / "evidence/config.yaml").read_text())["framework"] == theirs
-    assert reviewed(tmp_path, "evidence") == (0, True, [])
+    assert reviewed(tmp_path / "evidence", capsys) == (0, True, [])
     (tmp_path / "theirs/__init__.py").write_text("raise AssertionError('the code that was kept trains again')\n")
     audit = run(tmp_path, "suite.audit", "evidence", "run_code=true", "blocks=1", "--json")
     assert audit.returncode == 0, audit.stdout + audit.stderr

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.command import run
+from suite.review.__main__ import main
 from tests.minis import trained
 
 TASKS = ("image_classification", "language_modeling", "recommendation", "reinforcement_learning", "speech")
@@ -19,7 +19,7 @@ BOTH = TASKS[0]
         *(pytest.param(task, "tensorflow", marks=() if task == BOTH else pytest.mark.soak) for task in TASKS),
     ],
 )
-def test_a_mini_reaches_its_target_and_passes_review(task, framework, tmp_path_factory):
-    review = run(trained(tmp_path_factory, task, framework), "suite.review", "evidence", "--json")
-    verdict = json.loads(review.stdout)
-    assert (review.returncode, verdict["verdict"], verdict["converged"]) == (0, "pass", True)
+def test_a_mini_reaches_its_target_and_passes_review(task, framework, tmp_path_factory, capsys):
+    code = main([str(trained(tmp_path_factory, task, framework) / "evidence"), "--json"])
+    verdict = json.loads(capsys.readouterr().out)
+    assert (code, verdict["verdict"], verdict["converged"]) == (0, "pass", True)

@@ -199,13 +199,6 @@ def test_a_port_that_is_taken_is_found_before_a_model_is_built(trained, server, 
         main([str(trained), f"implementation={OURS}", f"listen={server.rpartition(':')[2]}"])
 
 
-def test_a_port_that_is_taken_is_one_line(trained, server, tmp_path):
-    port = server.rpartition(":")[2]
-    done = run(tmp_path, "suite.serve", str(trained), f"implementation={OURS}", f"listen={port}")
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
-    assert "give another port" in done.stderr
-
-
 def test_a_task_that_cannot_be_asked_for_one_example_says_so(tmp_path):
     words = (
         "task=recommendation",
