@@ -172,10 +172,11 @@ def test_a_model_whose_code_asks_for_numbers_is_computed(asked, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_task_has_bricks_of_batches_in_the_precision_of_its_runs(tmp_path):
+def test_a_task_has_bricks_of_batches_in_the_precision_of_its_runs(tmp_path, monkeypatch):
     out = tmp_path / "bricks.json"
     task = ["task=recommendation", "scale=mini", "mode=train"]
-    for hw, precision in (("h100", "bf16"), ("t4", "fp16")):
+    for hw, precision, batches in (("h100", "bf16", 1), ("t4", "fp16", BATCHES)):
+        monkeypatch.setattr("suite.bricks.frameworks.torch_recording.BATCHES", batches)
         assert main(["make", *task, f"hw={hw}", f"out={out}"]) == 0
         assert record.read(Made, out).precision == precision
     step, evaluation = record.read(Made, out).models
