@@ -1,1 +1,1 @@
-"""What the machine is, and what a run took of it: load, energy, cost."""
+"""What the machine is, and what a run uses of it: load, energy, cost."""

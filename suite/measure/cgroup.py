@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def cpu_quota(root: Path = Path("/")) -> float | None:
-    """The number of CPUs whose time this process may use, the least of its groups; None if not limited."""
+    """The CPU quota of this process in CPUs, the smallest of its groups; None if there is none."""
     quotas = []
     for folder in _folders(root, "cpu"):
         for given in (_read(folder / "cpu.max"), _v1_quota(folder)):
@@ -18,9 +18,9 @@ def cpu_quota(root: Path = Path("/")) -> float | None:
 
 
 def throttled_ms(root: Path = Path("/")) -> float | None:
-    """How long, since their start, the groups of this process were kept from running by quotas; None if not known.
+    """Milliseconds for which quotas have throttled the groups of this process so far; None if not known.
 
-    Each has a quota and a counter of its own, which hold nothing of the groups within it.
+    This is a sum over the groups: each has its own quota and counter, which do not include the groups within it.
     """
     found = []
     for folder in _folders(root, "cpu"):
@@ -32,9 +32,9 @@ def throttled_ms(root: Path = Path("/")) -> float | None:
 
 
 def memory_left(root: Path = Path("/")) -> int | None:
-    """Bytes that this process may still take, the least of its groups; None if not limited.
+    """Bytes of memory that this process may still take, the smallest of its groups; None if not limited.
 
-    What a group keeps of files that nobody reads any more counts as left: Linux lets it go first.
+    A group's inactive file cache counts as free, because Linux reclaims it first.
     """
     left = []
     for folder in _folders(root, "memory"):
@@ -51,7 +51,7 @@ def _v1_quota(folder: Path) -> str:
 
 
 def _folders(root: Path, controller: str) -> Iterator[Path]:
-    """The groups of this process in which a controller may limit it, with all groups around them."""
+    """The folders of this process's groups under a controller, each followed by those of its ancestors."""
     top = root / "sys/fs/cgroup"
     for line in _read(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)

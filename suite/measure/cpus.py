@@ -1,4 +1,4 @@
-"""The CPUs that this process may use: those it is bound to, and of their time its control group's quota."""
+"""The CPUs that this process may use: those it is bound to, within its control group's quota."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from suite.measure import cgroup
 
 
 def bound(environ: Mapping[str, str] = os.environ) -> set[int]:
-    """The indices of the logical CPUs that this process may run on, and the workers that srun binds beside it.
+    """The indices of the logical CPUs that this process, and the workers that srun binds beside it, may run on.
 
-    SLURM tells each what all of its step on the node are bound to (srun's "OUTPUT ENVIRONMENT VARIABLES").
+    SLURM tells each worker the masks of all workers of its step on the node (srun's "OUTPUT ENVIRONMENT VARIABLES").
     """
     if not hasattr(os, "sched_getaffinity"):
         return set(range(os.cpu_count() or 1))
@@ -21,10 +21,10 @@ def bound(environ: Mapping[str, str] = os.environ) -> set[int]:
         return own
     try:
         masks = [int(mask.partition("*")[0], 16) for mask in environ.get("SLURM_CPU_BIND_LIST", "").split(",")]
-    except ValueError:  # no list, as of a job's script, or none that is known
+    except ValueError:  # no list, as in a job's script, or one in an unknown format
         return own
     tasks = [{index for index in range(mask.bit_length()) if mask >> index & 1} for mask in masks]
-    return own.union(*tasks) if own in tasks else own  # else it was bound anew since, as by taskset
+    return own.union(*tasks) if own in tasks else own  # else it was rebound since, for example by taskset
 
 
 _AFFINITY = bound()
@@ -32,17 +32,17 @@ _OWN = bound({})
 
 
 def own_cpus() -> int:
-    """The number of logical CPUs that this process alone may run on, as it began."""
+    """The number of logical CPUs that this process itself could run on when it started."""
     return len(_OWN)
 
 
 def usable_indices() -> list[int]:
-    """The indices of the logical CPUs that the run's workers here may use, as this process began."""
+    """The indices of the logical CPUs that the run's workers on this node could use when this process started."""
     return sorted(_AFFINITY)
 
 
 def usable_cpus() -> int:
-    """The number of logical CPUs that this process may use, its control group's quota rounded up."""
+    """The number of logical CPUs that this process may use, limited by its control group's quota (rounded up)."""
     count = len(usable_indices())
     quota = cgroup.cpu_quota()
     return count if quota is None else max(1, min(count, math.ceil(quota)))

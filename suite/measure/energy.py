@@ -12,16 +12,16 @@ from suite.measure.samples import COUNTERS, MAX_INTERVAL_MS, Sample
 
 NVML, RAPL = "nvml", "rapl"
 ESTIMATED = "estimated"  # the source of an energy that is no measurement
-MIN_COVERAGE = 0.95  # of a run's time, for an energy that stands for the whole of it
+MIN_COVERAGE = 0.95  # the share of a run's time that an energy must cover to stand for all of it
 
 
 @dataclass(frozen=True)
 class Energy:
-    """What a run drew. `joules` are those measured: the part `coverage` (0 to 1) of its time; the rest is not guessed.
+    """The energy a run drew. `joules` is for the fraction `coverage` (0 to 1) of its time; the rest is not guessed.
 
-    `source` is the library of the accelerators, rapl, both (nvml+rapl), estimated, or None with `joules` None. `covers`
-    names the counters that were read, on every node. `interval_s` is the median time between the samples that they rest
-    on, that of the node where it is longest; `mean_w` the mean power while it was measured.
+    `source` is the accelerators' library, rapl, both (nvml+rapl), estimated, or None if `joules` is None. `covers`
+    names the counters that were read on every node. `interval_s` is the median time between the samples used, on the
+    node where it is longest; `mean_w` is the mean power while it was measured.
     """
 
     joules: float | None
@@ -55,11 +55,11 @@ def energy(
     nodes: int = 1,
     library: str | None = NVML,
 ) -> Energy:
-    """The energy of all nodes between two times: differences of counters; where a node has none, `ceiling_w`, that of
-    each node, times utilisation, integrated.
+    """Compute the energy of all nodes between two times, from differences of counters.
 
-    A counter that runs backwards (it wrapped or was reset) and a pause of more than MAX_INTERVAL_MS count as not
-    measured. `library` is what the accelerators were measured with, see `Machine`.
+    A node without counters is estimated: utilisation times `ceiling_w`, the power ceiling of a node, integrated. A
+    pause of more than MAX_INTERVAL_MS counts as not measured, as does a counter that runs backwards (it wrapped or was
+    reset). `library` is what the accelerators were measured with, see `Machine`.
     """
     of: dict[int, list[Sample]] = {}
     for sample in samples:
@@ -67,7 +67,7 @@ def energy(
     seen = [own for node, own in sorted(of.items()) if node < nodes]
     each = [_of_node(own, start_ms, stop_ms, ceiling_w, library or NVML) for own in seen]
     if len(each) < nodes:
-        each.append(UNKNOWN)  # which stands for all nodes that left no sample: a stranger may claim many
+        each.append(UNKNOWN)  # one for all nodes without samples: an untrusted file may claim many
     known = [used for used in each if used.joules is not None]
     if len(each) == 1 or not known:
         return each[0]
@@ -83,7 +83,7 @@ def energy(
 
 
 def _of_node(samples: Sequence[Sample], start_ms: int, stop_ms: int, ceiling_w: float | None, library: str) -> Energy:
-    """The energy of one node, of which all samples are."""
+    """The energy of one node from its samples."""
     intervals = []
     for first, last in pairwise(samples):
         within_ms = min(last.time_ms, stop_ms) - max(first.time_ms, start_ms)
@@ -114,7 +114,7 @@ def _of_node(samples: Sequence[Sample], start_ms: int, stop_ms: int, ceiling_w: 
 def _measured(
     intervals: Sequence[_Interval], watts: Callable[[Sample, Sample], float | None]
 ) -> list[tuple[float, _Interval]]:
-    """The intervals in which `watts` is known, each after its watts."""
+    """(watts, interval) of each interval whose power is known."""
     return [(power, i) for i in intervals if (power := watts(i.first, i.last)) is not None]
 
 

@@ -24,7 +24,7 @@ class Load(NamedTuple):
 
 
 def ours(workers: Sequence[int]) -> dict[int, psutil.Process]:
-    """This process and `workers`, the run's others here, by whomever they were started, each with its children."""
+    """This process, the run's other `workers` on this machine (whoever started them), and all their children, by id."""
     found: dict[int, psutil.Process] = {}
     for each in (os.getpid(), *workers):
         with suppress(psutil.Error):
@@ -36,9 +36,9 @@ def ours(workers: Sequence[int]) -> dict[int, psutil.Process]:
 class LoadMeter:
     """Measures the load between one `read()` and the next.
 
-    Whatever else than `ours` runs on the same CPUs are others, as far as they take more than a quota leaves to them.
-    What was started since is looked for where others took more than `MAX_OTHERS`: to go through all processes takes too
-    long to do it each time.
+    All processes on the same CPUs except `ours` are others; they count only as far as they take more than a quota
+    leaves to them. New processes of ours are looked for only when others took more than `MAX_OTHERS`, because going
+    through all processes takes too long to do every time.
     """
 
     def __init__(self, workers: Sequence[int] = ()) -> None:
@@ -61,7 +61,7 @@ class LoadMeter:
         return load
 
     def _look(self) -> None:
-        """Find the processes that are ours by now; what has ended since stays among them."""
+        """Add the processes that are ours by now; those that have ended stay listed."""
         self._ours |= ours(self._workers)
 
     def _load(self, times: tuple[float, float, float, float]) -> Load:
@@ -74,7 +74,7 @@ class LoadMeter:
         return Load(_fraction((ours + foreign) / available), stolen, _fraction(foreign / available))
 
     def _times(self) -> tuple[float, float, float, float]:
-        """Seconds so far: of all usable CPUs together, those busy, those stolen by the hypervisor, those of ours."""
+        """Seconds so far: of all usable CPUs together, busy, stolen by the hypervisor, and used by our processes."""
         total = busy = steal = 0.0
         cpus: list[Any] = psutil.cpu_times(percpu=True)
         for index in self._indices:
@@ -87,7 +87,7 @@ class LoadMeter:
         return total, busy, steal, self._our_seconds()
 
     def _our_seconds(self) -> float:
-        """Of each process with its ended children, user and system; of this one macOS tells so much to itself alone."""
+        """CPU time of our processes and their ended children; macOS tells a process only of its own children."""
         seconds = 0.0
         for process in self._ours.values():
             try:

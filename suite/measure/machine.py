@@ -17,7 +17,7 @@ BF16_CPU_FLAGS = {"avx512_bf16", "amx_bf16"}
 
 @dataclass(frozen=True)
 class Machine:
-    """What this process finds. `logical_cpus` is what it may use under its affinity and its control group's quota."""
+    """The machine as this process finds it. `logical_cpus` counts what its affinity and control group's quota allow."""
 
     cpu_model: str
     logical_cpus: int
@@ -27,11 +27,11 @@ class Machine:
     accelerators: tuple[Accelerator, ...] = ()
     hidden_accelerators: int = 0  # by CUDA_VISIBLE_DEVICES, or another such variable
     library: str | None = None  # which found the accelerators, and measures them
-    driver: str | None = None  # with the versions of it, and of the accelerators' platform
+    driver: str | None = None  # versions of the driver and of the accelerators' platform
 
 
 def detect() -> Machine:
-    """Look at this machine."""
+    """Describe this machine."""
     model, sockets, flags = processor()
     found = accelerators.find()
     return Machine(
@@ -48,7 +48,7 @@ def detect() -> Machine:
 
 
 def room_of(device_kind: str) -> float:
-    """Bytes of memory for work on a `gpu` or `cpu`: of a GPU all, which frameworks keep, else what may be taken."""
+    """Bytes of memory for work on a `gpu` (all of the smallest, which frameworks reserve) or `cpu` (what is free)."""
     if device_kind == "gpu":
         return min(each.memory_gb for each in detect().accelerators) * 2**30
     free, left = psutil.virtual_memory().available, cgroup.memory_left()

@@ -26,7 +26,7 @@ CPU_FOLDER = Path("/sys/devices/system/cpu")
 
 @dataclass(frozen=True)
 class Environment:
-    """A verdict with its reasons, and the JSON values it rests on. What else there is, is for `during`."""
+    """A verdict with its reasons, and the JSON values it rests on. The other fields are for later verdicts."""
 
     reasons: tuple[str, ...]
     figures: dict[str, Any]
@@ -41,7 +41,7 @@ class Environment:
 
 
 def before(machine: Machine, workers: Sequence[int] = ()) -> Environment:
-    """Look for WINDOW_S at a machine on which this process is idle, and the other `workers` of its run."""
+    """Watch the machine for WINDOW_S while this process, and the other `workers` of its run, are idle."""
     meter, throttled = LoadMeter(workers), throttled_ms(machine)
     time.sleep(WINDOW_S)
     load, since = meter.read(), _since(throttled, throttled_ms(machine))
@@ -52,28 +52,28 @@ def before(machine: Machine, workers: Sequence[int] = ()) -> Environment:
 
 
 def during(machine: Machine, quiet: Environment, samples: Sequence[Sample]) -> Environment:
-    """The verdict on the time since `quiet`, which `before` has given, from the run's samples."""
+    """The verdict on the time since `quiet`, the result of `before`, from the run's samples."""
     found = judge(samples, _since(quiet.throttled_ms, throttled_ms(machine)), time.monotonic() - quiet.at_s)
     return _with_accelerators(found, machine, quiet.workers)
 
 
 def meanwhile(machine: Machine, quiet: Environment, load: Load) -> Environment:
-    """The verdict on the time since `quiet`, which `before` has given, from the load over all of it."""
+    """The verdict on the time since `quiet`, the result of `before`, from the load over all of it."""
     seconds = time.monotonic() - quiet.at_s
     found = _judged(load.others, load.steal, _since(quiet.throttled_ms, throttled_ms(machine)), seconds)
     return _with_accelerators(found, machine, quiet.workers)
 
 
 def watched(machine: Machine, workers: Sequence[int] = ()) -> Callable[[], list[str]]:
-    """Look at the machine as `before` does; what is returned tells what disturbed it, then and since."""
+    """Watch the machine as `before` does; return a function that lists what disturbed it, then and since."""
     quiet, meter = before(machine, workers), LoadMeter(workers)
     return lambda: list(dict.fromkeys((*quiet.reasons, *meanwhile(machine, quiet, meter.read()).reasons)))
 
 
 def judge(samples: Sequence[Sample], throttled: Mapping[str, float], seconds: float) -> Environment:
-    """The verdict on `samples`, and on the milliseconds for which each of `throttled` was throttled in `seconds`.
+    """The verdict on `samples`, and on the milliseconds of `seconds` for which each part in `throttled` was throttled.
 
-    The figures are those of the leader's node; one that is noisy makes the run noisy.
+    The figures are those of the leader's node; a single noisy node makes the run noisy.
     """
     of: dict[int, list[Sample]] = {0: []}
     for sample in samples:
@@ -83,7 +83,7 @@ def judge(samples: Sequence[Sample], throttled: Mapping[str, float], seconds: fl
 
 
 def together(leader: Environment, others: Mapping[int, Sequence[str]]) -> Environment:
-    """The leader's verdict, with the reasons of other nodes by their numbers."""
+    """The leader's verdict, with the reasons of other nodes added, each after its node's number."""
     reasons = [f"node {node}: {reason}" for node, found in sorted(others.items()) for reason in found]
     return replace(leader, reasons=(*leader.reasons, *reasons))
 
@@ -99,9 +99,9 @@ def _judged(others: float | None, steal: float | None, throttled: Mapping[str, f
 
 
 def _with_accelerators(found: Environment, machine: Machine, workers: Sequence[int]) -> Environment:
-    """With who else computes on each accelerator now, and what slows it down."""
+    """Add to a verdict which other processes compute on each accelerator now, and what slows it down."""
     devices, known = _devices(machine), ours(workers).keys()
-    # those of another container cannot be told from ours
+    # processes of another container cannot be told from ours
     strangers = [sum(psutil.pid_exists(pid) for pid in each.processes() - known) for each in devices]
     reasons = [*found.reasons, *slowdown_reasons([each.slowdowns() for each in devices])]
     for index, count in enumerate(strangers):
@@ -112,7 +112,7 @@ def _with_accelerators(found: Environment, machine: Machine, workers: Sequence[i
 
 
 def slowdown_reasons(slowdowns: Sequence[Collection[str]]) -> list[str]:
-    """What slows each accelerator down, in a sentence for each that something does."""
+    """A sentence for each accelerator that is slowed down, with the causes."""
     return [
         f"accelerator {index} is slowed down ({', '.join(sorted(causes))})"
         for index, causes in enumerate(slowdowns)
@@ -124,7 +124,7 @@ def throttled_ms(machine: Machine) -> dict[str, float]:
     """Milliseconds so far for which each part was throttled; parts without such a counter are left out."""
     found: dict[str, float] = {}
     if (quota := cgroup.throttled_ms()) is not None:
-        found["the CPU quota"] = quota / usable_cpus()  # the kernel adds up all CPUs, of which more may have waited
+        found["the CPU quota"] = quota / usable_cpus()  # the kernel adds up all CPUs, several of which may have waited
     files = (CPU_FOLDER / f"cpu{each}/thermal_throttle/core_throttle_total_time_ms" for each in usable_indices())
     if counters := [path for path in files if path.is_file()]:
         found["the CPU"] = sum(int(path.read_text()) for path in counters) / len(counters)
@@ -160,7 +160,7 @@ def _since(before: Mapping[str, float], now: Mapping[str, float]) -> dict[str, f
 
 
 def _mean(samples: Sequence[Sample], name: str) -> float | None:
-    """The mean of a column over time; pauses do not count."""
+    """The time-weighted mean of a column; pauses do not count."""
     weighted = total = 0.0
     for first, last in pairwise(samples):
         elapsed, value = last.time_ms - first.time_ms, getattr(last, name)

@@ -1,4 +1,4 @@
-"""What the processor is: its name, sockets, instruction flags and caches, as the system tells them."""
+"""The processor's name, sockets, instruction flags and caches, as the system reports them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
 def processor() -> tuple[str, int | None, set[str]]:
-    """Its model name, how many sockets (None if not known), and the flags of its instructions on x86."""
+    """Return the model name, the number of sockets (None if not known), and the instruction flags on x86."""
     try:
         fields = _fields(CPUINFO.read_text().splitlines())
     except OSError:
@@ -25,7 +25,7 @@ def processor() -> tuple[str, int | None, set[str]]:
 
 
 def caches() -> list[tuple[str, str, str]]:
-    """Level, kind and size of the first core's caches, such as 1, Data and 32K, as Linux tells them."""
+    """Level, kind and size of each of the first core's caches, such as 1, Data and 32K, as Linux reports them."""
     folders = sorted(CACHES.glob("index*"))
     try:
         return [(_read(each / "level"), _read(each / "type"), _read(each / "size")) for each in folders]
@@ -38,7 +38,7 @@ def _read(path: Path) -> str:
 
 
 def _told() -> str:
-    """The name by another program than the kernel: macOS has no such file, and Linux on ARM no name in it."""
+    """The name from sysctl or lscpu: macOS has no /proc/cpuinfo, and Linux on ARM has no name in it."""
     mac = platform.system() == "Darwin"
     words = ["sysctl", "machdep.cpu.brand_string"] if mac else ["lscpu"]
     try:

@@ -49,7 +49,7 @@ class Counters:
         return _sum(drawn), _sum([joules for joules, _ in cpus]), _sum(memory)
 
     def accelerator_utilisation(self) -> float | None:
-        """The mean over the accelerators of the fraction of time, of late, in which they computed."""
+        """The mean over the accelerators of the fraction of recent time in which they computed; None if not known."""
         rates = _all_known([each.utilisation() for each in self._accelerators])
         return sum(rates) / len(rates) if rates else None
 
@@ -64,7 +64,7 @@ class Meter:
         self._load: LoadMeter | None = None
 
     def sample(self, time_ms: int) -> Sample:
-        """The counters as they stand, and the load since the last call; at the first one nobody has watched it."""
+        """Return the counters and the load since the last call; at the first call the load is not known."""
         if self._load is None:
             self._load = LoadMeter(self._workers)
             load = Load(None, None, None)
@@ -84,7 +84,7 @@ class Beat:
         self._thread.start()
 
     def stop(self) -> None:
-        """End it, with a last call."""
+        """Stop the thread, then call `work` a last time."""
         self._stopped.set()
         self._thread.join()
         with suppress(OSError):
@@ -97,12 +97,11 @@ class Beat:
 
 
 class Sampler:
-    """Samples from `start()` to `stop()` into `path`, going on with the file that an interrupted run left.
+    """Appends samples to `path` from `start()` to `stop()`, also to the file that an interrupted run left.
 
-    `clock` gives milliseconds since 1970, `ceiling_w` the power ceiling of a node that an estimate is made from,
-    `device` what the run trains on, `cpu` or `gpu`; `workers` are the run's other processes on this machine, and
-    `nodes` how many machines there are. A disk that refuses a row ends the sampling, not the run, and so does a file of
-    `MAX_BYTES`.
+    `clock` returns milliseconds since 1970. `ceiling_w` is the power ceiling of a node, for estimates. `device`, `cpu`
+    or `gpu`, is what the run trains on. `workers` are the run's other processes on this machine; `nodes` is the number
+    of machines. If the disk refuses a row, or the file reaches `MAX_BYTES`, sampling ends but the run goes on.
     """
 
     def __init__(
@@ -124,10 +123,10 @@ class Sampler:
     def start(self) -> None:
         """Write the first row and begin.
 
-        Raises OSError if the file cannot be written, UserError if it is there and holds no samples.
+        Raises OSError if the file cannot be written, UserError if it exists and is not a valid power.csv.
         """
         content = self._path.read_bytes() if self._path.exists() else b""
-        kept = content.rfind(b"\n") + 1  # without a row that a kill has torn
+        kept = content.rfind(b"\n") + 1  # without a row that a kill cut off
         if kept:
             self._go_on()
         self._file = FileIO(self._path, "ab")
@@ -149,10 +148,10 @@ class Sampler:
             self.add(self._meter.sample(self._clock()))
 
     def add(self, sample: Sample) -> None:
-        """Write a row, which may be of another node; one that comes too late, or out of turn, is left out.
+        """Write a row, of this or another node. Raises OSError if the disk does not take it whole; no row follows then.
 
-        So are all beyond `MAX_BYTES`, which nobody would read, and behind one that the disk refused a part of.
-        Raises OSError where it does.
+        Rows are left out that come after `stop()`, that are not later than their node's last one, or that lie beyond
+        `MAX_BYTES`, which nobody would read.
         """
         row = format_row(sample, self._nodes)
         with self._writing:
@@ -218,12 +217,12 @@ def _package_joules(cpu: RAPLCPU) -> tuple[float, float | None]:
 
 
 def _zone_joules(zone: RAPLFile) -> float:
-    """The raw counter. Zeus's own `read` starts a process that counts wraps, which would outlive a killed run."""
+    """Read the counter itself: Zeus's `read` starts a process to count wraps, which would outlive a killed run."""
     return int(Path(zone.energy_uj_path).read_text()) / 1e6
 
 
 def _all_known(values: Sequence[float | None]) -> list[float]:
-    """The values; none of them where one is not known."""
+    """The values if all are known, else an empty list."""
     known = [value for value in values if value is not None]
     return known if len(known) == len(values) else []
 

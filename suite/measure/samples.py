@@ -1,4 +1,4 @@
-"""The samples of a run's power.csv: written row by row, and read again from a file that may be a stranger's."""
+"""The samples of a run's power.csv: writing them as rows, and reading them from a file that may be untrusted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from suite.store.disk import read_safely, reason
 
-MAX_BYTES = 32 << 20  # of one node five to ten days, at a row a second
+MAX_BYTES = 32 << 20  # five to ten days of one node, at a row a second
 MAX_INTERVAL_MS = 10_000  # a longer pause means that nobody measured: the process was dead, or hung
 COUNTERS = ("accelerator_j", "cpu_j", "dram_j")
 
@@ -16,8 +16,8 @@ COUNTERS = ("accelerator_j", "cpu_j", "dram_j")
 class Sample(NamedTuple):
     """A row of power.csv: cumulative joules of each counter, and load since the row before as fractions 0 to 1.
 
-    `utilisation` is of the device that the run trains on; `steal` and `others` are of the CPUs. None: not known. All
-    are of the node of that number, the leader's being 0; the file has that column where a run has several.
+    `utilisation` is of the device that the run trains on; `steal` and `others` are of the CPUs. None means not known.
+    `node` is the number of the node measured, 0 for the leader's; the file has that column if a run has several.
     """
 
     time_ms: int
@@ -39,7 +39,7 @@ _ROWS = {HEADER: re.compile(_CELLS, re.ASCII), HEADER_OF_NODES: re.compile(_CELL
 
 
 class SamplesError(ValueError):
-    """A power.csv that is not one; `line` counts from 1, and is 0 when the file as a whole is at fault."""
+    """An invalid power.csv; `line` counts from 1, and is 0 if the file as a whole is at fault."""
 
     def __init__(self, line: int, problem: str) -> None:
         super().__init__(f"line {line}: {problem}" if line else problem)
@@ -47,26 +47,26 @@ class SamplesError(ValueError):
 
 
 def rounded(sample: Sample) -> Sample:
-    """The sample as it is read again from its row."""
+    """The sample with the precision that its row keeps."""
     cells = zip(sample[1:-1], _DECIMALS, strict=True)
     figures = (None if cell is None else round(cell, places) for cell, places in cells)
     return Sample._make([sample.time_ms, *figures, sample.node])
 
 
 def format_row(sample: Sample, nodes: int = 1) -> str:
-    """A row of power.csv, without newline, of a run of so many nodes."""
+    """A row of power.csv, without newline, for a run on `nodes` nodes."""
     cells = zip(sample[1:-1], _DECIMALS, strict=True)
     figures = ["" if cell is None else f"{cell:.{places}f}" for cell, places in cells]
     return ",".join([str(sample.time_ms), *figures, *([str(sample.node)] if nodes > 1 else [])])
 
 
 def header(nodes: int) -> str:
-    """The first line of the power.csv of so many nodes."""
+    """The first line of power.csv for a run on `nodes` nodes."""
     return HEADER_OF_NODES if nodes > 1 else HEADER
 
 
 def read_samples(path: Path) -> list[Sample]:
-    """The samples of a power.csv, as `samples_of` its bytes. Raises SamplesError also where it cannot be read."""
+    """Read a power.csv, see `samples_of`. Raises SamplesError also if the file cannot be read."""
     try:
         content = read_safely(path, MAX_BYTES)
     except (OSError, ValueError) as error:
@@ -75,9 +75,9 @@ def read_samples(path: Path) -> list[Sample]:
 
 
 def samples_of(content: bytes) -> list[Sample]:
-    """The samples of a power.csv that may be a stranger's. A last row without newline was torn by a kill: left out.
+    """Parse a power.csv that may be untrusted. A last row without newline was cut off by a kill and is left out.
 
-    Raises SamplesError, with the line, for anything that `format_row` would not have written; memory is bounded.
+    Raises SamplesError, with the line, for a malformed line, fraction above 1 or time out of order; memory is bounded.
     """
     lines = content.split(b"\n")[:-1]
     row = _ROWS.get(lines[0][:200].decode("ascii", "replace")) if lines else None

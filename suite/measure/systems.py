@@ -1,4 +1,4 @@
-"""The system that `hw=` names, on the machine at hand: whether that is it, its precision, its power."""
+"""The system that `hw=` names, on the machine at hand: whether they match, its precision and its power."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ AUTO, CPU = "auto", "cpu"
 def resolve(system: System, machine: Machine) -> System:
     """The system to run as: `auto` becomes the named system that this machine is, or `auto` with what was detected.
 
-    A price that was set by hand loses the source that the system's file gives. Whether this machine is the system is
-    for `mismatch` to say.
+    A price set by hand loses the source that the system's file gives. Whether this machine is the system is checked by
+    `mismatch`.
     """
     return _own_price(_detected(system, machine) if system.name == AUTO and system.accelerator is None else system)
 
@@ -45,7 +45,7 @@ def mismatch(system: System, machine: Machine, begun: bool = False) -> str | Non
 
 
 def system_here(name: str, machine: Machine) -> System:
-    """The system of that name, as `resolve` has it. Raises UserError for an unknown one, or another than `machine`."""
+    """Return the named system as `resolve` does. Raises UserError if it is unknown, or is not `machine`."""
     system = resolve(config.system(name), machine)
     if why := mismatch(system, machine):
         raise UserError(why)

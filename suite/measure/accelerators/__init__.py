@@ -1,6 +1,6 @@
-"""The accelerators that this process may use, found and measured by their makers' libraries; no framework is imported.
+"""Find and measure the accelerators of this process through their makers' libraries; no framework is imported.
 
-A package brings those of another maker by an entry point of the group `suite.accelerators`: a function `find()`.
+A package adds those of another maker by an entry point of the group `suite.accelerators`: a function like `find()`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ GROUP = "suite.accelerators"
 
 
 def find() -> Found | None:
-    """Those of the first maker of whose any are visible, else of the first whose are all hidden; None without any.
+    """Return the accelerators of the first maker with a visible one, else of the first whose are all hidden.
 
-    Raises UserError for an entry point that cannot be loaded.
+    None if there are no accelerators. Raises UserError for an entry point that cannot be loaded.
     """
     hidden = None
     for maker in _makers():

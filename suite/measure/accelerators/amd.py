@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 HIP = "HIP_VISIBLE_DEVICES"
 KFD = Path("/dev/kfd")  # through which ROCm computes
 DRI = Path("/dev/dri")  # where each accelerator has a node
-WHOLE = ("SPX", "N/A")  # partitions of one that is not split
+WHOLE = ("SPX", "N/A")  # partition modes of an accelerator that is not split
 BF16 = re.compile(r"gfx(908|90a|9[45]\w|1[12]\w\w)")  # matrix units: CDNA from the first on, RDNA from the third
 VIOLATIONS = {
     "active_prochot_thrm": "hardware",
@@ -33,10 +33,10 @@ VIOLATIONS = {
 
 
 def find() -> Found | None:
-    """Those that the variables below leave visible, in HIP's order; None without any, or without AMD SMI.
+    """Return the accelerators that the environment leaves visible, in HIP's order; None without any or without AMD SMI.
 
-    HIP numbers what ROCR_VISIBLE_DEVICES leaves, and takes HIP_VISIBLE_DEVICES, or without it CUDA_VISIBLE_DEVICES, to
-    mean these numbers (ROCm, GPU isolation techniques).
+    HIP numbers the devices that ROCR_VISIBLE_DEVICES leaves. HIP_VISIBLE_DEVICES, or CUDA_VISIBLE_DEVICES if that is
+    not set, refers to these numbers (ROCm, GPU isolation techniques).
     """
     if not KFD.exists() or not answers():
         return None
@@ -49,9 +49,9 @@ def find() -> Found | None:
         return None
     if not numbered:
         return None
-    # Where none can be opened it is for want of leave, which a framework says before it trains.
+    # If none can be opened, the user lacks permission, which a framework reports before it trains.
     numbered = [(told, handle) for told, handle in numbered if _opens(told["drm_render"])] or numbered
-    if all(isinstance(told["hip_id"], int) for told, _ in numbered):  # else N/A, of a driver that does not tell it
+    if all(isinstance(told["hip_id"], int) for told, _ in numbered):  # else N/A: the driver does not report it
         numbered.sort(key=lambda each: each[0]["hip_id"])
     visible = numbered
     for setting in (
@@ -70,7 +70,7 @@ def find() -> Found | None:
 
 
 def _opens(node: int | str) -> bool:
-    """Whether HIP can open the node to compute on; in a container with some GPUs AMD SMI lists all of the host's."""
+    """Whether HIP can open the accelerator's node; in a container with some GPUs, AMD SMI lists all of the host's."""
     if isinstance(node, str):  # N/A
         return True
     try:
@@ -81,13 +81,13 @@ def _opens(node: int | str) -> bool:
 
 
 def answers() -> bool:
-    """Whether AMD SMI does; it may be missing, of another version than ROCm, or older than 6.4: without HIP's order."""
+    """Whether AMD SMI is usable: it may be missing, not match ROCm, or be too old (before 6.4) to tell HIP's order."""
     return bool(_zeus().amdsmi_is_available()) and hasattr(_smi(), "amdsmi_get_gpu_enumeration_info")
 
 
 @dataclass
 class Device:
-    """The accelerator of HIP's index and AMD SMI's handle; `together` are the indices of all that were found."""
+    """An accelerator by its HIP index and AMD SMI handle; `together` has the HIP indices of all that were found."""
 
     index: int
     handle: Any
@@ -98,7 +98,7 @@ class Device:
         smi, told, memory = _smi(), dict[str, str](), psutil.virtual_memory().total
         with suppress(smi.AmdSmiException):
             told = smi.amdsmi_get_gpu_asic_info(self.handle)
-        with suppress(smi.AmdSmiException):  # of one that has the machine's
+        with suppress(smi.AmdSmiException):  # it fails for one that shares the machine's memory
             memory = smi.amdsmi_get_gpu_memory_total(self.handle, smi.AmdSmiMemoryType.VRAM)
         split, architecture = self._partition(), told.get("target_graphics_version", "unknown")
         return Accelerator(
@@ -109,7 +109,7 @@ class Device:
         )
 
     def joules(self) -> float | None:
-        """See `devices.Device`; None for a part of one, whose counter is that of the whole."""
+        """See `devices.Device`; None for a partition, since the counter is that of the whole accelerator."""
         try:
             return self._counter.get_total_energy_consumption() / 1000 if self._counter else None
         except ZeusBaseError:
@@ -131,7 +131,7 @@ class Device:
             return set()
 
     def slowdowns(self) -> set[str]:
-        """See `devices.Device`; the MI300 and newer ones tell it."""
+        """See `devices.Device`; only the MI300 and newer report it."""
         try:
             told = _smi().amdsmi_get_violation_status(self.handle)
         except _smi().AmdSmiException:
@@ -148,7 +148,7 @@ class Device:
         return next((each for each in manager.gpus if each.gpu_index == self.index), None) if manager else None
 
     def _partition(self) -> str | None:
-        """How it is split, as CPX; None where it is whole."""
+        """The partition mode, such as CPX; None if the accelerator is not split."""
         try:
             found: str = _smi().amdsmi_get_gpu_compute_partition(self.handle)
         except _smi().AmdSmiException:  # not a kind that can be split
@@ -158,14 +158,14 @@ class Device:
 
 @cache
 def _manager(indices: tuple[int, ...]) -> AMDGPUs | None:
-    """Zeus's of those of HIP's indices, which takes half a second to see whose energy fits its power."""
+    """Zeus's view of the accelerators with these HIP indices; takes 0.5 s to check whose energy matches their power."""
     from zeus.device.gpu.amd import AMDGPUs  # as in _zeus
 
     class Lasting(AMDGPUs):  # type: ignore[misc]
-        """One that does not end AMD SMI for the whole process when it is dropped, or could not be made."""
+        """An AMDGPUs that does not shut AMD SMI down for the whole process when it is dropped, or could not be made."""
 
         def __del__(self) -> None:
-            """Nothing."""
+            """Do nothing."""
 
     try:
         with _chosen(indices):
@@ -176,7 +176,7 @@ def _manager(indices: tuple[int, ...]) -> AMDGPUs | None:
 
 @contextmanager
 def _chosen(indices: tuple[int, ...]) -> Iterator[None]:
-    """With these in the variable that Zeus reads HIP's indices from; it knows no UUIDs and no ROCR_VISIBLE_DEVICES."""
+    """Set HIP_VISIBLE_DEVICES to these indices for Zeus, which knows neither UUIDs nor ROCR_VISIBLE_DEVICES."""
     given = os.environ.get(HIP)
     os.environ[HIP] = ",".join(map(str, indices))
     try:

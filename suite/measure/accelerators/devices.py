@@ -1,4 +1,4 @@
-"""What the library of every maker of accelerators is asked."""
+"""The interface that the module of every maker of accelerators implements."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Accelerator:
-    """An accelerator as its maker's library names it, and whether it computes in bf16 natively.
+    """An accelerator as its maker's library describes it; `bf16` tells whether it computes in bf16 natively.
 
-    The name of one that is split says how: ` MIG 1g.5gb`, ` CPX`. `architecture` is what kernels are for, as sm_90.
+    The name of a part ends in its kind: ` MIG 1g.5gb`, ` CPX`. `architecture` is what kernels are built for, as sm_90.
     """
 
     name: str
@@ -21,34 +21,33 @@ class Accelerator:
 
 
 class Device(Protocol):
-    """An accelerator that this process may use. What its library does not tell is None, or empty."""
+    """An accelerator that this process may use. What its library does not report is None, or empty."""
 
     def describe(self) -> Accelerator:
-        """What it is."""
+        """Return its description."""
 
     def joules(self) -> float | None:
-        """Energy since some time in the past."""
+        """Energy in joules since an unspecified time in the past."""
 
     def utilisation(self) -> float | None:
-        """The fraction of time, of late, in which it computed."""
+        """The fraction of recent time in which it computed."""
 
     def processes(self) -> set[int]:
-        """The numbers of the processes that compute on it."""
+        """The ids of the processes that compute on it."""
 
     def slowdowns(self) -> set[str]:
-        """What slows it down now, in a word or two each; its power cap and idling do not count."""
+        """The causes that slow it down now, in a word or two each; its power cap and idling do not count."""
 
     def throttled_ms(self) -> float | None:
-        """For how long heat has slowed it down, since some time in the past."""
+        """Milliseconds for which heat has slowed it down, since an unspecified time in the past."""
 
 
 @dataclass(frozen=True)
 class Found:
     """A maker's accelerators on this machine.
 
-    `devices` are those that this process may use, in the order in which frameworks count them; environment variables
-    hide `hidden` others. `library` is a word for what they are measured with, `driver` has the versions of driver and
-    platform.
+    `devices` are those that this process may use, in the order in which frameworks count them; `hidden` counts those
+    that environment variables hide. `library` names what measures them; `driver` has driver and platform versions.
     """
 
     devices: Sequence[Device]
@@ -58,7 +57,7 @@ class Found:
 
 
 def chosen_indices(uuids: Sequence[str], setting: str | None) -> list[int]:
-    """What CUDA makes of CUDA_VISIBLE_DEVICES: indices or starts of UUIDs, up to the first that is none or repeated."""
+    """Resolve CUDA_VISIBLE_DEVICES as CUDA does: indices or UUID prefixes, up to the first unknown or repeated one."""
     if setting is None:
         return list(range(len(uuids)))
     chosen: list[int] = []

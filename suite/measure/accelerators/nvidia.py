@@ -18,7 +18,7 @@ from suite.measure.accelerators.devices import Accelerator, Found, chosen_indice
 if TYPE_CHECKING:
     from zeus.device.gpu.nvidia import NVIDIAGPU
 
-DRIVER = Path("/dev/nvidiactl"), Path("/usr/lib/wsl/lib/libcuda.so.1")  # what it makes on Linux, and in Windows' Linux
+DRIVER = Path("/dev/nvidiactl"), Path("/usr/lib/wsl/lib/libcuda.so.1")  # files of the driver on Linux and in WSL
 BF16_COMPUTE_CAPABILITY = (8, 0)  # Ampere
 SLOWDOWNS = {
     pynvml.nvmlClocksEventReasonHwSlowdown: "hardware",
@@ -29,16 +29,16 @@ SLOWDOWNS = {
 
 
 def find() -> Found | None:
-    """Those that CUDA_VISIBLE_DEVICES leaves visible; None without any, or without NVML.
+    """Return the accelerators that CUDA_VISIBLE_DEVICES leaves visible; None without any, or without NVML.
 
-    In NVML's order, which CUDA is told to take too: by itself it takes the fastest of unlike ones first. Of GPUs that
-    are split (MIG) each part counts, of which CUDA lets a process have one, and then no whole GPU beside it.
+    They are in NVML's order, which CUDA is told to use too: by default it puts the fastest of unlike GPUs first. Each
+    part of a split GPU (MIG) counts as one; CUDA lets a process use a single part, and no whole GPU beside it.
     """
     devices, uuids = list[Device](), list[str]()
     try:
         pynvml.nvmlInit()
         for index in range(pynvml.nvmlDeviceGetCount()):
-            with suppress(pynvml.NVMLError):  # of one that this job may not open, which CUDA leaves out as well
+            with suppress(pynvml.NVMLError):  # for one that this job may not open; CUDA leaves it out too
                 handle = pynvml.nvmlDeviceGetHandleByIndex(index)
                 uuid = pynvml.nvmlDeviceGetUUID(handle)
                 parts = _parts(handle)
@@ -67,7 +67,7 @@ def broken() -> str | None:
 
 
 def _driver() -> str:
-    """With the newest CUDA that it supports, which is not told where CUDA's own library is missing."""
+    """The driver's version and the newest CUDA that it supports, which is unknown if CUDA's own library is missing."""
     driver = f"NVIDIA driver {pynvml.nvmlSystemGetDriverVersion()}"
     try:
         cuda = pynvml.nvmlSystemGetCudaDriverVersion_v2()
@@ -87,7 +87,7 @@ def _parts(handle: Any) -> dict[str, Any]:
     """The handles of the parts of a GPU that is split, by their UUIDs."""
     found = {}
     for index in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(handle) if _split(handle) else 0):
-        with suppress(pynvml.NVMLError):  # there may be fewer than the most
+        with suppress(pynvml.NVMLError):  # there may be fewer than the maximum
             part = pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)
             found[pynvml.nvmlDeviceGetUUID(part)] = part
     return found
@@ -95,7 +95,7 @@ def _parts(handle: Any) -> dict[str, Any]:
 
 @dataclass
 class Device:
-    """The accelerator of NVML's index and handle; of one that is split the handle of a `part` as well."""
+    """An accelerator by its NVML index and handle; for a split GPU, `part` is the handle of one part."""
 
     index: int
     handle: Any
@@ -105,10 +105,10 @@ class Device:
         """See `devices.Device`."""
         try:
             memory = pynvml.nvmlDeviceGetMemoryInfo(self._own).total
-        except pynvml.NVMLError:  # of one that has the machine's
+        except pynvml.NVMLError:  # for one that shares the machine's memory
             memory = psutil.virtual_memory().total
         major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(self.handle)
-        name = pynvml.nvmlDeviceGetName(self._own)  # of a part with its profile, as MIG 1g.5gb
+        name = pynvml.nvmlDeviceGetName(self._own)  # that of a part has its profile, such as MIG 1g.5gb
         return Accelerator(
             name=name + (" MIG" if _split(self.handle) and " MIG" not in name else ""),
             memory_gb=round(memory / 2**30, 1),
@@ -117,7 +117,7 @@ class Device:
         )
 
     def joules(self) -> float | None:
-        """See `devices.Device`. What a part takes is not counted by itself."""
+        """See `devices.Device`; None for a part, whose energy is not counted separately."""
         if self.part is not None:
             return None
         try:
@@ -136,7 +136,7 @@ class Device:
         """See `devices.Device`."""
         try:
             return {each.pid for each in pynvml.nvmlDeviceGetComputeRunningProcesses(self._own)}
-        except (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError):  # the latter of drivers before 510
+        except (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError):  # the latter from drivers before 510
             return set()
 
     def slowdowns(self) -> set[str]:
@@ -157,7 +157,7 @@ class Device:
 
     @property
     def _own(self) -> Any:
-        """The handle of what is this process's own."""
+        """The handle of the part, or of the GPU if there is no part."""
         return self.handle if self.part is None else self.part
 
     @cached_property
