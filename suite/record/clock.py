@@ -1,7 +1,7 @@
 """The clock of a log: milliseconds since 1970 that never run backwards, and lose nothing between a kill and a restart.
 
-The system's time may be set while a run lies still; the time since the machine's boot may not. So a log says of which
-boot it is, and what has to be added to the time since that boot to have its own.
+The system's time may be set while a run is stopped; the time since the machine's boot cannot. So a log records which
+boot it belongs to, and the offset from the time since that boot to its own time.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from typing import Any, Literal
 from suite.record.parsing import text, whole
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-BOOT = "boot"  # the clock that nobody sets
-APART_MS = 1000  # between two clocks that agree
+BOOT = "boot"  # the clock that nobody can set
+APART_MS = 1000  # clocks that differ by no more than this agree
 
 Source = Literal["boot", "wall", "file", "unknown"]
 
 
 @dataclass(frozen=True)
 class Clock:
-    """Adds `offset_ms` to the time since the boot `boot`, of which that is a hash; None where the system tells none.
+    """A clock that adds `offset_ms` to the time since boot; `boot` is a hash of that boot's id, None if there is none.
 
-    `source` is what told the time when the log was gone on with, `passed_ms` how long, by each clock that knows, the
-    log had then lain still.
+    `source` is the clock that told the time when the log was resumed; `passed_ms` has how long, by each clock that
+    knows, the log had been idle by then.
     """
 
     offset_ms: int
@@ -42,7 +42,7 @@ class Clock:
         return self.offset_ms + _since_boot_ms()
 
     def told(self) -> dict[str, Any]:
-        """What a log says of its clock, for `resumed` to go on with."""
+        """What a log records of its clock, for `resumed` to go on with."""
         return {"boot": self.boot, "offset_ms": self.offset_ms}
 
 
@@ -52,10 +52,10 @@ def begun(not_before_ms: int = 0) -> Clock:
 
 
 def resumed(last_ms: int, told: Mapping[str, Any], path: Path) -> Clock:
-    """The clock to go on with the log at `path`, whose last line is of `last_ms`; `told` is what it says of its own.
+    """The clock to resume the log at `path` with; `last_ms` is its last line's time, `told` what it says of its clock.
 
-    It is the time since boot where the machine has not been booted since; else the system's time, unless the file
-    system knows of more (its clock may be another machine's); else the time stands where it stood.
+    It follows the time since boot if the machine has not rebooted. Otherwise it follows the system's time, or the file
+    system's if that is ahead (it may be another machine's). If that lies before `last_ms`, it goes on from `last_ms`.
     """
     boot, offset_ms = text(told.get("boot")), whole(told.get("offset_ms"))
     passed = {"wall": _wall_ms() - last_ms}
@@ -78,13 +78,13 @@ def _wall_ms() -> int:
 
 
 def _since_boot_ms() -> int:
-    """Milliseconds since the boot, with those in which the machine slept where the system counts them."""
+    """Milliseconds since boot, including time asleep where the system counts it."""
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return time.clock_gettime_ns(clock) // 1_000_000
 
 
 def _boot() -> str | None:
-    """A hash of the name that the system gives to this boot, which tells no host."""
+    """A hash of the system's id for this boot, which does not reveal the host; None if there is no id."""
     try:
         return hashlib.sha256(BOOT_ID.read_bytes().strip()).hexdigest()[:16]
     except OSError:

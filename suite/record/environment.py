@@ -1,4 +1,4 @@
-"""The variables and limits that a run was started with and that frameworks and libraries go by; no secret, no name."""
+"""The environment variables and limits of a run that frameworks and libraries heed, without secrets or names."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 from suite.measure import cgroup
 from suite.measure.cpus import own_cpus
 
-STARTED = dict(os.environ)  # libraries set more of their own while a run goes on, which no other run has
+STARTED = dict(os.environ)  # copied now, because libraries set more while a run goes on
 
-# What begins the name of a variable that decides how fast, or how, a framework computes.
+# Prefixes of the variables that decide how, or how fast, a framework computes.
 _PREFIXES = (
     *("CUDA_", "CUDNN", "CUBLAS", "CUTLASS", "NVIDIA_", "NCCL_", "NVTE_", "TRITON_"),
     *("ROCM_", "ROCR_", "HIP_", "HSA_", "MIOPEN_", "RCCL_", "GPU_"),
@@ -23,16 +23,16 @@ _PREFIXES = (
     *("ATEN_", "TORCH", "PYTORCH_", "TF_", "XLA_", "JAX_", "KERAS_", "MALLOC_", "JEMALLOC_", "TCMALLOC_"),
 )
 _NAMES = ("LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONHASHSEED", "PYTHONOPTIMIZE", "PYTHONMALLOC")
-_LAUNCHER = "TORCHELASTIC_"  # torchrun's, another at each start
+_LAUNCHER = "TORCHELASTIC_"  # set by torchrun, differently at each start
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|PWD|AUTH|CRED|COOKIE|SIGNATURE", re.IGNORECASE)
 _IN_ADDRESS = re.compile(r"//\S*@")  # user and password
 _MAX_VALUE = 500  # characters
 
 
 def environment() -> dict[str, Any]:
-    """The variables by name as this process began with them, its CPUs, and the threads that OpenMP begins with.
+    """Return the variables that this process was started with, its CPUs, and the threads that OpenMP starts with.
 
-    `cpus` are those that the process may use; `cpu_quota` is in CPUs, None if there is none.
+    `cpus` is the number that the process may use; `cpu_quota` is in CPUs, None if there is none.
     """
     variables = {name: _plain(value) for name, value in sorted(STARTED.items()) if _decides(name)}
     cpus, asked = own_cpus(), variables.get("OMP_NUM_THREADS", "").partition(",")[0]

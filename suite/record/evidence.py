@@ -5,12 +5,12 @@ config.yaml        the resolved configuration
 system.json        MLPerf's system description and what was detected
 power.csv          power and load samples
 predictions.jsonl  one JSON value per evaluation example, in the split's order, of the last evaluation
-implementation/    the files of an implementation of one's own
-equivalence.json   how that compares with the reference, where it was held to it (`suite.record.equivalence`)
-states/            the state at each evaluation, where the run kept them
-checkpoint.npz     the state that an interrupted run goes on from, until it has ended
+implementation/    the files of an implementation that is not the suite's
+equivalence.json   how it compares with the reference, if that was checked (`suite.record.equivalence`)
+states/            the state at each evaluation, if the run kept them
+checkpoint.npz     the state that an interrupted run resumes from, until it has ended
 run_start.tsr, run_stop.tsr
-                   time-stamps of the log's lines of these keys, where a witness gave them (`suite.record.witness`)
+                   time-stamps of the log's lines with these keys, if a witness gave them (`suite.record.witness`)
 manifest.json      sha256 and size of each file, and short hashes that locate a changed line
 """
 
@@ -35,9 +35,9 @@ SYSTEM = "system.json"
 POWER = "power.csv"
 PREDICTIONS = "predictions.jsonl"
 MANIFEST = "manifest.json"
-CHECKPOINT = "checkpoint.npz"  # until the run has ended otherwise than by a signal
+CHECKPOINT = "checkpoint.npz"  # until the run has ended, unless by a signal
 STAMPS = {keys.RUN_START: "run_start.tsr", keys.RUN_STOP: "run_stop.tsr"}
-MAX_STAMP_BYTES = 16 << 10  # with the certificates of its authority
+MAX_STAMP_BYTES = 16 << 10  # including the authority's certificates
 OF_EACH_RUN = (LOG, CONFIG, SYSTEM, POWER, PREDICTIONS)
 SEALED = (*OF_EACH_RUN, *STAMPS.values())
 
@@ -46,7 +46,7 @@ _LOCATOR = 4  # hex digits of a line's sha256 that stand in the manifest
 
 
 class NotFinite(ValueError):
-    """A prediction that holds what is not a number: the model has diverged."""
+    """A prediction that holds NaN or infinity: the model has diverged."""
 
 
 def to_begin(plan: Plan) -> bool:
@@ -55,10 +55,9 @@ def to_begin(plan: Plan) -> bool:
 
 
 def write_predictions(path: Path, predictions: Iterable[Any]) -> str:
-    """Write one JSON value per line to what `keep_predictions` makes the file, and return its sha256.
+    """Write one JSON value per line to the partial file that `keep_predictions` renames, and return its sha256.
 
-    Raises NotFinite for a value that is none of JSON's, TypeError or RecursionError for what is no value; and writes
-    nothing.
+    Raises NotFinite for NaN or infinity, TypeError or RecursionError for what is not JSON; then nothing is written.
     """
     try:
         lines = list(_lines(predictions))
@@ -70,14 +69,14 @@ def write_predictions(path: Path, predictions: Iterable[Any]) -> str:
 
 
 def _lines(predictions: Iterable[Any]) -> Iterator[str]:
-    """Each prediction as JSON; numbers all at once, since to begin takes an encoder longer than one of them."""
+    """Each prediction as JSON. Numbers in a row are encoded at once: an encoder takes longer to start than for one."""
     for numbers, group in groupby(predictions, lambda each: type(each) in (int, float)):
         block = list(group)
         yield from _ENCODER.encode(block)[1:-1].split(",") if numbers else map(_ENCODER.encode, block)
 
 
 def keep_predictions(path: Path, sha256: object) -> None:
-    """Make what was written the file, if it has this sha256: that of an evaluation that is in the log. Else drop it."""
+    """Rename the partial file to `path` if it has this sha256, that of an evaluation in the log; else delete it."""
     part = partial(path)
     if part.exists():
         if hashlib.sha256(part.read_bytes()).hexdigest() == sha256:
@@ -87,7 +86,7 @@ def keep_predictions(path: Path, sha256: object) -> None:
 
 @dataclass(frozen=True)
 class Digest:
-    """What the manifest says of a file of `size` bytes.
+    """What the manifest says of a file; `size` is in bytes.
 
     `lines` joins the first hex digits of each line's sha256: it locates a change, `sha256` proves there is none.
     """
@@ -98,7 +97,7 @@ class Digest:
 
     @property
     def short(self) -> Digest:
-        """The same with one sum for all lines, which tells files apart but locates no change."""
+        """The same with one hash for all lines, which tells files apart but locates no change."""
         return replace(self, lines=hashlib.sha256(self.lines.encode()).hexdigest())
 
     def changed_line(self, content: bytes) -> int | None:

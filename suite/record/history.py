@@ -66,12 +66,12 @@ class Event:
 
 
 def of_lines(lines: Sequence[Line]) -> History:
-    """The history of a log of ours."""
+    """The history of a log of the suite's own."""
     return history([Event(line.time_ms / 1000, line.key, line.value, samples_of(line)) for line in lines])
 
 
 def history(events: Sequence[Event]) -> History:
-    """The history of a log's events, as they stand: order is for the rules to judge. Empty without a run_start."""
+    """The history of a log's events in the order given, which is for the rules to judge. Empty without a run_start."""
     start = next((event.seconds for event in events if event.key == keys.RUN_START), None)
     if start is None:
         return History()

@@ -1,8 +1,8 @@
-"""Bring a run's view into MLflow, once and only once, however often and wherever an attempt broke off.
+"""Bring a run's view into MLflow exactly once, however often and wherever an attempt breaks off.
 
 MLflow's SQL stores drop a metric point that they already have, its file store does not, and a request that timed out
-may still have been carried out. So every connection begins by reading what is there, and only the rest is sent. The
-one thing that a server could do twice, creating a run, is found by tag afterwards and the spare one deleted.
+may still have been carried out. So every connection begins by reading what is there, and only the rest is sent. Only
+the creation of a run could happen twice: the duplicate is then found by its tag and deleted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 RUN_TAG = "suite.run_id"
-MANIFEST_TAG = "suite.manifest_sha256"  # of the evidence that is there
+MANIFEST_TAG = "suite.manifest_sha256"  # of the evidence that was uploaded
 RESULT_TAG = "suite.result_id"
 PARENT_TAG = "mlflow.parentRunId"
 ARTIFACTS = "evidence"
@@ -48,7 +48,7 @@ _PARAMS_PER_REQUEST = 100  # MLflow's limit
 
 
 class Mirror:
-    """One run's evidence and its image in MLflow. `update` may be repeated at will, also after it failed."""
+    """One run's evidence and its copy in MLflow. `update` may be repeated at will, also after it failed."""
 
     def __init__(self, folder: Path, patience_s: float = 0) -> None:
         """`patience_s`: how long to wait for another process that is at work on the same run."""
@@ -70,7 +70,7 @@ class Mirror:
             self._client.search_experiments(max_results=1)
 
     def update(self) -> None:
-        """Send what MLflow does not have yet. Raises BehindError, and then may have sent a part."""
+        """Send what MLflow does not have yet. If this raises BehindError, a part may have been sent."""
         self._points += self.view.read()
         if self.view.run_id is None or self.view.started_ms is None:
             return
@@ -149,7 +149,7 @@ class Mirror:
         self._tags |= self.view.tags
 
     def _finish(self, client: MlflowClient) -> None:
-        """Bring in what only a sealed run has, and close it in MLflow; and its result, if it was the last of it."""
+        """Send what only a sealed run has, and close the run in MLflow; also its result, if all its runs have ended."""
         view = self.view
         assert self._run is not None
         assert view.run_id is not None
@@ -175,7 +175,7 @@ class Mirror:
         ends = [child.info.end_time for child in found if child.info.status != "RUNNING"]
         if len(ends) < runs:
             return
-        whole = not any(child.info.status == "KILLED" for child in found)  # one that was may go on
+        whole = not any(child.info.status == "KILLED" for child in found)  # a killed run may go on
         mean = olympic_mean([child.data.metrics.get("time_to_quality_s") for child in found])
         if whole and mean is not None and "time_to_quality_s" not in parent.data.metrics:
             client.log_metric(parent_id, "time_to_quality_s", mean, max(ends), 0)

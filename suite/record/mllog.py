@@ -37,7 +37,7 @@ def line_hash(line: bytes) -> str:
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a log file. `problem` says why it is not a well-formed MLLOG line; the other fields are empty."""
+    """One line of a log file. If `problem` says why it is not a well-formed MLLOG line, the parsed fields are empty."""
 
     number: int
     raw: bytes
@@ -97,7 +97,7 @@ def read(path: Path) -> Iterator[Line]:
 
 
 def whole_lines(content: bytes) -> list[Line]:
-    """The lines of a log's content, but for one at its end that a kill has torn."""
+    """The lines of a log's content, without an incomplete one at its end, which a kill cut off."""
     return [parse(number, raw) for number, raw in enumerate(content.split(b"\n")[:-1], 1)]
 
 
@@ -107,7 +107,7 @@ def samples_of(line: Line) -> int | None:
 
 
 def evaluations(lines: Iterable[Line]) -> list[Line]:
-    """The eval_accuracy lines that count: no restart fell back behind them."""
+    """The eval_accuracy lines that count: a restart discards those after the state that it resumes from."""
     counting: list[Line] = []
     for line in lines:
         if line.key == keys.EVAL_ACCURACY:
@@ -120,7 +120,7 @@ def evaluations(lines: Iterable[Line]) -> list[Line]:
 
 
 def since_restart(lines: Sequence[Line]) -> Sequence[Line]:
-    """The lines from the last restart on; all where there was none."""
+    """The lines from the last restart on; all lines if there was none."""
     at = next((at for at in range(len(lines) - 1, -1, -1) if lines[at].key == RESTART), 0)
     return lines[at:]
 
@@ -136,12 +136,11 @@ def is_interrupt(stop: Line) -> bool:
 
 
 class Log:
-    """Writes a run's log, or goes on with one after a restart. Every line reaches the operating system at once,
-    and the disk with `sync()`.
+    """Writes a run's log, or goes on with one after a restart.
 
-    A line that begins or goes on with a log says in its metadata, as `clock`, what `clock` tells of itself. No line of
-    a new log is earlier than `not_before_ms`, in milliseconds since 1970. `listeners` are called with each line that
-    was written: the terminal and other views hang on them.
+    Every line reaches the operating system at once, and the disk with `sync()`. The line that begins or resumes a log
+    has `clock.told()` as `clock` in its metadata. No line of a new log is earlier than `not_before_ms`, in milliseconds
+    since 1970. `listeners` are called with each line written; the terminal and other views are listeners.
     """
 
     def __init__(self, path: Path, not_before_ms: int = 0) -> None:
@@ -160,7 +159,7 @@ class Log:
                 self.clock = resumed(self.lines[-1].time_ms, clock, path)
             self.torn_bytes = len(content) - kept
         self._file = path.open("ab", buffering=0)
-        # A line torn by a kill was never complete. A whole log is left alone: its file's time is a clock of `resumed`
+        # Remove a line that a kill cut off. Leave a whole log alone: its file's time is a clock of `resumed`
         if self.torn_bytes:
             self._file.truncate(kept)
 

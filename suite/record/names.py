@@ -1,4 +1,4 @@
-"""Names of submitters, two of which are one if they look alike, of implementations, and of witnesses."""
+"""Check names: of submitters, which must read alike to everybody, of implementations, and of witnesses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 MAX_LENGTH = 100
 MAX_URL = 200  # characters
-REFERENCE = "reference"  # what stands for the name where the suite's own implementation trained
+REFERENCE = "reference"  # stands for the name of the suite's own implementation
 # Letters and marks that show nothing, though their category says otherwise (Unicode: Default_Ignorable_Code_Point).
 _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
@@ -43,17 +43,17 @@ def problem(name: str) -> str:
 
 
 def folder(name: str) -> str:
-    """What the folder of a submitter is called: its name with a hyphen for whatever is no letter, digit, dot or _."""
+    """A submitter's name as that of a folder: hyphens stand for all but letters, digits, dots and underscores."""
     return re.sub(r"[^\w.]+", "-", name).strip("-.")
 
 
 def is_implementation(name: str) -> bool:
-    """Whether a name can be that of an implementation that is not the reference."""
+    """Whether `name` can name an implementation that is not the reference."""
     return re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}", name) is not None and name.lower() != REFERENCE
 
 
 def host_of(url: str) -> str | None:
-    """The host of a witness's address; None if it is no such address, or bears a password."""
+    """The host of a witness's URL; None if it is not a valid HTTP or HTTPS URL, or holds a user or password."""
     try:
         parts = urlsplit(url)
         sound = parts.scheme in ("http", "https") and "@" not in parts.netloc and parts.port != 0

@@ -1,4 +1,4 @@
-"""JSON and YAML from strangers, as plain values: no duplicate keys, NaN, aliases or tags; bounded depth."""
+"""Parse untrusted JSON and YAML into plain values: no duplicate keys, NaN, aliases or tags; bounded depth."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KeyPath = tuple[str | int, ...]
 
 
 class MalformedError(ValueError):
-    """Text that is not what its format asks for; `line` counts from 1, None if no line can be named."""
+    """Text that does not follow its format; `line` counts from 1, None if no line can be named."""
 
     def __init__(self, problem: str, line: int | None = None) -> None:
         super().__init__(problem)
@@ -41,9 +41,9 @@ def decoded(content: bytes) -> str:
 
 
 def check_count(content: bytes, most: int | None = None) -> None:
-    """Raise MalformedError for JSON or YAML of more values than `most`, counted before any is made: each takes memory.
+    """Raise MalformedError for JSON or YAML of more than `most` values, counted before parsing: each takes memory.
 
-    Without `most` it is as many as a text of this length has that does not consist of empty lists.
+    By default `most` is FEW and one per DENSE bytes, which only a text of tiny values, such as empty lists, exceeds.
     """
     most = FEW + len(content) // DENSE if most is None else most
     if sum(map(content.count, (b"[", b"{", b",", b":", b"\n"))) > most:
@@ -67,7 +67,7 @@ def json_value(text: str) -> Any:
 
 
 def json_object(content: bytes) -> dict[str, Any]:
-    """The object that is a JSON file's content. Raises MalformedError."""
+    """The object in a JSON file's content. Raises MalformedError."""
     check_count(content)
     value = json_value(decoded(content))
     if not isinstance(value, dict):
@@ -87,7 +87,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def yaml_mapping(content: bytes) -> tuple[dict[str, Any], dict[KeyPath, int]]:
-    """The mapping that is a YAML file's content, and the line of each value by its path. Raises MalformedError."""
+    """The mapping in a YAML file's content, and the line of each value by its path. Raises MalformedError."""
     check_count(content)
     text = decoded(content)
     if odd := _ODD_BREAKS.search(text):
@@ -111,11 +111,11 @@ def yaml_mapping(content: bytes) -> tuple[dict[str, Any], dict[KeyPath, int]]:
 
 
 class _Loader(yaml.SafeLoader):
-    """A loader for what a plain dump of JSON's values holds.
+    """A YAML loader that accepts only what a plain dump of JSON's values holds.
 
-    Refused are an alias, an anchor, a tag, a directive, and what YAML 1.1 takes for more than text where JSON would
-    not: yes, 010, 0x1f, 1_000, 1:30, 2026-01-01, <<. What only YAML 1.2 takes for a number, such as 1e5, is text, as
-    in a dump.
+    It refuses aliases, anchors, tags, directives, and whatever YAML 1.1 reads as more than text although JSON does
+    not: yes, 010, 0x1f, 1_000, 1:30, 2026-01-01, <<. What only YAML 1.2 reads as a number, such as 1e5, is text, as in
+    a dump.
     """
 
     def compose_document(self) -> yaml.Node | None:
@@ -155,7 +155,7 @@ def _lines(root: yaml.Node | None) -> dict[KeyPath, int]:
 
 
 def check_plain(value: Any) -> None:
-    """Raise MalformedError unless `value` is made of JSON's types, finite, of 64-bit integers, not nested deeply."""
+    """Raise MalformedError unless `value` has only JSON's types, finite numbers, 64-bit integers and bounded depth."""
     stack = [(value, 0)]
     while stack:
         item, depth = stack.pop()
@@ -176,7 +176,7 @@ def check_plain(value: Any) -> None:
 
 
 def number(value: Any) -> float | None:
-    """`value` if it is a number (true and false are none), else None."""
+    """`value` if it is a number (true and false are not), else None."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
@@ -186,12 +186,12 @@ def text(value: Any) -> str | None:
 
 
 def whole(value: Any) -> int | None:
-    """`value` if it is a whole number from 0, else None."""
+    """`value` if it is an integer of at least 0, else None."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def is_sha256(value: Any) -> TypeGuard[str]:
-    """Whether `value` is text of 64 hexadecimal digits, in small letters."""
+    """Whether `value` is a string of 64 lowercase hexadecimal digits."""
     return isinstance(value, str) and _SHA256.fullmatch(value) is not None
 
 
@@ -221,7 +221,7 @@ def differences(expected: Any, found: Any, path: KeyPath = ()) -> list[tuple[Key
 
 
 def without_none(value: Any) -> Any:
-    """A plain value whose mappings, at any depth, have no entries that are None."""
+    """A plain value without those entries of its mappings, at any depth, that are None."""
     if isinstance(value, dict):
         return {key: without_none(each) for key, each in value.items() if each is not None}
     return [without_none(each) for each in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""How unlike the predictions of one state are, made by two implementations or on two machines."""
+"""Compare predictions of the same state, made by two implementations or on two machines."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 
 def differing(claimed: Sequence[Any], found: Sequence[Any], close: float = 0.05) -> float:
-    """The share of predictions that differ by more than rounding may make of them.
+    """The share of predictions that differ by more than rounding explains; 1 if they are not equally many.
 
-    Numbers in them that are not whole may be `close` apart, absolutely or relatively.
+    Floats may be `close` apart, absolutely or relatively; all else must be equal.
     """
     if len(claimed) != len(found):
         return 1.0

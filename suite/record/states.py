@@ -1,8 +1,8 @@
-"""States of a training as files without pickle, and the sum that names a state: what an audit goes on from.
+"""Training states as files without pickle, and the hash that identifies a state. Audits resume from them.
 
-A run logs the sum of its initial state and of that at each evaluation; with `checkpoints=keep` it keeps the latter in
-the folder `states` of its evidence. To log such sums, and to train from one to the next again, is proof-of-learning
-(Jia et al. 2021, IEEE S&P, "Proof-of-Learning: Definitions and Practice").
+A run logs the hash of its initial state and of the state at each evaluation; with `checkpoints=keep` it keeps the
+latter in the folder `states` of its evidence. Logging such hashes and training again from one state to the next is
+proof-of-learning (Jia et al. 2021, IEEE S&P, "Proof-of-Learning: Definitions and Practice").
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from suite.store import disk
 from suite.store.task import KINDS
 
 STATES = "states"  # the folder of a run's evidence
-SMALL = 64 << 20  # bytes: a result whose states are smaller in all brings them with its submission
+SMALL = 64 << 20  # bytes: a result's states that are smaller in total go into its submission
 LONGEST_NAME = 200  # characters of an array's name in a state
 
 _NAME = re.compile(rf"{STATES}/(0|[1-9][0-9]{{0,17}})\.npz\Z")
@@ -37,13 +37,13 @@ State = dict[str, np.ndarray]
 
 
 def kept(folder: Path) -> list[Path]:
-    """The states that runs in `folder` or below it kept: those of each run by their samples."""
+    """The states that runs in `folder` or below it kept, ordered by run and then by samples."""
     found = folder.glob(f"**/{STATES}/*.npz")
     return sorted(found, key=lambda path: (path.parent, len(path.name), path.name))
 
 
 def weights(state: Mapping[str, np.ndarray]) -> set[str]:
-    """The names of the weights: floating arrays but for the optimizer's moments, which are named MOMENT/WEIGHT."""
+    """The names of the weights: floating-point arrays except the optimizer's moments, which are named MOMENT/WEIGHT."""
     return {
         name
         for name, array in state.items()
@@ -56,10 +56,10 @@ class BadState(ValueError):
 
 
 def state_sha256(state: Mapping[str, np.ndarray]) -> str:
-    """The sum of a state: sha256 over its arrays in the order of their names.
+    """The hash of a state: sha256 over its arrays in the order of their names.
 
-    Of each array the name and the `dtype.str`, each as UTF-8 after its length; the number of dimensions and each of
-    them; and the elements' bytes in C order. Lengths and dimensions are unsigned 64-bit little-endian numbers.
+    Hashed of each array are the name and the `dtype.str`, each as UTF-8 after its length; the number of dimensions and
+    each of them; and the elements' bytes in C order. Lengths and dimensions are unsigned 64-bit little-endian numbers.
     """
     found = hashlib.sha256()
     for name in sorted(state):
@@ -83,9 +83,9 @@ def is_kept(path: str) -> bool:
 
 
 def write(path: Path, state: Mapping[str, np.ndarray], samples: int) -> None:
-    """Make `path` the file of a state; a kill or a power cut in the middle leaves what was there before.
+    """Write a state to `path`. A kill or power cut during this leaves what was there before.
 
-    Where it cannot be written nothing is left, least of all on a disk that is full.
+    Raises OSError if it cannot be written; no partial file is left then, least of all on a full disk.
     """
     part = disk.partial(path)
     try:
@@ -108,9 +108,9 @@ def read(path: Path) -> tuple[State, int]:
 
 
 def read_safely(path: Path, limit: int) -> tuple[State, int]:
-    """The same of a stranger's file, no part of which is run or unpacked.
+    """The state in a file that may be untrusted: nothing in it is executed or decompressed.
 
-    Raises BadState also for one that is not plain, or of more than `limit` bytes; OSError.
+    Raises BadState also for what is not a plain file, or has more than `limit` bytes; OSError.
     """
     try:
         with disk.open_safely(path, limit) as file:
@@ -120,7 +120,7 @@ def read_safely(path: Path, limit: int) -> tuple[State, int]:
 
 
 def _read(file: BinaryIO) -> tuple[State, int]:
-    """Raises BadState for a file that `write` did not make."""
+    """See `read`. Raises BadState for a file that `write` did not make."""
     size = os.fstat(file.fileno()).st_size
     try:
         with zipfile.ZipFile(file) as archive:
@@ -140,7 +140,7 @@ def _read(file: BinaryIO) -> tuple[State, int]:
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> tuple[str, np.ndarray]:
-    """Name and content of an uncompressed .npy, whose header says as many bytes as there are."""
+    """Name and content of an uncompressed .npy member. Raises BadState if its header does not fit its size."""
     name = member.filename
     if member.compress_type != zipfile.ZIP_STORED or not name.endswith(_SUFFIX) or len(name) > LONGEST_NAME + 20:
         raise BadState(f"{name!r:.100} is no array that was stored as it is")

@@ -1,4 +1,4 @@
-"""What a run took, derived from its log alone."""
+"""A run's results, derived from its log alone."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ from suite.record.parsing import number, text
 class Summary:
     """A run's claims. What was not measured, or not reached, is None.
 
-    `seconds` runs from run_start to run_stop; `cost` is in `currency`; `energy_source` is `estimated` for an estimate;
-    `coverage` is the part of the time, 0 to 1, that `joules` are of, `covers` the counters that they
-    are of, `unmetered` what they leave out; `restarts` counts
-    those on the clock, `aborted` the attempts that ended before it ran.
+    `seconds` runs from run_start to run_stop; `cost` is in `currency`; `energy_source` is `estimated` for an estimate.
+    `joules` is for the fraction `coverage` (0 to 1) of the time, from the counters `covers`; `unmetered` says what it
+    leaves out. `restarts` counts those after run_start, `aborted` the attempts that ended before it.
     """
 
     status: str | None = None
@@ -43,7 +42,7 @@ class Summary:
 
     @property
     def partial(self) -> bool:
-        """Whether the energy is that of a part of the run, in time or of what took part."""
+        """Whether the energy is that of only a part of the run's time or hardware."""
         of_time = self.coverage is not None and self.coverage < MIN_COVERAGE
         return self.joules is not None and (of_time or bool(self.unmetered))
 
@@ -54,7 +53,7 @@ class Summary:
 
 
 def summarise(lines: Sequence[Line]) -> Summary:
-    """The summary of a log's lines, complete or not. A stranger's log raises nothing: a value of a wrong type is None.
+    """Summarise a log's lines, complete or not. An untrusted log raises nothing: a value of a wrong type becomes None.
 
     `noise` has the reasons of each environment line that is not quiet.
     """

@@ -31,7 +31,7 @@ from suite.record.environment import environment
 
 # What a run is made of; other files may lie in the checkout, such as results and submissions.
 CODE = ("suite", "tasks", "reference_impls", "conf", "constraints.txt", "pyproject.toml")
-# What git tells its hooks of the repository that they are of, which may be another one.
+# Variables that git sets for its hooks; they may name another repository.
 OF_A_REPOSITORY = ("GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
 
 DIVISIONS = (keys.CLOSED, keys.OPEN)
@@ -74,7 +74,7 @@ KEYS = (
     "operating_system",
     "sw_notes",
 )
-STORAGE = "host_storage_capacity"  # moves on one machine, where a file system shares its room with others, as ZFS does
+STORAGE = "host_storage_capacity"  # varies on one machine where file systems share their space, as ZFS's do
 
 
 def describe(
@@ -84,9 +84,9 @@ def describe(
     declared: Mapping[str, str],
     contestant: Contestant | None = None,
 ) -> dict[str, Any]:
-    """The system description, with the submitter, division and status `declared`. What only a person knows is empty.
+    """The content of system.json; `declared` has submitter, division and status. What only a person knows is empty.
 
-    `contestant` is whose code trains, None for the reference.
+    `contestant` is the implementation that trains, None for the reference.
     """
     software = versions()
     known = {
@@ -130,21 +130,21 @@ def stack_text(python: str, driver: str | None) -> str:
 
 
 def kernel_text(release: str) -> str:
-    """How the text of an operating system ends."""
+    """How a description's text of the operating system ends."""
     return f", kernel {release}"
 
 
 def versions() -> dict[str, str]:
     """The version of every installed package, by name, and of a framework that another package brings, by its module.
 
-    Of a package that is installed twice it is the first one's, which Python imports.
+    If a package is installed twice, its version is that of the first, which Python imports.
     """
     found: dict[str, str] = {}
     for each in metadata.distributions():
         found.setdefault((each.metadata["Name"] or "").lower(), each.version)
     modules = {config.framework(name).module for name in config.names("framework")} - found.keys()
     if there := [module for module in modules if find_spec(module)]:
-        distributions = metadata.packages_distributions()  # which reads what each has installed: 0.2 s
+        distributions = metadata.packages_distributions()  # takes 0.2 s: it reads the list of files of each package
         brought = {module: min(distributions[module]).lower() for module in there if module in distributions}
         found |= {module: found[name] for module, name in brought.items()}
     return {name: found[name] for name in sorted(found) if name}
@@ -163,7 +163,7 @@ def git() -> dict[str, Any]:
 
 
 def without_revision() -> str:
-    """Why `git` finds no revision, in git's own words where it has some."""
+    """Why `git` finds no revision, in git's own words if it gives any."""
     try:
         git_output("rev-parse", "HEAD")
     except FileNotFoundError:
@@ -177,9 +177,9 @@ def without_revision() -> str:
 
 
 def git_output(*words: str, at: Path | None = None) -> bytes:
-    """What a git command says of the project, whosever its files are, or of another folder.
+    """The output of a git command in the project, whoever owns its files, or in the folder `at`.
 
-    Raises OSError or SubprocessError if it cannot.
+    Raises OSError or SubprocessError if the command fails.
     """
     environ = {name: value for name, value in os.environ.items() if name not in OF_A_REPOSITORY}
     ours = [] if at else ["-c", f"safe.directory={ROOT}"]
@@ -188,17 +188,14 @@ def git_output(*words: str, at: Path | None = None) -> bytes:
 
 
 def git_blobs(revision: str, *paths: str, at: Path | None = None) -> dict[str, str]:
-    """Git's object of each file below `paths` at a revision of the project, or of another folder, by the file's path.
-
-    Raises OSError, SubprocessError or, for a name that is not UTF-8, ValueError.
-    """
+    """Git's name of each file below `paths` at a revision of the project, or of the folder `at`, by the file's path."""
     listed = git_output("ls-tree", "-r", "-z", revision, "--", *paths, at=at).decode()
     entries = (entry.partition("\t") for entry in listed.split("\0") if entry)
     return {name: told.split()[2] for told, _, name in entries}
 
 
 def blob_name(content: bytes, like: str) -> str:
-    """What git calls a content: the hash of its length and its bytes, by sha1 or sha256 as the name `like` is."""
+    """Git's name of a blob: the hash of its length and its bytes, by sha1 or sha256 as the name `like` is."""
     made = hashlib.sha1 if len(like) == 40 else hashlib.sha256
     return made(b"blob %d\0%s" % (len(content), content)).hexdigest()
 

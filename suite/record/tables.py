@@ -1,4 +1,4 @@
-"""Tables in a terminal, with every name and figure whole."""
+"""Tables in a terminal that never cut off a name or figure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from rich.measure import Measurement
 from rich.table import Table
 
 LONGEST = 32  # characters of a word that is never broken; addresses and paths are longer
-WIDEST = 10_000  # of a table that has all the room that it wants
+WIDEST = 10_000  # the room for which a table's natural width is measured
 
 
 def plain_console(width: int, kind: type[Console] = Console) -> Console:
-    """The terminal, taking no markup; where there is none, lines of `width` characters."""
+    """A console that takes no markup; if it is not a terminal, its lines have `width` characters."""
     made = kind(highlight=False, markup=False)
     if not made.is_terminal:
         made.width = width
@@ -19,7 +19,7 @@ def plain_console(width: int, kind: type[Console] = Console) -> Console:
 
 
 def show_table(to: Console, table: Table) -> None:
-    """Print a table: its widest columns wrap between words, and where that is not enough it is wider than `to`."""
+    """Print a table. Its widest columns wrap between words; if that is not enough, the table is wider than `to`."""
     ample = to.options.update(width=WIDEST)
     least, widths = list[int](), list[int]()
     for column in table.columns:

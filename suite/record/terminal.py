@@ -1,4 +1,4 @@
-"""The terminal: a live line while a run is built and trains, plain lines where there is none. A view of the log."""
+"""A run in the terminal, a view of its log: a live line while it is built and trains, else plain lines."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from suite.record.summary import format_cost, format_energy, format_seconds
 
 
 class Terminal:
-    """Shows one run. `price_per_hour` in `currency`, or None.
+    """Shows one run. `price_per_hour` is in `currency`, None if not known.
 
-    `energy()` gives joules so far and their source, `now_ms()` the time by the log's clock.
+    `energy()` returns joules so far and their source, `now_ms()` the time by the log's clock.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Terminal:
                 self._say(f"score refuses what predict returned: {refused}", style="yellow")
 
     def recall(self, line: Line) -> None:
-        """Take a line that an interrupted command has shown already."""
+        """Take a line that an interrupted command has already shown, without showing it again."""
         if line.key == keys.RUN_START:
             self._start_ms = line.time_ms
         elif line.key == keys.EVAL_ACCURACY:
@@ -93,7 +93,7 @@ class Terminal:
             self._building.start()
 
     def _built(self) -> None:
-        """While it is built a thread draws the line, and none where the clock of the run may count it."""
+        """Replace the building line, drawn by a thread, by one without a thread, which could slow the timed run."""
         if self._building and self._live:
             self._building.stop()
             self._live.start()

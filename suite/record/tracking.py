@@ -12,14 +12,14 @@ from suite.config.folder import ROOT
 
 WAIT_S = 20.0  # for MLflow before the clock starts, and after it has stopped
 FOLLOWING = "following"  # the first word that `suite.sync --follow` prints once MLflow has answered
-FOLLOWED = "SUITE_FOLLOWED"  # the process with which a follower ends, which may be gone before it looks
+FOLLOWED = "SUITE_FOLLOWED"  # the process with which a follower ends; it may be gone before the follower looks
 
 
 class Tracker:
-    """`python -m suite.sync --follow` on one evidence folder. None of its methods raises because of MLflow.
+    """Runs `python -m suite.sync --follow` on one evidence folder. None of its methods raises because of MLflow.
 
-    The process has a session of its own, so that Ctrl-C in the terminal does not keep it from writing the run's end,
-    does not hear SIGTERM, and goes by itself when this process dies.
+    The process has its own session, so that Ctrl-C in the terminal does not keep it from writing the run's end. It
+    ignores SIGTERM, and ends by itself when this process dies.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -44,7 +44,7 @@ class Tracker:
         )
 
     def wait_ready(self, timeout_s: float) -> bool:
-        """Wait at most `timeout_s` until MLflow is imported and has answered, or not; whether it has answered."""
+        """Wait at most `timeout_s` for MLflow to be imported and to answer; return whether it has answered."""
         assert self._process
         assert self._process.stdout
         with selectors.DefaultSelector() as selector:
@@ -54,7 +54,7 @@ class Tracker:
         return os.read(self._process.stdout.fileno(), 4096).startswith(FOLLOWING.encode())
 
     def finish(self, timeout_s: float) -> bool:
-        """Wait at most `timeout_s` after the sealing; whether MLflow has everything."""
+        """Wait at most `timeout_s` after the sealing, then kill the process; return whether MLflow has everything."""
         if self._process is None:
             self.start()
         assert self._process

@@ -1,4 +1,4 @@
-"""MLflow's server: how it is found and asked, and what goes wrong there in one line."""
+"""Find and ask MLflow's server, and say in one line what goes wrong there."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def connect() -> MlflowClient:
 
 @contextmanager
 def reached() -> Iterator[None]:
-    """Whatever goes wrong between here and the server's disk, as BehindError."""
+    """Raise whatever goes wrong between here and the server's disk as BehindError."""
     try:
         yield
     except (UserError, BehindError):
@@ -99,7 +99,7 @@ def locked(name: str, patience_s: float) -> FileIO:
 
 
 def experiment(client: MlflowClient, benchmark: str) -> str:
-    """The id of `MLFLOW_EXPERIMENT_NAME`, or of the benchmark's own experiment, made if need be."""
+    """The id of the experiment `MLFLOW_EXPERIMENT_NAME`, or of the benchmark's own, made if need be."""
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or benchmark
     found = client.get_experiment_by_name(name)
     if found is None:
@@ -112,7 +112,7 @@ def experiment(client: MlflowClient, benchmark: str) -> str:
 
 
 def only(client: MlflowClient, experiment: str, tag: str, value: str) -> Run | None:
-    """The run with a tag. A second one, left by a request that timed out and was carried out later, is deleted."""
+    """The run with a tag. A duplicate, left by a request that timed out and was carried out later, is deleted."""
     found = client.search_runs([experiment], f"tags.`{tag}` = '{value}'")
     if not found:
         return None

@@ -48,7 +48,7 @@ class Point:
 
 
 class View:
-    """A run as MLflow shows it, kept up with a log that may still grow. A stranger's log cannot make it raise.
+    """A run as MLflow shows it, kept up with a log that may still grow. An untrusted log cannot make it raise.
 
     `status` is MLflow's run status; `started_ms` and `ended_ms` are the times of run_start and run_stop.
     """
@@ -79,10 +79,7 @@ class View:
         return [point for line in self._new_lines() for point in self._points(line)]
 
     def power(self) -> list[Point]:
-        """Load and power of the leader's node within the timed run over its seconds.
-
-        They are the means of at most `POWER_POINTS` intervals.
-        """
+        """Load and power of the leader's node during the timed run: means of at most `POWER_POINTS` intervals."""
         if self.started_ms is None or self.ended_ms is None:
             return []
         try:
@@ -215,7 +212,7 @@ class View:
 
 
 def plain_key(name: str) -> str:
-    """A key that every MLflow store takes."""
+    """`name` as a key that every MLflow store accepts."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:100] or "_"
 
 
@@ -231,7 +228,7 @@ def _resolved(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    """`a.b.0` and the value of each leaf. Every branch ends in one, also where YAML aliases make it endless."""
+    """The path (`a.b.0`) and value of each leaf. Depth is bounded, because YAML aliases can make a branch endless."""
     if not isinstance(value, dict | list | tuple) or not value:
         yield ".".join(path), value
     elif len(path) == MAX_DEPTH:

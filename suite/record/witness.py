@@ -1,6 +1,6 @@
-"""Time-stamps (RFC 3161) of a log's lines by an authority elsewhere, had while the run goes on.
+"""Time-stamps (RFC 3161) of a log's lines by an external authority, requested while the run goes on.
 
-What is stamped are the bytes of a line, without its newline: their sha256 is what the next line carries as `prev`.
+The bytes of a line, without its newline, are stamped: their sha256 is what the next line carries as `prev`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from suite.record.mllog import Line
 from suite.record.names import host_of
 from suite.store.disk import write_atomically
 
-LATE_S = 1.0  # after the line: stamps are in whole seconds, so that two of them then tell a time to 2 s
+LATE_S = 1.0  # after the line: stamps are in whole seconds, so that two of them then give a duration to 2 s
 
 
 class Witness:
     """Has the lines that begin and end a run's clock stamped, and keeps the stamps in the evidence `folder`.
 
-    A thread for each asks; none of the methods raises because of the witness. `problems` says of which line there is
+    A thread asks for each; none of the methods raises because of the witness. `problems` says for which lines there is
     no stamp, and why.
     """
 
@@ -41,7 +41,7 @@ class Witness:
             self._threads[line.key].start()
 
     def finish(self) -> dict[str, bool]:
-        """Wait for answers that are not late yet; of which lines there are stamps."""
+        """Wait for answers that are not late yet; return by key whether each line has a stamp."""
         until = time.monotonic() + LATE_S
         for thread in self._threads.values():
             thread.join(max(0.0, until - time.monotonic()))
@@ -53,13 +53,13 @@ class Witness:
     def _stamp(self, line: Line, written_at: float) -> None:
         path = self._folder / STAMPS[line.key]
         try:
-            path.unlink(missing_ok=True)  # of a run_start that a power cut took out of the log
+            path.unlink(missing_ok=True)  # a stamp of a run_start line that the log lost in a power cut
             answer = _ask(self._url, line.raw)
             late = time.monotonic() - written_at
             if late > LATE_S:
                 raise _NotHad(f"the answer came {late:.1f} s after it, {LATE_S:g} s are allowed")
             with self._lock:
-                if not self._closed:  # and sealed
+                if not self._closed:  # otherwise the evidence may be sealed
                     write_atomically(path, answer)
         except Exception as error:  # of many kinds: whatever a network and a stranger's server can do to a client
             why = str(error) if isinstance(error, _NotHad) else f"the witness cannot be asked ({type(error).__name__})"
@@ -71,7 +71,7 @@ class _NotHad(Exception):
 
 
 def _ask(url: str, content: bytes) -> bytes:
-    """The response, in DER, that stamps `content`."""
+    """Request a stamp of `content`; return the response in DER."""
     request = TimestampRequestBuilder().data(content).hash_algorithm(HashAlgorithm.SHA256).build()
     headers = {"Content-Type": "application/timestamp-query"}
     with requests.post(url, request.as_bytes(), headers=headers, timeout=LATE_S, stream=True) as response:
