@@ -1,4 +1,4 @@
-"""`python -m suite.serve`: the model that a run has trained under the load of MLPerf inference's scenarios."""
+"""`python -m suite.serve`: put a model that a run trained under the load of MLPerf inference's scenarios."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def main(argv: list[str]) -> int:
 
 
 def place(system: System) -> str:
-    """What of a system the model answers on: one process has one accelerator."""
+    """The part of a system that the model answers on: one process has one accelerator."""
     return f"one accelerator of {system.name}" if system.accelerators_per_node > 1 else system.name
 
 
@@ -108,7 +108,7 @@ def _load(wanted: Options, found: Examples, asked: Asked, where: str, args: Name
             print(json.dumps({**measured.model_dump(), "where": where, "noisy": noisy}, indent=1))
         else:
             showing.show(plain_console(160), measured, told)
-    finally:  # whoever reads what is shown may have gone, as head does
+    finally:  # printing fails if the reader, such as head, has ended
         if html:
             write_text(html, showing.page(measured, told))
     return LOST if any(each.failed for each in measured.loads) else 0

@@ -1,4 +1,4 @@
-"""Who is asked for the answers to examples: a model of this process, or, as `suite.serve.web.Client`, a server."""
+"""What the load asks for answers: a model in this process, or a server, through `suite.serve.web.Client`."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ Made = TypeVar("Made")
 
 
 class Asked(Protocol):
-    """Answers, from any thread, with a future that raises Overloaded where the request was not taken.
+    """Answers examples, from any thread. The future raises Overloaded if the request was not taken.
 
-    `processes` are those of this machine that do so beside this one.
+    `processes` are the ids of the other processes on this machine that do the work.
     """
 
     processes: tuple[int, ...]
 
     def submit(self, index: int, wait: bool = False) -> Future[Any]:
-        """The answer to the example of that number. One that may `wait` does so where a queue is full."""
+        """Return a future with the answer to example `index`. With `wait`, block while the queue is full."""
         ...
 
 
 class Kept(Generic[Made]):
-    """What `make` makes of each example, made once: for the quality, before any load, whose time it is not to take.
+    """A cache of what `make` makes of each example. Scoring fills it before any load, so that no load waits for it.
 
-    Where `size` in bytes of all comes to MOST_BYTES, the rest is made each time.
+    Once the cached values take MOST_BYTES, by their `size`, the rest is made each time.
     """
 
     def __init__(self, make: Callable[[int], Made], size: Callable[[Made], int]) -> None:
@@ -46,7 +46,7 @@ class Kept(Generic[Made]):
 
 
 class Local:
-    """The model of this process whose requests `batcher` gathers."""
+    """A model in this process, asked through `batcher`."""
 
     processes: tuple[int, ...] = ()
 

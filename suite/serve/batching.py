@@ -13,7 +13,7 @@ from suite.serve.model import Request
 
 
 class Overloaded(Exception):
-    """As many requests wait as may; this one was not taken."""
+    """The queue is full; this request was not taken."""
 
 
 Answers = Callable[[Sequence[Request]], list[Any]]
@@ -22,15 +22,15 @@ Answers = Callable[[Sequence[Request]], list[Any]]
 class _Waiting(NamedTuple):
     request: Request
     future: Future[Any]
-    until: float  # at which it has waited for others long enough
+    until: float  # the time at which it has waited for others long enough
 
 
 class Batcher:
-    """Answers requests in the order in which they come, at most `batch` at a time, by what `make` gives.
+    """Answers requests in order of arrival, at most `batch` at a time, by the function that `make` returns.
 
-    That is made and asked in one thread: PyTorch records no CUDA graph in another than the one in which it began to.
-    A request waits at most `wait_s` for others, and at most `queue` requests wait. One that cannot be answered fails by
-    itself: those that were in a batch with it are answered each alone. Raises what `make` raises.
+    Both are called in one thread: PyTorch records CUDA graphs only in the thread in which it began to. A request waits
+    at most `wait_s` for others, and at most `queue` requests wait. If a batch fails, its requests are answered one by
+    one, so that only those that cannot be answered fail. Raises what `make` raises.
     """
 
     def __init__(self, make: Callable[[], Answers], batch: int, wait_s: float, queue: int) -> None:
@@ -43,7 +43,7 @@ class Batcher:
         self._answers = made.result()
 
     def submit(self, request: Request, wait: bool = False) -> Future[Any]:
-        """The answer, when it has come. Where too many wait it is Overloaded at once, unless it may `wait` for room."""
+        """Return a future with the answer. With a full queue it fails with Overloaded, or with `wait` this blocks."""
         future: Future[Any] = Future()
         with self._change:
             if wait:
@@ -68,7 +68,7 @@ class Batcher:
             self._answer([each for each in batch if each.future.set_running_or_notify_cancel()])
 
     def _gathered(self) -> list[_Waiting]:
-        """The next batch."""
+        """Wait for the next batch."""
         with self._change:
             self._change.wait_for(lambda: self._waiting)
             left = self._waiting[0].until - monotonic()

@@ -1,4 +1,4 @@
-"""Ctrl-C while threads of compiled code are at work, which cannot be stopped."""
+"""Ctrl-C while threads run compiled code, which cannot be stopped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from suite.errors import BY_SIGNAL
 
 @contextmanager
 def at_once() -> Iterator[None]:
-    """Where Ctrl-C comes meanwhile, the process ends before its threads, which would abort it."""
+    """On Ctrl-C in this context, let the process end before its threads, which would abort it."""
     try:
         yield
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""A model under all the loads that are asked for."""
+"""Put a model under all the loads that are asked for."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from suite.serve.scenarios import Ask, Load, load
 
 
 class Measured(BaseModel, frozen=True):
-    """What was found. `quality` is that of the served answers, None where they cannot be scored, `trained` what the run
-    logged. `highest` rate that kept the `bound` on the latency in the scenario `server`, and the lowest that did not,
-    `too_high`, are None where there was none or requests failed, and all three where none was asked for.
+    """The results. `quality` is of the served answers, None if they cannot be scored; `trained` is what the run logged.
+
+    `highest` is the highest rate that kept the `bound` on the latency in the scenario `server`, `too_high` the lowest
+    that did not; each is None without such a rate. All three are None if no rate was to be searched for.
     """
 
     benchmark: str
@@ -37,7 +38,7 @@ def measure(
     asked: Asked,
     say: Callable[[str], None],
 ) -> Measured:
-    """Ask for each example once and score the answers, then put each load on. `say` is told what is being done."""
+    """Ask for each example once and score the answers, then put each load on. `say` gets what is being done."""
     patient = partial(asked.submit, wait=True)
     benchmark = examples.plan.benchmark
 

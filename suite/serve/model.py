@@ -1,4 +1,4 @@
-"""The model that a run has trained, as what answers requests: the arrays of one test example each."""
+"""A model that a run trained, answering requests: each has the arrays of one test example."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Request = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Examples:
-    """A benchmark's test examples, as requests, and what they are scored by; `trained` is the quality of the run."""
+    """A benchmark's test examples as requests, and what scores the answers; `trained` is the run's own quality."""
 
     plan: Plan
     task: Task
@@ -40,7 +40,7 @@ class Examples:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of examples."""
         return self.task.split_sizes(self.data)["eval_samples"]
 
     def request(self, index: int) -> Request:
@@ -54,13 +54,13 @@ class Examples:
 
     @cached_property
     def _untrained(self) -> Mapping[str, np.ndarray]:
-        """The arrays with nothing to train on: to count a large split takes longer than an answer."""
+        """The arrays with an empty training split: counting a large split takes longer than an answer."""
         return {name: array[:0] if name.startswith("train_") else array for name, array in self.data.items()}
 
     def checked(self, asked: Request) -> Request:
-        """A stranger's request: the arrays of one example, of the types and dimensions that those of this split have.
+        """Return an untrusted request if it has one example's arrays, with the types and dimensions of this split's.
 
-        Raises UserError that says what is asked for.
+        Otherwise raises UserError, which says what is expected.
         """
         if asked.keys() != self.first.keys():
             raise UserError(f"the arrays are {', '.join(asked) or 'none'}; expected {', '.join(self.first)}")
@@ -80,7 +80,7 @@ class Examples:
         return asked
 
     def quality(self, answers: Sequence[Any]) -> float:
-        """The benchmark's metric of an answer for each example. Raises BadPrediction."""
+        """The benchmark's metric over one answer for each example. Raises BadPrediction."""
         predictions = [self.requests.numbered(answer, index) for index, answer in enumerate(answers)]
         return float(score(self.plan.benchmark, self.task, predictions, self.data)[self.plan.benchmark.metric])
 
@@ -94,8 +94,11 @@ class Model:
         self._others = {name: examples.data[name] for name in names}
 
     def answers(self, requests: Sequence[Request]) -> list[Any]:
-        """An answer to each, as to the first example. A batch is filled up to a power of two, or to the largest batch,
-        with its last request, so that a framework that compiles for each shape knows them all."""
+        """Return an answer to each request, numbered as the first example's.
+
+        The last request pads a batch to a power of two, or to the largest batch, so that a framework that compiles for
+        each shape knows them all.
+        """
         size = self._size(len(requests))
         filled = [*requests, *[requests[-1]] * (size - len(requests))]
         joined = {name: np.concatenate([each[name] for each in filled]) for name in self.examples.first}
@@ -105,18 +108,18 @@ class Model:
         return [self.examples.requests.numbered(each, 0) for each in predictions[: len(requests)]]
 
     def warm_up(self) -> None:
-        """Answer batches of each size that batches are filled up to: none is the first of its kind under load."""
+        """Answer a batch of each padded size, so that none is the first of its shape under load."""
         count = self.examples.count
         for size in sorted({self._size(requests) for requests in range(1, self.batch + 1)}):
             self.answers([self.examples.request(index % count) for index in range(size)])
 
     def _size(self, requests: int) -> int:
-        """How many a batch of so many requests is filled up to."""
+        """The size to which a batch of so many requests is padded."""
         return min(1 << (requests - 1).bit_length(), self.batch)
 
 
 def examples(folder: Path, own: OwnImplementation | None, data_dir: str | None) -> Examples:
-    """Those of the run in `folder`. Raises UserError where there is none, and for a task that cannot be asked so."""
+    """The examples of the run in `folder`. Raises UserError if there is no run, or its task defines no requests."""
     plan = resuming.from_evidence(folder, {}, own, option="")
     name = plan.benchmark.task
     requests = load_requests(name)
@@ -132,7 +135,7 @@ def examples(folder: Path, own: OwnImplementation | None, data_dir: str | None) 
 def load(
     folder: Path, found: Examples, own: OwnImplementation | None, system: System, precision: str, batch: int
 ) -> Model:
-    """The model of the run in `folder`, on a system, in a precision. Raises UserError where it kept no state."""
+    """The model of the run in `folder`, on a system, in a precision. Raises UserError if it kept no fitting state."""
     plan = found.plan
     kept = states.kept(_run(folder))
     if not kept:

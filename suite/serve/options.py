@@ -34,7 +34,7 @@ class Options:
 
 
 def parse(given: Mapping[str, str]) -> Options:
-    """The options by their names. Raises UserError that says what is allowed."""
+    """Parse options by name. Raises UserError, which says what is allowed."""
     if "listen" in given and (others := given.keys() & {"url", "scenario", "rate", "latency", "seconds"}):
         raise UserError(f"listen= waits for others' load: leave out {', '.join(sorted(others))}")
     if "url" in given and (others := given.keys() & {"batch", "wait", "queue", "hw", "precision"}):
@@ -60,7 +60,7 @@ def parse(given: Mapping[str, str]) -> Options:
 
 
 def _together(given: Mapping[str, str]) -> tuple[int, int]:
-    """How many requests are answered together, and how many may wait; one alone given, the other fits it."""
+    """The batch size and how many requests may wait; if only one is given, the other is made to fit it."""
     batch = whole("batch", given["batch"], MOST_BATCH) if "batch" in given else BATCH
     queue = whole("queue", given["queue"]) if "queue" in given else max(QUEUE, 2 * batch)
     if "batch" not in given:

@@ -1,4 +1,4 @@
-"""The rates that scenarios need: of all that a model can answer, and the highest that a bound on the latency allows."""
+"""Find the rates that scenarios need: the most a model can answer, and the most that a bound on the latency allows."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from suite.serve.scenarios import Load
 
-WITHIN = 1.05  # the highest rate is found when the lowest that failed is at most so many times it
+WITHIN = 1.05  # the search ends when the lowest rate that failed is at most this many times the highest that passed
 _TRIES = 24  # loads of a search
-_ALONE = 0.05  # of the rate at which requests follow one another, where they hardly meet
+_ALONE = 0.05  # share of the rate of one request after another, below which requests hardly meet
 
 
 class Highest(NamedTuple):
-    """The highest rate that kept the bound, and the lowest that did not; None where there was none. All `loads`."""
+    """The highest rate that kept the bound, and the lowest that did not; None without one. `loads` are all tried."""
 
     kept: float | None
     broken: float | None
@@ -21,7 +21,7 @@ class Highest(NamedTuple):
 
 
 def offline(load: Callable[[float], Load], first: float) -> Load:
-    """The offline scenario with as many samples as last for its duration, which depends on what it finds."""
+    """Run the offline scenario with enough samples to last its duration; how many depends on the rate it reaches."""
     found = load(first)
     while not found.valid and not found.failed and found.reached and found.rate and found.reached > found.rate:
         found = load(found.reached)
@@ -29,7 +29,7 @@ def offline(load: Callable[[float], Load], first: float) -> Load:
 
 
 def stream(load: Callable[[float | None], Load], seconds: float) -> Load:
-    """A stream with as many queries as last for `seconds`, which depends on how long one takes."""
+    """Run a stream with enough queries to last `seconds`; how many depends on how long one takes."""
     found = load(None)
     for _ in range(_TRIES):
         if found.valid or found.shed or found.failed or found.seconds >= seconds:
@@ -39,11 +39,12 @@ def stream(load: Callable[[float | None], Load], seconds: float) -> Load:
 
 
 def highest(load: Callable[[float], Load], first: float, alone: float) -> Highest:
-    """By bisection of the logarithm, from `first` a second on: doubled or halved until the bound lies between.
+    """Find the highest rate that keeps the bound, by bisecting its logarithm.
 
-    `alone` is the rate of requests that follow one another. Far below it none waits for another, and a lower rate would
-    keep no bound that this one breaks: it would only take longer. The lowest that did not keep it is tried once more:
-    what disturbed it once does not end the search. A request that failed does, for it says nothing of the rate.
+    It starts at `first` a second, and doubles or halves until the bound lies between two rates. `alone` is the rate of
+    requests made one after another: far below it none waits for another, so a lower rate keeps no bound that this one
+    breaks. The lowest rate that broke it is tried once more, so that one disturbance does not end the search. A failed
+    request does, because it says nothing about the rate.
     """
     kept: float | None = None
     late: list[float] = []  # rates that did not keep it, the lowest last

@@ -32,7 +32,7 @@ Ask = Callable[[int], "Future[Any]"]  # for the example of that number, from any
 
 
 class Scenario(NamedTuple):
-    """A scenario: LoadGen's name of it, the queries at least, in words."""
+    """A scenario: LoadGen's name for it, the least number of queries, and its meaning in words."""
 
     name: str
     queries: int
@@ -49,10 +49,11 @@ MLPERF_SECONDS = 600  # the least duration of an official run
 
 
 class Load(BaseModel, frozen=True):
-    """What a load found: `rate` was asked for, and `reached` samples a second answered; latencies in seconds by the
-    percentile, none where samples were not answered. `counts` is the latency of a stream that MLPerf's checker takes
-    (early stopping's bound of the percentile that counts). `shed` were not taken, `failed` not answered. `problems` say
-    why it does not count; `None` is what the scenario does not tell.
+    """The result of a load: the `rate` asked for, the samples answered a second (`reached`), and what LoadGen found.
+
+    `latencies` are in seconds by percentile, empty if samples were not answered. `counts` is the latency of a stream
+    that MLPerf's checker takes (early stopping's bound of the percentile that counts). `shed` requests were not taken,
+    `failed` ones not answered. `problems` say why the load does not count. None is what a scenario does not tell.
     """
 
     scenario: str
@@ -69,7 +70,7 @@ class Load(BaseModel, frozen=True):
 
     @property
     def valid(self) -> bool:
-        """Whether LoadGen took it for valid, and every request was answered."""
+        """Whether LoadGen calls the load valid and every request was answered."""
         return not self.problems
 
 
@@ -82,9 +83,11 @@ def load(
     bound: float | None = None,
     expected: float | None = None,
 ) -> Load:
-    """Put load on `ask` for at least so many seconds: in `server` at `rate` queries a second, 99 % of them to be
-    answered within `bound` seconds; in `offline` of the samples that `rate` a second would take. A stream has queries
-    for as long if each takes the `expected` seconds, by default LoadGen's own.
+    """Put load on `ask` for at least `seconds`.
+
+    In `server` it is `rate` queries a second, of which 99 % should be answered within `bound` seconds; in `offline` it
+    is the samples that `rate` a second would take. A stream has queries for as long if each takes `expected` seconds,
+    by default LoadGen's own estimate.
     """
     settings = _settings(scenario, seconds, rate, bound, expected)
     asking = _Asking(ask)
@@ -97,7 +100,7 @@ def load(
 
 
 def _settings(scenario: str, seconds: float, rate: float | None, bound: float | None, expected: float | None) -> Any:
-    """LoadGen's settings of what `load` is asked for."""
+    """LoadGen's settings for the arguments of `load`."""
     kind = SCENARIOS[scenario]
     settings = loadgen.TestSettings()
     settings.scenario = getattr(loadgen.TestScenario, kind.name)
@@ -114,7 +117,7 @@ def _settings(scenario: str, seconds: float, rate: float | None, bound: float | 
 
 
 class _Asking:
-    """Asks for the samples that LoadGen issues, and tells it of their answers; `counts` are those that were none."""
+    """Asks for the samples that LoadGen issues, and reports them complete; `counts` are those without an answer."""
 
     def __init__(self, ask: Ask) -> None:
         self.counts = {"shed": 0, "failed": 0}
@@ -134,7 +137,7 @@ class _Asking:
 
 
 def _start(issue: Callable[[list[Any]], None], examples: int, settings: Any, folder: str) -> None:
-    """LoadGen's test, in a thread of its own, so that a signal reaches the main thread meanwhile."""
+    """Run LoadGen's test in a thread of its own, so that a signal reaches the main thread meanwhile."""
     log = loadgen.LogSettings()
     log.log_output.outdir = folder
     log.log_output.copy_summary_to_stdout = False
@@ -165,8 +168,8 @@ def _judged(
     lasted: float,
     counts: Mapping[str, int],
 ) -> Load:
-    """The load that LoadGen told of; `counts` are the samples without answers."""
-    # Without "per_query" they are of samples, of which a query of the multi-stream waits for the last
+    """The load as LoadGen reports it; `counts` are the samples without answers."""
+    # Without "per_query" the latencies are of samples; a query of the multi-stream waits for its last sample
     of = "percentile_per_query_latency_ns" if scenario == "multi-stream" else "percentile_latency_ns"
     times = {name: told.get(f"result_{name}_{of}") for name in PERCENTILES}
     found = {f"{float(name):g}": ns / 1e9 for name, ns in times.items() if ns is not None}

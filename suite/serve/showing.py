@@ -1,4 +1,4 @@
-"""A model under load, in the terminal and as a page."""
+"""Show a model under load, in the terminal and as a page."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from suite.record.tables import show_table
 from suite.serve.measuring import Measured
 from suite.serve.scenarios import MLPERF_SECONDS, SCENARIOS, Load
 
-DRAWN = "99"  # percentile, that which counts in the server scenario
+DRAWN = "99"  # the percentile that counts in the server scenario
 
 
 def show(console: Console, found: Measured, told: list[str]) -> None:
-    """Print the loads as a table, and what stands of them in words."""
+    """Print the loads as a table, `told` before it and remarks after it."""
     for line in (*told, quality(found)):
         console.print(Text(line), soft_wrap=True)
     table = Table("scenario", *(title for title, _ in COLUMNS), "counts")
@@ -30,7 +30,7 @@ def show(console: Console, found: Measured, told: list[str]) -> None:
 
 
 def page(found: Measured, told: list[str]) -> str:
-    """The same as one self-contained file, with the latency against the rate."""
+    """The same as one self-contained page, with a chart of the latency against the rate."""
     return templates.page(
         "serve.html",
         ("suite.serve", "suite.plots"),
@@ -78,7 +78,7 @@ def verdict(load: Load) -> str:
 
 
 def remarks(found: Measured) -> list[str]:
-    """What follows from the loads, and what they are not."""
+    """What follows from the loads, and their limits."""
     lines = []
     if found.bound:
         bound = f"{1e3 * found.bound:g} ms at the {DRAWN}th percentile"

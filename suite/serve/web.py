@@ -1,9 +1,9 @@
 """A model over HTTP, and the client that asks it.
 
 `POST /predict` takes the arrays of one request as numpy's .npz and answers `{"prediction": ...}`; 400 says what is
-wrong with them, 413 that they are too large, 500 that the model failed, 503 that as many requests wait as may, each as
+wrong with them, 413 that they are too large, 500 that the model failed, 503 that the queue is full, each as
 `{"error": ...}`.
-`GET /health` tells the benchmark, the server's process and how many requests were taken. Nobody is asked who they are.
+`GET /health` tells the benchmark, the server's process and how many requests were taken. There is no authentication.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from suite.serve.model import Examples, Request
 
 MAX_BYTES = 16 << 20
 CONNECTIONS = 64
-QUEUED = 4 * CONNECTIONS  # requests of a load that may wait to be asked
+QUEUED = 4 * CONNECTIONS  # requests with `wait` that may be unanswered
 TIMEOUT_S = 60.0
-_RETRY_S = 1  # asked of strangers
-_AGAIN_S = 0.01  # of one that waits for room
-_IDLE_S = round(2 * TIMEOUT_S)  # for which a connection is kept: a load of a slow model comes round to it late
+_RETRY_S = 1  # that other clients are asked to wait
+_AGAIN_S = 0.01  # between attempts of `Client` while the queue is full
+_IDLE_S = round(2 * TIMEOUT_S)  # for which an idle connection is kept: a load on a slow model comes back to it late
 _CLOCK_S = 2.0  # by which the kernel's clock may move while a process runs
-_END_S = 5  # for requests that are under way where the server ends
+_END_S = 5  # for requests in progress when the server ends
 
 
 def app(examples: Examples, batcher: Batcher) -> Starlette:
-    """The server of a benchmark's model, whose requests `batcher` answers."""
+    """The server application of a benchmark's model, whose requests `batcher` answers."""
     own = psutil.Process()
     known = {"benchmark": examples.plan.benchmark.name, "pid": own.pid, "began": own.create_time()}
 
@@ -78,7 +78,7 @@ def app(examples: Examples, batcher: Batcher) -> Starlette:
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """What `serve` listens at; nobody is let in before. Raises UserError where the address cannot be had."""
+    """Bind the socket for `serve`, without accepting anyone yet. Raises UserError if the address cannot be used."""
     made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     with _asked_for(host, port):
@@ -88,7 +88,7 @@ def bound(host: str, port: int) -> socket.socket:
 
 @contextmanager
 def _asked_for(host: str, port: int) -> Iterator[None]:
-    """Says in a line what is wrong with the address."""
+    """Turn what is wrong with the address into a UserError of one line."""
     try:
         yield
     except (OSError, UnicodeError) as error:
@@ -103,11 +103,11 @@ def _shown(host: str, port: int) -> str:
 
 
 def serve(examples: Examples, batcher: Batcher, listening: socket.socket, what: str) -> None:
-    """Serve until a signal ends the process; `what` is told first. `listening` is `bound`, in use by nobody since."""
+    """Serve on `listening`, made by `bound`, until a signal ends the process; `what` is printed first."""
     host, port, *_ = listening.getsockname()
     with _asked_for(host, port):
         listening.listen()
-    # asyncio sets it for sockets that were made for TCP by name alone; without it some answers wait 40 ms for an ACK
+    # asyncio sets it only on sockets made with proto=IPPROTO_TCP; without it some answers wait 40 ms for an ACK
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     print(f"http://{_shown(host, port)}   {what}", flush=True)
     config = uvicorn.Config(
@@ -128,7 +128,7 @@ def packed(request: Request) -> bytes:
 
 
 def unpacked(body: bytes) -> Mapping[str, np.ndarray]:
-    """The arrays of a stranger's request. Raises UserError for what is no .npz of plain arrays, or unpacks to more."""
+    """The arrays of an untrusted request. Raises UserError unless it is an .npz of plain arrays, at most MAX_BYTES."""
     try:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
             if sum(each.file_size for each in archive.infolist()) > MAX_BYTES:
@@ -144,7 +144,7 @@ def unpacked(body: bytes) -> Mapping[str, np.ndarray]:
 
 
 def here(told: Mapping[str, Any]) -> tuple[int, ...]:
-    """The process of the server whose `GET /health` `told` this; none where it is on another machine."""
+    """The process of the server that answered `told` to `GET /health`; empty if it is on another machine."""
     try:
         process = psutil.Process(told["pid"])
         return (process.pid,) if abs(process.create_time() - told["began"]) < _CLOCK_S else ()
@@ -153,7 +153,7 @@ def here(told: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 class Client:
-    """Asks a server for the answers to examples, over as many as CONNECTIONS connections at a time."""
+    """Asks a server for the answers to examples, over at most CONNECTIONS connections at a time."""
 
     def __init__(self, url: str, examples: Examples) -> None:
         self._url = url.rstrip("/")
@@ -175,9 +175,9 @@ class Client:
         self.processes = here(told)
 
     def submit(self, index: int, wait: bool = False) -> Future[Any]:
-        """See `suite.serve.asking.Asked`: no more than CONNECTIONS requests are under way. UserError where it fails.
+        """See `suite.serve.asking.Asked`. At most CONNECTIONS requests are in progress; a failed one raises UserError.
 
-        Where it may `wait`, it does so while QUEUED others are to be asked.
+        With `wait`, block while QUEUED such requests are not answered yet.
         """
         if wait:
             self._room.acquire()
@@ -191,7 +191,7 @@ class Client:
         return future
 
     def close(self) -> None:
-        """Leave what is still to be asked unasked, and wait for none of it."""
+        """Cancel the requests that have not been sent yet, and wait for none."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _ask(self, index: int, wait: bool) -> Any:
@@ -214,7 +214,7 @@ class Client:
 
 
 def _session() -> requests.Session:
-    """Without a proxy between the load and its server, nor .netrc, which would be looked for each time."""
+    """A session without proxies, and without .netrc, which would be looked for at each request."""
     made = requests.Session()
     made.trust_env = False
     return made
