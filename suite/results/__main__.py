@@ -72,10 +72,10 @@ def main(argv: list[str]) -> int:
 
 
 def _distinct(found: Sequence[Read]) -> list[Read]:
-    """Each result once, and whole: also where it is named twice, as a copy, or as a folder below or above it.
+    """Drop duplicates of a result: it may be named twice, as a copy, or by a folder below or above it.
 
-    Of a submission and the runs that it was made of the submission stays, which may name the system otherwise. None
-    goes for one with a worse verdict: whoever adds a run to a copy of another's result does not take its place.
+    The one with most runs stays, and a submission rather than the runs that it was made of: it may name the system
+    otherwise. None is dropped for one with a worse verdict: adding a run to a copy of a result does not oust it.
     """
     widest = sorted(found, key=lambda each: len(each.source.folder.resolve().parts))
     made = [(_runs(entry), entry) for each in widest for entry in each.entries]
@@ -101,7 +101,7 @@ def _sealed(entry: Entry) -> bool:
 
 
 def _runs(entry: Entry) -> set[object]:
-    """What tells each run from others: what it took and when it was evaluated; of one that was not, where it lies."""
+    """Identify each run by its seed, summary and history; one that was never evaluated by where it lies."""
     folder = Path(entry.source).resolve()
     runs: set[object] = {
         (run.seed, run.summary, run.history) if run.history.points else folder / run.path for run in entry.runs
@@ -110,7 +110,7 @@ def _runs(entry: Entry) -> set[object]:
 
 
 def _page(path: Path, found: Sequence[Read], entries: Sequence[Entry], reference: str | None) -> None:
-    """The page, the tables beside it, and a review of each source in a folder beside it."""
+    """Write the page, the tables beside it, and a review of each source in a folder beside it."""
     folder = path.with_name(f"{path.stem}-reviews")
     reviews = {}
     for at, each in enumerate(found, 1):

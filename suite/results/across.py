@@ -1,4 +1,4 @@
-"""A machine in one figure: geometric means of ratios over the benchmarks that two sides have, and which are missing."""
+"""A machine in one figure: geometric means of ratios over the benchmarks that two sides share, and those missing."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ FIGURES: Mapping[str, Callable[[RunReview], float | None]] = {
 
 @dataclass(frozen=True)
 class Across:
-    """A figure over several benchmarks: the geometric mean of the ratios b / a, None where no benchmark has one.
+    """A figure over several benchmarks: the geometric mean of the ratios b / a, None if no benchmark has one.
 
-    `over` are the benchmarks that it is of. `interval` is None where a side has too few runs of one of them.
+    `over` are the benchmarks that it covers. `interval` is None if a side has too few runs of one of them.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Across:
 
 @dataclass(frozen=True)
 class Standing:
-    """A system held to the reference over the benchmarks that both have; `missing` has those that only one has."""
+    """A system compared with the reference over the benchmarks that both have; `missing` has those that one lacks."""
 
     system: str
     figures: tuple[Across, ...]
@@ -46,14 +46,14 @@ class Standing:
 
 
 def of_comparisons(made: Sequence[Comparison]) -> list[Across]:
-    """The figures over several comparisons, each of which counts once; one whose ratio is 0 does not."""
+    """The figures over several comparisons. Each comparison counts once, unless it has no ratio, or one of 0."""
     names = dict.fromkeys(figure.name for each in made for figure in each.figures if figure.name in FIGURES)
     figures = [(each.benchmark, figure) for each in made for figure in each.figures if figure.ratio]
     return [_across(name, {at: f.runs for at, f in figures if f.name == name and f.runs}) for name in names]
 
 
 def standings(entries: Sequence[Entry], system_of: Callable[[Entry], str], reference: str) -> list[Standing]:
-    """Every system but the reference, each by its fastest result that passed the review, of each contest."""
+    """The standing of every system but the reference, by its fastest result in each contest that passed the review."""
     best = fastest(entries, system_of)
     theirs = best.get(reference, {})
     made = []
@@ -76,7 +76,7 @@ def standings(entries: Sequence[Entry], system_of: Callable[[Entry], str], refer
 
 
 def fastest(entries: Iterable[Entry], system_of: Callable[[Entry], str]) -> dict[str, dict[str, Entry]]:
-    """Of each system the fastest result of each contest that passed the review, with as many runs as a result has."""
+    """The fastest result of each system in each contest, of those that passed the review and have enough runs."""
     best: dict[str, dict[str, Entry]] = {}
     for entry in entries:
         if entry.seconds and entry.verdict == "pass" and not entry.short:
@@ -99,9 +99,9 @@ def profile(entries: Iterable[Entry], system_of: Callable[[Entry], str]) -> Char
 
 
 def _pair(a: Entry, b: Entry, of: Callable[[RunReview], float | None], name: str) -> Pair | None:
-    """The figures of both results' runs; None where a run that reached its target lacks one, or they do not compare.
+    """The figures of both results' runs; None if a run that reached its target lacks one, or they do not compare.
 
-    Where one of them lost a run, these are the runs that their scores keep, so that nobody gains by a lost run; an
+    If one of them lost a run, these are the runs that their scores keep, so that nobody gains by a lost run; an
     interval of such runs holds the true ratio about 9 times in 10.
     """
     if not comparable(name, (a, b)) or (name == "cost" and a.currency is None):

@@ -1,4 +1,4 @@
-"""Two results of one benchmark held to each other: ratios of means with confidence intervals."""
+"""Two results of one benchmark compared: ratios of means with confidence intervals."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def format_interval(interval: tuple[float, float]) -> str:
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two: what it is, how many of its runs reached the target, whose seeds and clock, and remarks."""
+    """One of the two sides: its name, how many runs it has and reached the target, its seeds and clock, and remarks."""
 
     name: str
     runs: int
@@ -83,7 +83,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A benchmark that both hold. `differences` has what decided their runs and is not the same: name, A's and B's."""
+    """A benchmark that both sides have. `differences` has each setting in which their runs differ: name, A's, B's."""
 
     benchmark: str
     a: Side
@@ -93,10 +93,10 @@ class Comparison:
 
 
 def compare(a: Sequence[Entry], b: Sequence[Entry]) -> list[Comparison]:
-    """The benchmarks that both sides hold.
+    """Compare the benchmarks that both sides have.
 
-    Where a side holds several results of one benchmark that differ in `DIFFERING` or a hyperparameter, like is held to
-    like. Raises UserError where there is no like in any benchmark that both hold.
+    If a side has several results of one benchmark that differ in `DIFFERING` or a hyperparameter, each is compared with
+    its like on the other side. Raises UserError if no benchmark that both have has such a pair.
     """
     sides = [_grouped(side, ("benchmark",)) for side in (a, b)]
     made, unlike = [], []
@@ -123,19 +123,19 @@ def compare(a: Sequence[Entry], b: Sequence[Entry]) -> list[Comparison]:
 def ratio(pairs: Sequence[Pair]) -> float:
     """The geometric mean of mean(b) / mean(a) over the pairs (a, b) of runs' figures, all above 0.
 
-    Of ratios only that mean does not depend on which side is the reference (P. J. Fleming and J. J. Wallace 1986, How
+    Only this mean of ratios does not depend on which side is the reference (P. J. Fleming and J. J. Wallace 1986, How
     Not to Lie with Statistics, Comm. ACM 29).
     """
     return float(np.prod([np.mean(b) / np.mean(a) for a, b in pairs]) ** (1 / len(pairs)))
 
 
 def ratio_interval(*pairs: Pair) -> tuple[float, float] | None:
-    """The confidence interval of `ratio`; None for fewer than `LEAST_RUNS`, or of a side whose mean is not above 0.
+    """The confidence interval of `ratio`; None if a side has fewer than `LEAST_RUNS` runs, or a mean not above 0.
 
-    That of the logarithm: its variance is the sum of those of the means, each by the delta method, and its quantile
-    Student's t, with the degrees of freedom of B. L. Welch 1947, Biometrika 34. Of three to five runs a bootstrap of
-    what it is given holds the true ratio 80 to 88 times in 100. Where all runs of each side have one value it is that
-    one ratio.
+    It is that of the logarithm, whose variance is the sum of those of the means, each by the delta method, and whose
+    quantile is Student's t with the degrees of freedom of B. L. Welch 1947, Biometrika 34. A bootstrap of three to five
+    runs would hold the true ratio only 80 to 88 times in 100. If the runs of each side are all equal, both ends are the
+    ratio.
     """
     samples = [np.asarray(side, float) for pair in pairs for side in pair]
     if not samples or min(map(len, samples)) < LEAST_RUNS or min(each.mean() for each in samples) <= 0:
@@ -160,7 +160,7 @@ def _grouped(entries: Sequence[Entry], names: Sequence[str]) -> dict[tuple[str, 
 
 
 def _of(entry: Entry, name: str) -> str:
-    """A field of the result, or a hyperparameter after its name."""
+    """A field of the result as text, or a hyperparameter as its name and value."""
     if name in ("benchmark", *DIFFERING):
         return str(getattr(entry, name))
     return f"{name} {entry.hyperparameters.get(name, NOTHING)}"
@@ -193,8 +193,8 @@ def _compared(benchmark: str, a: Sequence[Entry], b: Sequence[Entry]) -> Compari
 def comparable(figure: str, entries: Sequence[Entry]) -> bool:
     """Whether a figure of these results compares.
 
-    A cost in different currencies, or at a submitter's own price, does not, nor an energy of a part of a run, or
-    of other parts of the machine than another's (measurement.8), or that was measured of some of them only.
+    A cost does not in different currencies, or at a submitter's own price. An energy does not if it is of a part of a
+    run, or of other parts of the machine than another's (measurement.8), or if only some of them were measured.
     """
     if figure == "cost":
         return len({entry.currency for entry in entries}) == 1 and not any(entry.own_price for entry in entries)
@@ -205,7 +205,7 @@ def comparable(figure: str, entries: Sequence[Entry]) -> bool:
 
 
 def _differences(a: Sequence[Entry], b: Sequence[Entry]) -> Iterator[tuple[str, str, str]]:
-    """Where what decided the sides differs; nothing of a side that does not tell, such as one of MLPerf's."""
+    """The settings that differ between the sides; none if a side does not tell them, such as one of MLPerf's."""
     if not all(entry.decided for entry in (*a, *b)):
         return
     for name in dict.fromkeys(name for entry in (*a, *b) for name in entry.decided):

@@ -1,4 +1,4 @@
-"""The runs of each benchmark as curves: what plots.curves draws."""
+"""The curves of each benchmark's runs, for plots.curves to draw."""
 
 from __future__ import annotations
 

@@ -27,17 +27,17 @@ class Entry:
 
     `implementation` is `reference`, or the name of the submitter's own. `source` is the folder that was read, `path`
     the result's folder in it. `seconds` is the score, the olympic mean of the times to quality multiplied by
-    `normalisation`; None where the ruleset gives none, or no usable factor. `unheld` tells of samples to quality that
-    were held to nothing, for the reference has no points.
-    `own_price` tells of a price that is not the suite's: the cost does not compare with others.
-    `seeds` is `drawn by TOKEN` where a token gave them, else `chosen`: nobody can tell from entropy what was picked.
-    `part` is how much of the training data a pilot had, None where it was all.
-    `clock` is `witnessed` where authorities that the reader trusts saw begin and end of each run, else `its own`.
-    `machine` says what the system is made of, `accelerators` how many it has, `peak_flops` what all of them do in a
-    second at most, in the numeric format of the training (`precision`); `flops` what the model takes for a training
-    sample. `findings` counts what breaks a rule or could not be checked. Of its `runs` each path is relative to
-    `source`, and what cannot be is not known; one of MLPerf's has `converged` if it complies, for only then is it known
-    to have reached its target. `decided` has each value that decided its first run, by its place in `config.yaml` and
+    `normalisation`; it is None if the ruleset gives no score, or no usable factor. `unheld` tells that samples to
+    quality were held to nothing, because the reference has no points.
+    `own_price` tells that the price is not the suite's, so that the cost does not compare with others.
+    `seeds` is `drawn by TOKEN` if a token gave them, else `chosen`: picked seeds cannot be told from random ones.
+    `part` is the fraction of the training data that a pilot had, None if it was all.
+    `clock` is `witnessed` if authorities that the reader trusts saw begin and end of each run, else `its own`.
+    `machine` says what the system is made of, `accelerators` how many it has. `peak_flops` is what all of them can do
+    in a second, in the numeric format of the training (`precision`); `flops` is what the model takes for a training
+    sample. `findings` counts what breaks a rule or could not be checked. In `runs`, each path is relative to `source`,
+    and impossible figures are None; a run of MLPerf's has `converged` if it complies, since only then is it known to
+    have reached its target. `decided` has each value that decided its first run, by its place in `config.yaml` and
     `system.json`.
     """
 
@@ -79,7 +79,7 @@ class Entry:
 
     @property
     def hyperparameters(self) -> dict[str, str]:
-        """Those of its first run; none of one of MLPerf's."""
+        """The hyperparameters of its first run; none for a result of MLPerf's."""
         return {
             name.removeprefix(_HYPERPARAMETERS): value
             for name, value in self.decided.items()
@@ -88,7 +88,7 @@ class Entry:
 
     @property
     def contest(self) -> str:
-        """What ranks it: results of one benchmark in another division, round or part of its data are no rivals."""
+        """What it is ranked in: results of another division, round or part of the data are not ranked with it."""
         made = [self.benchmark]
         made += [self.data] if self.part is not None else []
         made += [f"division {self.division}"] if self.division != keys.CLOSED else []
@@ -102,7 +102,7 @@ class Entry:
 
     @property
     def short(self) -> bool:
-        """Whether it has fewer runs than a result has."""
+        """Whether it has fewer runs than a result needs."""
         return self.runs_needed is not None and len(self.runs) < self.runs_needed
 
     @property
@@ -112,12 +112,12 @@ class Entry:
 
     @property
     def dropped(self) -> int:
-        """How many runs its score drops as the fastest, and as the slowest."""
+        """How many of the fastest runs its score drops, and how many of the slowest."""
         return 1 if self.ruleset == SUITE else droppable(self.benchmark)
 
     @property
     def lost(self) -> str:
-        """What it means that a run did not reach its target."""
+        """The remark for a run that did not reach its target."""
         return "NOT REACHED" if self.ruleset == SUITE else "NOT COMPLIANT"
 
     @property
@@ -132,7 +132,7 @@ class Entry:
 
     @property
     def currency(self) -> str | None:
-        """The currency of every run's cost; None where it is not one."""
+        """The currency of all runs' costs; None if there is no single one."""
         found = {run.summary.currency for run in self.runs}
         return found.pop() if len(found) == 1 else None
 
@@ -148,23 +148,23 @@ class Entry:
 
     @property
     def coverage(self) -> float | None:
-        """The least part of a run's time that its energy is of."""
+        """The smallest fraction of a run's time that its energy covers."""
         known = [run.summary.coverage for run in self.runs if run.summary.joules is not None]
         return min((each for each in known if each is not None), default=None)
 
     @property
     def partial(self) -> int:
-        """How many runs have an energy of a part of their time, or of what took part."""
+        """How many runs have an energy of only a part of their time or hardware."""
         return sum(run.summary.partial for run in self.runs)
 
     @property
     def estimated(self) -> bool:
-        """Whether the energy is no measurement."""
+        """Whether the energy is an estimate."""
         return self.joules is not None and self.energy_source == ESTIMATED
 
     @property
     def boundaries(self) -> set[tuple[str, ...]]:
-        """What the energies of its runs are of: the counters that were read, or what they come from if not known."""
+        """What the energies of its runs cover: the counters that were read, or the source if estimated or not known."""
         known = [run for run in self.runs if run.summary.joules is not None]
         sources = [energy_source([run]) for run in known]
         return {
@@ -176,8 +176,8 @@ class Entry:
     def utilisation(self) -> float | None:
         """Model FLOPs utilisation over the timed run (Chowdhery et al. 2022, PaLM, appendix B), 1 for the whole peak.
 
-        What the model's training takes, evaluations left out, over what the accelerators could do in the time to
-        quality; the mean of the runs that the olympic mean keeps. None where a figure of it is not known.
+        What training takes, without evaluations, divided by what the accelerators could do in the time to quality; the
+        mean of the runs that the olympic mean keeps. None if one of these figures is not known.
         """
         flops, peak = self.flops, self.peak_flops
         if not flops or not peak:
@@ -228,9 +228,9 @@ def score(runs: Sequence[RunReview]) -> float | None:
 
 
 def kept(runs: Sequence[RunReview], dropped: int = 1) -> list[RunReview]:
-    """The runs that the olympic mean of the times keeps; none where there is no score.
+    """The runs that the olympic mean of the times keeps; none if there is no score.
 
-    It drops so many as the fastest and as the slowest, of which those that did not reach the target are some.
+    It drops `dropped` of the fastest and as many of the slowest; those that did not reach the target are the slowest.
     """
     reached = sorted((run for run in runs if run.converged), key=lambda run: run.summary.seconds or 0.0)
     most = dropped if len(runs) >= DROPS_FROM else 0
@@ -245,7 +245,7 @@ def mean_of_kept(runs: Sequence[RunReview], of: Callable[[RunReview], float | No
 
 
 def scored_by(entry: Entry) -> str:
-    """What has to stand by a score that is not the olympic mean itself; empty where it is."""
+    """What a score that is not the plain olympic mean has to be shown with; empty if it is."""
     if entry.seconds is None:
         return ""
     count, factor = len(entry.runs), entry.normalisation
@@ -255,7 +255,7 @@ def scored_by(entry: Entry) -> str:
 
 
 def remarks(entry: Entry) -> list[str]:
-    """What has to stand wherever a figure of the result does; an energy says itself whether it is estimated."""
+    """The remarks that go with any figure of the result. Whether an energy is estimated is shown with the energy."""
     count = len(entry.runs)
     made = {"fail": ["NOT COMPLIANT"], "error": ["NOT CHECKED"], "pass": []}[entry.verdict]
     made += [f"{count - entry.reached} of {count} {entry.lost}"] if entry.reached < count else []

@@ -35,7 +35,7 @@ _FORMULA = re.compile(
 
 
 def row(number: int, entry: Entry, page: Path) -> dict[str, Any]:
-    """A result's figures by `COLUMNS`; what is not known is None. The evidence is where it lies, seen from the page."""
+    """A result's figures by `COLUMNS`, None if not known; `evidence` is where it lies, relative to the page."""
     times = entry.times
     made = dict.fromkeys(COLUMNS) | {name: getattr(entry, name) for name in COLUMNS if hasattr(entry, name)}
     return made | {
@@ -49,7 +49,7 @@ def row(number: int, entry: Entry, page: Path) -> dict[str, Any]:
 
 
 def as_csv(entries: Sequence[Entry], page: Path) -> str:
-    """A table for spreadsheets. An apostrophe stands before what one would compute, whichever separator it takes."""
+    """A table for spreadsheets. An apostrophe precedes what one could take for a formula, with any separator."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)

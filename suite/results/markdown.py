@@ -40,7 +40,7 @@ def markdown(entries: Sequence[Entry]) -> str:
 
 
 def _group(entry: Entry) -> tuple[str, ...]:
-    """What runs must have in common to stand in one table."""
+    """What results must have in common to stand in one table."""
     return (*_alike(entry), *sorted(map(str, entry.hyperparameters.items())))
 
 
@@ -110,7 +110,7 @@ def _frameworks(entries: Sequence[Entry]) -> Iterator[str]:
 
 
 def _together(entries: Sequence[Entry]) -> Entry:
-    """The only result as it is; several as one, with a score of all their runs where one factor holds for all."""
+    """Merge results into one, with a score of all their runs if they share a factor; a single one stays as it is."""
     if len(entries) == 1:
         return entries[0]
     runs = tuple(run for entry in entries for run in entry.runs)
@@ -133,7 +133,7 @@ def _together(entries: Sequence[Entry]) -> Entry:
 
 
 def energy(joules: float | None, source: str | None, coverage: float | None) -> str:
-    """An energy, an estimate or a part marked as such."""
+    """An energy as text, marked if it is an estimate or of a part of the time."""
     made = text(format_energy(joules, source, coverage))
     return f"~ {made}" if joules is not None and ESTIMATED in (source or "") else made
 

@@ -27,7 +27,7 @@ def html(
 ) -> str:
     """The page of `entries` that will lie at `page`.
 
-    `reviews` gives the review of each source by a ruleset. `reference` is the system that times are held to at first.
+    `reviews` has the review of each source by a ruleset. `reference` is the system that times are first compared with.
     """
     systems = sorted({system_of(entry) for entry in entries})
     return templates.page(
@@ -59,7 +59,7 @@ def html(
 
 
 def system_of(entry: Entry) -> str:
-    """A system is its submitter's: two may give machines one name."""
+    """A system's name with its submitter's, because two submitters may give machines the same name."""
     return f"{entry.submitter}: {entry.system}"
 
 
@@ -85,7 +85,7 @@ def thinned(run: RunReview) -> RunReview:
 
 
 def run_name(run: RunReview) -> str:
-    """What a run is called beside the others of its result: its folder, or of MLPerf's its log."""
+    """The name of a run within its result: its folder, or for one of MLPerf's its log."""
     folder, _, log = run.path.rpartition("/")
     return (folder.rpartition("/")[2] or run.path) if run.seed is not None else log
 

@@ -28,7 +28,7 @@ from suite.store.disk import UnsafeFile
 
 _LEAST, _BOUND = 1e-9, 1e15
 OWN_PRICE = "measurement.4"  # the rule that notes a price which is not the suite's
-SEALED = ("package.6", "package.7", "package.8", "package.9")  # a breach of these is one of every result below the seal
+SEALED = ("package.6", "package.7", "package.8", "package.9")  # a breach counts against every result below the seal
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Source:
 def sources(words: Sequence[str], data_dir: str | None) -> tuple[list[Source], str | None]:
     """The folders and the data folder that a command line names.
 
-    Raises UserError for an unknown option, and for an archive.
+    Raises UserError for an unknown option, for an archive, and if no folder is named.
     """
     theirs = [word for word in words if word.startswith("mlperf-")]
     options, ours = split_options([word for word in words if word not in theirs], ("data_dir",))
@@ -139,7 +139,7 @@ def _of_suite(result: ResultReview, source: Source, made: Report) -> Entry:
 
 
 def _peak_flops(result: ResultReview) -> float | None:
-    """What the suite's own figures of the system allow, in operations a second; None where they say nothing."""
+    """The system's peak in operations a second, from the suite's own figures; None if they say nothing."""
     if result.system not in config.names("hw"):
         return None
     system = config.system(result.system)
@@ -149,7 +149,7 @@ def _peak_flops(result: ResultReview) -> float | None:
 
 
 def _bounded(run: RunReview) -> RunReview:
-    """A run without the figures that cannot be; one without a time has not reached its target."""
+    """A run with impossible figures set to None; one without a time has not reached its target."""
     claims = run.summary
     seconds, cost, joules = map(bounded, (claims.seconds, claims.cost, claims.joules))
     summary = replace(claims, seconds=seconds, cost=cost, joules=joules)
@@ -157,7 +157,7 @@ def _bounded(run: RunReview) -> RunReview:
 
 
 def _declared(root: Path, result: ResultReview) -> dict[str, str]:
-    """Submitter, status and system as the seal above the result gives them where its log leaves them open."""
+    """Submitter and status by the log, else by the seal above the result; the system by the seal if it names one."""
     submitter, status = result.submitter or UNNAMED, result.status or UNDECIDED
     made = {"submitter": submitter, "status": status, "system": result.system or UNKNOWN}
     for folder in _seals(root, result.path):
@@ -176,7 +176,7 @@ def _declared(root: Path, result: ResultReview) -> dict[str, str]:
 
 
 def _seals(root: Path, path: str) -> list[str]:
-    """The folders above a result, relative to `root`, that hold a seal, or should for it lies in their results/."""
+    """The folders above a result, relative to `root`, that hold a seal, or should because it lies in their results/."""
     parts = PurePosixPath(path).parts
     folders = ["/".join(parts[:depth]) for depth in range(len(parts) + 1)]
     return [
@@ -260,7 +260,7 @@ def _of_mlperf(source: Source, made: Report) -> list[Entry]:
 
 
 def bounded(value: float | None) -> float | None:
-    """A figure that can be one: a claim below nothing, next to nothing, or beyond all measure, is not known."""
+    """A plausible figure as it is; None for one that is negative, next to nothing or beyond all measure."""
     return value if value is not None and (value == 0 or _LEAST <= value <= _BOUND) else None
 
 

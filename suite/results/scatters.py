@@ -1,4 +1,4 @@
-"""Cost against time of the results of each benchmark, those of another division, round or part of its data apart."""
+"""Cost against time of each contest: the results of one benchmark, division, round and part of the data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ACCELERATORS = "accelerators"  # the axis where no result has a cost
 
 
 def scatters(entries: Sequence[Entry]) -> list[Scatter]:
-    """A drawing for each contest with a result that has a score and a cost; else with a number of accelerators."""
+    """A drawing for each contest and currency, or by number of accelerators if no cost is known; none without dots."""
     numbered = sorted(enumerate(entries, 1), key=lambda each: each[1].contest)
     made = []
     for contest, each in groupby(numbered, key=lambda each: each[1].contest):
