@@ -62,9 +62,9 @@ class Curve:
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure over `axis`, a curve for each run or the like; `target` is the height of the target's line in pixels.
+    """A figure over `axis`, with a curve for each run or the like; `target` is the y pixel of the target's line.
 
-    `band` is a polygon: between which qualities the reference's runs lie, over samples.
+    `band` is the polygon between the lowest and highest qualities of the reference's runs, over samples.
     """
 
     axis: str
@@ -79,7 +79,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Bar:
-    """An interval of a timeline, as SVG numbers: `x` and `width` of WIDTH."""
+    """An interval of a timeline that is WIDTH wide in all, as SVG numbers."""
 
     name: str
     x: float
@@ -88,7 +88,7 @@ class Bar:
 
 
 def chart(group: Group, axis: Axis) -> Chart | None:
-    """The curves of a group's runs over `axis`; None where no evaluation tells it."""
+    """The chart of a group's runs over `axis`; None if no evaluation has a value on it."""
     runs = [(name, places) for name, history in group.runs if (places := _places(history, axis))]
     if not runs:
         return None
@@ -143,8 +143,8 @@ def curve(name: str, kind: int, places: Sequence[tuple[float, float]], across: P
 def band(curves: Sequence[Evaluations]) -> list[tuple[int, float, float, float]]:
     """(samples, lowest, mean, highest quality) at each number of samples at which one of the runs was evaluated.
 
-    A run counts from its first evaluation on. One that has ended keeps its last quality, for the run reached the
-    target there: left out, it would let the mean fall.
+    A run counts from its first evaluation on. One that has ended keeps its last quality, because it reached the target
+    there: without it the mean would fall.
     """
     made = []
     for samples in sorted({at for curve in curves for at, _ in curve}):
@@ -155,7 +155,7 @@ def band(curves: Sequence[Evaluations]) -> list[tuple[int, float, float, float]]
 
 
 class Scale:
-    """Values from `low` to `high`, with a margin, to pixels; a range of no extent is widened."""
+    """Maps values from `low` to `high`, with a margin, to pixels; an empty range is widened."""
 
     def __init__(self, low: float, high: float, first: float, last: float, margin: float = 0.05) -> None:
         extent = max(high - low, 1e-9 * max(1.0, abs(high)))
@@ -163,12 +163,12 @@ class Scale:
         self._first, self._last = first, last
 
     def at(self, value: float) -> float:
-        """The pixel of a value; of one beyond the ends that of the end."""
+        """The pixel of a value; values beyond the range get that of its end."""
         share = (value - self.low) / (self.high - self.low)
         return round(self._first + min(1.0, max(0.0, share)) * (self._last - self._first), 2)
 
     def ticks(self) -> list[Tick]:
-        """Some five round values within the range."""
+        """About five round values within the range."""
         rough = (self.high - self.low) / 5
         unit = 10.0 ** math.floor(math.log10(rough))
         step = next(factor * unit for factor in (1, 2, 5, 10) if factor * unit >= rough)

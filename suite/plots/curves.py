@@ -15,8 +15,8 @@ GAP, HEAD = 24, 52  # pixels between the two drawings, and above them
 class Figure:
     """A benchmark's curves, over samples and, where that is known, over time.
 
-    `names` are the frameworks by the kind of their line; `ends` says of each curve how it ends: at the target in a
-    `dot`, or in a `ring` if its machine was noisy, or in a `cross`. `remarks` says so in words.
+    `names` are the frameworks in the order of their kinds of line. `ends` has each curve's end mark: a `dot` at the
+    target, a `ring` if the machine was noisy as well, a `cross` short of it. `remarks` says so in words.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""Performance profiles: of which share of the benchmarks each system is within a factor of the fastest."""
+"""Performance profiles: the share of the benchmarks in which each system is within a factor of the fastest."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from suite.plots.charts import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Chart, Scale, curve
 from suite.plots.scatter import LogScale, figure
 
-LEAST = 2  # systems, and the widest factor that is drawn at least
+LEAST = 2  # systems; the axis of factors goes at least as far, too
 
 
 def profiles(times: Mapping[str, Mapping[str, float]]) -> Chart | None:
-    """The profiles of systems by their times of each benchmark; None where not two have a benchmark in common.
+    """The profiles of systems from their times in each benchmark; None if no two have a benchmark in common.
 
-    A system's curve at a factor t is the share of the benchmarks of which its time is at most t times that of the
-    fastest system; one that it lacks it never reaches (E. D. Dolan and J. J. More 2002, Benchmarking optimization
+    A system's curve at a factor t is the share of the benchmarks in which its time is at most t times that of the
+    fastest system; one that it lacks is never counted (E. D. Dolan and J. J. More 2002, Benchmarking optimization
     software with performance profiles, Math. Program. 91; AlgoPerf scores by them, G. E. Dahl et al. 2023,
-    arXiv:2306.07179). A benchmark that one system alone has is left out: there it would be the fastest of one.
+    arXiv:2306.07179). A benchmark that only one system has is left out, since that would be the fastest of one.
     """
     all_of: dict[str, list[float]] = {}
     for each in times.values():

@@ -13,19 +13,19 @@ from suite.plots.templates import environment
 
 Place = tuple[float, float]
 
-# Seconds that are round to read, of a wide range of times and of a narrow one.
+# Round numbers of seconds for a wide range of times, and for a narrow one.
 _TIMES = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 18000, 36000, 86400)
 _FINE = tuple(each * unit for unit in (1, 60, 3600) for each in (1, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 25, 30, 40, 50))
 TOP = 28  # pixels above the drawing, for the name of its axis
 APART = 38, 18  # pixels, across and down, between two dots whose numbers do not touch
-MAX_NUMBERED = 12  # dots of a drawing; of more only those on the front bear their number
+MAX_NUMBERED = 12  # dots; in a drawing of more, only those on the front are numbered
 
 
 @dataclass(frozen=True)
 class Mark:
     """A result to draw, by its number in the table: `seconds` across and `y` up, both positive.
 
-    One that `contends` can be on the front; a `doubtful` one is drawn so; `text` is what it is in words.
+    Only one that `contends` can be on the front. A `doubtful` one is drawn differently. `text` describes the result.
     """
 
     number: int
@@ -38,7 +38,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Dot:
-    """A result: its number in the table, its place in pixels, whether it is on the front, and what it is in words."""
+    """A result: its number in the table, its place in pixels, whether it is on the front, and its description."""
 
     number: int
     x: float
@@ -67,7 +67,7 @@ class Scatter:
 
 
 def pareto(places: Iterable[Place]) -> list[Place]:
-    """Those that no other undercuts in one figure without exceeding it in the other, by the first of them."""
+    """The places that no other undercuts in one figure without exceeding it in the other, sorted by the first."""
     front: list[Place] = []
     for place in sorted(set(places)):
         if not front or place[1] < front[-1][1]:
@@ -76,7 +76,7 @@ def pareto(places: Iterable[Place]) -> list[Place]:
 
 
 def _stairs(front: Sequence[Place]) -> list[Place]:
-    """The front as a line that goes right before it goes down: between two results lies nothing that was shown."""
+    """The front as a line that goes right before it goes down: it claims nothing between two results."""
     corners = [[first, (second[0], first[1])] for first, second in pairwise(front)]
     return [place for pair in corners for place in pair] + list(front[-1:])
 
@@ -120,7 +120,7 @@ def scatter(benchmark: str, axis: str, marks: Sequence[Mark], left_out: int, rem
 
 
 def _apart(places: Iterable[tuple[int, float, float]]) -> set[int]:
-    """The numbers that can be written without touching one before them."""
+    """The numbers that can be drawn without touching one before them."""
     kept: list[tuple[int, float, float]] = []
     for number, x, y in places:
         if all(abs(x - a) >= APART[0] or abs(y - b) >= APART[1] for _, a, b in kept):
@@ -141,7 +141,7 @@ def _time(seconds: float) -> str:
 
 
 class LogScale:
-    """Positive values to pixels, with a margin; from end to end at least a factor of three, so that there are ticks."""
+    """Maps positive values to pixels logarithmically, with a margin; spans at least a factor of three, for ticks."""
 
     def __init__(self, values: Sequence[float], first: float, last: float) -> None:
         low, high = math.log10(min(values)), math.log10(max(values))
@@ -154,7 +154,7 @@ class LogScale:
         return round(self._first + share * (self._last - self._first), 2)
 
     def ticks(self, label: Callable[[float], str], *choices: Sequence[float]) -> list[Tick]:
-        """Some five values: of the first of `choices` that offers three, else powers of ten and round multiples."""
+        """About five values: of the first of `choices` with three in range, else powers of ten and round multiples."""
         exponents = range(math.floor(self._low), math.ceil(self._high) + 1)
         multiples = ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8))
         rounds = [[step * 10.0**each for each in exponents for step in steps] for steps in multiples]

@@ -1,4 +1,4 @@
-"""What makes a page self-contained: escaped templates, style and script in it, and a policy that allows only these."""
+"""Self-contained pages: templates that escape, with style and script inside, and a policy that allows only these."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def environment(*packages: str) -> jinja2.Environment:
 
 
 def page(name: str, packages: Sequence[str], css: Sequence[str], js: Sequence[str], **values: Any) -> str:
-    """A page of the template `name`, with its style and script, and with what every page can show."""
+    """Render the template `name` with its style and script, and with what every page can show."""
     templates = environment(*packages)
     style, script = source(templates, *css), source(templates, *js)
     return templates.get_template(name).render(
@@ -56,13 +56,13 @@ def jointed(text: str) -> Markup:
 
 
 def source(templates: jinja2.Environment, *names: str) -> Markup:
-    """The text of files beside the templates, one after the other, as it stands in a page."""
+    """The joined text of files beside the templates, as it stands in a page."""
     assert templates.loader
     return Markup("").join(Markup(templates.loader.get_source(templates, name)[0]) for name in names)
 
 
 def policy(css: str, js: str) -> str:
-    """The page's policy: this style and this script, by their sums, and nothing else, loaded from nowhere."""
+    """The page's Content-Security-Policy: only this style and this script, by their hashes, and nothing loaded."""
     return f"{POLICY}; style-src {_sum(css)}; script-src {_sum(js)}"
 
 

@@ -1,4 +1,4 @@
-"""A treemap: rectangles that fill a frame, each as large as its share, as near to squares as they will go.
+"""A treemap: rectangles that fill a frame, each as large as its share and as nearly square as possible.
 
 By Bruls, Huizing and van Wijk, Squarified treemaps (2000).
 """
@@ -19,7 +19,7 @@ class Tile(NamedTuple):
 
 
 def tiles(values: Sequence[float], width: float, height: float) -> list[Tile]:
-    """One for each of the values, which are above 0 and best come largest first."""
+    """A tile for each of the values, which must be above 0 and are best sorted with the largest first."""
     whole, left = sum(values), Tile(0, 0, width, height)
     areas = [value / whole * width * height for value in values]
     made: list[Tile] = []
@@ -41,13 +41,13 @@ def tiles(values: Sequence[float], width: float, height: float) -> list[Tile]:
 
 
 def _worst(row: Sequence[float], side: float) -> float:
-    """How far the least square of a row's rectangles is from one: the longer side by the shorter."""
+    """The worst aspect ratio of a row's rectangles: the longer side divided by the shorter."""
     thick = sum(row) / side
     return max(max(thick * thick / area, area / (thick * thick)) for area in row)
 
 
 def _row(row: Sequence[float], left: Tile) -> list[Tile]:
-    """Areas along the shorter side of what is left."""
+    """Lay areas along the shorter side of what is left."""
     thick, at, made = sum(row) / min(left.width, left.height), 0.0, []
     for area in row:
         long = area / thick
