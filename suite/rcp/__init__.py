@@ -1,1 +1,1 @@
-"""Reference convergence points: `points` makes them from evidence, `showing` tells and draws them."""
+"""Reference convergence points: `points` makes them from evidence, `showing` shows them as a table and as curves."""

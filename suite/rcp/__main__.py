@@ -24,7 +24,7 @@ Without FOLDER the points that are there, of all tasks or of task=TASK, as a tab
 
 
 def main(argv: list[str]) -> int:
-    """Add the runs that the command line `argv` names to the points, or show these."""
+    """Add the runs that the command line `argv` names to the points, or show the points."""
     parser = OneLineParser(
         prog="python -m suite.rcp",
         description="Make, add to, or show reference convergence points.",

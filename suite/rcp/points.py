@@ -26,9 +26,9 @@ from suite.store.disk import write_text
 
 
 def add(folders: Sequence[Path], data_dir: str | None) -> None:
-    """Add the runs of these folders to the points of their benchmarks, and print these.
+    """Add the runs of these folders to the points of their benchmarks, and print the points.
 
-    Raises UserError for the first that is no reference run; nothing is written then.
+    Raises UserError for the first run that is not a reference run, and then writes nothing.
     """
     given: dict[str, list[tuple[int, ReferenceRun]]] = {}
     benchmarks: dict[str, Benchmark] = {}
@@ -47,10 +47,10 @@ def add(folders: Sequence[Path], data_dir: str | None) -> None:
 
 
 def _runs(folder: Path, data_dir: str | None) -> list[tuple[Benchmark, int, ReferenceRun]]:
-    """The runs of an evidence folder. Raises UserError for the first that is no reference run."""
+    """The runs of an evidence folder. Raises UserError for the first that is not a reference run."""
     made = review(folder, data_dir)
     for finding in made.findings:
-        # A reference sets the points: it is not held to those that are there.
+        # Reference runs set the points, so they are not held to the existing ones.
         if finding.severity != "note" and finding.rule not in ("convergence.2", "convergence.4"):
             raise UserError(
                 f"{folder} does not pass the review: {finding.file}: {finding.rule}, expected {finding.expected}, "
@@ -113,7 +113,7 @@ def _command(run: Evidence, benchmark: Benchmark) -> str:
 
 
 def _with(stored: Reference, batch: int, run: ReferenceRun) -> Reference:
-    """The points with one more run; a run that is there already is left. Raises UserError for a seed given twice."""
+    """Add a run to the points unless it is there already. Raises UserError if its seed has a run already."""
     points = {point.global_batch_size: point.runs for point in stored.points}
     for other in points.get(batch, ()):
         if other.run_id == run.run_id:
@@ -150,7 +150,7 @@ def _print(benchmark: Benchmark, stored: Reference) -> None:
         own = convergence.of_point(point, benchmark)
         held_to = convergence.at(populations, own.batch_size)
         assert held_to is not None, "the point itself counts"
-        results = max(benchmark.runs, DROPS_FROM)  # of fewer runs none is held to the points
+        results = max(benchmark.runs, DROPS_FROM)  # a result of fewer runs is not held to the points
         least = held_to.mean - convergence.margin(held_to, results - 2)
         wanted = convergence.runs_asked(benchmark)
         asked = f"; MLPerf asks for {wanted}" if len(convergence.reached(point)) < wanted else ""
@@ -161,7 +161,7 @@ def _print(benchmark: Benchmark, stored: Reference) -> None:
 
 
 def _elsewhere(own: convergence.Population, held_to: convergence.Population) -> str:
-    """What a review holds the batch size to, where that is not its own point."""
+    """What a review holds the batch size to, in words; empty if that is its own point."""
     if held_to == own:
         return ""
     if held_to.batch_size == own.batch_size:
