@@ -1,5 +1,5 @@
-"""The rules that a machine checks: `rules.md` numbers them, each check here bears its rule's id.
+"""The rules that a machine checks. Each check bears the id that `rules.md` gives its rule.
 
-`verdict.review` is the entrance. `reading` turns a folder into values, `timeline` a log into a run; the checks stand in
-one file for each chapter or two; `finding` holds what they report and where they register.
+`verdict.review` is the entry point. `reading` turns a folder into values, `timeline` a log into the course of its run.
+Each module of checks covers a chapter or two. `finding` defines findings and the registries of checks.
 """

@@ -1,4 +1,4 @@
-"""Checks of the chapter "Audit": the sums of states by which a part of a run can be trained again (`suite.audit`)."""
+"""Checks of the chapter "Audit": the logged sha256 of states, by which `suite.audit` can check a part of a run."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from suite.rules.finding import Finding
 from suite.rules.reading import RESULT, RUN, Evidence
 from suite.rules.runs import path_of
 
-STATE_SHA256 = "state_sha256"  # of an evaluation's metadata
+STATE_SHA256 = "state_sha256"  # in an evaluation's metadata
 
 _AS_WRITTEN = "submit the log as the suite wrote it"
 
 
 def sum_of(line: Line | None) -> str | None:
-    """The sum of a state that `line` logs: the initial one's, or that of an evaluation. None if there is none."""
+    """The sha256 of the state that `line` logs, initial or at an evaluation; None if it logs none."""
     found = None if line is None else line.value if line.key == STATE else line.metadata.get(STATE_SHA256)
     return found if is_sha256(found) else None
 
 
 @RUN.rule("audit.1")
 def states_logged(run: Evidence) -> Iterator[Finding]:
-    """The sum of the state is logged at the start and at each evaluation. A run of an older suite has none of them."""
+    """The sha256 of the state is logged at the start and at each evaluation. A run that logs none gets a note."""
     initial, evaluations = run.lines_of.get(STATE, []), run.lines_of.get(keys.EVAL_ACCURACY, [])
     if not initial and not any(STATE_SHA256 in line.metadata for line in evaluations):
         if run.readable and evaluations:
@@ -47,7 +47,7 @@ def states_logged(run: Evidence) -> Iterator[Finding]:
 
 @RESULT.rule("audit.1")
 def states_logged_in_all(runs: Sequence[Evidence]) -> Iterator[Finding]:
-    """Where one run of a result logs its states all do: what trained the others can do so too."""
+    """If one run of a result logs its states, all do, since the same implementation trained them."""
     logging = next((run for run in runs if run.lines_of.get(STATE)), None)
     for run in runs:
         if logging and run.readable and not run.lines_of.get(STATE):
@@ -56,7 +56,7 @@ def states_logged_in_all(runs: Sequence[Evidence]) -> Iterator[Finding]:
 
 @RESULT.rule("audit.2")
 def states_differ(runs: Sequence[Evidence]) -> Iterator[Finding]:
-    """No state comes twice: not in two runs, and in one only at the same samples, which a restart repeats."""
+    """No state occurs in two runs, nor twice in one, except at the same samples, which a restart repeats."""
     first: dict[str, tuple[str, Line]] = {}
     for run in runs:
         for line in (*run.lines_of.get(STATE, []), *run.lines_of.get(keys.EVAL_ACCURACY, [])):

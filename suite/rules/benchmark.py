@@ -38,8 +38,8 @@ def known_benchmark(run: Evidence) -> Iterator[Finding]:
 def unchanged_benchmark(run: Evidence) -> Iterator[Finding]:
     """Configuration and log hold the benchmark as the suite defines it; its hyperparameters have their own rules.
 
-    Where the data was brought from is free: its content has sums. A field that is not there is a field that is None:
-    evidence outlives the suite that wrote it.
+    Where the data came from is free, since its content has checksums. A missing field counts as None, as evidence may
+    be of an older suite.
     """
     if run.benchmark is None:
         return
@@ -70,7 +70,7 @@ def _comparable(benchmark: Any, free: Collection[str]) -> Any:
 
 @RUN.rule("division.9")
 def own_cadence(run: Evidence) -> Iterator[Finding]:
-    """In the open division cadence and budget are the submitter's, in whole numbers."""
+    """In the open division the submitter chooses cadence and budget, in whole numbers."""
     configured = run.configured("benchmark")
     if run.in_open and isinstance(configured, dict) and not cadence.is_one(found := cadence.cadence(configured)):
         where = run.config_line("benchmark", "evaluation")
@@ -79,7 +79,7 @@ def own_cadence(run: Evidence) -> Iterator[Finding]:
 
 @RUN.rule("division.7")
 def room_used(run: Evidence) -> Iterator[Finding]:
-    """A run of the open division says which cadence and which hyperparameters are its own."""
+    """A note for each value of cadence, budget and hyperparameters that a run of the open division chose itself."""
     configured = run.configured("benchmark")
     if run.benchmark is None or not run.in_open or not isinstance(configured, dict):
         return
@@ -93,7 +93,7 @@ def room_used(run: Evidence) -> Iterator[Finding]:
 
 @RUN.rule("division.3")
 def division(run: Evidence) -> Iterator[Finding]:
-    """Division, status and submitter are allowed ones, and the same wherever they stand."""
+    """Division, status and submitter are allowed ones, and the same in log, configuration and description."""
     for key, name, allowed in (
         (keys.SUBMISSION_DIVISION, "division", DIVISIONS),
         (keys.SUBMISSION_STATUS, "status", STATUSES.values()),
@@ -114,7 +114,7 @@ def division(run: Evidence) -> Iterator[Finding]:
             mend = f"name one {name} everywhere"
             yield Finding(SYSTEM, run.json_line(SYSTEM, name), expected, described, mend)
         configured = run.configured(name)
-        older = configured is None and key != keys.SUBMISSION_ORG  # whose configuration named the submitter alone
+        older = configured is None and key != keys.SUBMISSION_ORG  # its configuration named the submitter alone
         if run.parsed(CONFIG) and not older and not same(line.value, configured):
             expected = f"{name} {line.value}, as in log line {line.number}"
             yield Finding(CONFIG, run.config_line(name), expected, configured, f"name one {name} everywhere")
@@ -122,7 +122,7 @@ def division(run: Evidence) -> Iterator[Finding]:
 
 @RUN.rule("data.1")
 def right_data(run: Evidence) -> Iterator[Finding]:
-    """The prepared arrays that were trained and evaluated on have the sums that the suite declares."""
+    """The prepared arrays that were trained and evaluated on have the sha256 that the suite declares."""
     line, benchmark = run.line(DATASET), run.benchmark
     if line is None or benchmark is None:
         return
@@ -146,14 +146,14 @@ def right_data(run: Evidence) -> Iterator[Finding]:
 
 
 def _shards(dataset: Dataset) -> list[str]:
-    """The names of the arrays whose files have no declared sum."""
+    """The names of the shards without a declared sha256."""
     named = [(name, i, file) for name in dataset.shards or {} for i, file in enumerate(dataset.shards_of(name))]
     return [numbered(name, i) for name, i, file in named if file.sha256 is None]
 
 
 @RUN.rule("data.2")
 def right_sizes(run: Evidence) -> Iterator[Finding]:
-    """The splits have their sizes."""
+    """The log gives the benchmark's sizes of the training and evaluation splits."""
     if run.benchmark is None:
         return
     dataset = run.benchmark.dataset

@@ -1,4 +1,4 @@
-"""When a run of the open division is evaluated, and when it ends without success: as its submitter chose."""
+"""The cadence that the submitter of a run in the open division chose: when it is evaluated, and its budget."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FORM = "first, every and budget_samples, whole numbers from 1"
 
 
 def cadence(benchmark: Mapping[str, Any]) -> dict[str, Any]:
-    """First evaluation, distance of two, and budget, in samples, of a benchmark as a configuration has it."""
+    """The first evaluation, the interval between two and the budget, in samples, of a configured benchmark."""
     evaluation = benchmark.get("evaluation")
     return {
         **(evaluation if isinstance(evaluation, Mapping) else {}),
@@ -28,7 +28,7 @@ def is_one(found: Mapping[str, Any]) -> bool:
 
 
 def evaluated_when(benchmark: Benchmark, configured: Mapping[str, Any]) -> Benchmark:
-    """`benchmark` with the cadence of the benchmark that is `configured`, where that is one."""
+    """`benchmark` with the cadence of the `configured` benchmark, where that has a valid one."""
     found = cadence(configured)
     if not is_one(found):
         return benchmark

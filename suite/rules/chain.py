@@ -1,4 +1,4 @@
-"""Which lines of a log its hash chain does not hold."""
+"""Find the lines of a log that break its hash chain."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from suite.rules.reading import Evidence
 
 
 def broken_lines(run: Evidence) -> list[int]:
-    """The numbers of the lines that were changed, or at which lines were added or taken away, in order.
+    """The numbers of the lines that were changed, or at which lines were added or removed, in order.
 
-    A link joins a line to the `prev` of the next one, or of the manifest for the last. Where a link is broken either
-    side may have been changed: the manifest's short hashes tell which; without them it is the earlier line.
+    A link joins a line to the `prev` of the next one, and the last line to the manifest's `log_head`. Where a link is
+    broken, either side may have changed: the manifest's short hashes tell which; without them the earlier one is named.
     """
     lines, suspects = run.lines, set()
     if lines and not lines[0].problem and lines[0].metadata.get("prev") != FIRST_PREV:
@@ -28,7 +28,7 @@ def broken_lines(run: Evidence) -> list[int]:
 
 
 def _unchanged(run: Evidence, number: int) -> bool:
-    """Whether the manifest's locator has the line as it is."""
+    """Whether the line matches its short hash in the manifest."""
     sealed: Digest | None = (run.sealed or {}).get(LOG)
     width = len(digest(b"").lines)
     at = slice((number - 1) * width, number * width)

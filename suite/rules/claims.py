@@ -1,4 +1,4 @@
-"""The check of what a sealed package says of its runs: in submission.json, in systems/ and by its folders' names."""
+"""The check of what a sealed package says of its runs, in submission.json, in systems/ and in its folders' names."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def folder_of(benchmark: str) -> str:
 
 @SEALED.rule("package.7")
 def true_to_its_runs(package: Sealed) -> Iterator[Finding]:
-    """What the package says of its runs is what these say themselves."""
+    """What the package says of its runs agrees with the runs' own evidence."""
     seal, results = package.seal, package.results
     if seal.category not in STATUSES:
         yield Finding(SEAL, None, f"category: one of {', '.join(STATUSES)}", seal.category, _AS_WRITTEN)
@@ -77,7 +77,7 @@ def true_to_its_runs(package: Sealed) -> Iterator[Finding]:
 
 
 def _result(claimed: Mapping[str, Any], runs: Sequence[Evidence]) -> Iterator[Finding]:
-    """Where an entry of the seal, or the name of its folder, is not of these runs."""
+    """Where an entry of the seal, or the name of its folder, disagrees with its runs."""
     _, system, folder = claimed["path"].split("/")
     benchmark = runs[0].value(keys.SUBMISSION_BENCHMARK)
     facts = {
@@ -91,7 +91,7 @@ def _result(claimed: Mapping[str, Any], runs: Sequence[Evidence]) -> Iterator[Fi
     }
     for name, fact in facts.items():
         if name == "trained_by" and name not in claimed and fact == REFERENCE:
-            continue  # of a package that is older than implementations of one's own
+            continue  # an older package, from before submitters' own code
         if not same(fact, claimed.get(name)):
             expected = f"{name} {fact} of {claimed['path']}"
             yield Finding(SEAL, None, expected, claimed.get(name), _AS_WRITTEN)
@@ -100,9 +100,9 @@ def _result(claimed: Mapping[str, Any], runs: Sequence[Evidence]) -> Iterator[Fi
 
 
 def _declared(seal: Seal, path: str, run: Evidence) -> Iterator[Finding]:
-    """Where a log is of another submitter, division or category than the seal; a run may have left the category open.
+    """Where a log has another submitter, division or category than the seal; a run may have left the category open.
 
-    A log that names no submitter fits none: anyone could submit its run.
+    A log that names no submitter fits no seal: anyone could submit its run.
     """
     for name, key, fits in (
         ("org", keys.SUBMISSION_ORG, (seal.org,)),
@@ -127,7 +127,7 @@ def _of_the_round(seal: Seal, path: str, runs: Sequence[Evidence]) -> Iterator[F
 
 
 def _described(package: Sealed, system: str, run: Evidence) -> Iterator[Finding]:
-    """Where the description of a system lacks a key, or is not what was declared and found out."""
+    """Where the description of a system lacks a key, or differs from what was declared or detected."""
     path = f"systems/{system}.json"
     try:
         if (package.folder / "systems").is_symlink():

@@ -1,4 +1,4 @@
-"""The check of the code in a package: what each result says that it ran is there, byte for byte where git knows it."""
+"""The check of the code in a package: each result's code is there, byte for byte where git has its revision."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _AS_WRITTEN = "submit the package as suite submit wrote it"
 
 
 def paths(benchmark: Benchmark) -> list[str]:
-    """Where the code of a benchmark lies: implementations, data and metric, its values and its list of files."""
+    """The paths of a benchmark's code: implementations, data and metric, its configuration and its list of files."""
     listed = benchmark.dataset.files
     lists = [f"conf/files/{listed}.txt"] if isinstance(listed, str) else []
     return [SHARED, f"tasks/{benchmark.task}", f"conf/task/{benchmark.task}.yaml", *lists]
 
 
 def belongs(name: str, task: str) -> bool:
-    """Whether the task needs the file: of `reference_impls/` its own folder, and what lies beside the folders."""
+    """Whether the task needs the file: of `reference_impls/` its own folder and the files beside the folders."""
     return not name.startswith(SHARED) or name.count("/") == 1 or name.startswith(f"{SHARED}{task}/")
 
 
@@ -44,20 +44,20 @@ def implementation(benchmark: str, name: str) -> str:
 
 
 def name_of(revision: str, contestant: Contestant | None) -> str:
-    """What a package calls code: by the first digits of the suite's revision, and of the sum of code of one's own."""
+    """A package's name for code: the first digits of the suite's revision, and of the submitter's code's sha256."""
     return revision[:12] + (f"-{contestant.sha256[:12]}" if contestant else "")
 
 
 def blobs(revision: str, benchmark: Benchmark) -> Mapping[str, str]:
-    """Git's object of each file of the benchmark's code at `revision`, by its path in the project.
+    """The git blob of each file of the benchmark's code at `revision`, by its path in the project.
 
-    Empty where the project's repository does not have the revision, or there is none.
+    Empty where there is no repository of the project, or it lacks the revision.
     """
     return _blobs(revision, benchmark.task, tuple(paths(benchmark)))
 
 
 def at_revision(revision: str, benchmark: Benchmark) -> dict[str, bytes]:
-    """The files of the benchmark's code at `revision`, as `blobs`."""
+    """The content of each file of the benchmark's code at `revision`, by its path; empty where `blobs` is."""
     try:
         return {name: git_output("cat-file", "blob", blob) for name, blob in blobs(revision, benchmark).items()}
     except (OSError, subprocess.SubprocessError):
@@ -131,13 +131,13 @@ def _code(
 
 
 def _folders(place: str, names: Sequence[str]) -> set[str]:
-    """The folders, below a package, in which these files below `place` lie."""
+    """All folders of a package that lead to these files, or to the folder of code, below `place`."""
     paths = [PurePosixPath(place, name) for name in (CODE, *names)]
     return {folder.as_posix() for path in paths for folder in path.parents} - {"."}
 
 
 def _held(folder: Path, place: str, packed: Sequence[str], known: Mapping[str, str]) -> Iterator[Finding]:
-    """Where the packed files are not those of a revision that the reviewer's repository has."""
+    """Where the packed files differ from the blobs `known` of the revision in the reviewer's repository."""
     for name in sorted(known.keys() - set(packed)):
         yield Finding(f"{place}/{name}", None, "the file of the revision", "no such file", _AS_WRITTEN)
     for name in sorted(packed):
@@ -148,7 +148,7 @@ def _held(folder: Path, place: str, packed: Sequence[str], known: Mapping[str, s
 
 
 def _unknown(place: str, packed: Mapping[str, str], benchmark: Benchmark) -> Iterator[Finding]:
-    """What can be said of code, by its sums, of which the reviewer's repository does not have the revision."""
+    """What can be said, by the files' sha256, of code whose revision the reviewer's repository lacks."""
     for path in paths(benchmark)[:3]:
         if not any(name == path or name.startswith(f"{path.rstrip('/')}/") for name in packed):
             yield Finding(f"{place}/{path}", None, "the code that was run", "no such file", _AS_WRITTEN)
@@ -161,7 +161,7 @@ def _unknown(place: str, packed: Mapping[str, str], benchmark: Benchmark) -> Ite
 
 
 def unlike_here(sums: Mapping[str, str]) -> list[str]:
-    """Of files, by their sums, those that this copy of the suite does not have like that."""
+    """The names of the files, given with their sha256, that this copy of the suite lacks or has with another."""
     return [name for name, sha256 in sorted(sums.items()) if sha256 != _sha256_here(name)]
 
 
@@ -173,7 +173,7 @@ def _sha256_here(name: str) -> str | None:
 
 
 def _is_blob(path: Path, name: str) -> bool:
-    """Whether a file is git's object of this name."""
+    """Whether a file is the git blob of this name."""
     try:
         return blob_name(read_safely(path, MAX_FILE_BYTES), name) == name
     except (UnsafeFile, OSError):

@@ -1,4 +1,4 @@
-"""What the files of a run's evidence hold, read as a stranger's. Each function raises MalformedError."""
+"""Parse the untrusted files of a run's evidence. Each parser raises MalformedError for content that is not valid."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from suite.record.evidence import SEALED, Digest
 from suite.record.mllog import Line
 from suite.record.parsing import MalformedError, check_count, decoded, is_sha256, json_object, json_value
 
-MAX_PREDICTED = 1 << 24  # values; those of the longest text that is predicted word by word are 11 million
+MAX_PREDICTED = 1 << 24  # values; the longest text that is predicted word by word has 11 million
 _HEX = re.compile("[0-9a-f]*")
 
 
 def log_lines(content: bytes) -> list[Line]:
-    """The lines of a log, of which each tells its own problem."""
+    """The lines of a log; one that is not well-formed says so in its `problem`."""
     check_count(content)
     parts = content.split(b"\n")
     lines = [mllog.parse(at, raw) for at, raw in enumerate(parts[:-1], 1)]
@@ -27,7 +27,7 @@ def log_lines(content: bytes) -> list[Line]:
 
 
 def predictions(content: bytes) -> list[Any]:
-    """The predictions, one of each line."""
+    """The predictions, one per line."""
     check_count(content, MAX_PREDICTED)
     made = []
     for at, raw in enumerate(content.removesuffix(b"\n").split(b"\n") if content else [], 1):
@@ -63,7 +63,7 @@ def manifest(content: bytes) -> tuple[str, dict[str, Digest]]:
 
 
 def equivalence(content: bytes) -> Equivalence:
-    """How an implementation of one's own compares with the reference, as its submitter says."""
+    """The comparison of a submitter's own implementation with the reference, as they report it."""
     try:
         return Equivalence.model_validate(json_object(content))
     except ValidationError as error:

@@ -30,7 +30,7 @@ from suite.rules.reading import RESULT, RUN, Evidence
 from suite.rules.reference import Curve, Point
 
 ALPHA = 0.05
-_LEAST_RUNS = 4  # of a point: two of them leave a deviation
+_LEAST_RUNS = 4  # of a point: without the two dropped, two are left for a deviation
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,16 @@ class Population:
 class Convergence:
     """The test of a result. All figures are samples to the target, unless said otherwise.
 
-    `mean` is the submission's olympic mean of `count` runs. `reference` is the point that it is held to, at its batch
-    size, interpolated, or the smallest; `minimum` the least mean that still passes. `p_value` is the chance of a mean
-    as small as this one if the submission converges as the reference does. `interval` is the two-sided 90 % interval
-    of the submission's mean: the test is passed if it reaches up to the reference's mean. The score is multiplied by
-    `normalisation`, which is above 1 for a submission that passes below the reference's mean. `curves` are those of
-    the reference's runs at the nearest batch size (see `plots.charts.band`).
+    `mean` is the submission's olympic mean of `count` runs. `reference` is the point that it is compared with: that of
+    its batch size, an interpolated one, or the one of the smallest batch size. `minimum` is the least mean that still
+    passes. `p_value` is the chance of a mean as small as this one if the submission converges as the reference does.
+    `interval` is the two-sided 90 % interval of the submission's mean: the test is passed if it reaches up to the
+    reference's mean. The score is multiplied by `normalisation`, which is above 1 for a submission that passes below
+    the reference's mean. `curves` are those of the reference's runs at the nearest batch size (see
+    `plots.charts.band`).
 
-    outcome `missing`: the batch size is above `largest`, the largest that has a point, None where there is no point at
-    all; then figures that need one are None.
+    The outcome is `missing` if the batch size is above `largest`, the largest that has a point (None where there is no
+    point at all). Figures that need a point are then None.
     """
 
     outcome: Literal["pass", "fail", "missing"]
@@ -72,7 +73,7 @@ class Convergence:
 
     @property
     def unheld(self) -> str:
-        """Why it is held to nothing; empty where it is."""
+        """Why the result was not compared with the reference; empty if it was."""
         if self.outcome != "missing":
             return ""
         if self.largest is None:
@@ -83,12 +84,12 @@ class Convergence:
 def population(batch_size: int, samples: Sequence[float | None], resolution: float, asked: int) -> Population:
     """The olympic mean and deviation of the reference's `samples` to the target (at least four numbers).
 
-    None stands for a run that did not reach it, and is slower than any that did: it is the slowest that is dropped, and
-    of more the others are left out too.
+    None stands for a run that did not reach the target. It counts as the slowest, which is dropped; further ones are
+    left out too.
 
-    The deviation is that of the runs kept, as MLPerf has it, where as many as it asks for, `asked`, reached the target.
-    Of fewer that is too small (of five normal ones it refuses one in six results of five that are as good), and all
-    that reached it count.
+    If `asked` runs, as many as MLPerf asks for, reached the target, the deviation is that of the runs kept, as in
+    MLPerf. With fewer that is too small (with five normal ones it refuses one in six results of five that are as good),
+    so it is that of all runs that reached the target.
 
     Samples to the target are known to one evaluation period, `resolution`: the deviation is at least that of this
     rounding, resolution / sqrt(12). Without that, reference runs that all end at one evaluation would refuse everybody.
@@ -100,10 +101,10 @@ def population(batch_size: int, samples: Sequence[float | None], resolution: flo
 
 
 def fastest(populations: Sequence[Population]) -> list[Population]:
-    """The points that bound convergence from below, by batch size: those that others undercut are left out.
+    """The points that bound convergence from below, in order of batch size.
 
-    Left out is what lies below the batch size of the fastest point, and what is slower than the interpolation of two
-    others: more samples per step never make training need fewer samples.
+    A point is left out if its batch size is below that of the fastest point, or if it is slower than the interpolation
+    of two others: more samples per step never make training need fewer samples.
     """
     first = min(populations, key=lambda each: (each.mean, each.batch_size))
     hull: list[Population] = []
@@ -116,7 +117,7 @@ def fastest(populations: Sequence[Population]) -> list[Population]:
 
 
 def interpolated(low: Population, high: Population, batch_size: int) -> Population:
-    """The point between two others. It counts all their runs, also those dropped from the means, as MLPerf does."""
+    """The point between two others. Its count is the smaller of theirs plus the two dropped runs, as in MLPerf."""
     share = (batch_size - low.batch_size) / (high.batch_size - low.batch_size)
     mean = low.mean + share * (high.mean - low.mean)
     deviation = low.deviation + share * (high.deviation - low.deviation)
@@ -124,7 +125,7 @@ def interpolated(low: Population, high: Population, batch_size: int) -> Populati
 
 
 def at(populations: Sequence[Population], batch_size: int) -> Population | None:
-    """What a submission of `batch_size` is held to; None above the largest batch size that has a point."""
+    """The point that a submission of `batch_size` is compared with; None above the largest batch size of a point."""
     bounds = fastest(populations) if populations else []
     if not bounds or batch_size > bounds[-1].batch_size:
         return None
@@ -135,15 +136,15 @@ def at(populations: Sequence[Population], batch_size: int) -> Population | None:
 
 
 def margin(held_to: Population, count: int) -> float:
-    """How far the olympic mean of `count` runs (those that it keeps) may lie below the reference's mean."""
-    from scipy.special import stdtrit  # where it is used: it takes a quarter of a second to import
+    """How far the olympic mean of `count` kept runs may lie below the reference's mean."""
+    from scipy.special import stdtrit  # imported here: it takes a quarter of a second
 
     quantile = float(stdtrit(held_to.count + count - 2, 1 - ALPHA))
     return quantile * _error(held_to, count)
 
 
 def t_test(mean: float, count: int, batch_size: int, populations: Sequence[Population]) -> Convergence:
-    """Hold a submission's olympic mean of `count` runs (those that it keeps) to the reference's points."""
+    """Test a submission's olympic mean of `count` kept runs against the reference's points."""
     held_to = at(populations, batch_size)
     if held_to is None:
         largest = max((each.batch_size for each in populations), default=None)
@@ -178,8 +179,8 @@ def curve(run: Evidence) -> Curve:
 def convergence(runs: Sequence[Evidence]) -> Convergence | None:
     """The test of a result's runs; None where it does not apply.
 
-    That is in the open division, for a pilot of a part of the data, for fewer than three runs, which leave nothing to
-    drop, and for a result without a score.
+    It does not apply in the open division, to a pilot on a part of the data, to fewer than three runs, which leave
+    nothing to drop, or to a result without a score.
     """
     benchmark = runs[0].benchmark
     if benchmark is None or len(runs) < DROPS_FROM or runs[0].in_open or benchmark.dataset.subset is not None:
@@ -196,7 +197,7 @@ def convergence(runs: Sequence[Evidence]) -> Convergence | None:
 
 
 def runs_needed(benchmark: Benchmark) -> int:
-    """The number of runs from which on a point counts. Fewer than MLPerf asks for widen the margin."""
+    """The least number of runs with which a point counts. Fewer than MLPerf asks for widen the margin."""
     return max(benchmark.runs, _LEAST_RUNS)
 
 
@@ -206,7 +207,7 @@ def runs_asked(benchmark: Benchmark) -> int:
 
 
 def counting(benchmark: Benchmark) -> list[Point]:
-    """The stored points of enough runs that reached the target."""
+    """The stored points with enough runs that reached the target."""
     return [point for point in reference.load(benchmark).points if len(reached(point)) >= runs_needed(benchmark)]
 
 
@@ -223,7 +224,7 @@ def of_point(point: Point, benchmark: Benchmark) -> Population:
 
 @RUN.rule("convergence.1")
 def target_reached(run: Evidence) -> Iterator[Finding]:
-    """A run that did not converge is a result, and says so."""
+    """A note for a run that did not converge, which is a result too."""
     stop = run.timeline.run_stop
     if stop and stop.metadata.get(keys.STATUS) == keys.ABORTED:
         found = f"ended by {stop.metadata.get('reason')}: it did not converge"
@@ -232,7 +233,7 @@ def target_reached(run: Evidence) -> Iterator[Finding]:
 
 @RESULT.rule("convergence.2")
 def no_faster_than_the_reference(runs: Sequence[Evidence]) -> Iterator[Finding]:
-    """A result does not converge in fewer samples than the reference. Its score is normalised if it seems to."""
+    """A result does not need significantly fewer samples than the reference; if fewer, its score is normalised."""
     made = convergence(runs)
     if made is None or made.reference is None or made.minimum is None or made.interval is None:
         return
@@ -253,9 +254,9 @@ def no_faster_than_the_reference(runs: Sequence[Evidence]) -> Iterator[Finding]:
 
 @RESULT.rule("convergence.4")
 def has_a_reference(runs: Sequence[Evidence]) -> Iterator[Finding]:
-    """The batch size has a point to be held to. What the suite has no points for yet is not the submitter's breach.
+    """There is a point for the batch size. A benchmark without any points gets a note: the submitter broke no rule.
 
-    What others published of the benchmark stands beside that, and decides nothing.
+    Another note shows what others published of the benchmark, and decides nothing.
     """
     made, benchmark = convergence(runs), runs[0].benchmark
     if made is None or benchmark is None or made.outcome != "missing":

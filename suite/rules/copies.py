@@ -1,9 +1,9 @@
-"""The check that tells runs from copies of one run, whatever was changed in a copy's names, seeds and time stamps.
+"""The check that detects copies of a run, whatever was changed in a copy's names, seeds and time stamps.
 
-Four series are compared where both logs have them: the losses and throughputs along the way, the qualities of the
+Four series are compared where both logs have them: the losses and throughputs during training, the qualities of the
 evaluations, and the times between the lines of the run. Two runs that were really made differ in all of them: the
-seed changes losses and qualities, the machine changes throughputs and times. Of benchmarks that can be submitted the
-predictions are compared as well: of many that are not all right, no two seeds give the same.
+seed changes losses and qualities, the machine changes throughputs and times. For submittable benchmarks the
+predictions are compared as well: where they are many and not all right, no two seeds give the same.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from suite.rules.reading import PACKAGE, Evidence
 from suite.rules.runs import of_one_owner, path_of
 from suite.rules.timeline import IN_RUN
 
-SPARE = 5  # of so many values in the shorter series one may disagree
-SHORT_MS = 20  # times between two lines that say nothing: many a pair of them agrees by chance
-SLACK_MS = 3  # by which a time may have been moved
-UNEVEN_MS = 10 * SLACK_MS  # the least deviation among times of one kind, without which they agree by nature
-FEW_BYTES = 1000  # of predictions: so few may agree by chance
+SPARE = 5  # one in so many values of the shorter series may disagree
+SHORT_MS = 20  # shorter times between two lines are ignored: many agree by chance
+SLACK_MS = 3  # by how much a time may have been changed in a copy
+UNEVEN_MS = 10 * SLACK_MS  # times of one kind of line that deviate less are alike in all runs
+FEW_BYTES = 1000  # of predictions, which may agree by chance
 
-Series = Mapping[Any, float]  # by what was logged and at how many samples
+Series = Mapping[Any, float]  # by samples, or by log key and samples
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Kind:
     """A kind of series. Values agree if they differ by at most `tolerance` of the larger one, or by `slack`.
 
     Two series are copies only if at least `least` different values agree. A `seeded` kind depends on the seed: two runs
-    that own up to one seed, say in two frameworks, may share it; of two submitters this is told.
+    that declare the same seed, as in two frameworks, may share it; between two submitters this is noted.
     """
 
     name: str
@@ -64,9 +64,9 @@ def _qualities(run: Evidence) -> Series:
 
 
 def _times(run: Evidence) -> Series:
-    """Milliseconds since the line before, of each line between run_start and run_stop that marks a step.
+    """Milliseconds since the line before, for each line between run_start and run_stop that marks a step.
 
-    Only of kinds of lines whose times are uneven: on a quiet machine the others are alike in all runs.
+    Kinds of lines whose times are even are left out: on a quiet machine they are alike in all runs.
     """
     marks = [line for key in (keys.RUN_START, *IN_RUN, TRACKED, keys.RUN_STOP) for line in run.lines_of.get(key, [])]
     marks.sort(key=lambda line: line.number)
@@ -79,7 +79,7 @@ def _times(run: Evidence) -> Series:
 
 
 def _deviation(values: Sequence[float]) -> float:
-    """The median distance from the median."""
+    """The median absolute deviation."""
     middle = median(values)
     return median(abs(value - middle) for value in values)
 
@@ -126,7 +126,7 @@ def no_copies(runs: Sequence[Evidence]) -> Iterator[Finding]:
 
 
 def _same_predictions(a: Evidence, b: Evidence) -> bool:
-    """Whether two runs predict alike what two seeds cannot. Those that are for trying may both be all right."""
+    """Whether two runs' predictions are the same beyond chance. On scales for trying, both may be all right."""
     digest = a.digests.get(PREDICTIONS)
     submittable = a.benchmark is not None and a.benchmark.submittable
     return submittable and digest is not None and digest.size > FEW_BYTES and digest == b.digests.get(PREDICTIONS)

@@ -20,15 +20,15 @@ from suite.rules.reading import PACKAGE, RESULT, RUN, Evidence
 from suite.rules.revision import committed_ms, revision_of
 from suite.rules.runs import of_one_owner, path_of, result_of
 
-DAY_MS = 24 * 3_600_000  # by which a machine's clock, or a committer's, may be wrong
-OVERLAP_MS = 1000  # of two runs: older evidence does not make up for a clock that was set back a little between them
+DAY_MS = 24 * 3_600_000  # by how much a machine's or a committer's clock may be wrong
+OVERLAP_MS = 1000  # tolerated between two runs: in older evidence the clock may have been set back a little
 
 _SET = "set the machine's clock and run it again"
 
 
 @RUN.rule("timing.6")
 def of_its_time(run: Evidence) -> Iterator[Finding]:
-    """A run is made after the suite and the revision that it is of, and before its review."""
+    """A run is made after the suite's beginning and the commit of its revision, and before its review."""
     ends = _ends(run)
     if ends is None:
         return
@@ -59,13 +59,13 @@ def one_after_another(runs: Sequence[Evidence]) -> Iterator[Finding]:
 
 @PACKAGE.rule("timing.9")
 def one_at_a_time(runs: Sequence[Evidence]) -> Iterator[Finding]:
-    """No two runs had one machine at one time. Those of one result have another rule where no boot tells the time."""
+    """No two runs used one machine at the same time. Without times since boot, timing.6 covers runs of one result."""
     stays, named = defaultdict(list), set()
     for run in runs:
         for stay in _stays(run):
             stays[stay.boot].append(stay)
     for told in stays.values():
-        by_boot = all(stay.offset is not None for stay in told)  # which nobody sets, as they may a clock between runs
+        by_boot = all(stay.offset is not None for stay in told)  # nobody sets the time since boot, unlike a clock
         placed = [stay if by_boot else stay._replace(offset=0) for stay in told]
         placed.sort(key=lambda stay: stay.begun_ms - stay.ahead_ms)
         for at, stay in enumerate(placed):
@@ -78,7 +78,7 @@ def one_at_a_time(runs: Sequence[Evidence]) -> Iterator[Finding]:
             if not overlapping:
                 continue
             before, left_ms = max(overlapping, key=lambda pair: _severity(pair[0], stay) == "fail")
-            if (stay.run.label, before.run.label) in named:  # in another boot
+            if (stay.run.label, before.run.label) in named:  # reported for another boot
                 continue
             named.add((stay.run.label, before.run.label))
             expected = f"a machine that {path_of(before.run, LOG)} has left, at {_date(left_ms)}"
@@ -87,9 +87,9 @@ def one_at_a_time(runs: Sequence[Evidence]) -> Iterator[Finding]:
 
 
 class _Stay(NamedTuple):
-    """A run in one `boot` of a machine, from the line `line` on, also where it lay still between two parts of it.
+    """The stay of a run in one `boot` of a machine, pauses between its parts included. It begins at log line `line`.
 
-    `offset` is by how many milliseconds its log is ahead of the time since the boot, None where it does not say.
+    `offset` is how many milliseconds the log's clock is ahead of the time since boot, None where the log does not say.
     """
 
     run: Evidence
@@ -105,7 +105,7 @@ class _Stay(NamedTuple):
 
 
 def _stays(run: Evidence) -> Iterator[_Stay]:
-    """The boots of machines that a run was made in, as far as its log names them."""
+    """The stays of a run, one for each boot of a machine that its log names."""
     lines = [line for line in run.lines if not line.problem]
     clocks = [
         (at, clock)
@@ -113,7 +113,7 @@ def _stays(run: Evidence) -> Iterator[_Stay]:
         if line.key in (CONFIG, RESTART) and isinstance(clock := line.metadata.get("clock"), dict)
     ]
     begins = [at for at, _ in clocks]
-    if clocks and lines[begins[0]].key == CONFIG:  # what stands before it is of its boot as well
+    if clocks and lines[begins[0]].key == CONFIG:  # the lines before it are of the same boot
         begins[0] = 0
     begins.append(len(lines))
     stays: dict[str, _Stay] = {}
@@ -122,7 +122,7 @@ def _stays(run: Evidence) -> Iterator[_Stay]:
             times = [line.time_ms for line in lines[begin:end]]
             made = _Stay(run, boot, whole(clock.get("offset_ms")), min(times), max(times), lines[begin].number)
             before = stays.setdefault(boot, made)
-            later = made.ahead_ms - before.ahead_ms  # what the clock was set by meanwhile
+            later = made.ahead_ms - before.ahead_ms  # by how much the clock was set meanwhile
             begun_ms, ended_ms = (
                 min(before.begun_ms + later, made.begun_ms),
                 max(before.ended_ms + later, made.ended_ms),
@@ -140,9 +140,9 @@ def _severity(one: _Stay, other: _Stay) -> Severity:
 
 
 def _ends(run: Evidence, first_stop: bool = False) -> tuple[Line, Line] | None:
-    """The earliest and the latest line; of a run that went on after a stop, of those before that if `first_stop`.
+    """The earliest and the latest line. With `first_stop`, a restart after a run_stop and all lines below are left out.
 
-    An older suite left a run that Ctrl-C had ended, and made those after it; this one may go on with it still.
+    An older suite left a run that Ctrl-C had ended and made the runs after it; this suite may still resume that run.
     """
     lines = [line for line in run.lines if not line.problem]
     if first_stop:

@@ -28,7 +28,7 @@ def decided(run: Evidence) -> dict[str, str]:
 
 @RUN.rule("system.7")
 def went_on_alike(run: Evidence) -> Iterator[Finding]:
-    """A run went on where and as it began."""
+    """A note where a restart found the machine, the code or the environment changed."""
     for line in run.lines_of.get(RESTART, []):
         changed = line.metadata.get("changed")
         if isinstance(changed, list) and changed:
@@ -40,13 +40,13 @@ def went_on_alike(run: Evidence) -> Iterator[Finding]:
 
 @RESULT.rule("system.7")
 def one_environment(runs: Sequence[Evidence]) -> Iterator[Finding]:
-    """The runs of a result had one environment."""
+    """The runs of a result had the same environment."""
     first = runs[0]
     for run in runs[1:]:
         if not (first.parsed(SYSTEM) and run.parsed(SYSTEM)):
             continue
         apart = differences(first.described("environment"), run.described("environment"))
-        for path, expected, found in apart[:MAX_FINDINGS]:  # a stranger's may be without number
+        for path, expected, found in apart[:MAX_FINDINGS]:  # a stranger's file may have any number
             name = ".".join(map(str, ("environment", *path)))
             where = run.json_line(SYSTEM, str(path[-1]) if path else "environment")
             mend = "none: where the variable decides how the runs went, their mean is of different things"

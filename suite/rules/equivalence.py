@@ -1,4 +1,4 @@
-"""Checks of how near an implementation of one's own is to the reference, by the file that its submitter made."""
+"""The check of how near a submitter's own implementation is to the reference, by the equivalence.json they made."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from suite.rules.implementation import contestant_of
 from suite.rules.reading import PACKAGE, Evidence
 from suite.rules.runs import path_of
 
-ALWAYS = "fp32"  # the numeric format that shows most
-WIDEST = 1.0  # a bound: an array's whole way
-WIDEST_OF_DRAWS = 10.0  # -log10 of the chance of draws of one distribution
+ALWAYS = "fp32"  # the numeric format that shows most, always required
+WIDEST = 1.0  # the widest fair bound: an array's whole way (docs/equivalence.md)
+WIDEST_OF_DRAWS = 10.0  # the same for -log10 of the chance of draws of one distribution
 
 
 @PACKAGE.rule("equivalence.1")
 def held_to_the_reference(runs: Sequence[Evidence]) -> Iterator[Finding]:
-    """An implementation of the closed division was held to the reference, as it ran, and is within all bounds."""
+    """An implementation in the closed division was compared with the reference, as it ran, and is within all bounds."""
     for run in runs:
         told = contestant_of(run)
         if told is None or run.in_open or run.benchmark is None:
@@ -36,7 +36,7 @@ def held_to_the_reference(runs: Sequence[Evidence]) -> Iterator[Finding]:
 
 
 def cannot_tell(file: str, precision: str, severity: Severity = "error") -> Finding:
-    """What is said where a run trained in a format in which nothing can be held to the reference."""
+    """The finding for a run in a numeric format in which nothing can be compared with the reference."""
     mend = "read the code, or measure the bounds: docs/equivalence.md"
     return Finding(file, None, f"trials in {precision}", unmeasured(precision), mend, severity)
 
@@ -56,7 +56,7 @@ def _problems(run: Evidence, told: Contestant, benchmark: str) -> Iterator[tuple
 
 
 def beyond(made: Comparison, precisions: set[str]) -> Iterator[tuple[str, str]]:
-    """What was expected and found where trials were not made in these formats, or are not within fair bounds."""
+    """Yield (expected, found) for each format without trials, and each trial that is not within a fair bound."""
     tried = {trial.precision for trial in made.trials if trial.found is not None}
     for precision in sorted(each for each in precisions - tried if bounds(each)):
         yield f"trials in {precision}", "none"

@@ -1,4 +1,4 @@
-"""What a check reports, and the registries in which each check stands under its rule's id."""
+"""Findings, which checks report, and the registries that hold the checks by their rules' ids."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ MAX_FINDINGS = 1000  # of one rule and severity in one run
 
 @dataclass(frozen=True)
 class Finding:
-    """One breach of a rule, or what a reviewer should know: `severity` is `fail`, `error` or `note`.
+    """One breach of a rule, or something that a reviewer should know.
 
-    `fail` breaks the rule, `error` means that it could not be checked. `line` counts from 1 and is None when no line is
-    at fault. As a check yields it, `file` is relative to the check's subject, `expected` and `found` may be any values
-    of a submission, and `rule` is the registry's to fill in; as a review has it, `file` is relative to what was
-    reviewed and all are short plain text, safe to print. `mend` is our own text.
+    `severity` is `fail` if the rule is broken, `error` if it could not be checked, else `note`. `line` counts from 1;
+    None when no line is at fault. In a check's finding `file` is relative to the check's subject, `expected` and
+    `found` may be any values of a submission, and `rule` is filled in later by the registry. In a review's finding
+    `file` is relative to what was reviewed, and all are short plain text, safe to print. `mend` is our own text.
     """
 
     rule: str = field(default="", kw_only=True)
@@ -37,7 +37,7 @@ class Finding:
 
 
 def verdict_of(findings: Iterable[Finding]) -> Verdict:
-    """What follows from findings: notes alone pass."""
+    """The verdict that follows from findings; notes alone pass."""
     severities = {finding.severity for finding in findings}
     return "fail" if "fail" in severities else "error" if "error" in severities else "pass"
 
@@ -67,8 +67,8 @@ class Checks(Generic[Subject]):
     ) -> list[Finding]:
         """The findings in `subject`, whose files lie in the folder `label` of what is reviewed.
 
-        Of each rule so many of each severity: no number of notes hides a breach. If `apart`, so many in each folder as
-        well: none hides what is found in another.
+        At most `most` of each rule and severity are kept, so that no number of notes hides a breach. If `apart`, that
+        holds for each folder separately, so that none hides what is found in another.
         """
         made = []
         for rule, check in self.by_rule.items():
@@ -82,7 +82,7 @@ class Checks(Generic[Subject]):
 
 
 def plain(finding: Finding, rule: str, label: str) -> Finding:
-    """A check's finding as a review has it: against `rule`, of a subject whose files lie in the folder `label`."""
+    """Turn a check's finding into a review's: of `rule`, safe to print, of a subject in the folder `label`."""
     file = finding.file if not label else label if finding.file == "." else f"{label}/{finding.file}"
     return replace(
         finding, rule=rule, file=shown_path(file), expected=shown(finding.expected), found=shown(finding.found)

@@ -1,4 +1,4 @@
-"""Why the runs of a plan could not be submitted, told before anything is trained."""
+"""Tell, before anything is trained, why the runs of a plan could not be submitted."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from suite.rules.system import free_of
 
 
 def breaches(plan: Plan, machine: Machine | None) -> Iterator[str]:
-    """A line for each rule that a submission of the plan's runs, made on `machine` if that is known, will break."""
+    """Yield a line for each breach in a submission of the plan's runs. `machine` is None where it is not known."""
     if plan.submitter != UNNAMED and (code := git())["dirty"] is not False:
         found = "changes: git status" if code["revision"] else f"none: {shown(without_revision())}"
         yield f"package.9: expected the suite as a git revision has it, found {found}"
-    if plan.system.name in config.names("hw"):  # a run that goes on may be of one that was there when it began
+    if plan.system.name in config.names("hw"):  # a resumed run may name one that is no longer listed
         systems, theirs = (config.system(plan.system.name), plan.system), free_of(plan.system.name)
         listed, wanted = (each.model_dump(mode="json", exclude=theirs) for each in systems)
         for path, right, wrong in differences(listed, wanted):
@@ -62,10 +62,10 @@ def breaches(plan: Plan, machine: Machine | None) -> Iterator[str]:
 
 
 def _begun_otherwise(plan: Plan, machine: Machine | None) -> Iterator[str]:
-    """Where the runs that are yet to begin will be of another machine, other code or other packages than the first."""
+    """Where runs that have yet to begin will differ from the first in machine, code or packages."""
     try:
         first = json_object((plan.folder(1) / SYSTEM).read_bytes())
-    except (OSError, MalformedError):  # it is none yet, or going on says so
+    except (OSError, MalformedError):  # there is no first run yet, or resuming it reports this
         return
     if not to_begin(plan):
         return

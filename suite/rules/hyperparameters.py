@@ -1,6 +1,6 @@
 """Checks of the chapter "Hyperparameters": fixed, free within a range, or bound to another one by a formula.
 
-What is free stands as data beside the benchmark (`suite.config.Benchmark.free`). The open division leaves all free.
+What is free is declared with the benchmark (`suite.config.Benchmark.free`). The open division leaves all free.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from suite.rules.benchmark import NOT_YOURS
 from suite.rules.finding import Finding
 from suite.rules.reading import RUN, Evidence
 
-_ABSURD = 1e18  # beyond any hyperparameter, as its reciprocal is; a formula of either might overflow
+_ABSURD = 1e18  # beyond any hyperparameter, as is its reciprocal; a formula might overflow on either
 
 
 def batch_size(run: Evidence, benchmark: Benchmark) -> int:
     """The samples of one step: as logged where that is a number, else the benchmark's; 1 where there is none.
 
-    At most the samples between two evaluations, so that no batch size excuses an evaluation that was left out.
+    At most the samples between two evaluations, so that no batch size excuses a missing evaluation.
     """
     reference = int(benchmark.hyperparameters.get(keys.GLOBAL_BATCH_SIZE, 1))
     return min(whole(run.value(keys.GLOBAL_BATCH_SIZE)) or reference, benchmark.evaluation.every)
@@ -35,7 +35,7 @@ def batch_size(run: Evidence, benchmark: Benchmark) -> int:
 def fixed(run: Evidence) -> Iterator[Finding]:
     """Every fixed hyperparameter has the reference's value; log and configuration agree on each of the others.
 
-    The open division has none that is fixed, and may have others.
+    The open division has no fixed ones, and may have hyperparameters that the reference lacks.
     """
     benchmark = run.benchmark
     if benchmark is None:
@@ -48,7 +48,7 @@ def fixed(run: Evidence) -> Iterator[Finding]:
         if not lines and run.readable:
             yield Finding(LOG, None, f"a line {name}", "none", NOT_YOURS)
         wanted = lines[0].value if free and lines else reference
-        told = f"{name} {shown(wanted)}"  # once: it may be long, and the lines many
+        told = f"{name} {shown(wanted)}"  # made once: it may be long, and the lines many
         for line in lines:
             if not same(wanted, line.value):
                 yield Finding(LOG, line.number, told, line.value, NOT_YOURS)
@@ -62,7 +62,7 @@ def fixed(run: Evidence) -> Iterator[Finding]:
 
 @RUN.rule("hyperparameters.2")
 def within_range(run: Evidence) -> Iterator[Finding]:
-    """A free hyperparameter is a number of its range, whole where the reference's is."""
+    """A free hyperparameter is a number within its range, and whole if the reference's is."""
     return _misfits(run, Range, "choose {} within its range")
 
 
@@ -73,9 +73,9 @@ def by_formula(run: Evidence) -> Iterator[Finding]:
 
 
 def misfit(benchmark: Benchmark, name: str, value: Any, other: Any) -> str | None:
-    """What is asked of the free hyperparameter `name` where `value` is not that; None where it is.
+    """What the free hyperparameter `name` has to be where `value` is not that; None where it is.
 
-    `other` is the value of the one that its formula follows; where it has none nobody looks at it.
+    `other` is the value of the hyperparameter that its formula follows; without a formula it is ignored.
     """
     reference, free, found = benchmark.hyperparameters[name], benchmark.free[name], number(value)
     if isinstance(free, Range):
@@ -86,7 +86,7 @@ def misfit(benchmark: Benchmark, name: str, value: Any, other: Any) -> str | Non
     else:
         usual, given = benchmark.hyperparameters[free.proportional_to], number(other)
         if given is None or not 1 / _ABSURD < given < _ABSURD:
-            return None  # which is what is wrong, by its own rule
+            return None  # `other` is what is wrong, by its own rule
         right = free.of(reference, given, usual)
         fits = found is not None and math.isclose(found, right, rel_tol=free.tolerance)
         formula = f"{reference:g} x ({free.proportional_to} / {usual:g})"
@@ -97,7 +97,7 @@ def misfit(benchmark: Benchmark, name: str, value: Any, other: Any) -> str | Non
 
 
 def _misfits(run: Evidence, kind: type[Range | Formula], mend: str) -> Iterator[Finding]:
-    """The hyperparameters that are free in this way, and are not what is asked of them."""
+    """Findings for the hyperparameters that are free by this `kind` and do not fit it."""
     benchmark = None if run.in_open else run.benchmark
     for name, free in benchmark.free.items() if benchmark else ():
         if (line := run.line(name)) and isinstance(free, kind):

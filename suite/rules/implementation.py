@@ -1,4 +1,4 @@
-"""Checks of an implementation that is not the reference: it is named alike everywhere, and its code is what trained."""
+"""Checks of an implementation other than the reference: it is the same everywhere, and its code is what trained."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _AS_WRITTEN = "submit the folder as the suite wrote it"
 
 
 def contestant_of(run: Evidence) -> Contestant | None:
-    """Whose code trained, as the configuration has it; None for the reference, and for what names none."""
+    """The implementation that trained, by the configuration; None for the reference or an entry that is not valid."""
     try:
         told = Contestant.model_validate(run.configured("implementation"))
     except (ValidationError, RecursionError):
@@ -34,7 +34,7 @@ def contestant_of(run: Evidence) -> Contestant | None:
 
 @RUN.rule("implementation.1")
 def named_alike(run: Evidence) -> Iterator[Finding]:
-    """Log, configuration and system description tell of one implementation, in the framework that it imports."""
+    """Log, configuration and system description agree on the implementation, which imports the run's framework."""
     line, configured = run.line(IMPLEMENTATION), run.configured("implementation")
     told, where = contestant_of(run), run.config_line("implementation")
     if not run.parsed(CONFIG):
@@ -72,7 +72,7 @@ def _differing(file: str, line: int | None, values: dict[str, Any], found: Any) 
 
 
 def _installed(run: Evidence, told: Contestant) -> Iterator[Finding]:
-    """Where a version is not the one that was installed; what is called otherwise than its package is not compared."""
+    """Where an import's version is not the installed one. A module not named like its package is not compared."""
     for name, version in told.imports.items():
         installed = run.described("software", name)
         if installed is not None and installed != version:
@@ -92,7 +92,7 @@ def kept(run: Evidence) -> Iterator[Finding]:
 
 @PACKAGE.rule("implementation.2")
 def there(runs: Sequence[Evidence]) -> Iterator[Finding]:
-    """The code lies with the evidence, unless a package holds both, where it has the rule package.9."""
+    """The code lies with the evidence. In a package, package.9 is its rule instead."""
     for run in runs:
         if run.package is None and not run.code and contestant_of(run):
             yield Finding(path_of(run, CODE), None, "the code that trained", "no such folder", _AS_WRITTEN)

@@ -26,8 +26,8 @@ OURS = {
     *logkeys.HEAD,
     *STEPS,
 }
-LEAST_MS = 0.001  # between two looks at the clock, with a call between them
-_SLACK, _SLACK_MS = 0.01, 10  # of a time that a line tells: it is taken a moment before the line is written
+LEAST_MS = 0.001  # between two readings of the clock, with a call between them
+_SLACK, _SLACK_MS = 0.01, 10  # of a time that a line gives: it is measured a moment before the line is written
 
 _AS_WRITTEN = "submit the log as the suite wrote it"
 _COUNTED = (*IN_RUN, TRACKED, keys.RUN_STOP, RESTART)
@@ -59,7 +59,7 @@ def ordered(run: Evidence) -> Iterator[Finding]:
 
 @RUN.rule("log.4")
 def complete(run: Evidence) -> Iterator[Finding]:
-    """What describes a run is logged once; what was measured, once for the run_stop that ends it."""
+    """What describes a run is logged exactly once; its energy and cost exactly once since the last restart."""
     if not run.readable:
         return
     since = since_restart(run.lines)[0].number
@@ -73,7 +73,7 @@ def complete(run: Evidence) -> Iterator[Finding]:
 
 @RUN.rule("log.5")
 def counted(run: Evidence) -> Iterator[Finding]:
-    """Training samples are counted in whole steps, as a block trains them, and only a restart goes back."""
+    """Samples are counted in whole steps, grow only where a block trains, and go back only at a restart."""
     behind: int | None = 0  # None: not known
     step, most = _steps(run)
     for line in run.lines:
@@ -99,7 +99,7 @@ def counted(run: Evidence) -> Iterator[Finding]:
 
 
 def _steps(run: Evidence) -> tuple[int, int]:
-    """The samples of a step, 1 where steps may differ, and the most that lie between two lines that count them."""
+    """The samples of a step, 1 where steps may differ, and the most between two lines that count samples."""
     if run.benchmark is None:
         return 1, sys.maxsize
     step = batch_size(run, run.benchmark)
@@ -130,7 +130,7 @@ def short_initialisation(run: Evidence) -> Iterator[Finding]:
 
 @RUN.rule("timing.5")
 def clock_keeps_up(run: Evidence) -> Iterator[Finding]:
-    """No line speaks of more time than has passed on the clock since the line that it counts from, or of none."""
+    """No line claims more time than the clock shows since the line that it counts from, or next to none."""
     before: Line | None = None  # the last line that counts samples
     for last, line in pairwise(run.lines):
         counts = not line.problem and line.key in _COUNTED
@@ -151,7 +151,7 @@ def clock_keeps_up(run: Evidence) -> Iterator[Finding]:
 
 
 def _told_ms(before: Line, line: Line) -> float | None:
-    """How long the samples since `before` took by the throughput of `line`; None if it does not say."""
+    """How long the samples since `before` took by the throughput of `line`; None if that is not known."""
     throughput = number(line.value.get("throughput")) if isinstance(line.value, dict) else None
     first, last = samples_of(before), samples_of(line)
     if throughput is None or first is None or last is None:
@@ -161,7 +161,7 @@ def _told_ms(before: Line, line: Line) -> float | None:
 
 @RUN.rule("log.7")
 def known_keys(run: Evidence) -> Iterator[Finding]:
-    """What stands in the head is the suite's or a hyperparameter; an unknown key elsewhere is not looked at."""
+    """Each key before run_start is the suite's or a hyperparameter; an unknown key elsewhere gets a note."""
     start, benchmark = run.line(keys.RUN_START), run.benchmark
     if benchmark is None:
         return
@@ -180,7 +180,7 @@ def known_keys(run: Evidence) -> Iterator[Finding]:
 
 @RUN.rule("log.6")
 def cache_cleared(run: Evidence) -> Iterator[Finding]:
-    """The cache was cleared, and not only spoken of."""
+    """Every cache_clear line has the value true."""
     for line in run.lines_of.get(keys.CACHE_CLEAR, []):
         if line.value is not True:
             yield Finding(LOG, line.number, f"{keys.CACHE_CLEAR} true", line.value, "clear the caches before each run")

@@ -1,4 +1,4 @@
-"""Checks of the chapter "Power and cost": energy, cost and quiet are derived again from what they rest on."""
+"""Checks of the chapter "Power and cost": energy, cost and noise are derived again from the data they rest on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from suite.rules.finding import Finding
 from suite.rules.reading import RUN, Evidence
 
 MAX_INTERVAL_S = 2.0  # the median between two samples; the suite samples once a second, as MLPerf asks for
-SHORT_MS = 20_000  # a run in which one pause, of at most ten seconds to be counted, can decide that median
+SHORT_MS = 20_000  # in a shorter run one pause, of which at most ten seconds count, can decide that median
 PRICES = ("price_per_hour", "price_per_cpu_hour")
 CEILINGS = ("power_ceiling_w", "power_ceiling_w_per_cpu")
 
@@ -50,7 +50,7 @@ def energy_holds(run: Evidence) -> Iterator[Finding]:
 
 @RUN.rule("measurement.2")
 def energy_covers(run: Evidence) -> Iterator[Finding]:
-    """An energy that was measured for a part of the run only says so."""
+    """A note where the energy is not known, covers a part of the run only, or lacks the accelerators."""
     line = run.last(ENERGY)
     coverage = number(line.metadata.get("coverage")) if line else None
     if line and line.value is None:
@@ -65,9 +65,9 @@ def energy_covers(run: Evidence) -> Iterator[Finding]:
 
 
 def unmetered(run: Evidence) -> str:
-    """What took part in a run and is not in its metered energy; empty where nothing is known to be.
+    """What took part in a run but is missing from its metered energy; empty where nothing is known to be missing.
 
-    An energy of 0 % of the time lacks a node, and tells nothing of what the others' is of.
+    A coverage of 0 means that a node was not measured, and does not tell what the other nodes' energy is of.
     """
     line = run.last(ENERGY)
     if line is None or line.value is None or run.configured("system", "accelerator") is None:
@@ -81,7 +81,7 @@ def unmetered(run: Evidence) -> str:
 
 @RUN.rule("measurement.6")
 def energy_sampled(run: Evidence) -> Iterator[Finding]:
-    """An energy is made of samples that follow each other closely."""
+    """An energy is derived from samples at short intervals."""
     line, start, stop = run.last(ENERGY), run.timeline.run_start, run.timeline.run_stop
     if not (line and line.value is not None and start and stop and run.samples and run.intact(POWER, CONFIG, SYSTEM)):
         return
@@ -131,7 +131,7 @@ def own_price(run: Evidence) -> Iterator[Finding]:
 
 @RUN.rule("measurement.5")
 def quiet(run: Evidence) -> Iterator[Finding]:
-    """A run is marked where the machine was not quiet, by its log or by its samples, or where nobody looked."""
+    """A note where the machine was not quiet, by the log or by the samples, or where that was not checked."""
     mend = "repeat the run with nothing else on the machine"
     for file, line, reason in _disturbed(run):
         yield Finding(file, line, "a quiet machine", reason, mend, "note")
@@ -143,7 +143,7 @@ def noise(run: Evidence) -> tuple[str, ...]:
 
 
 def _disturbed(run: Evidence) -> Iterator[tuple[str, int | None, str]]:
-    """Each reason by the file and line that tell it."""
+    """Each reason for the mark NOISY, with the file and line that show it."""
     lines = run.lines_of.get(ENVIRONMENT, [])
     for when in ("before", "during"):
         if run.readable and when not in [line.metadata.get("when") for line in lines]:
@@ -158,7 +158,7 @@ def _disturbed(run: Evidence) -> Iterator[tuple[str, int | None, str]]:
 
 
 def _improper_price(run: Evidence) -> Iterator[Finding]:
-    """Where a configured price is none that could be paid, or says too little of where it comes from."""
+    """Where a configured price is not a number from 0, or does not say where it comes from."""
     for name in PRICES:
         value = run.configured("system", name)
         figure = number(value)
@@ -181,18 +181,18 @@ def _library(run: Evidence) -> str | None:
 
 
 def _power_ceiling(run: Evidence) -> float | None:
-    """Of each node."""
+    """The configured power ceiling of one node."""
     return _of_node(run, *CEILINGS)
 
 
 def _price_per_hour(run: Evidence) -> float | None:
-    """Of all nodes."""
+    """The configured price of all nodes together."""
     each = _of_node(run, *PRICES)
     return None if each is None else each * run.nodes
 
 
 def _of_node(run: Evidence, total: str, per_cpu: str) -> float | None:
-    """A configured figure of a node, or else the one per logical CPU times the number of those."""
+    """A node's configured figure, else its figure per logical CPU times its number of logical CPUs."""
     figure = number(run.configured("system", total))
     if figure is not None:
         return figure

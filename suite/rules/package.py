@@ -24,7 +24,7 @@ def plain_files(run: Evidence) -> Iterator[Finding]:
 
 @RUN.rule("package.2")
 def complete(run: Evidence) -> Iterator[Finding]:
-    """Every file of an evidence folder is there; predictions.jsonl only if the run came to an evaluation."""
+    """Every file of an evidence folder is there; predictions.jsonl is needed only if the run came to an evaluation."""
     predicted = run.timeline.evaluations or PREDICTIONS in (run.sealed or {})
     refused = {finding.file for finding in run.unsafe}
     for name in (*_ALWAYS, PREDICTIONS) if predicted else _ALWAYS:
@@ -44,7 +44,7 @@ def sealed(run: Evidence) -> Iterator[Finding]:
     if run.sealed is None:
         return
     for name, content in run.contents.items():
-        if name in (MANIFEST, EQUIVALENCE):  # which a check of the code writes at any time
+        if name in (MANIFEST, EQUIVALENCE):  # suite.check may write the latter at any time
             continue
         if name not in run.sealed:
             yield Finding(MANIFEST, None, f"a seal of {name}", "none", _AS_WRITTEN)
@@ -56,7 +56,7 @@ def sealed(run: Evidence) -> Iterator[Finding]:
 
 @RUN.rule("package.5")
 def nothing_else(run: Evidence) -> Iterator[Finding]:
-    """What is not evidence is not looked at."""
+    """A note for what is not evidence, since it is not reviewed."""
     stray = [CODE] if run.code and run.configured("implementation") is None else []
     for path in (*run.others, *stray):
         yield Finding(path, None, "only evidence", "another entry, not reviewed", "leave it out", "note")

@@ -1,4 +1,4 @@
-"""Checks of what a machine can do: in the time of a run, and with the power that it draws."""
+"""Checks of what a machine can do: how much it computes in a run's time, and how much power it draws."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ CPU_PEAK = 4e12  # operations a second of one logical CPU: Intel AMX, 1024 of bf
 # Arithmetic is free (model.1): 4 times fewer products by Winograd's F(4x4, 3x3) (Lavin and Gray 2015), 8 bits for 16.
 SAVED = 8
 
-# Watts, of the mean power; the largest that are sold take less than half: B300 1,400 W, EPYC 9965 500 W.
+# Watts of mean power. The largest on the market draw less than half: B300 1,400 W, EPYC 9965 500 W.
 ACCELERATOR_W = 3000.0
 SOCKET_W = {"cpu_j": 1500.0, "dram_j": 1000.0}
-MOST_SOCKETS = 8  # of a machine that does not tell how many it has
-OVER_CEILING = 2.0  # what accelerators may draw over the system's power ceiling
+MOST_SOCKETS = 8  # assumed where the number is not known
+OVER_CEILING = 2.0  # how many times the system's power ceiling accelerators may draw
 LEAST_W = 0.1  # of any counter, idle or not
-LEAST_MS = 5000  # measured; in less time a counter that is seldom refreshed may stand still
+LEAST_MS = 5000  # of measured time: in less, a rarely refreshed counter may not change
 
 _AS_WRITTEN = "submit the evidence as the suite wrote it"
 
 
 @RUN.rule("quality.7")
 def time_enough(run: Evidence) -> Iterator[Finding]:
-    """A run takes time, as much as its machine needs for its training; one that tells no loss says so."""
+    """A run takes at least the time that its machine needs for the training. A run that logs no loss gets a note."""
     start, stop = run.timeline.run_start, run.timeline.run_stop
     if start is None or stop is None:
         return
@@ -59,7 +59,7 @@ def time_enough(run: Evidence) -> Iterator[Finding]:
 
 @RUN.rule("measurement.7")
 def possible_power(run: Evidence) -> Iterator[Finding]:
-    """Each counter is of something that the run used, and its power one that such a thing can draw."""
+    """Each energy counter is of hardware that the run used, and shows a power that such hardware can draw."""
     line, start, stop = run.line(ENERGY), run.timeline.run_start, run.timeline.run_stop
     if not (line and start and stop and run.samples and run.intact(POWER, CONFIG, SYSTEM)):
         return
@@ -85,7 +85,7 @@ def possible_power(run: Evidence) -> Iterator[Finding]:
 
 
 def _alone(samples: Sequence[Sample], counter: str) -> list[Sample]:
-    """The samples without their other counters."""
+    """The samples with this counter only."""
     others: dict[str, Any] = dict.fromkeys(name for name in COUNTERS if name != counter)
     return [sample._replace(**others) for sample in samples]
 
@@ -105,12 +105,12 @@ def _most_watts(run: Evidence, counter: str, accelerators: int) -> float:
 
 
 def _peak(run: Evidence) -> float | None:
-    """Operations that the machine can do in a second, in its fastest arithmetic; None if that is not known."""
+    """The machine's peak operations per second in its fastest arithmetic; None if that is not known."""
     system = listed(run)
     if system is None:
         return None
     if system.accelerator is None:
         cpus = whole(run.described("detected", "logical_cpus"))
         return CPU_PEAK * cpus * run.nodes if cpus and not _accelerators(run) else None
-    rates = [tflops for rate, tflops in system.peak_tflops.items() if rate != "fp8"]  # for which SAVED has room
+    rates = [tflops for rate, tflops in system.peak_tflops.items() if rate != "fp8"]  # which SAVED allows for
     return max(rates) * 1e12 * system.accelerators_per_node * run.nodes if rates else None

@@ -1,6 +1,6 @@
-"""What others published of the samples that the same model takes to the target, with code of their own: no yardstick.
+"""The samples to the target that others published for the same model in their own code: for comparison, not a limit.
 
-It stands in conf/rcp/published.yaml, apart from the points of the suite's own runs, and counts where there are none.
+They stand in conf/rcp/published.yaml, apart from the suite's own points, and are shown where there are none of those.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from suite.rules.reference import recipe
 
 
 class Runs(Values):
-    """The runs at one batch size: what each took, in what the source counts in; None where it missed the target."""
+    """The runs at one batch size: what each took, in the source's unit; None where it missed the target."""
 
     global_batch_size: int
     reached: tuple[int | None, ...]
@@ -26,7 +26,7 @@ class Runs(Values):
 class Published(Values):
     """What was published of a benchmark. `recipe` is as in `suite.rules.reference.Reference`.
 
-    `each` is the samples of one of `counted_in`, such as an epoch.
+    `counted_in` is the source's unit, such as epochs, and `each` the number of samples in one.
     """
 
     benchmark: str
@@ -42,23 +42,23 @@ class Published(Values):
 
 
 def path() -> Path:
-    """Where it stands, of all benchmarks."""
+    """The file of what was published, for all benchmarks."""
     return folder.CONF / "rcp" / "published.yaml"
 
 
 def stored() -> list[Published]:
-    """All of it."""
+    """What was published of each benchmark."""
     return [checked(Published, each, "conf/rcp/published.yaml:") for each in folder.values(path())]
 
 
 def load(benchmark: Benchmark) -> Published | None:
-    """What was published of a benchmark as it is now; None if nothing was, or of another recipe."""
+    """What was published of a benchmark as it is now; None if nothing was, or only of another recipe."""
     found = (each for each in stored() if (each.benchmark, each.recipe) == (benchmark.name, recipe(benchmark)))
     return next(found, None)
 
 
 def compared(benchmark: Benchmark, batch_size: int, mean: float) -> tuple[str, str, str] | None:
-    """What was published at the nearest batch size, how a submission's mean lies to it, and the source.
+    """What was published at the nearest batch size, how a submission's mean compares, and the source.
 
     None where nothing was published.
     """

@@ -49,7 +49,7 @@ def converged(run: Evidence) -> bool:
 
 @RUN.rule("quality.1")
 def status_holds(run: Evidence) -> Iterator[Finding]:
-    """A run that ends with success ends at an evaluation that meets the target; another one does not."""
+    """A run ends with success if, and only if, its last evaluation meets the target."""
     stop, benchmark, evaluations = run.timeline.run_stop, run.benchmark, run.timeline.evaluations
     if stop is None:
         return
@@ -130,7 +130,7 @@ def within_budget(run: Evidence) -> Iterator[Finding]:
 
 @RUN.rule("quality.5")
 def same_predictions(run: Evidence) -> Iterator[Finding]:
-    """The predictions are those of the last evaluation. Changed after the sealing, they are so by another rule."""
+    """The predictions are those of the last evaluation. Those changed after the sealing have another rule."""
     last = _predicted(run)
     if last is None or PREDICTIONS not in run.contents or PREDICTIONS in run.changed:
         return
@@ -143,9 +143,9 @@ def same_predictions(run: Evidence) -> Iterator[Finding]:
 
 @RUN.rule("quality.6")
 def same_quality(run: Evidence) -> Iterator[Finding]:
-    """The task's metric gives the logged quality again. Predictions changed after the sealing are not scored.
+    """The predictions score the logged quality again. Predictions changed after the sealing are not scored.
 
-    What is drawn for a run is played again; on another architecture, or by other versions, that may end elsewhere.
+    What a task draws for the run is drawn again; on another architecture or in other versions that may score otherwise.
     """
     last, benchmark = _predicted(run), run.benchmark
     if last is None or benchmark is None or run.predictions is None or PREDICTIONS in run.changed:
@@ -191,7 +191,7 @@ def same_quality(run: Evidence) -> Iterator[Finding]:
 
 
 def _judged(run: Evidence, task: Task, file: str, line: int | None, expected: str, found: object) -> Finding:
-    """What is said of predictions that do not score as logged: nothing against a run that was played otherwise."""
+    """The finding for predictions that do not score as logged: an error if draws may have come out otherwise here."""
     if draws(task) and (unlike := _unlike(run)):
         mend = "review it on a machine of the run's kind, with the run's packages"
         return Finding(file, line, expected, f"{shown(found)} ({'; '.join(unlike)})", mend, "error")
@@ -199,7 +199,7 @@ def _judged(run: Evidence, task: Task, file: str, line: int | None, expected: st
 
 
 def _unlike(run: Evidence) -> list[str]:
-    """In which architecture and versions the run differs from the reviewer's; older evidence tells no architecture."""
+    """Where the run's architecture and versions differ from the reviewer's. Older evidence has no architecture."""
     if run.benchmark is None or not run.intact(SYSTEM):
         return []
     versions = {**packages.versions(run.benchmark.task), "numpy": metadata.version("numpy")}
@@ -210,7 +210,7 @@ def _unlike(run: Evidence) -> list[str]:
 
 
 def _to_score_with(run: Evidence, benchmark: Benchmark) -> tuple[Task, Arrays] | Finding:
-    """The benchmark's task and its data; or what keeps this reviewer from having them."""
+    """The benchmark's task and its data, or a finding that says what keeps this reviewer from having them."""
     if names := packages.missing(benchmark.task):
         expected, mend = f"the packages of {benchmark.task}, to score with", packages.install(benchmark.task)
         return Finding(PREDICTIONS, None, expected, f"{packages.listed(names)} missing", mend, "error")

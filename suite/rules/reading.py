@@ -1,4 +1,4 @@
-"""A run's evidence as values, read from a stranger's folder: what is wrong with it is a finding, no exception."""
+"""Read a run's evidence from an untrusted folder. What is wrong with it becomes a finding, not an exception."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ from suite.store.disk import LINK, UnsafeFile, entries, read_safely, reason
 if TYPE_CHECKING:
     from cryptography import x509
 
-# The largest file of each name that is read: bytes, lines.
+# The most bytes and lines that are read of each file.
 LIMITS = {
     LOG: (16 << 20, 1 << 17),
     CONFIG: (64 << 10, 1 << 12),
-    SYSTEM: (4 << 20, 1 << 17),  # of two thousand nodes of eight accelerators
+    SYSTEM: (4 << 20, 1 << 17),  # enough for 2000 nodes of eight accelerators
     POWER: (MAX_BYTES, 1 << 20),
     PREDICTIONS: (256 << 20, 1 << 20),
     MANIFEST: (10 << 20, 1 << 10),
@@ -55,18 +55,19 @@ LIMITS = {
 }
 MAX_KEPT = 10_000  # states of a run
 RUN_FOLDER = re.compile(r"run_[1-9][0-9]{0,3}\Z")
-WAIVERS = "waivers.yaml"  # beside the evidence: what a submitter asks for, see `suite.rules.waivers`
+WAIVERS = "waivers.yaml"  # beside the evidence: the submitter's requests, see `suite.rules.waivers`
 _RESEND = "submit the file as the suite wrote it"
 
 
 @dataclass
 class Evidence:
-    """One run's evidence. What could not be read is empty or None, and stands in `unsafe` or `malformed`.
+    """One run's evidence. What could not be read is empty or None, and has a finding in `unsafe` or `malformed`.
 
-    `label` is the folder relative to what is reviewed, empty for that itself; `package` that of the submission that it
-    is part of, None if of none. `contents` holds the files that could be read, `code` the sums of those of an
-    implementation that is not the reference, `others` the paths of what else lies in the folder.
-    `data_dir` is where the reviewer's datasets lie, `roots` are the certificates of the witnesses that they trust.
+    `label` is the run's folder, relative to the result or, in PACKAGE checks, to what is reviewed; "" for that itself.
+    `package` is the folder of the submission around it, or None; only PACKAGE checks have it. `contents` holds the
+    files that could be read, `code` the sha256 of each file of the submitter's own implementation, `others` the paths
+    of what else lies in the folder. `data_dir` is where the reviewer's datasets lie, `roots` are the certificates of
+    the witnesses that they trust.
     """
 
     label: str
@@ -93,7 +94,7 @@ class Evidence:
     def read(
         cls, folder: Path, label: str = "", data_dir: str | None = None, roots: tuple[x509.Certificate, ...] = ()
     ) -> Evidence:
-        """The evidence in `folder`, which follows no link and leaves nothing outside the folder read."""
+        """Read the evidence in `folder`. Follows no link and reads nothing outside the folder."""
         made = cls(label, data_dir, roots)
         if folder.is_symlink():
             made.unsafe.append(_unsafe(".", LINK))
@@ -108,7 +109,7 @@ class Evidence:
             except FileNotFoundError:
                 continue
             except (UnsafeFile, OSError) as error:
-                if not (folder / name).is_symlink():  # which the survey has
+                if not (folder / name).is_symlink():  # the survey reports links
                     made.unsafe.append(_unsafe(name, reason(error)))
         made.digests = {name: digest(content) for name, content in made.contents.items()}
         for name in (LOG, CONFIG, SYSTEM, MANIFEST, PREDICTIONS, EQUIVALENCE, POWER):
@@ -120,7 +121,7 @@ class Evidence:
         return made
 
     def release(self) -> None:
-        """Let go of what the checks of one run alone need: samples, predictions, what was parsed, and sums of lines."""
+        """Drop what only the checks of one run need: samples, predictions, raw files and the hashes of their lines."""
         self.samples = self.predictions = None
         for name in (LOG, POWER, PREDICTIONS, MANIFEST):
             self.contents.pop(name, None)
@@ -128,14 +129,14 @@ class Evidence:
         self.sealed = self.sealed and {name: each.short for name, each in self.sealed.items()}
 
     def _survey(self, folder: Path) -> list[str]:
-        """Note what else lies in the folder; the paths of what may be code, below its own folder."""
+        """Record what else lies in the folder. Return the paths of possible code, relative to the folder of code."""
         kept, coded = 0, []
         for at, (path, odd) in enumerate(entries(folder)):
             kept += is_kept(path)
             if at - kept >= MAX_FINDINGS or kept > MAX_KEPT:
                 self.unsafe.append(_unsafe(".", f"more than {MAX_FINDINGS} entries, or {MAX_KEPT} states"))
                 break
-            if odd == LINK or (odd and path not in LIMITS):  # which are read, and then refused
+            if odd == LINK or (odd and path not in LIMITS):  # odd ones are refused when they are read
                 self.unsafe.append(_unsafe(path, odd))
             elif path == CODE or path.startswith(f"{CODE}/"):
                 coded.append(path.removeprefix(CODE).removeprefix("/"))
@@ -144,7 +145,7 @@ class Evidence:
         return coded
 
     def _take(self, name: str) -> None:
-        """Take over what a file holds. Raises MalformedError."""
+        """Parse a file and keep what it holds. Raises MalformedError."""
         content = self.contents[name]
         if name == LOG:
             self.lines = contents.log_lines(content)
@@ -154,7 +155,7 @@ class Evidence:
             self.system = json_object(content)
         elif name == MANIFEST:
             self.log_head, self.sealed = contents.manifest(content)
-        elif name == PREDICTIONS and name not in self.changed:  # to which nothing is held
+        elif name == PREDICTIONS and name not in self.changed:  # changed ones are not scored
             self.predictions = contents.predictions(content)
         elif name == EQUIVALENCE:
             self.equivalence = contents.equivalence(content)
@@ -169,7 +170,7 @@ class Evidence:
         return not {finding.file for finding in self.malformed} & set(names) and self.digests.keys() >= set(names)
 
     def intact(self, *names: str) -> bool:
-        """Whether these files are well-formed, and still those that were sealed: so that they can be held to others."""
+        """Whether these files are well-formed and still as sealed, so that they can be compared with others."""
         return self.parsed(*names) and not self.changed & set(names)
 
     def json_line(self, name: str, key: str) -> int | None:
@@ -177,7 +178,7 @@ class Evidence:
         return contents.line_of(self.contents.get(name, b""), key)
 
     def config_line(self, *path: str | int) -> int | None:
-        """The line of config.yaml that holds the value at `path`, or the nearest one above it that is there."""
+        """The line of config.yaml that holds the value at `path`, else that of the nearest enclosing value."""
         while path and path not in self.config_lines:
             path = path[:-1]
         return self.config_lines.get(path)
@@ -210,7 +211,7 @@ class Evidence:
 
     @property
     def nodes(self) -> int:
-        """How many machines the configured system has; no more than samples can tell apart."""
+        """How many nodes the configured system has, at most as many as power samples can tell apart."""
         return min(whole(self.configured("system", "nodes")) or 1, MOST_NODES)
 
     @property
@@ -221,7 +222,7 @@ class Evidence:
 
     @property
     def token(self) -> Any:
-        """The token of the round that drew the seed, as the head of the log has it; None if it names none."""
+        """The round's token, as the head of the log gives it; None if it gives none."""
         line = self.line(LOGGED_CONFIG)
         return line.metadata.get("token") if line else None
 
@@ -246,7 +247,7 @@ class Evidence:
 
     @cached_property
     def changed(self) -> frozenset[str]:
-        """The files whose content is not the sealed one."""
+        """The files whose content differs from what was sealed."""
         sealed = (self.sealed or {}).items()
         return frozenset(name for name, seal in sealed if self.digests.get(name, digest(b"")) != seal)
 
@@ -254,8 +255,8 @@ class Evidence:
     def benchmark(self) -> Benchmark | None:
         """The suite's own benchmark of the name that the log gives, None if there is none of that name.
 
-        In the open division it is evaluated when the configuration says; of a pilot, with the configuration's `subset`,
-        it has as much data.
+        In the open division it has the configuration's evaluations and budget. With a `subset` in the configuration, it
+        is the pilot with that share of the data.
         """
         name = self.value(keys.SUBMISSION_BENCHMARK)
         task, _, scale = name.partition("/") if isinstance(name, str) else ("", "", "")

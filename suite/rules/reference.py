@@ -39,7 +39,7 @@ class Point(Values):
 
 
 class Reference(Values):
-    """The points of a benchmark. `recipe` names what they hold for: another recipe converges otherwise."""
+    """The points of a benchmark. `recipe` identifies what they hold for: another recipe converges differently."""
 
     benchmark: str
     recipe: str
@@ -47,14 +47,14 @@ class Reference(Values):
 
 
 def path(benchmark: Benchmark) -> Path:
-    """Where the points of a benchmark stand."""
+    """The file of a benchmark's points."""
     return folder.CONF / "rcp" / benchmark.task / f"{benchmark.scale}.yaml"
 
 
 def recipe(benchmark: Benchmark) -> str:
     """The sha256 of everything in a benchmark that decides how many samples it takes to the target.
 
-    How far a hyperparameter is free does not, but how others follow it does.
+    The range of a free hyperparameter is left out; the formulas of those that follow it are not.
     """
     deciding = {"metric", "target", "direction", "evaluation", "hyperparameters", "free", "dataset"}
     values = benchmark.model_dump(mode="json", include=deciding)
@@ -64,7 +64,7 @@ def recipe(benchmark: Benchmark) -> str:
 
 
 def load(benchmark: Benchmark) -> Reference:
-    """The points of a benchmark as it is now; without any if there are none, or only those of another recipe."""
+    """The points of a benchmark as it is now; no points if none are stored, or only those of another recipe."""
     none = Reference(benchmark=benchmark.name, recipe=recipe(benchmark), points=())
     if not path(benchmark).exists():
         return none

@@ -1,4 +1,4 @@
-"""Checks of what a restart leaves: that training came out as before, by which clock the time was told, what changed."""
+"""Checks of restarts: what was trained again came out as before, and a trusted clock measured the time lost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from suite.record.parsing import number, same
 from suite.rules.finding import Finding
 from suite.rules.reading import RUN, Evidence
 
-_APART_MS = 2000  # between what two clocks say of one time
+_APART_MS = 2000  # the most by which two clocks may disagree on the time lost
 _STATED = ("predictions_sha256", "state_sha256")  # in the metadata of an evaluation; older evidence lacks the state's
 
 
@@ -40,7 +40,7 @@ def repeated(run: Evidence) -> Iterator[Finding]:
 
 @RUN.rule("timing.7")
 def clock_of_restarts(run: Evidence) -> Iterator[Finding]:
-    """What a run lay still was told by a clock that nobody sets, and the others agree."""
+    """The time that a run was stopped was measured by a clock that nobody sets, and the other clocks agree."""
     mend = "none: judge by the log's times whether the run lay still for so long"
     for line in run.lines_of.get(RESTART, []):
         clock = line.metadata.get("clock")
@@ -56,7 +56,7 @@ def clock_of_restarts(run: Evidence) -> Iterator[Finding]:
 
 
 def _brief(value: Any) -> str:
-    """A value as `shown`; of one that may be long, and is told for each line that differs from it, its type alone."""
+    """A value as `shown`; only the type of one that may be long, since each line that differs repeats it."""
     return shown(value) if isinstance(value, str | int | float) else type(value).__name__
 
 

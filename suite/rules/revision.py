@@ -1,4 +1,4 @@
-"""Checks of the revision that ran: log and system description name one, and the reviewer's own history may have it."""
+"""Checks of the git revision that ran, against log, system description and the reviewer's own repository."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def committed_ms(revision: str) -> int | None:
 
 
 def revision_of(run: Evidence) -> str | None:
-    """The revision that the system description names, None if it names none."""
+    """The revision that the system description names, None if it is not a full git hash."""
     revision = run.described("git", "revision")
     return revision if isinstance(revision, str) and _HEX.match(revision) else None
 
 
 @RUN.rule("model.3")
 def known_code(run: Evidence) -> Iterator[Finding]:
-    """A run of code that no revision has says so."""
+    """The code that ran is that of a git revision without changes; else there is a note."""
     revision, dirty = run.described("git", "revision"), run.described("git", "dirty")
     if run.parsed(SYSTEM) and not (isinstance(revision, str) and dirty is False):
         found = f"revision {revision} with changes" if isinstance(revision, str) else "code of no known revision"
@@ -58,9 +58,9 @@ def known_code(run: Evidence) -> Iterator[Finding]:
 
 @RUN.rule("model.4")
 def one_revision(run: Evidence) -> Iterator[Finding]:
-    """Log and system description tell one revision, and alike whether it was changed. A changed file has its own rule.
+    """Log and system description agree on the revision and whether it had changes. A changed file has its own rule.
 
-    One that the reviewer's history lacks may be of a fork, or invented.
+    A revision that the reviewer's repository lacks gets a note: it may be a fork's, or invented.
     """
     line = run.line(LOGGED_CONFIG)
     if line is None or not run.intact(SYSTEM):

@@ -1,4 +1,4 @@
-"""The check of a round's token: the seeds of its runs are those that it draws."""
+"""The check of a round's token: the runs have the seeds that are derived from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of the chapter "Runs and scoring": what names a run, and what makes several runs one result."""
+"""Checks of the chapter "Runs and scoring": what identifies a run, and what makes several runs one result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from suite.rules.finding import MAX_FINDINGS, Finding, Severity
 from suite.rules.quality import converged
 from suite.rules.reading import PACKAGE, RESULT, RUN, RUN_FOLDER, Evidence
 
-OF_ONE_RUN = ("run_id", "run_index", "seed", "submitter", "division")  # what has other rules than runs.5
+OF_ONE_RUN = ("run_id", "run_index", "seed", "submitter", "division")  # not compared by runs.5
 
 _RESULT_ID = re.compile(r"[0-9a-f]{32}\Z")
 _AS_WRITTEN = "submit the folder as the suite wrote it"
@@ -30,7 +30,7 @@ _AS_WRITTEN = "submit the folder as the suite wrote it"
 
 @RUN.rule("runs.1")
 def same_configuration(run: Evidence) -> Iterator[Finding]:
-    """The log names the configuration by its sum, and both name the run alike. A changed file has its own rule."""
+    """The log gives the configuration's sha256, and both identify the same run. A changed file has its own rule."""
     line = run.line(LOGGED_CONFIG)
     if line is None:
         return
@@ -59,7 +59,7 @@ def same_configuration(run: Evidence) -> Iterator[Finding]:
 
 @RUN.rule("runs.2")
 def seeded(run: Evidence) -> Iterator[Finding]:
-    """The seed is a number in its range, and the configuration's."""
+    """The seed is a whole number within its range, and the configuration has the same."""
     line = run.line(keys.SEED)
     if line is None:
         return
@@ -73,7 +73,7 @@ def seeded(run: Evidence) -> Iterator[Finding]:
 
 @RUN.rule("runs.10")
 def planned(run: Evidence) -> Iterator[Finding]:
-    """The configuration lists a seed for each planned run, its own in its place, and the run is named by its place."""
+    """The configuration lists a seed for each planned run, this run's at its index, and the run's id has that index."""
     if not run.intact(CONFIG):
         return
     runs, index, seeds = whole(run.configured("runs")), whole(run.configured("run_index")), run.configured("seeds")
@@ -93,7 +93,7 @@ def planned(run: Evidence) -> Iterator[Finding]:
 
 @RESULT.rule("runs.3")
 def all_runs(runs: Sequence[Evidence]) -> Iterator[Finding]:
-    """A result holds each of the runs that its command planned. What they were, each configuration says."""
+    """A result holds each of the runs that its command planned, as each configuration states them."""
     for run in runs:
         if not run.parsed(CONFIG):
             continue
@@ -141,7 +141,7 @@ def distinct_seeds(runs: Sequence[Evidence]) -> Iterator[Finding]:
 
 @RESULT.rule("runs.5")
 def one_configuration(runs: Sequence[Evidence]) -> Iterator[Finding]:
-    """The runs of a result share their configuration but for seed and identity."""
+    """The runs of a result share their configuration, except for seed and identity."""
     common = _common(runs[0])
     for run in runs[1:]:
         if not (run.parsed(CONFIG) and runs[0].parsed(CONFIG)):
@@ -155,7 +155,7 @@ def one_configuration(runs: Sequence[Evidence]) -> Iterator[Finding]:
 
 @RESULT.rule("system.5")
 def one_machine(runs: Sequence[Evidence]) -> Iterator[Finding]:
-    """The runs of a result were made on one machine with one software."""
+    """The runs of a result were made on one machine with the same software."""
     first = runs[0]
     for run in runs[1:]:
         if not (first.parsed(SYSTEM) and run.parsed(SYSTEM)):
@@ -168,10 +168,10 @@ def one_machine(runs: Sequence[Evidence]) -> Iterator[Finding]:
 
 
 def apart(first: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[tuple[str, KeyPath, Any, Any]]:
-    """Where system.json of two runs is not of one machine with one software: part, path, both values."""
+    """Yield (part, path, both values) where system.json of two runs differs in machine or software."""
     for part in ("description", "detected", "software", "git"):
         found = differences(first.get(part), other.get(part))
-        for path, ours, theirs in found[:MAX_FINDINGS]:  # a stranger's may be without number
+        for path, ours, theirs in found[:MAX_FINDINGS]:  # a stranger's file may have any number
             if path not in (("submitter",), ("division",), (STORAGE,)):  # division.6, or free
                 yield part, path, ours, theirs
 
@@ -188,7 +188,7 @@ def enough_runs(runs: Sequence[Evidence]) -> Iterator[Finding]:
 
 @RESULT.rule("runs.7")
 def scored(runs: Sequence[Evidence]) -> Iterator[Finding]:
-    """A result without an olympic mean, for too many of its runs did not converge, says so and breaks no rule."""
+    """A note for a result without a score, because too many of its runs did not converge; that breaks no rule."""
     lost = sum(not converged(run) for run in runs)
     most = 1 if len(runs) >= 3 else 0
     if len(runs) > 1 and lost > most:
@@ -199,7 +199,7 @@ def scored(runs: Sequence[Evidence]) -> Iterator[Finding]:
 
 @RESULT.rule("division.4")
 def submittable(runs: Sequence[Evidence]) -> Iterator[Finding]:
-    """`mini`, `pilot` and a part of the training data are for trying."""
+    """A note for a result that is for trying only: of `mini` or `pilot`, or on a part of the training data."""
     line, benchmark = runs[0].line(keys.SUBMISSION_BENCHMARK), runs[0].benchmark
     if not (line and benchmark) or benchmark.submittable:
         return
@@ -235,17 +235,17 @@ def _common(run: Evidence) -> dict[str, Any]:
 
 
 def path_of(run: Evidence, name: str) -> str:
-    """The path of a run's file, relative to what is reviewed."""
+    """The path of a run's file, relative to the same folder as the run's label."""
     return f"{run.label}/{name}" if run.label else name
 
 
 def result_of(run: Evidence) -> str:
-    """The path of the result that a run is part of; one that is its only run lies in its folder itself."""
+    """The path of the result that a run is part of: the run's own folder if that is not named run_N."""
     folder, _, name = run.label.rpartition("/")
     return folder if RUN_FOLDER.match(name) else run.label
 
 
 def of_one_owner(one: Evidence, other: Evidence) -> bool:
-    """Whether two runs are of one package, or of one result, so that both are their submitter's."""
+    """Whether two runs belong to one package or one result, and thus to one submitter."""
     packed = one.package is not None and one.package == other.package
     return packed or result_of(one) == result_of(other)

@@ -42,7 +42,7 @@ _AS_WRITTEN = "submit the package as suite submit wrote it"
 class Seal:
     """What `submission.json` says. `files` gives the sha256 of each file by its path below the seal's folder.
 
-    `token` is that of the round, with which each run was made; None if the submission is of no round.
+    `token` is the round's token, which every run was made with; None if the submission belongs to no round.
     """
 
     org: str
@@ -66,7 +66,7 @@ class Seal:
             or not (isinstance(category, str) and NAME.match(category))
             or not (token is None or isinstance(token, str))
             or not (isinstance(results, list) and all(map(_is_result, results)))
-            or len({each["path"] for each in results}) < len(results)  # each is held to its runs
+            or len({each["path"] for each in results}) < len(results)  # a result has one entry
             or not (isinstance(missing, list) and all(isinstance(each, str) for each in missing))
             or not isinstance(files, dict)
         ):
@@ -78,7 +78,7 @@ class Seal:
 
 
 def _is_result(value: Any) -> bool:
-    """Whether a value is an entry of `results`: where the result lies, and plain text of what it is."""
+    """Whether a value can be an entry of `results`: a mapping with a `path` like results/SYSTEM/BENCHMARK."""
     if not isinstance(value, dict) or not isinstance(path := value.get("path"), str):
         return False
     head, *below = path.split("/")
@@ -86,7 +86,7 @@ def _is_result(value: Any) -> bool:
 
 
 def findings(folder: Path) -> Iterator[Finding]:
-    """What in the submission in `folder` is not as its seal says; paths are relative to it."""
+    """Where the submission in `folder` differs from its seal. Paths are relative to `folder`."""
     try:
         seal = Seal.read(folder)
     except (MalformedError, UnsafeFile, OSError) as error:
@@ -108,7 +108,7 @@ def findings(folder: Path) -> Iterator[Finding]:
 
 
 def strays(folder: Path) -> Iterator[Finding]:
-    """What stands in the submission in `folder` where its layout has nothing: also an empty folder, or another case."""
+    """What has no place in the layout of the submission in `folder`, such as an empty folder or another case."""
     with os.scandir(folder) as entries:
         there = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in islice(entries, MAX_FILES))
     for name, is_folder in there:
@@ -122,7 +122,7 @@ def strays(folder: Path) -> Iterator[Finding]:
 
 
 def _copies(files: Mapping[str, str]) -> Iterator[Finding]:
-    """Where a log under MLPerf's name, `result_<i>.txt`, is not that of `run_<i + 1>`, or is not there."""
+    """Where a log under MLPerf's name, `result_<i>.txt`, is missing or differs from the log of `run_<i + 1>`."""
     for path, sha256 in sorted(files.items()):
         folder, _, name = path.rpartition("/")
         if not folder.startswith(f"{RESULTS}/"):
@@ -137,12 +137,12 @@ def _copies(files: Mapping[str, str]) -> Iterator[Finding]:
             again = f"{match[1]}/result_{int(match[2]) - 1}.txt"
             if again not in files:
                 yield Finding(again, None, f"the bytes of {path}", "no such file", _AS_WRITTEN)
-        elif name == LOG and folder.count("/") <= 3:  # deeper is code of one's own
+        elif name == LOG and folder.count("/") <= 3:  # deeper ones are code
             yield Finding(path, None, f"{RESULTS}/SYSTEM/BENCHMARK/run_N/{LOG}", "a log elsewhere", _AS_WRITTEN)
 
 
 def _files(folder: Path) -> Iterator[str]:
-    """The paths of the files below `folder` but the seal and its signature; no link is followed, and none is named."""
+    """The paths of the files below `folder`, without the seal, its signature and links. No link is followed."""
     for path, what in entries(folder):
         if path not in (SEAL, SIGNATURE) and what != LINK and not (folder / path).is_dir():
             yield path

@@ -19,8 +19,8 @@ from suite.store.disk import entries, odd
 MAX_DEPTH = 8  # of folders below the one that is reviewed
 MAX_ENTRIES = 50_000
 MAX_RUNS = 5000
-MAX_BYTES = 16 << 30  # of evidence, which is read and let go of, run by run
-MAX_KEPT_BYTES = 32 << 20  # of what stays in memory as values, for runs are compared with each other
+MAX_BYTES = 16 << 30  # of evidence, which is read and dropped run by run
+MAX_KEPT_BYTES = 32 << 20  # of what stays in memory as values, since runs are compared with each other
 MAX_ASKED_BYTES = 1 << 20  # of waivers, which are slow to read
 
 _LAYOUT = "submit the package as suite submit wrote it"
@@ -32,9 +32,9 @@ _GIVE = (
 
 @dataclass(frozen=True)
 class Result:
-    """The evidence of one result: `path` relative to what is reviewed, "" for that itself; `runs` are its folders.
+    """The evidence of one result. `path` is relative to what is reviewed, "" for that itself.
 
-    A result of one run that lies in no run_1 has the one run "".
+    `runs` are the names of the runs' folders; a single run that lies in `path` itself has the name "".
     """
 
     path: str
@@ -47,7 +47,7 @@ class Submission:
 
     `waivers` are the folders that hold a waivers.yaml, `sealed` those that hold a submission.json, `unsealed` those
     that are laid out as if they did. `unsafe` are the links and special files outside evidence, with what they are;
-    `others` is what else lies beside the runs of a result. Relative paths.
+    `others` is what else lies beside the runs of a result. All paths are relative to `root`.
     """
 
     root: Path
@@ -60,7 +60,7 @@ class Submission:
 
     @property
     def most(self) -> int:
-        """How many findings of a rule are told of each package, so that no package hides what is found in another."""
+        """How many findings of a rule are kept for each package, so that none hides what is found in another."""
         return max(1, MAX_FINDINGS // max(1, len(self.sealed)))
 
     def package_of(self, path: str) -> str | None:
@@ -74,7 +74,7 @@ FOLDERS: Checks[Submission] = Checks()
 
 @FOLDERS.rule("package.1")
 def plain_files(submission: Submission) -> Iterator[Finding]:
-    """A link between the results is not followed: what it leads to is not in the package."""
+    """Outside evidence there are no links or special files: what a link leads to is not in the package."""
     for path, found in submission.unsafe.items():
         yield Finding(
             path, None, "plain files and folders, no links", found, "submit what it stands for, or leave it out"
@@ -83,14 +83,14 @@ def plain_files(submission: Submission) -> Iterator[Finding]:
 
 @FOLDERS.rule("package.5")
 def nothing_else(submission: Submission) -> Iterator[Finding]:
-    """What lies beside the runs of a result is not looked at."""
+    """A note for what else lies beside the runs of a result, since it is not reviewed."""
     for path in submission.others:
         yield Finding(path, None, "only runs", "another entry, not reviewed", "leave it out", "note")
 
 
 @FOLDERS.rule("package.6")
 def as_sealed(submission: Submission) -> Iterator[Finding]:
-    """What a submission.json lies above is what it seals."""
+    """The files below a submission.json are those that it seals."""
     for folder in submission.sealed:
         for finding in islice(seals.findings(submission.root / folder), submission.most):
             yield replace(finding, file=join(folder, finding.file))
@@ -103,7 +103,7 @@ def as_sealed(submission: Submission) -> Iterator[Finding]:
 
 @FOLDERS.rule("package.8")
 def laid_out(submission: Submission) -> Iterator[Finding]:
-    """Nothing stands in a sealed package that is not of its layout."""
+    """A sealed package holds nothing outside its layout."""
     for folder in submission.sealed:
         for finding in islice(seals.strays(submission.root / folder), submission.most):
             yield replace(finding, file=join(folder, finding.file))
@@ -115,15 +115,16 @@ def join(folder: str, name: str) -> str:
 
 
 def is_below(path: str, folder: str) -> bool:
-    """Whether a relative path lies in the folder, or in one of its folders."""
+    """Whether a relative path lies below the folder, at any depth."""
     return path.startswith(f"{folder}/") if folder else bool(path)
 
 
 def survey(root: Path) -> Submission:
-    """The results in `root` and below it. No link is followed; a result's own subfolders hold no further results, and
-    neither do the systems and the code of a package.
+    """Find the results in `root` and below it, without following links.
 
-    Raises UserError if there is none, or more folders and files than are looked at.
+    A result's own subfolders, and the systems and code of a package, are not searched for further results.
+
+    Raises UserError if there is no result, or if there are more files and folders than the limits allow.
     """
     found, seen = Submission(root), list[str]()
     pending = [("", 0)]
@@ -150,13 +151,13 @@ def survey(root: Path) -> Submission:
             found.sealed.append(path)
         elif seals.RESULTS in (lower := {name.lower() for name in folders}) and lower & {*seals.BESIDE}:
             found.unsealed.append(path)
-        aside = {*folders} & {*seals.BESIDE} if seals.SEAL in names else set()  # in which only links are looked for
+        aside = {*folders} & {*seals.BESIDE} if seals.SEAL in names else set()  # searched for links alone
         if runs or LIMITS.keys() & names:
             labels = tuple(sorted(runs, key=lambda name: int(name[4:]))) or ("",)
             found.results.append(Result(path, labels))
             found.waivers += [join(path, label) for label in labels if label and _plain(root / path / label / WAIVERS)]
             if not runs:
-                continue  # the survey of the evidence has what lies there
+                continue  # the survey of the evidence reports what else lies there
             known = {*runs, *unsafe, *(name for name in names if name not in folders and _known(name))}
             found.others += (join(path, name) for name in names if name not in known)
             aside = {*folders}
@@ -183,7 +184,7 @@ def _check_count(root: Path, seen: list[str]) -> None:
 
 
 def _too_much(root: Path, said: str, sizes: Iterable[tuple[str, int]]) -> UserError:
-    """The error for more than is reviewed, which names the folder in `root` with the largest part of it by `sizes`."""
+    """The error for more than is reviewed. Names the folder in `root` that holds the largest part by `sizes`."""
     parts = Counter[str]()
     for path, size in sizes:
         parts[path.partition("/")[0]] += size
@@ -201,7 +202,7 @@ def _plain(path: Path) -> bool:
 
 
 def check_size(root: Path, submission: Submission) -> None:
-    """Raise UserError where the evidence is too large to be compared, run with run and in memory."""
+    """Raise UserError if the evidence is too large for all runs to be read, and compared in memory."""
     paths = [join(result.path, run) for result in submission.results for run in result.runs]
     if len(paths) > MAX_RUNS:
         raise _too_much(root, f"it holds more than {MAX_RUNS} runs", ((path, 1) for path in paths))

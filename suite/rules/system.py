@@ -1,4 +1,4 @@
-"""Checks of the chapter "Systems": the machine is described, named alike everywhere, and is the one it is named."""
+"""Checks of the chapter "Systems": the machine is described, has one name everywhere, and is the system so named."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from suite.rules.finding import Finding
 from suite.rules.reading import RUN, Evidence
 from suite.store.packages import DISTRIBUTION
 
-# What the suite finds out on any machine; the rest of the description only a person may know.
+# What the suite detects on any machine; some of the rest only a person knows.
 FILLED = (
     "submitter",
     "division",
@@ -52,14 +52,14 @@ COUNTS = {"nodes": 1, "workers": 1, "accelerators_per_node": 0}  # the least of 
 FOUND = {"title", "accelerator", "accelerators_per_node", "memory_gb"}  # what `auto` takes from the machine
 
 _VERSION = re.compile(r"\d+(\.\d+)+([a-z.+-]+\d+)*\Z")
-_LONGEST = 100  # characters of a version; to match takes a time that grows with their square
+_LONGEST = 100  # characters of a version; matching takes quadratic time
 _ALIKE = "run on machines that are alike"
 _AS_WRITTEN = "submit the file as the suite wrote it"
 
 
 @RUN.rule("system.1")
 def described(run: Evidence) -> Iterator[Finding]:
-    """The description has MLPerf's keys, as text, and those that the suite can find out are filled."""
+    """The description has MLPerf's keys, as text, and those that the suite can detect are filled in."""
     if not run.parsed(SYSTEM):
         return
     description = run.described("description")
@@ -97,7 +97,7 @@ def named_alike(run: Evidence) -> Iterator[Finding]:
 
 
 def _framework(run: Evidence) -> Iterator[Finding]:
-    """Where the framework described is not the configured one, in the version that is installed. Empty has its rule."""
+    """Where the described framework is not the configured one in its installed version. An empty one is system.1's."""
     name, text = run.configured("framework"), run.described("description", "framework")
     if name not in suite_config.names("framework") or not isinstance(text, str) or not text.strip():
         return
@@ -109,13 +109,13 @@ def _framework(run: Evidence) -> Iterator[Finding]:
 
 
 def free_of(name: str) -> set[str]:
-    """The figures of a system that the suite does not give."""
+    """The fields of a system that need not be as the suite has them."""
     return FREE | FOUND if name == AUTO else FREE
 
 
 @RUN.rule("system.3")
 def known_system(run: Evidence) -> Iterator[Finding]:
-    """The system is one of the suite's, with the figures that the suite gives it; price and default scale are free."""
+    """The system is one of the suite's, with the figures that the suite gives it, except for those of `free_of`."""
     if not run.parsed(CONFIG):
         return
     system, where = listed(run), run.config_line("system", "name")
@@ -138,7 +138,7 @@ def known_system(run: Evidence) -> Iterator[Finding]:
 
 @RUN.rule("system.4")
 def detected(run: Evidence) -> Iterator[Finding]:
-    """What was found on the machine is what is described, and the accelerators are those of the system."""
+    """The description agrees with what was detected, and the accelerators are those of the named system."""
     if not run.parsed(SYSTEM):
         return
     found = run.described("detected", "accelerators")
@@ -180,7 +180,7 @@ def detected(run: Evidence) -> Iterator[Finding]:
 
 
 def _other_nodes(run: Evidence) -> Iterator[Finding]:
-    """Where a run of several nodes does not tell each, or one differs from the leader's in what they have alike."""
+    """Where a run of several nodes does not describe each, or one differs from the leader's in what must be alike."""
     others, line = run.described("other_nodes"), run.json_line(SYSTEM, "other_nodes")
     found = others if isinstance(others, list) else []
     if run.parsed(CONFIG) and len(found) != run.nodes - 1:
@@ -188,7 +188,7 @@ def _other_nodes(run: Evidence) -> Iterator[Finding]:
         yield Finding(SYSTEM, line, expected, f"{len(found)} of them", _AS_WRITTEN)
     for name in ALIKE:
         ours = run.described("detected", name)
-        told = shown(ours)  # once: a stranger's may be long, and the nodes many
+        told = shown(ours)  # made once: it may be long, and the nodes many
         for index, node in enumerate(found, 1):
             theirs = node.get(name) if isinstance(node, dict) else None
             if not same(ours, theirs):
@@ -197,7 +197,7 @@ def _other_nodes(run: Evidence) -> Iterator[Finding]:
 
 @RUN.rule("system.8")
 def configured(run: Evidence) -> Iterator[Finding]:
-    """Device, precision, version and counts in the configuration are ones that the suite would have written there."""
+    """Device, precision, version and counts in the configuration are values that the suite could have written there."""
     if not run.parsed(CONFIG):
         return
     accelerated = run.configured("system", "accelerator") is not None
@@ -222,17 +222,17 @@ def configured(run: Evidence) -> Iterator[Finding]:
 
 
 def _count(value: Any) -> int:
-    """A whole number from 0, and -1 for whatever else."""
+    """`value` if it is a whole number from 0, else -1."""
     found = whole(value)
     return -1 if found is None else found
 
 
 @RUN.rule("model.5")
 def format_allowed(run: Evidence) -> Iterator[Finding]:
-    """The numeric format is one of the division's, and log and configuration name it alike. Older logs name none."""
+    """The division allows the numeric format, and log and configuration agree on it. Older logs name none."""
     precision, line = run.configured("precision"), run.line(LOGGED_CONFIG)
     if not isinstance(precision, str) or precision not in formats():
-        return  # which is another rule's
+        return  # system.8 reports it
     where = run.config_line("precision")
     if not run.in_open and not formats()[precision].closed:
         allowed = f"in the closed division one of {', '.join(closed())}"
@@ -244,7 +244,7 @@ def format_allowed(run: Evidence) -> Iterator[Finding]:
 
 
 def _version(run: Evidence) -> Iterator[Finding]:
-    """Where the suite's version is none, or (a note) another than the reviewer's or the one installed."""
+    """Where the suite's version is malformed; a note where it is not the reviewer's or not the installed one."""
     version, where = run.configured("suite_version"), run.config_line("suite_version")
     if not (isinstance(version, str) and len(version) <= _LONGEST and _VERSION.match(version)):
         yield Finding(CONFIG, where, "suite_version, such as 0.1.0", version, _AS_WRITTEN)

@@ -43,7 +43,7 @@ IN_RUN = (keys.BLOCK_START, keys.EVAL_START, keys.EVAL_ACCURACY, keys.EVAL_STOP,
 HEAD_STATE = "initialising"
 INTERRUPTED = "interrupted"  # stopped by a signal, so that a restart may follow
 ENDED = ("stopped", INTERRUPTED)
-# Where a kill may strike, and the state in which a restart goes on.
+# The states in which a run may be killed, and the state that a restart continues in.
 GOES_ON = {
     **dict.fromkeys((HEAD_STATE, "ready"), HEAD_STATE),
     **dict.fromkeys(("running", "training", "evaluating", "scored", "evaluated", INTERRUPTED), "running"),
@@ -57,9 +57,9 @@ _AS_WRITTEN = "submit the log as the suite wrote it"
 
 @dataclass
 class Timeline:
-    """The order of a log. `evaluations` are the eval_accuracy lines that count: no restart fell back behind them.
+    """The order of a log. `evaluations` are the eval_accuracy lines that count: no restart went back behind them.
 
-    `findings` are the departures from the order, one for each hole.
+    `findings` are the departures from the expected order, one for each gap.
     """
 
     run_start: Line | None = None
@@ -69,9 +69,9 @@ class Timeline:
 
 
 def timeline(lines: Sequence[Line], hyperparameters: Collection[str] = ()) -> Timeline:
-    """The timeline of a log's lines, of a benchmark with these `hyperparameters`.
+    """The timeline of a log's lines. `hyperparameters` names those of its benchmark.
 
-    A line that cannot be read may have been anything that the next one asks for.
+    After a line that cannot be read the state is unknown, and any line may follow.
     """
     made = Timeline(evaluations=evaluations(line for line in lines if not line.problem))
     state: str | None = "new"  # None: not known
@@ -116,7 +116,7 @@ def _place(key: str, state: str | None) -> tuple[tuple[str | None, ...], str | N
 
 
 def _tracks(line: Line) -> bool:
-    """Whether a tracked_stats has a throughput and a loss; one that is not known is None."""
+    """Whether a tracked_stats line has a throughput and a loss; an unknown loss is None."""
     value = line.value
     return isinstance(value, dict) and "loss" in value and number(value.get("throughput")) is not None
 

@@ -1,4 +1,4 @@
-"""The review of a folder: every check over every run, and what follows from the findings."""
+"""The review of a folder: run every check on every run, and derive the verdict from the findings."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from suite.store.disk import UnsafeFile
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
-# Imported, each registers its checks.
+# Importing a module registers its checks.
 CHAPTERS = (
     package,
     code,
@@ -79,7 +79,7 @@ CHAPTERS = (
 
 @dataclass(frozen=True)
 class RunReview:
-    """One run. `path` is its log's, relative to what is reviewed; `summary` holds its claims, None where missing."""
+    """One run. `path` is its log's, relative to what is reviewed; `summary` has its claims, None where missing."""
 
     path: str
     verdict: Verdict
@@ -92,14 +92,13 @@ class RunReview:
 
 @dataclass(frozen=True)
 class ResultReview:
-    """The runs of one result in the folder `path` ("" for what is reviewed itself), as their submitter claims them.
+    """The runs of one result, as their submitter claims them. `path` is its folder, "" for the reviewed folder itself.
 
-    `benchmark` is the suite's own, None where the log names none of them; `contestant` is whose code trained, None for
-    the reference, which `implementation` calls by its name; `findings` are those of the runs and of the
-    result that they make together. `convergence` is its test against the reference, None where it does not apply.
-    `token` is what drew each seed, None where nothing did; `witnessed` says whether a witness that the reviewer trusts
-    saw each run's time. `description` has the texts of the system description, `decided` each value that decided the
-    first run, by its place in its files.
+    `benchmark` is the suite's own, None where the log names none of them. `contestant` is the implementation that
+    trained, None for the reference. `findings` are those of the runs and of the result as a whole. `convergence` is the
+    test against the reference, None where it does not apply. `token` drew all seeds, None where none did. `witnessed`
+    says whether a witness that the reviewer trusts time-stamped every run. `description` has the texts of the system
+    description, `decided` each value that decided the first run, by its place in the run's files.
     """
 
     path: str
@@ -121,7 +120,7 @@ class ResultReview:
 
     @property
     def implementation(self) -> str:
-        """The name of what trained: `reference`, or that of the implementation."""
+        """The name of the implementation that trained, `reference` for the reference."""
         return self.contestant.name if self.contestant else REFERENCE
 
     @property
@@ -133,9 +132,9 @@ class ResultReview:
 
 @dataclass(frozen=True)
 class Review:
-    """`pass`: no rule is broken. `fail`: at least one is. `error`: none is, but one could not be checked.
+    """A review. `verdict` is `fail` if a rule is broken, else `error` if one could not be checked, else `pass`.
 
-    `findings` are all; those of a run or of a result stand there as well.
+    `findings` has all findings, including those of the runs and results.
     """
 
     verdict: Verdict
@@ -161,16 +160,16 @@ def review(
 ) -> Review:
     """Review an evidence folder, a folder that holds run_1, run_2, ..., or a package with such folders below it.
 
-    `data_dir` as for `suite.run`. `path` may itself be a link; no link below it is followed. `progress` is told of each
-    run. `roots` are the certificates of the witnesses that the reviewer trusts.
+    `data_dir` is as for `suite.run`. `path` may itself be a link; no link below it is followed. `progress` is called
+    after each run. `roots` are the certificates of the witnesses that the reviewer trusts.
 
-    Raises UserError if there is nothing to review at `path`, or more than is read.
+    Raises UserError if there is nothing to review at `path`, or more than the limits allow.
     """
     root = path.resolve()
     submission = survey(root if path.exists() else path)
     check_size(root, submission)
     total = sum(len(result.runs) for result in submission.results)
-    of_run = max(1, MAX_FINDINGS // total)  # findings of each rule, for there may be thousands of runs
+    of_run = max(1, MAX_FINDINGS // total)  # findings per rule: there may be thousands of runs
     of_result = max(1, MAX_FINDINGS // len(submission.results))
     everything: list[Evidence] = []
     results = []
@@ -195,7 +194,7 @@ def review(
 
 
 def _claims(root: Path, folder: str, runs_of: Mapping[str, Sequence[Evidence]], most: int) -> list[Finding]:
-    """What is found where the package in `folder` is held to its runs. A seal that cannot be read has its own rule."""
+    """Findings where the package in `folder` disagrees with its runs. A seal that cannot be read has its own rule."""
     try:
         seal = Seal.read(root / folder)
     except (MalformedError, UnsafeFile, OSError):

@@ -1,7 +1,7 @@
 """Waivers: breaches that a reviewer excuses, as data. A waived finding stays visible and fails nothing.
 
-Only a file that the reviewer names (`--waivers`) is applied. One that lies in the submission is the submitter's
-request: shown, never applied, for nobody excuses his own findings.
+Only a file that the reviewer names (`--waivers`) is applied. A file in the submission is the submitter's request: it is
+shown but never applied, since nobody may excuse their own findings.
 
     waivers:
       - rule: timing.2
@@ -29,7 +29,7 @@ from suite.store.disk import UnsafeFile, read_safely, reason
 
 EXCUSED = "breaches that you, the reviewer, excuse (YAML)"  # help of the option
 MAX_BYTES = 64 << 10
-# Without these nothing else that a review says of the submission holds.
+# Where these are broken, nothing else that a review says of the submission holds.
 NEVER_WAIVED = ("package", "review", "log.1", "log.2")  # chapters and rules
 
 _FIRST_TO_HAVE_IT = timezone(timedelta(hours=14))  # where a day begins first
@@ -37,7 +37,7 @@ _MEND = "below `waivers:` give each entry rule, reason, reviewer and date (YYYY-
 
 
 class Waiver(BaseModel):
-    """One entry. `file` is the path of the only file whose findings are meant, None for all."""
+    """One entry. `file` is the path of the only file whose findings it excuses, None for all files."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
     rule: str
@@ -92,7 +92,7 @@ class WaiverFile:
 
     @classmethod
     def read(cls, path: Path, name: str, applied: bool, rules: Collection[str] | None) -> WaiverFile:
-        """The waivers in `path`; whatever it holds raises nothing. Raises OSError if a reviewer's cannot be read."""
+        """Read the waivers in `path`. No content raises; a reviewer's file that cannot be read raises OSError."""
         made = cls(name, applied, rules)
         try:
             for line, values in _entries(decoded(read_safely(path, MAX_BYTES))):
@@ -144,7 +144,7 @@ def requested(file: WaiverFile) -> Iterator[Finding]:
 
 
 def waived(findings: Iterable[Finding], file: WaiverFile) -> dict[Finding, Waiver]:
-    """The findings that the entries of a reviewer's file excuse, each with the first that does."""
+    """The findings that a reviewer's file excuses, each with the first entry that does."""
     excused: dict[Finding, Waiver] = {}
     for finding in findings:
         for _, waiver in file.waivers:
@@ -154,7 +154,7 @@ def waived(findings: Iterable[Finding], file: WaiverFile) -> dict[Finding, Waive
 
 
 def idle(findings: Iterable[Finding], file: WaiverFile) -> list[Finding]:
-    """A note for each entry of a reviewer's file that excuses none of `findings`; malformed ones are found already."""
+    """A note for each entry of a reviewer's file that excuses none of `findings`. Malformed ones have rule review.1."""
     failing = [finding for finding in findings if finding.severity != "note"]
     mend = "leave it out, or name rule and file as the finding does"
     return [

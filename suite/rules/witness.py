@@ -1,4 +1,4 @@
-"""The check of a run's time-stamps (RFC 3161): what an authority elsewhere saw of its clock."""
+"""The check of a run's time-stamps (RFC 3161), by which an outside authority witnesses its clock."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from suite.store.disk import UnsafeFile, read_safely, reason
 if TYPE_CHECKING:
     from cryptography import x509
 
-TOLERANCE_S = 2.0  # between the log's time and that of the stamps: these are in whole seconds, and come within one
+TOLERANCE_S = 2.0  # between the log's time and the stamps', which are in whole seconds and come within one
 DRIFT = 1e-4  # of a clock that nobody sets, in seconds a second
 _MAX_ROOTS_BYTES = 1 << 20
 _SHA256 = "2.16.840.1.101.3.4.2.1"
@@ -33,7 +33,7 @@ _AS_WRITTEN = "submit the folder as the suite wrote it"
 
 def roots_of(path: Path) -> tuple[x509.Certificate, ...]:
     """The certificates in a PEM file: of the authorities that a reviewer trusts. Raises UserError if there are none."""
-    from cryptography import x509  # where it is used: this and the client take 0.1 s to import
+    from cryptography import x509  # imported here: this and the client take 0.1 s
 
     try:
         return tuple(x509.load_pem_x509_certificates(read_safely(path, _MAX_ROOTS_BYTES)))
@@ -52,14 +52,14 @@ class Stamp:
 
     @classmethod
     def read(cls, content: bytes) -> Stamp:
-        """The stamp of a response in DER. Raises ValueError for anything else."""
+        """Read the stamp from a DER-encoded response. Raises ValueError for anything else."""
         from rfc3161_client import PKIStatus, decode_timestamp_response  # as above
 
         try:
             response = decode_timestamp_response(content)
             granted, info = response.status == PKIStatus.GRANTED, response.tst_info
             imprint, at = info.message_imprint, info.gen_time
-        except Exception as error:  # the parser's are of several kinds
+        except Exception as error:  # the parser raises several kinds
             raise ValueError("not a time-stamp response") from error
         if not granted or imprint.hash_algorithm.dotted_string != _SHA256:
             raise ValueError("not a granted time-stamp by sha256")
@@ -67,20 +67,20 @@ class Stamp:
 
 
 def vouched_for(content: bytes, roots: tuple[x509.Certificate, ...]) -> bool:
-    """Whether a response in DER was signed by a time-stamping authority that one of the certificates vouches for."""
+    """Whether a time-stamping authority that one of the certificates vouches for signed a DER-encoded response."""
     from rfc3161_client import VerifierBuilder, decode_timestamp_response  # as above
 
     try:
         response = decode_timestamp_response(content)
         verifier = VerifierBuilder(roots=list(roots)).build()
         return verifier.verify(response, response.tst_info.message_imprint.message)
-    except Exception:  # VerificationError, and the parsers' of several kinds
+    except Exception:  # VerificationError, and several kinds from the parsers
         return False
 
 
 @RUN.rule("timing.8")
 def witnessed(run: Evidence) -> Iterator[Finding]:
-    """Where a witness was asked, its stamps are of this log, signed, and agree with its clock."""
+    """If a witness was asked, its stamps are signed, are of this log, and agree with the log's clock."""
     yield from _told(run)
     stamps: dict[str, Stamp] = {}
     for key, name in STAMPS.items():
@@ -104,7 +104,7 @@ def is_witnessed(run: Evidence) -> bool:
 
 
 def _told(run: Evidence) -> Iterator[Finding]:
-    """Where log, configuration and files tell of another witness, or of other stamps; where there is none, a note."""
+    """Where log, configuration and files disagree on the witness or its stamps; a note for each missing stamp."""
     line, asked = run.last(WITNESS), run.configured("witness")
     host = host_of(asked) if isinstance(asked, str) else None
     if line and run.parsed(CONFIG) and (host is None or not same(host, line.value)):
@@ -124,7 +124,7 @@ def _told(run: Evidence) -> Iterator[Finding]:
 
 
 def _sound(run: Evidence, key: str, stamp: Stamp) -> Iterator[Finding]:
-    """Where a stamp is of another line, or not signed by whom the reviewer trusts; without certificates, a note."""
+    """Where a stamp is of another line, or not of a trusted authority; a note if the reviewer named no certificates."""
     name, line = STAMPS[key], run.last(key)
     if line and line_hash(line.raw) != stamp.imprint:
         expected = f"a stamp of log line {line.number}: {line_hash(line.raw)}"
@@ -138,7 +138,7 @@ def _sound(run: Evidence, key: str, stamp: Stamp) -> Iterator[Finding]:
 
 
 def _agree(start: Line, stop: Line, stamps: dict[str, Stamp]) -> Iterator[Finding]:
-    """Where the witness saw another time pass than the log tells."""
+    """Where the stamps and the log disagree on how long the run took."""
     logged = (stop.time_ms - start.time_ms) / 1000
     seen = stamps[keys.RUN_STOP].seconds - stamps[keys.RUN_START].seconds
     if seen < 0 or abs(seen - logged) > TOLERANCE_S + DRIFT * logged:
@@ -147,7 +147,7 @@ def _agree(start: Line, stop: Line, stamps: dict[str, Stamp]) -> Iterator[Findin
 
 
 def _dated(start: Line, stamp: Stamp) -> Iterator[Finding]:
-    """Where the log's clock was not set right: a note."""
+    """A note where the log's clock was off at run_start."""
     off = start.time_ms / 1000 - stamp.seconds
     if abs(off) > TOLERANCE_S:
         expected = f"{keys.RUN_START} at {stamp.seconds:.0f} s since 1970, as its stamp has it"
