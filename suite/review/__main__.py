@@ -42,7 +42,7 @@ Exit code: 0 compliant, 1 not compliant, 2 could not be reviewed. A run that did
 def main(argv: list[str]) -> int:
     """Review what the command line `argv` names, print the findings and return the exit code.
 
-    With --json there is an object on standard output also where an error says that nothing could be reviewed.
+    With --json an object is printed even where an error keeps everything from being reviewed.
 
     Raises UserError for what the user can mend, OSError for what the system refuses.
     """
@@ -61,7 +61,7 @@ def main(argv: list[str]) -> int:
 
 
 def _review(args: argparse.Namespace) -> Report:
-    """The report, written to the files that `args` name."""
+    """Make the report, and write it to the files that `args` name."""
     path = Path(args.words[0])
     refuse_unwritable(args.html, args.sarif)
     with archive.opened(path) as root, bar(args.json) as progress:

@@ -1,4 +1,4 @@
-"""Submissions that come as an archive: unpacked to a temporary folder within hard bounds, or refused as a whole."""
+"""Unpack a submission that is an archive to a temporary folder, within hard limits, or refuse it as a whole."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_BYTES = 4 << 30  # unpacked
 FREE_BYTES = 16 << 20  # unpacked, whatever the archive's size
 MAX_RATIO = 100  # unpacked to packed, beyond that
 MAX_MEMBERS = 10_000
-MAX_FOLDERS = 5_000  # with those that stand in a path only
+MAX_FOLDERS = 5_000  # with those that occur in paths only
 MAX_DEPTH = 20
 MAX_NAME = 255  # characters between two slashes
 MAX_HEADER_BYTES = 32 << 10  # in a tar, between two members
@@ -34,21 +34,21 @@ MAX_XZ_MEMORY = 256 << 20
 
 
 def is_archive(path: Path) -> bool:
-    """Whether `path` is a file that bears the name of an archive."""
+    """Whether `path` is a file with the suffix of an archive."""
     return path.name.lower().endswith((".zip", *_TAR)) and path.is_file()
 
 
 def refuse_packed(path: Path) -> None:
-    """Raise UserError for an archive, where a folder is asked for."""
+    """Raise UserError if `path` is an archive, for commands that need a folder."""
     if is_archive(path):
         raise UserError(f"{path} is an archive: unpack it; suite review and suite audit alone take one as it is")
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[Path]:
-    """`path`, or the folder that it was unpacked to. Raises UserError if it cannot be looked at.
+    """Yield `path`, or the folder that an archive is unpacked to. Raises UserError if `path` cannot be accessed.
 
-    One that is not there is given back: whoever reviews says what is reviewed.
+    A path that does not exist is yielded too: the review reports it.
     """
     try:
         with suppress(FileNotFoundError):
@@ -64,10 +64,10 @@ def opened(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def unpacked(path: Path) -> Iterator[Path]:
-    """A temporary folder with the content of the archive `path`, removed afterwards.
+    """Yield a temporary folder with the content of the archive `path`, and remove it afterwards.
 
-    Only plain files and folders, by their names: no mode, owner or time of the archive is taken over. Raises UserError
-    in one line for what is damaged, holds anything else, or exceeds a bound; nothing is reviewed then.
+    Only plain files and folders are unpacked, without their modes, owners and times. Raises UserError, in one line, if
+    the archive is damaged, holds anything else or exceeds a limit; nothing is reviewed then.
     """
     with tempfile.TemporaryDirectory(prefix="suite-review-") as name:
         folder = Path(name)
@@ -102,7 +102,7 @@ def _untar(path: Path, folder: Path) -> None:
 
 
 def _check(archive: Path, members: Iterable[tuple[str, int, bool]]) -> None:
-    """Raise UserError, with the reason only, if members of these names and sizes, folders or not, exceed a bound."""
+    """Raise UserError, with the reason only, if these members (name, size, is a folder) exceed a limit."""
     most = left = min(MAX_BYTES, max(FREE_BYTES, MAX_RATIO * archive.stat().st_size))
     files, folders = set[PurePosixPath](), set[PurePosixPath]()
     for count, (name, size, is_folder) in enumerate(members, 1):
@@ -113,7 +113,7 @@ def _check(archive: Path, members: Iterable[tuple[str, int, bool]]) -> None:
             raise UserError(f"the name {name!r:.100} could lead out of the folder")
         if len(path.parts) > MAX_DEPTH or any(len(part) > MAX_NAME for part in path.parts):
             raise UserError(f"the name {name!r:.100} is too long or too deep")
-        alike = PurePosixPath(unicodedata.normalize("NFC", name).casefold())  # on some file systems
+        alike = PurePosixPath(unicodedata.normalize("NFC", name).casefold())  # one file on some file systems
         if alike in files:
             raise UserError(f"two files are called {name!r:.100}, or alike but for capital letters")
         if is_folder:
@@ -129,7 +129,7 @@ def _check(archive: Path, members: Iterable[tuple[str, int, bool]]) -> None:
 
 
 def _tar_members(path: Path) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
-    """Each plain file and folder, as far as its header has been read. Raises UserError at anything else."""
+    """Yield each plain file and folder as soon as its header is read. Raises UserError at anything else."""
     opened = next(opened for suffix, opened in _TAR.items() if path.name.lower().endswith(suffix))
     with opened(path) as file:
         stream: Any = _Stream(file)
@@ -148,7 +148,7 @@ def _tar_members(path: Path) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]
 
 
 class _Zip(io.FileIO):
-    """A zip whose table of contents, all of which zipfile reads at once, is small."""
+    """A zip file that refuses a large table of contents, which zipfile would read at once."""
 
     def read(self, size: int | None = -1) -> bytes:
         if size is not None and size > MAX_TABLE_BYTES:
@@ -157,7 +157,7 @@ class _Zip(io.FileIO):
 
 
 class _Member(tarfile.TarInfo):
-    """A member of a tar with short attributes: an older Python's time to read them grows with their square."""
+    """A tar member that refuses long attributes, which older Pythons read in quadratic time."""
 
     def _proc_pax(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
         if self.size > MAX_ATTRIBUTE_BYTES:
@@ -167,7 +167,7 @@ class _Member(tarfile.TarInfo):
 
 
 class _Stream:
-    """A tar of which `left` more bytes may be read: tarfile reads headers of any size and number for a member."""
+    """A tar file of which `left` more bytes may be read: tarfile reads headers of any size and number for a member."""
 
     def __init__(self, file: Any) -> None:
         self._file, self.left = file, MAX_HEADER_BYTES
@@ -181,7 +181,7 @@ class _Stream:
 
 
 class _Xz(io.FileIO):
-    """The content of an xz file, read in bounded memory: its dictionary has any size, and lzma.open takes no limit."""
+    """The content of an xz file, read in bounded memory. Its dictionary may have any size; lzma.open takes no limit."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)

@@ -1,4 +1,4 @@
-"""How an implementation differs from the reference, line by line: what a person reads for the rules without a check."""
+"""How an implementation differs from the reference, line by line, for people who judge the rules without a check."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ KINDS = {"+": "added", "-": "removed", "@": "place"}
 
 @dataclass(frozen=True)
 class File:
-    """A file of an implementation, held to the file `against` of the reference, None if it has none like it.
+    """A file of an implementation, compared with the file `against` of the reference, None if that has no such file.
 
-    `lines` are those of a unified difference, each with its kind: added, removed, place or same; `left_out` counts
-    further ones. `problem` says why there is nothing to be shown.
+    `lines` are those of a unified diff, each after its kind: added, removed, place or same; `left_out` counts further
+    ones. `problem` says why nothing is shown.
     """
 
     name: str
@@ -67,7 +67,7 @@ def differences(report: Report, root: Path) -> list[Difference]:
 
 
 def _difference(result: ResultReview, contestant: Contestant, submission: Submission, room: int) -> Difference:
-    """With the files in full that begin before so many lines are drawn."""
+    """The difference of one result. A file is shown if it begins within the first `room` lines."""
     folder, files = _folder(result, contestant, submission), list[File]()
     for name, sha256 in sorted(contestant.files.items()):
         if room <= 0:
@@ -97,7 +97,7 @@ def _folder(result: ResultReview, contestant: Contestant, submission: Submission
 
 
 def _counterpart(result: ResultReview, is_entry: bool, name: str) -> str | None:
-    """The file of the reference that a file began as: the framework's, where it holds `build`, or one of its name."""
+    """The reference's file to compare with: the framework's for the entry, else the framework's or any of that name."""
     if result.benchmark is None:
         return None
     stems = [f"{result.framework}.py"] if is_entry else [f"{result.framework}_{name}", name]
@@ -106,7 +106,7 @@ def _counterpart(result: ResultReview, is_entry: bool, name: str) -> str | None:
 
 
 def _file(path: Path, name: str, sha256: str, against: str | None) -> File:
-    """Only bytes that evidence names by their sum are shown, wherever they lie."""
+    """Compare one file. It is shown only if it has the `sha256` that the evidence names."""
     try:
         content = read_safely(path, MAX_FILE_BYTES)
     except (UnsafeFile, OSError):
@@ -128,7 +128,7 @@ def _changes(ours: list[str], theirs: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _pieces(line: str) -> Iterator[str]:
-    """A line as it is drawn, whole: what stands far to the right trained as well."""
+    """A whole line, in pieces that fit the page: code far to the right is code that trained, too."""
     for at in range(0, len(line), MAX_WIDTH):
         yield printable(line[at : at + MAX_WIDTH])
 

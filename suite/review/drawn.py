@@ -60,7 +60,7 @@ def _within(folder: str, path: str) -> str:
 
 
 def history_of(log: Log, root: Path, ruleset: str) -> History:
-    """The history of one of MLPerf's logs, as `report` names it, below `root`; empty where it cannot be read."""
+    """The history of an MLPerf log below `root`; empty where it cannot be read."""
     path = root / log.path if root.is_dir() else root
     if not path.resolve().is_relative_to(root.resolve()):
         return History()

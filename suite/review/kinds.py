@@ -1,4 +1,4 @@
-"""Findings of one kind, which are told once, with their count and their places."""
+"""Findings of one kind, which are shown once, with their count and their places."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from suite.rules.finding import Finding
 from suite.rules.waivers import Waiver
 
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)")
-_MOST_FOUND = 3  # different things found that are told
+_MOST_FOUND = 3  # different values found that are listed
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Findings against one rule that ask the same, but for numbers, and are mended alike; the first stands for all."""
+    """Findings of one rule that expect the same, except for numbers, and have the same remedy. The first is shown."""
 
     findings: list[Finding]
     waiver: Waiver | None
 
     @property
     def first(self) -> Finding:
-        """The finding that is told."""
+        """The finding that is shown."""
         return self.findings[0]
 
     @property
@@ -32,7 +32,7 @@ class Kind:
 
     @property
     def found(self) -> str:
-        """What was found: where all ask the same, the first few of them, else that of the first."""
+        """What was found: the first few different values if all expect the same, else the first finding's."""
         if any(finding.expected != self.first.expected for finding in self.findings):
             return f"{self.first.found} (other figures in the others)"
         different = list(dict.fromkeys(finding.found for finding in self.findings))

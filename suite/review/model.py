@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
 SUITE = "suite"  # the ruleset of rules.md
-ORDER = ("fail", "error", "note")  # in which findings are told
+ORDER = ("fail", "error", "note")  # in which findings are listed
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,13 @@ class Log:
 
 @dataclass(frozen=True)
 class Report:
-    """A review. `findings` are all, those of `logs` as well, failures first; `waived` has those that a waiver excuses.
+    """A review. `findings` has all findings, those of `logs` too, failures first; `waived` those that a waiver excuses.
 
-    The verdict follows from those of `counting`: a ruleset may let a run that fails be dropped.
+    The verdict follows from those in `counting`: a ruleset may let a failing run be dropped.
 
-    `results` has the claims of our own evidence, `scores` those of another ruleset; `provenance` tells by what was
-    judged, `not_checked` what was not. `converged` is None where the ruleset does not tell it.
+    `results` has the results of the suite's own evidence, `scores` those of any ruleset as plain values. `provenance`
+    says what MLPerf's logs were judged by, `not_checked` what was left unchecked. `converged` is None where the ruleset
+    does not tell it.
     """
 
     ruleset: str
@@ -103,8 +104,8 @@ def report(
 ) -> Report:
     """Review `path` by `ruleset`; see `suite.rules.verdict.review` and `suite.mlperf.review`.
 
-    `subject` is what the report calls what was reviewed; `waivers` the reviewer's own file, `witness_roots` one with
-    the certificates, in PEM, of the witnesses that they trust.
+    `subject` is the report's name for what was reviewed. `waivers` is the reviewer's own file, `witness_roots` a PEM
+    file with the certificates of the witnesses that they trust.
 
     Raises UserError for an unknown ruleset, for `strict` without MLPerf's, and if there is nothing to review.
     """

@@ -29,7 +29,7 @@ def html(report: Report, lines: Mapping[Place, str], groups: Sequence[Group], di
     `lines` come from `suite.review.excerpt.excerpts`, `groups` from `suite.review.drawn`, `differing` from
     `suite.review.difference`.
 
-    Scripts and styles run only by their hashes, and nothing is loaded: the page's policy says so.
+    The page's content security policy allows only scripts and styles of known hashes, and nothing to be loaded.
     """
     chosen = _chosen(kinds(report))
     texts, by_rule = rule_texts(), Counter(finding.rule for finding in report.findings)
@@ -59,7 +59,7 @@ def html(report: Report, lines: Mapping[Place, str], groups: Sequence[Group], di
 
 
 def _chosen(found: Sequence[Kind]) -> list[Kind]:
-    """At most `MAX_FINDINGS` in their order; of more, the first of every rule, then the second, and so on."""
+    """At most `MAX_FINDINGS` in their order. If there are more, the first of every rule, then the second, and so on."""
     seen: Counter[str] = Counter()
     ranks = []
     for at, kind in enumerate(found):

@@ -1,4 +1,4 @@
-"""How far a review has come, for people who wait."""
+"""The progress bar of a review."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from suite.rules.finding import Progress
 
 @contextmanager
 def bar(quiet: bool = False) -> Iterator[Progress]:
-    """A bar on standard error for people, from the second log on."""
+    """Show a bar on standard error, if that is a terminal and there are several logs. `quiet` hides it."""
     console = Console(stderr=True)
     shown = Bar(
         *Bar.get_default_columns()[:2],

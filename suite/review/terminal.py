@@ -62,9 +62,7 @@ def show(console: Console, report: Report) -> None:
 
 
 def _findings(report: Report) -> Table:
-    """The findings by kind; of a rule with many only the first. Text objects keep what a submission holds from being
-    markup.
-    """
+    """The findings by kind, `MAX_ROWS` of each rule. As Text objects a submission's strings are never markup."""
     table = Table("rule", "file:line", "what", show_lines=True)
     seen: Counter[str] = Counter()
     for kind in kinds(report):
