@@ -110,7 +110,7 @@ def main(argv: list[str]) -> int:
 
 @contextmanager
 def _alone(target: Path) -> Iterator[None]:
-    """Keep other commands off the submission: each seals what it found there. Raises UserError where one is at work."""
+    """Lock the submission, since each command seals what it finds there. Raises UserError if another is at work."""
     new = not target.parent.exists()
     target.parent.mkdir(parents=True, exist_ok=True)
     try:

@@ -1,4 +1,4 @@
-"""What a reviewer would find in a submission, and what it lacks, before anything of it is written."""
+"""Check what a reviewer would find in a submission, and what it lacks, before anything of it is written."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from suite.rules.reading import WAIVERS
 from suite.rules.submission import is_below, survey
 from suite.rules.waivers import Waiver, WaiverFile
 
-# Notes of the review that say that a result is no full one.
+# Rules whose notes say that a result is not complete.
 LACKS = ("runs.3", "runs.6", "division.4", "audit.1")
-CODE = "package.9"  # whose breach makes a submission partial: the code of what was run may be had later
+CODE = "package.9"  # its breach makes a submission partial: the code may become available later
 
 
 @dataclass
@@ -59,7 +59,7 @@ def _asked(staged: Path) -> Iterator[tuple[str, Waiver]]:
 
 
 def _below(asked: Iterable[tuple[str, Waiver]], finding: Finding) -> Iterator[tuple[Waiver, Finding]]:
-    """The waivers asked for where a finding is, and it by the name that its file has there."""
+    """Each waiver asked for in a folder above the finding, with the finding's file relative to that folder."""
     for folder, waiver in asked:
         if finding.file == folder or is_below(finding.file, folder):
             yield waiver, replace(finding, file=finding.file.removeprefix(folder).lstrip("/") or ".")

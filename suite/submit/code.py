@@ -17,7 +17,7 @@ from suite.submit.collecting import Collected
 
 @dataclass(frozen=True)
 class Code:
-    """Files by their path in the project. `name` is their folder; `missing` says what is not known, or is empty."""
+    """Files by their path in the project. `name` is their folder; `missing` says why they may not be what ran."""
 
     name: str
     files: dict[str, bytes]
@@ -25,9 +25,9 @@ class Code:
 
 
 def code(result: Collected) -> Code:
-    """The task's implementation and what implementations share, its data and metric, its values and list of files.
+    """The code that a result was run with, by `suite.rules.code.paths`: at its revision, else as it is now.
 
-    With them the code of one's own that trained, as the evidence kept it.
+    If the submitter's own implementation trained, its files are added, as the evidence kept them.
     """
     made = _of_the_suite(result)
     own = {} if result.contestant is None else _own(result.runs[0] / CODE, result.contestant)
@@ -35,7 +35,7 @@ def code(result: Collected) -> Code:
 
 
 def _own(folder: Path, contestant: Contestant) -> dict[str, bytes]:
-    """The files that trained. Raises UserError where one is not there; what else is wrong with it a rule finds."""
+    """The files that trained. Raises UserError if one cannot be read; a rule finds what else is wrong with them."""
     try:
         return {name: read_safely(folder / name, MAX_FILE_BYTES) for name in contestant.files}
     except (UnsafeFile, OSError) as error:

@@ -1,4 +1,4 @@
-"""The results that are to be submitted, found in the folders that their owner names."""
+"""Find the results to be submitted in the folders that their owner names."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from suite.rules.submission import survey
 class Collected:
     """One result. `folder` holds it, `runs` are the folders of its runs.
 
-    `revision` is the git revision that it was made from, None if it names none; `dirty` says whether that had changes.
-    `contestant` is whose code trained, None for the reference. `description` is the system description that was
-    detected.
+    `revision` is the git revision that it was made from, None if it names none; `dirty` says whether that had changes
+    or may have had. `contestant` is the implementation that trained, None for the reference. `description` is the
+    system description that was detected.
     """
 
     folder: Path
@@ -55,8 +55,8 @@ class Collected:
 def collect(folders: Iterable[Path], system: str | None) -> list[Collected]:
     """The results in `folders` and below. `system` names the system; else it is named by its hw= and framework.
 
-    Raises UserError for a folder without evidence, or with one that tells too little to be submitted, and for two
-    results of one benchmark, system and framework.
+    Raises UserError for a folder without evidence or with too little to be submitted, and for two results of one
+    benchmark and system.
     """
     found: dict[str, Collected] = {}
     for folder in folders:

@@ -1,4 +1,4 @@
-"""MLPerf's system description: what was detected, and what only a person knows, from a file of theirs."""
+"""MLPerf's system description: what was detected, and what only a person knows, read from their file."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Description = dict[str, str]
 
 
 def told(path: Path | None, systems: Iterable[str], others: Iterable[str] = ()) -> dict[str, Description]:
-    """What the file says of each of `systems`: YAML of `key: text` for all, and of `system: {key: text}` for one.
+    """What the YAML file says of each of `systems`: `key: text` holds for all, `system: {key: text}` for one.
 
-    It may say something of `others` as well. Raises UserError for a file that is not such YAML.
+    The file may also name `others`, which are ignored. Raises UserError for a file that is not such YAML.
     """
     made: dict[str, Description] = {name: {} for name in systems}
     if path is None:
@@ -55,7 +55,7 @@ def _told(path: Path, key: str, value: Any) -> str:
 
 
 def describe(result: Collected, org: str, division: str, category: str, told: Mapping[str, str]) -> Description:
-    """The 33 texts. What was detected stands; a person fills what is empty. Raises UserError where they differ."""
+    """The 33 texts. What was detected stands; a person fills in the rest. Raises UserError where they contradict it."""
     made = {key: result.description.get(key, "").strip() for key in KEYS}
     made |= {
         "submitter": org,
@@ -73,9 +73,9 @@ def describe(result: Collected, org: str, division: str, category: str, told: Ma
 def joined(
     stored: Mapping[str, str], made: Mapping[str, str], told: Mapping[str, str], where: str, mend: str
 ) -> Description:
-    """A description that may stand already, with what is filled in now, some of it as `told`.
+    """The `stored` description, its empty fields filled in from the one that was `made` now.
 
-    Raises UserError where it would change; `mend` says how it could.
+    Raises UserError if a filled field other than the storage would change; `told`, `where` and `mend` are for its text.
     """
     for key in KEYS:
         before, after = stored.get(key, ""), made[key]
@@ -88,7 +88,7 @@ def joined(
 
 
 def empty(description: Mapping[str, str]) -> list[str]:
-    """The fields that a person has yet to fill in; a word that says nothing does not fill one in."""
+    """The fields that a person has yet to fill in. Words such as "unknown" do not count."""
     without = description.get("accelerators_per_node", "") in ("", "0")
     blank = [key for key in KEYS if description.get(key, "").strip().lower() in SAYS_NOTHING]
     return [key for key in blank if key not in OPTIONAL and not (without and key.startswith("accelerator_"))]

@@ -1,4 +1,4 @@
-"""The staged submission put where it belongs. What stands there is left as it is; only gaps are filled."""
+"""Put the staged submission in its place. What is there already stays as it is; only gaps are filled."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path
 from suite.errors import UserError
 from suite.rules.seals import SEAL, SIGNATURE, Seal
 
-BESIDE = ".new"  # ends the name of what is written beside its place
+BESIDE = ".new"  # suffix of a file that is written beside its place
 
 
 def install(staged: Path, target: Path) -> list[str]:
-    """Write what `target` lacks, last the seal and its signature; the paths that were written.
+    """Write what `target` lacks, the seal and its signature last, and return the paths that were written.
 
-    All is written beside its place before anything takes it, so that a full disk changes nothing, and takes it at once,
-    whatever signal comes meanwhile. The same again writes nothing. A system description whose empty fields were filled
-    in, and the seal, are replaced.
-    Raises UserError, before anything is written, where another file would change or go, or the seal of a signed
-    submission would change.
+    All files are first written beside their places, so that a full disk changes nothing, then moved there at once, with
+    SIGINT and SIGTERM blocked. The same again writes nothing. The seal, and a system description whose empty fields
+    were filled in, are replaced.
+    Raises UserError, before anything is written, if another file would change or go, or a signed submission would
+    change; also if writing fails.
     """
     paths = sorted(path.relative_to(staged).as_posix() for path in staged.rglob("*") if path.is_file())
     sealed = Seal.read(target).files if (target / SEAL).exists() else {}
@@ -57,7 +57,7 @@ def install(staged: Path, target: Path) -> list[str]:
 
 
 def mending(target: Path) -> str:
-    """How to mend what was written, which no command does."""
+    """Advice on how to correct what was written, which no command does."""
     return f"to mend what was written move {target} away and give the command again with all its runs="
 
 

@@ -16,9 +16,9 @@ _TIMEOUT_S = 120  # a person may have to type a passphrase
 
 
 def sign(staged: Path, target: Path, key: Path) -> None:
-    """Sign the seal in `staged` with a private key, unless what stands at `target` bears a signature of that key.
+    """Sign the seal in `staged` with a private key, unless the submission at `target` is signed with that key already.
 
-    Raises UserError for a key that cannot sign, and where another signed.
+    Raises UserError if the key cannot sign, or if another key signed `target`.
     """
     if not key.is_file():
         raise UserError(f"sign={key}: no such key; make one with: ssh-keygen -t ed25519 -f {shlex.quote(str(key))}")
@@ -36,7 +36,7 @@ def sign(staged: Path, target: Path, key: Path) -> None:
 
 
 def verify(folder: Path, signers: Path) -> str:
-    """Hold the signature in `folder` to the keys that `signers` (ssh's allowed_signers) has for its submitter.
+    """Check the signature in `folder` by the keys that `signers` (ssh's allowed_signers) has for its submitter.
 
     Returns what ssh-keygen says of a good signature. Raises UserError for one that is missing or not good.
     """

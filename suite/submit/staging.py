@@ -1,4 +1,4 @@
-"""A submission put together in a folder of its own, so that it can be held to the rules before anything is written."""
+"""Put a submission together in a separate folder, so that it can be checked before its place is written to."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from suite.submit.installing import BESIDE, mending
 
 @dataclass(frozen=True)
 class Declared:
-    """What its owner declares of a submission, `token` that of its round, and `told`: what they tell of each system.
+    """What the owner of a submission declares. `token` is its round's; `told` is what they say of each system.
 
-    `states` says where the states of its runs can be had that the submission does not bring.
+    `states` says where a reviewer gets those states of the runs that the submission does not contain.
     """
 
     org: str
@@ -44,9 +44,9 @@ class Declared:
 
 
 def stored(target: Path, declared: Declared) -> Seal | None:
-    """The seal of what stands at `target`; None if nothing does. Raises UserError for what is not as it was sealed.
+    """The seal of the submission at `target`; None if there is none. Removes what a killed command left behind.
 
-    What a command that was killed has left beside its place goes.
+    Raises UserError if the submission is not as it was sealed, or is not the declared one.
     """
     if not (target / SEAL).exists():
         return None
@@ -65,10 +65,10 @@ def stored(target: Path, declared: Declared) -> Seal | None:
 def stage(
     results: Sequence[Collected], declared: Declared, target: Path, staged: Path
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Put what stands at `target` and the new `results` together in the folder `staged`, without a seal.
+    """Put the submission at `target` and the new `results` together in the folder `staged`, without a seal.
 
-    Returns what the seal says of each result, and what is missing of descriptions. Raises UserError where something
-    would be overwritten.
+    Returns the seal's entry for each result, and what is missing in descriptions. Raises UserError if something would
+    be overwritten.
     """
     seal = stored(target, declared)
     for path in seal.files if seal else ():
@@ -128,7 +128,7 @@ def _evidence(result: Collected, staged: Path) -> None:
 
 
 def _states(result: Collected, staged: Path) -> str | None:
-    """Pack the states that the runs kept where all of them are small; what the seal says of that."""
+    """Pack the states that the runs kept if they are small in total. Return what the seal says of them, None if not."""
     kept = {
         Path(f"run_{at}", STATES, path.name): path
         for at, folder in enumerate(result.runs, 1)
@@ -143,7 +143,7 @@ def _states(result: Collected, staged: Path) -> str | None:
 
 
 def _waivers(source: Path, place: Path) -> None:
-    """What the submitter asks to be waived goes with the evidence."""
+    """Copy the submitter's requests for waivers to the evidence, or remove those that are no longer made."""
     try:
         (place / WAIVERS).write_bytes(read_safely(source / WAIVERS, waivers.MAX_BYTES))
     except (OSError, UnsafeFile):
