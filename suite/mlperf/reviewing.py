@@ -24,7 +24,7 @@ from suite.mlperf.strict import RULES
 from suite.rules.finding import Finding, Progress, Severity, Verdict, verdict_of
 from suite.store.processes import end_with_parent
 
-_PARALLEL_FROM = 16  # logs; below it other processes cost more than they bring
+_PARALLEL_FROM = 16  # logs; for fewer, other processes cost more than they save
 _CHUNK = 8
 NOT_CHECKED = (
     "convergence against the reference's (RCP)",
@@ -36,7 +36,7 @@ NOT_CHECKED = (
 
 @dataclass(frozen=True)
 class Provenance:
-    """By what was judged: the ruleset, the wheel's version and the sha256 of each rule file."""
+    """What a review was judged by: the ruleset, the wheel with its version, and the sha256 of each rule file."""
 
     ruleset: str
     strict: bool
@@ -47,9 +47,10 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Review:
-    """The review of what lies at a path. `findings` are those of the package; each of `logs` has its own.
+    """The review of a log or a folder. `findings` are those of the package; each of `logs` has its own.
 
-    `counting` are those of both from which the verdict follows: not those of a run that may be dropped.
+    `counting` are the findings of both from which the verdict follows. A run that may be dropped has none among them,
+    except for breaches that only --strict finds.
     """
 
     verdict: Verdict
@@ -61,7 +62,7 @@ class Review:
 
     @property
     def not_checked(self) -> list[str]:
-        """What a reviewer of a round asks besides and this review does not look at."""
+        """What else a reviewer of a round checks, and this review does not."""
         return [
             *NOT_CHECKED,
             *(() if self.provenance.strict else (f"{len(RULES)} kinds of breach that --strict finds",)),
@@ -74,11 +75,11 @@ class Review:
 
 
 def review(path: Path, ruleset: str, strict: bool = False, progress: Progress = lambda done, of: None) -> Review:
-    """Review the log or the folder at `path` by `ruleset` (`rulefiles.rulesets`); `strict`: also by our own checks.
+    """Review the log or the folder at `path` by `ruleset` (`rulefiles.rulesets`), with `strict` also by our own checks.
 
-    Logs of a folder are reviewed by as many processes as there are cores; each holds one log at a time.
+    Many logs are reviewed by as many processes as there are cores; each holds one log at a time.
 
-    Raises UserError for an unknown ruleset, a wheel that is not the pinned one, a path without a log, and where one of
+    Raises UserError for an unknown ruleset, a wheel that is not the pinned one or a path without a log, and if one of
     these processes is killed.
     """
     ruleset = rulefiles.known(ruleset)
@@ -98,14 +99,14 @@ def review(path: Path, ruleset: str, strict: bool = False, progress: Progress = 
 
 
 def _reviewed(tasks: list[tuple[Path, str, str, bool]], ruleset: str) -> Iterator[LogReview]:
-    """The reviews in the order of `tasks`, made by as many processes as there are cores for many of them."""
+    """Yield the reviews in the order of `tasks`. If there are many, as many processes as cores make them."""
     if ruleset != WITHOUT_RULES:
         compiled(ruleset)  # here, so that each process has it
     cores = usable_cpus()
     if len(tasks) < _PARALLEL_FROM or cores < 2:
         yield from (review_log(*task) for task in tasks)
         return
-    # Elsewhere than on Linux a fork of a process that has used the system's libraries may hang or crash.
+    # Outside Linux, a fork of a process that has used the system's libraries may hang or crash.
     how = multiprocessing.get_context("fork" if platform.system() == "Linux" else "spawn")
     try:
         with ProcessPoolExecutor(cores, how, initializer=_begin) as pool:
@@ -117,7 +118,7 @@ def _reviewed(tasks: list[tuple[Path, str, str, bool]], ruleset: str) -> Iterato
 
 
 def _begin() -> None:
-    gc.disable()  # what a log leaves behind holds no cycles: collecting them would cost a sixth of the time
+    gc.disable()  # reviews leave no reference cycles; looking for some would cost a sixth of the time
     end_with_parent()
 
 
@@ -126,7 +127,7 @@ def _review_task(task: tuple[Path, str, str, bool]) -> LogReview:
 
 
 def _joined(package: Package, logs: list[LogReview], provenance: Provenance) -> Review:
-    """What the logs make together. As the official package checker, it lets some runs of a benchmark be dropped."""
+    """Join the logs' reviews to one. Like the official package checker, it lets some runs of a benchmark be dropped."""
     findings = list(package.findings)
     if provenance.ruleset == WITHOUT_RULES:
         findings.append(_unruled())
@@ -165,7 +166,7 @@ def _unruled() -> Finding:
 
 
 def _counted(made: Score, ruleset: str, severity: Severity) -> list[Finding]:
-    """Whether they are as many as the round asks for; the official package checker refuses a submission otherwise."""
+    """A finding if the logs are not as many as the round asks for; the official package checker refuses that too."""
     if made.needed is None or made.logs == made.needed:
         return []
     mend = f"submit {made.needed} logs, each named {LOG_NAMES}"
@@ -174,7 +175,7 @@ def _counted(made: Score, ruleset: str, severity: Severity) -> list[Finding]:
 
 
 def _dropped(made: Score, failed: list[LogReview], ruleset: str) -> Finding:
-    """That runs which do not comply, few enough, count as dropped ones."""
+    """The note that the runs which do not comply are few enough to count as dropped."""
     found = f"{len(failed)} of {made.logs} do not: {', '.join(Path(run.path).name for run in failed)}"
     expected = "every log complies"
     mend = "nothing, if they only missed the target: they count as the dropped slowest runs"
@@ -182,7 +183,7 @@ def _dropped(made: Score, failed: list[LogReview], ruleset: str) -> Finding:
 
 
 def _by_benchmark(logs: list[LogReview]) -> list[list[LogReview]]:
-    """The logs of a folder by the benchmark they name; one that names none goes with the most of the others."""
+    """The logs of a folder by the benchmark they name. A log that names none joins the most frequent one."""
     named = Counter(log.benchmark for log in logs if log.benchmark)
     usual = max(named, key=named.__getitem__, default=None)
     benchmarks: list[str | None] = [*named] or [usual]
