@@ -18,7 +18,7 @@ from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.record.mllog import Line, line_hash
 from suite.record.parsing import KeyPath, differences, same, whole
 from suite.record.system import STORAGE
-from suite.rules.finding import MAX_FINDINGS, Finding, Severity
+from suite.rules.finding import MAX_FINDINGS, Finding
 from suite.rules.quality import converged
 from suite.rules.reading import PACKAGE, RESULT, RUN, RUN_FOLDER, Evidence
 
@@ -115,9 +115,8 @@ def all_runs(runs: Sequence[Evidence]) -> Iterator[Finding]:
     if not runs[0].label:
         if planned > 1:
             mend = "review the folder that holds all runs of the result"
-            where, packed = runs[0].config_line("runs"), runs[0].package is not None
-            severity: Severity = "fail" if packed else "note"  # a package holds whole results
-            yield Finding(CONFIG, where, f"{planned} runs of one result", "one of them", mend, severity)
+            where = runs[0].config_line("runs")
+            yield Finding(CONFIG, where, f"{planned} runs of one result", "one of them", mend, "note")
         return
     there = [run.label.rpartition("/")[2] for run in runs]
     if len(runs) != planned or set(there) != {f"run_{index}" for index in range(1, len(runs) + 1)}:
