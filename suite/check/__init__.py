@@ -1,5 +1,5 @@
-"""What a task and its implementations promise, tried out: `python -m suite.check`.
+"""Checks of what a task and its implementations promise: `python -m suite.check`.
 
-`ledger` notes which promises hold, `declared` looks at conf/task and the task's data, `training` at one implementation,
-`untouched` at what it reads, `scoring` at its predictions, `frameworks` at two beside each other; `showing` prints.
+`ledger` records which promises hold. `declared` checks conf/task and the task's data, `training` an implementation,
+`untouched` what it reads, `scoring` its predictions, `frameworks` two of them together. `showing` prints the results.
 """

@@ -51,7 +51,7 @@ OPTIONS = ("task", "scale", "framework", "implementation", "precision", "out", "
 
 
 def main(argv: list[str]) -> int:
-    """Print what was found and return the exit code. Raises UserError for what was mistyped."""
+    """Run the checks, print what they find and return the exit code. Raises UserError for a mistake in the command."""
     if {"-h", "--help"} & set(argv):
         print(HELP, end="")
         return 0
@@ -91,7 +91,7 @@ def main(argv: list[str]) -> int:
 
 
 def _options(words: list[str]) -> dict[str, str]:
-    """The options by name. Raises UserError for one that is not known, or names what is not there."""
+    """Parse `words` into options by name. Raises UserError for an unknown or missing option or value."""
     for word in words:
         name, _, value = word.partition("=")
         if name not in OPTIONS[:-1]:
@@ -126,9 +126,9 @@ def _check(
     data_dir: str | None,
     asked: bool,
 ) -> Comparison | None:
-    """Try a benchmark; how an implementation of one's own compares with the reference, None where that was not told.
+    """Check a benchmark. Return how an own implementation compares with the reference, None if that was not measured.
 
-    `hyperparameters` are those that it ran with, None where they are the benchmark's.
+    `hyperparameters` are those that the own implementation ran with; None stands for the benchmark's.
     """
     benchmark = benchmark_of(ledger, name, scale)
     task = task_of(ledger, benchmark) if benchmark else None

@@ -53,7 +53,7 @@ def _target(benchmark: Benchmark, task: Task) -> None:
 
 
 def arrays_of(ledger: Ledger, benchmark: Benchmark, task: Task, data_dir: str | None) -> Arrays | None:
-    """The arrays of a run of the benchmark, also where conf/task does not declare them; None if they cannot be had."""
+    """The arrays of a run of the benchmark, even if conf/task does not declare them; None if they cannot be made."""
     bring = partial(_brought, benchmark, task, data_dir)
     made = ledger.made("prepare returns the benchmark's arrays", Task.prepare, bring)
     if made is None:
@@ -70,7 +70,7 @@ def _brought(benchmark: Benchmark, task: Task, data_dir: str | None) -> Arrays:
     root = files.root(data_dir)
     try:
         return prepared(benchmark, task, data_dir)
-    except UserError:  # of arrays, other sums or sizes than declared: the next promise
+    except UserError:  # sums or sizes other than declared are for the next promise
         if files.faults(benchmark.dataset, root):
             raise
     return {**prepare(benchmark, task, root), **mapped(benchmark.dataset, root)}
@@ -89,7 +89,7 @@ def _sums(benchmark: Benchmark, task: Task, made: Arrays, data_dir: str | None) 
     )
     if not others and all(getattr(dataset, name) == size for name, size in sizes.items()):
         return
-    again = prepare(benchmark, task, root)  # a sum that is declared must be found again
+    again = prepare(benchmark, task, root)  # a declared sum must be reproducible
     strays = [name for name in found if name not in again or array_sha256(again[name]) != found[name]]
     if strays:
         raise Broken(f"prepare makes another {strays[0]!r} each time", "draw with a fixed seed, in a fixed order")
@@ -108,7 +108,7 @@ def _drawn(benchmark: Benchmark, task: Task, made: Arrays) -> Arrays:
 
 
 def missing_yaml(scale: str, dataset: dict[str, Any]) -> str:
-    """What conf/task must say of the dataset of `scale`, ready to be pasted."""
+    """The YAML that conf/task must hold for the dataset of `scale`, ready to paste."""
     return yaml.safe_dump({"scales": {scale: {"dataset": dataset}}}, sort_keys=False).rstrip()
 
 

@@ -1,4 +1,4 @@
-"""Promises of two frameworks beside each other: one recipe, whichever runs it."""
+"""Promises of two frameworks together: both follow the same recipe."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCORE_TOLERANCE = 1e-2  # between the metrics of the same weights, absolute or r
 
 @dataclass(frozen=True)
 class Side:
-    """What one framework made of the benchmark, and the metrics that its implementation got as it is."""
+    """A framework's implementation after training, and the metrics that it scores with its own weights."""
 
     framework: str
     trained: Trained
@@ -80,7 +80,7 @@ def _same_step(one: Side, other: Side) -> None:
 
 
 def _stepped(trained: Trained, begun: Trained) -> State:
-    """The state one step after the end of `begun`, without dropout."""
+    """The state of `trained` one step after the last state of `begun`, without dropout."""
     made = trained.without_dropout()
     made.load_state_dict(copied(begun.last))
     made.train_until(begun.samples + 1)
@@ -92,7 +92,7 @@ def _form(form: Any) -> str:
 
 
 def _apart(a: np.ndarray, b: np.ndarray) -> float:
-    """The largest difference, relative where the values are above 1; infinite between different texts."""
+    """The largest difference, relative to the largest value of `a` if above 1; infinite between different texts."""
     if a.dtype.kind not in "biufc":
         return 0.0 if np.array_equal(a, b) else math.inf
     if not a.size:

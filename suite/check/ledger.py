@@ -1,4 +1,4 @@
-"""Which promises were held, and what was found where one was not."""
+"""The record of which promises hold, and of what was found where one does not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Made = TypeVar("Made")
 
 
 class Broken(Exception):
-    """A promise is not kept: what was `found`, and what to do about it, if that can be said."""
+    """A promise is not kept: `found` says what was found, `mend` what to do about it, if that is known."""
 
     def __init__(self, found: str, mend: str = "") -> None:
         super().__init__(found)
@@ -27,10 +27,10 @@ class Skip(Exception):
 
 @dataclass(frozen=True)
 class Row:
-    """One promise, of a benchmark or of its implementation in a framework (empty if of none).
+    """One promise of a benchmark, or of its implementation in `framework` (empty for the benchmark's own promises).
 
-    `promise` says what is expected; `found`, `contract` and `mend` stand where it is not kept, and `found` says why it
-    was skipped.
+    `promise` says what is expected. `found`, `contract` and `mend` are set if it is not kept. If it was skipped,
+    `found` says why.
     """
 
     benchmark: str
@@ -51,15 +51,15 @@ class Ledger:
     rows: list[Row] = field(default_factory=list)
 
     def under(self, framework: str) -> Ledger:
-        """The same ledger for the promises of an implementation in `framework`."""
+        """A ledger for the promises of an implementation in `framework`, which shares these rows."""
         return Ledger(self.benchmark, framework, self.rows)
 
     def hold(self, promise: str, contract: object, trial: Callable[[], object]) -> bool:
-        """Note whether `trial` returns, and say so; whatever it raises is what was found."""
+        """Record whether `trial` returns, or else what it raises. Return whether it returned."""
         return self.made(promise, contract, lambda: (trial(),)) is not None
 
     def made(self, promise: str, contract: object, trial: Callable[[], Made]) -> Made | None:
-        """Note whether `trial` returns; what it returned, None where it raised what was found."""
+        """Like `hold`, but return what `trial` returned, None if it raised."""
         asked = promised(contract)
         try:
             made = trial()
@@ -81,5 +81,5 @@ class Ledger:
         return None
 
     def skip(self, promise: str, reason: str) -> None:
-        """Note that `promise` was not tried."""
+        """Record that `promise` was not tried."""
         self.rows.append(Row(self.benchmark, self.framework, promise, "skipped", reason))

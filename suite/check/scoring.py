@@ -1,4 +1,4 @@
-"""Promises about predictions: what an implementation predicts, and what the task makes of it and of worse."""
+"""Promises about predictions: what an implementation predicts, and how the task scores right and wrong predictions."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from suite.harness.contract import Checked, check_json, evaluation_data
 from suite.harness.implementation import Implementation
 from suite.store.task import Task, score
 
-WRONG: tuple[Any, ...] = (None, {"?": []}, [[[None]]])  # predictions of no task
-STRANGE: tuple[Any, ...] = (10**400, -1, 0.5, True, "", "?" * 100_000, "\ud800", [], {})  # that some task may accept
-SLACK = 1e-9  # relative to a metric's bounds: they are reached by sums of rounded numbers
+WRONG: tuple[Any, ...] = (None, {"?": []}, [[[None]]])  # no task accepts these
+STRANGE: tuple[Any, ...] = (10**400, -1, 0.5, True, "", "?" * 100_000, "\ud800", [], {})  # some task may accept these
+SLACK = 1e-9  # relative to a metric's bounds, which sums of rounded numbers may just exceed
 
 
 class Asked(Mapping[str, np.ndarray]):
@@ -44,7 +44,7 @@ class Asked(Mapping[str, np.ndarray]):
 def scoring(
     ledger: Ledger, benchmark: Benchmark, task: Task, made: Checked, data: Mapping[str, np.ndarray]
 ) -> dict[str, float] | None:
-    """Try the promises on what `made`, hardly trained, predicts; its metrics, None if it cannot be scored."""
+    """Try the promises on the predictions of the hardly trained `made`. Return its metrics, None if there are none."""
     before = copied(made.state_dict())
     predict = Implementation.predict
     predictions = ledger.made("predictions are values that JSON gives back", predict, lambda: _predicted(made, data))
@@ -138,7 +138,7 @@ def _refuses(task: Task, predictions: Sequence[Any], data: Mapping[str, np.ndarr
 
 
 def _alike(given: Any, back: Any) -> bool:
-    """Equal, and of the same types at every depth: a tuple, or a dict's number as key, comes back as something else."""
+    """Whether both are equal, with the same types at every depth: JSON changes tuples and keys that are numbers."""
     if type(given) is dict and type(back) is dict:
         return given.keys() == back.keys() and all(_alike(given[key], back[key]) for key in given)
     if type(given) is list and type(back) is list:

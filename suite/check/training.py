@@ -1,7 +1,7 @@
 """Promises of one implementation in training, tried in fp32 on the CPU with a handful of steps.
 
-Builds it four times: twice alike, once with another seed, once with training arrays that hold only zeros and tell who
-reads them. A build that had looked at the training data would start from another state, or be told.
+The implementation is built four times: twice alike, once with another seed, and once with training arrays that hold
+only zeros and show if they were read. A build that uses the training data starts from another state, or is seen to.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ State = dict[str, np.ndarray]
 class Trained:
     """An implementation after STEPS steps: its states at the start and at the end, its samples at the end.
 
-    `without_dropout` builds one that draws none: each framework has random numbers of its own.
+    `without_dropout` gives one without dropout, which each framework draws from its own random numbers.
     """
 
     made: Checked
@@ -41,7 +41,7 @@ class Trained:
 
 
 def differing(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> list[str]:
-    """The names of what is not the same, bit by bit, in two states."""
+    """The sorted names of the arrays that are not the same, bit for bit, in both states."""
     same = {
         name
         for name in one.keys() & other.keys()
@@ -53,12 +53,12 @@ def differing(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) ->
 
 
 def copied(state: Mapping[str, np.ndarray]) -> State:
-    """The state as it is now, whatever the implementation does to its arrays later."""
+    """A copy of the state, which stays the same when the implementation changes its arrays."""
     return {name: array.copy() for name, array in state.items()}
 
 
 def dropout_off(hyperparameters: Mapping[str, object]) -> dict[str, object]:
-    """The rates of dropout among `hyperparameters`, at 0; empty where nothing is dropped."""
+    """The dropout rates among `hyperparameters`, set to 0; empty if there is no dropout."""
     return {name: 0.0 for name, value in hyperparameters.items() if name.endswith("dropout") and value}
 
 
@@ -84,7 +84,7 @@ def training(
 class _Tried:
     """One implementation and its states at the start, after a step and at the end; each promise is a method.
 
-    `second` is another of the same seed, None where it could not be built.
+    `second` is another implementation of the same seed, None if it could not be built.
     """
 
     made: Checked
@@ -101,7 +101,7 @@ class _Tried:
         return contract.build(self.module, self.benchmark, self.data, seed, DEVICE)
 
     def without_dropout(self) -> Checked:
-        """The implementation, or one beside it, which drops nothing."""
+        """The implementation itself if it has no dropout, else another one built without."""
         off = dropout_off(self.benchmark.hyperparameters)
         if not off:
             return self.made
@@ -167,7 +167,7 @@ class _Tried:
             raise Broken(f"{strays[0]!r} differs when a trained implementation begins anew from its initial state")
 
     def _differing_from(self, made: Checked, state: State) -> list[str]:
-        """What differs at the end, where `made` trains on from `state`."""
+        """The names of the arrays that differ at the end when `made` trains on from `state`."""
         made.load_state_dict(copied(state))
         made.train_until(self.counts[-1])
         return differing(self.end, made.state_dict())

@@ -1,4 +1,4 @@
-"""Arrays whose reading leaves a trace: files without content, mapped; Linux counts the pages that were looked at."""
+"""Arrays that show whether they were read: memory-mapped sparse files, whose pages Linux counts once they are read."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import numpy as np
 from suite.store.task import Arrays
 
 SMAPS = Path("/proc/self/smaps")
-CONTROL = "control"  # an array that is read, to see whether this system tells
+CONTROL = "control"  # an array that is always read, to see whether this system counts it
 
 
 @contextmanager
 def untouched(data: Mapping[str, np.ndarray]) -> Iterator[tuple[Arrays, Callable[[], list[str]]]]:
-    """Zeros in the place of the `train_*` arrays of `data`, and what tells the names of those that were read.
+    """Yield `data` with zeros for its `train_*` arrays, and a function that returns the names of those that were read.
 
-    However they were read: copied, moved to a device, or one element of them. Where the system does not tell, none.
+    Any read counts: a copy, a move to a device, a single element. On a system that cannot tell, no names are returned.
     """
     with TemporaryDirectory() as folder:
         mapped = {CONTROL: _mapped(Path(folder), CONTROL, np.zeros(1))}
@@ -37,7 +37,7 @@ def untouched(data: Mapping[str, np.ndarray]) -> Iterator[tuple[Arrays, Callable
 
 
 def _mapped(folder: Path, name: str, array: np.ndarray) -> np.ndarray:
-    """Zeros of the array's shape and dtype, of which no page is in memory."""
+    """Zeros of the array's shape and dtype, with no page in memory."""
     with (folder / name).open("wb") as file:
         file.truncate(array.nbytes)
     return np.memmap(folder / name, array.dtype, "r", shape=array.shape)

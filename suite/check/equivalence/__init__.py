@@ -1,23 +1,22 @@
-"""Whether an implementation is the reference up to rounding, measured from one state to the next.
+"""Trials of whether an implementation equals the reference up to rounding, from one state to the next.
 
-Names and shapes of a state are alike in every implementation, so any of them can be put where the other stands. From
-one state both predict, and both take the same steps; what they then have is compared array by array.
+A state's arrays have the same names and shapes in every implementation, so both can load the same state. From it, both
+predict and take the same steps, and the results are compared array by array.
 
-What is compared is the way that an array went, its new value less its old one. Of two ways from one state `distance` is
-the length of their difference over the length of the reference's, 0 for the same step: a learning rate that is 5 % off
-puts every array that it rules at 0.05, half a batch left out puts them near 1. Rounding puts them somewhere as well,
-and how far hangs on the array: a bias before a normalisation has no gradient but rounding. So the reference itself says
-what rounding does: it takes the same step from states that were nudged by as much as a step's rounding comes to, and an
-array may be `slack` times as far off as the worst of these, or as `distance` in conf/equivalence.yaml where that is
-more. An array that a nudge sends anywhere is not judged, and named. Of predictions as many may differ as a nudge
-changes.
+Each array is compared by its way: its new value minus its old one. `distance` is the norm of the difference between the
+two ways over the norm of the reference's, 0 for the same step. A learning rate that is 5 % off puts every array that it
+governs at 0.05; half a batch left out puts them near 1. Rounding adds a distance as well, which depends on the array: a
+bias before a normalisation has no gradient but rounding. So the reference itself shows what rounding does: it takes the
+same step from states nudged by as much as a step's rounding. An array may be `slack` times as far off as the worst of
+these, or as far as `distance` in conf/equivalence.yaml if that is more. An array that a nudge sends anywhere is not
+judged. As many predictions may differ as a nudge changes, or as `predictions` allows if that is more.
 
-A state that training found hides much: where all examples are classified well, statistics of the batch serve as well as
-running ones. So both also predict and step from that state shaken, every number multiplied by one drawn around 1. And
-what a recipe sets so small that no step shows it, decay and epsilon, both are given many times as large.
+A trained state hides mistakes: where all examples are classified well, batch statistics serve as well as running ones.
+So both also predict and step from that state shaken, with every number multiplied by one drawn around 1. Decay and
+epsilon are so small in a recipe that no step shows them, so both also step with values many times as large.
 
-Dropout draws from each framework's own numbers. Both step without it; then what it does to the loss over many draws,
-from one state and on the same batches, is one distribution or two (Kolmogorov and Smirnov).
+Dropout draws from each framework's own random numbers, so both step without it. What it adds to the loss over many
+draws, from one state and on the same batches, is compared by the Kolmogorov-Smirnov test.
 
-`trials` runs all of it, `held` shows and writes what it found, `ways` measures two steps, `states` alters a state.
+`trials` runs all of this, `held` reports and writes the results, `ways` measures two steps, `states` alters a state.
 """

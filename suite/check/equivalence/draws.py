@@ -1,4 +1,4 @@
-"""Trials of what an implementation draws from random numbers of its own, over many draws."""
+"""Trials, over many draws, of what an implementation draws from its own random numbers."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from suite.harness.implementation import Implementation
 from suite.record.equivalence import CHANCE, Trial
 
 DRAWS = 32
-LEAST = 1e-300  # chance that is told
-UNLIKELY = 4.0  # -log10 of the chance that draws of one distribution look so unlike
+LEAST = 1e-300  # the smallest chance that is reported
+UNLIKELY = 4.0  # bound of -log10 of the chance that draws of one distribution differ as much
 
 Pair = tuple[Implementation, Implementation]
 
 
 def of_dropout(precision: str, calm: Implementation, wet: Pair, states: Sequence[State]) -> Trial:
-    """What dropout does to the loss: whether both draw from one distribution."""
+    """Test whether what dropout adds to the loss has the same distribution in both implementations."""
     trial = f"what dropout adds to the loss: {CHANCE} that both draw alike"
     added: tuple[list[float], list[float]] = ([], [])
     for state in states:
-        without = train(calm, state, 1).loss  # of either: another trial holds them to be alike
+        without = train(calm, state, 1).loss  # alike in both: another trial holds them to it
         for each, made in zip(added, wet, strict=True):
             with_it = train(made, state, 1).loss
             if with_it is None or without is None:
@@ -38,9 +38,9 @@ def of_dropout(precision: str, calm: Implementation, wet: Pair, states: Sequence
 
 
 def of_steps(precision: str, pair: Pair, states: Sequence[State]) -> Iterator[Trial]:
-    """The losses of many steps, and how far each array goes in them: whether both draw from one distribution.
+    """Test whether the losses of many steps, and the lengths of each array's ways, have the same distribution in both.
 
-    The lengths of both are compared at the same step, whose learning rate they have in common, by their logarithms.
+    The lengths are compared in pairs, by their logarithms: both take the same step at the same learning rate.
     """
     names = [name for name, array in states[0].items() if is_float(array)]
     losses: tuple[list[float], list[float]] = ([], [])
@@ -62,18 +62,18 @@ def of_steps(precision: str, pair: Pair, states: Sequence[State]) -> Iterator[Tr
 
 
 def unlikelihood(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """-log10 of the chance that two samples of one distribution are so unlike (Kolmogorov and Smirnov)."""
-    from scipy.stats import ks_2samp  # where it is used: it takes a second to import
+    """-log10 of the chance that two samples of one distribution differ as much (Kolmogorov-Smirnov test)."""
+    from scipy.stats import ks_2samp  # only where it is used: it takes a second to import
 
     return rarity(float(ks_2samp(ours, theirs).pvalue))
 
 
 def unlikely_ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """-log10 of the chance that pairs of one ratio's distribution around 1 are so far from it (Student)."""
+    """-log10 of the chance that pairs whose ratios lie around 1 are as far from it (paired t-test of logarithms)."""
     from scipy.stats import ttest_rel  # as above
 
     pairs = np.array([ours, theirs])
-    pairs = pairs[:, pairs.any(axis=0)]  # where neither moved, as an array that is frozen, nothing is to be compared
+    pairs = pairs[:, pairs.any(axis=0)]  # without steps in which neither moved, as in a frozen array
     if np.array_equal(*pairs):
         return 0.0
     if not (pairs > 0).all():

@@ -24,7 +24,7 @@ _MEND = "docs/equivalence.md says what each trial sees"
 
 
 def hold(ledger: Ledger, subject: Subject, precisions: Sequence[str]) -> Comparison | None:
-    """Note what each trial found; None where one of them could not be brought to an end."""
+    """Record what each trial found, and return it; None if one of them failed to finish."""
     made = ledger.made("it is held to the reference", Implementation, lambda: equivalence(subject, precisions))
     if made:
         ledger.rows[-1:] = [_row(ledger, trial) for trial in made.trials]
@@ -39,7 +39,7 @@ def against(
     data: Mapping[str, np.ndarray],
     precision: str,
 ) -> Comparison | None:
-    """Hold the implementation `own`, loaded as `module`, to the reference: that in its framework, if there is one."""
+    """Hold `own`, loaded as `module`, to the reference in its framework, or to another one if there is none."""
     beside = compared(benchmark.task, own.framework.name)
     reference = ledger.made(
         f"the reference in {beside} can be loaded",
@@ -72,13 +72,13 @@ def _row(ledger: Ledger, trial: Trial) -> Row:
 
 
 def places(folder: Path) -> list[Path]:
-    """The files in `folder` that are to tell what was found: one beside the evidence of each run, or its own."""
+    """The files to write below `folder`: one beside the evidence of each run, or one in `folder` if it has no runs."""
     runs = sorted(path for path in folder.glob("run_*") if path.is_dir() and not path.is_symlink())
     return [place / FILE for place in runs or [folder]]
 
 
 def write(folder: Path, told: Contestant, comparisons: Sequence[Comparison]) -> None:
-    """Write what was found of an implementation to its `places` in `folder`. Raises UserError where that cannot be."""
+    """Write the comparisons of an implementation to the `places` of `folder`. Raises UserError if that fails."""
     made = Equivalence(suite_version=__version__, name=told.name, sha256=told.sha256, comparisons=tuple(comparisons))
     try:
         for place in places(folder):

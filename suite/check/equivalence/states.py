@@ -1,4 +1,4 @@
-"""States that were made from another: rounded otherwise, shaken, with counters of another step."""
+"""States derived from another state: nudged, shaken, or with the counters of later steps."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import numpy as np
 
 from suite.check.training import State
 
-SHAKE = 0.3  # the deviation of the logarithm of what each number is multiplied by
-AMPLIFIED = {"weight_decay": 100.0, "epsilon": 1e5}  # by the end of a hyperparameter's name
+SHAKE = 0.3  # the standard deviation of the logarithm of each number's factor
+AMPLIFIED = {"weight_decay": 100.0, "epsilon": 1e5}  # factors by the end of a hyperparameter's name
 
 
 def is_float(array: np.ndarray) -> bool:
-    """Whether an array holds floating-point numbers, and any."""
+    """Whether an array is not empty and holds floating-point numbers."""
     return array.dtype.kind == "f" and array.size > 0
 
 
 def nudged(state: Mapping[str, np.ndarray], by: float, number: int = 0) -> State:
-    """The state with every floating-point number off by a relative error of deviation `by`, the draw of a `number`.
+    """The state with every floating-point number off by a random relative error of deviation `by`; `number` seeds it.
 
-    A vector of zeros, as biases begin, is off by an absolute error of that deviation: what it is added to is about 1.
-    One of an optimizer, `PREFIX/NAME` beside an array NAME, stays as it is: no step has rounded it yet.
+    A vector of zeros, such as a new bias, gets an absolute error of that deviation: it is added to values around 1.
+    An optimizer's vector of zeros, `PREFIX/NAME` beside an array NAME, stays as it is: no step has rounded it yet.
     """
 
     def off(draw: np.random.Generator, name: str, array: np.ndarray) -> np.ndarray:
@@ -32,14 +32,14 @@ def nudged(state: Mapping[str, np.ndarray], by: float, number: int = 0) -> State
 
 
 def shaken(state: Mapping[str, np.ndarray]) -> State:
-    """The state with every floating-point number multiplied by one of its own, drawn around 1 and above 0."""
+    """The state with every floating-point number multiplied by its own random number, drawn around 1 and above 0."""
     return _altered(state, (2,), lambda draw, _, array: array * np.exp(SHAKE * draw.standard_normal(array.shape)))
 
 
 def at_later_steps(state: Mapping[str, np.ndarray], following: Mapping[str, np.ndarray], count: int) -> list[State]:
-    """The floating-point numbers of `state` at `count` steps, from its own on, each of which draws other samples.
+    """`count` copies of `state`, with the counters of successive steps from its own on, which draw other samples.
 
-    `following` is the state a step later, by which the counters are known.
+    `following` is the state one step later, which shows how the counters advance.
     """
 
     def later(name: str, array: np.ndarray, steps: int) -> np.ndarray:
@@ -50,7 +50,7 @@ def at_later_steps(state: Mapping[str, np.ndarray], following: Mapping[str, np.n
 
 
 def amplified(hyperparameters: Mapping[str, object]) -> dict[str, object]:
-    """Those of `hyperparameters` that a step hardly shows, many times as large; empty where there is none."""
+    """The `hyperparameters` that hardly show in a step, many times as large; empty if there are none."""
     made: dict[str, object] = {}
     for name, value in hyperparameters.items():
         for end, times in AMPLIFIED.items():

@@ -1,4 +1,4 @@
-"""An implementation as the trials train it, and what one of them found."""
+"""The training that trials do, and the record of what a trial found."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from suite.check.training import State, copied
 from suite.harness.implementation import Implementation
 from suite.record.equivalence import Trial
 
-BEYOND = 1e9  # in the place of what is no finite number
+BEYOND = 1e9  # the largest value that is recorded, also for one that is not finite
 
 
 @dataclass(frozen=True)
 class Trained:
-    """Where steps led: the state, the loss of the last, the samples counted, the seconds that they took."""
+    """The result of some steps: the state, the loss of the last step, the samples counted, the seconds taken."""
 
     state: State
     loss: float | None
@@ -26,7 +26,7 @@ class Trained:
 
 
 def train(made: Implementation, state: Mapping[str, np.ndarray], steps: int) -> Trained:
-    """Steps from a state."""
+    """Train `steps` steps from `state`."""
     made.load_state_dict(copied(state))
     began = time.perf_counter()
     for _ in range(steps):

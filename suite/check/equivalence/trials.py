@@ -1,4 +1,4 @@
-"""The trials of an implementation against the reference, in a few steps on the CPU or on what it is to run on."""
+"""The trials of an implementation against the reference, in a few steps on the CPU or on the device it is to run on."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from suite.rules.plausible import CPU_PEAK, SAVED
 
 TRAINED = 6  # steps of the reference to the state that most trials begin from
 STEPS = 3
-NUDGES = 4  # of the state, for its steps: a unit that rounding may switch on or off is switched by some of them
+NUDGES = 4  # states to step from: if rounding can switch a unit on or off, some of them do
 
-Builder = Callable[[Benchmark, Device], Implementation]  # of a benchmark whose hyperparameters may be others
+Builder = Callable[[Benchmark, Device], Implementation]  # of a benchmark whose hyperparameters may be changed
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What is compared with what: `candidate` with `reference`, on all arrays `data` of a benchmark.
+    """The `candidate` to compare with the `reference`, on all arrays `data` of a benchmark.
 
-    They train on a device of `kind`; the machine has so many logical `cpus`. With `own_draws` the candidate draws
-    samples and augmentations by random numbers of its own.
+    Both train on a device of `kind`, on a machine with `cpus` logical CPUs. With `own_draws`, the candidate draws
+    samples and augmentations from its own random numbers.
     """
 
     benchmark: Benchmark
@@ -49,7 +49,7 @@ class Subject:
     own_draws: bool = False
 
     def pair(self, precision: str, **changes: Any) -> tuple[Implementation, Implementation]:
-        """Both, with some hyperparameters changed."""
+        """Build the reference and the candidate, with some hyperparameters changed."""
         hyperparameters = {**self.benchmark.hyperparameters, **changes}
         benchmark = self.benchmark.model_copy(update={"hyperparameters": hyperparameters})
         device = Device(self.kind, precision)
@@ -57,12 +57,12 @@ class Subject:
 
 
 def here(module: ImplementationModule, data: Mapping[str, np.ndarray]) -> Builder:
-    """What builds the module's implementation in this process."""
+    """A builder of the module's implementation in this process."""
     return lambda benchmark, device: contract.build(module, benchmark, data, SEED, device)
 
 
 def equivalence(subject: Subject, precisions: Sequence[str]) -> Comparison:
-    """What every trial found, in each of the numeric formats; nothing is tried in one whose bounds nobody measured."""
+    """Run every trial in each of the numeric formats. A format without measured bounds is reported, not tried."""
     trials: list[Trial] = []
     for each in dict.fromkeys(precisions):
         within = bounds(each)
@@ -92,7 +92,7 @@ def _in(subject: Subject, precision: str, within: Bounds) -> Iterator[Trial]:
             for trial in draws.of_steps(precision, pair, moments):
                 yield trial.model_copy(update={"trial": f"with {_named(larger)}, {trial.trial}"})
     else:
-        # Where training makes its data, a step decides what the next one sees, and rounding what an episode becomes
+        # Where training makes its own data, a step decides what the next one sees, and rounding can change an episode
         steps = STEPS if subject.benchmark.dataset.train_samples else 1
         yield from _steps(f"the initial state's steps, {steps}", precision, within, ours, theirs, initial, steps)
         for name, begin in (("trained", state), ("shaken", shaken(state))):
@@ -110,7 +110,7 @@ def _named(hyperparameters: Mapping[str, Any]) -> str:
 
 
 def _form(precision: str, ours: State, theirs: State) -> Trial:
-    """Names, shapes and kinds of the state's arrays, and so how many parameters there are."""
+    """Compare the names, shapes and dtypes of the state's arrays, and so the number of parameters."""
     forms = [{name: (array.shape, array.dtype) for name, array in state.items()} for state in (ours, theirs)]
     strays = sorted(name for name in forms[0].keys() | forms[1].keys() if forms[0].get(name) != forms[1].get(name))
     sizes = [sum(array.size for array in state.values() if is_float(array)) for state in (ours, theirs)]
@@ -119,14 +119,14 @@ def _form(precision: str, ours: State, theirs: State) -> Trial:
 
 
 def _start(precision: str, ours: State, theirs: State, own_draws: bool) -> Trial:
-    """The state that a seed gives: numbers up to rounding, counters exactly, and what else is drawn, such as seeds."""
+    """Compare the states that a seed gives: floats up to rounding, the rest exactly, without arrays if `own_draws`."""
     apart = {}
     for name, array in ours.items():
         if is_float(array):
             apart[name] = float(np.abs(array - theirs[name]).max())
         elif not (own_draws and array.ndim):
             apart[name] = float(not np.array_equal(array, theirs[name]))
-    name = [*apart][int(np.argmax([*apart.values()]))]  # argmax takes what is not a number for the largest
+    name = [*apart][int(np.argmax([*apart.values()]))]  # argmax takes nan for the largest
     return found("the initial state", precision, apart[name], 1e-6, name)
 
 
@@ -139,7 +139,7 @@ def _predictions(
     state: State,
     data: Mapping[str, np.ndarray],
 ) -> Trial:
-    """Both's predictions, of which as many may differ as a nudge of the state changes."""
+    """Compare the predictions: as many may differ as a nudge of the state changes, or as the bounds allow."""
 
     def predicted(made: Implementation, of: State) -> Sequence[Any]:
         made.load_state_dict(copied(of))
@@ -157,7 +157,7 @@ def _predictions(
 def _steps(
     trial: str, precision: str, within: Bounds, ours: Implementation, theirs: Implementation, state: State, steps: int
 ) -> Iterator[Trial]:
-    """How far both part on the way of some steps from a state, in counters, loss and numbers."""
+    """Compare some steps from a state: their counters, their loss, and the way of each array."""
     one, other = train(ours, state, steps), train(theirs, state, steps)
     moved = [nudged(state, within.nudge, number) for number in range(NUDGES)]
     rounded = [train(ours, each, steps) for each in moved]
@@ -187,9 +187,9 @@ def _steps(
 
 
 def _seconds(subject: Subject, precision: str, made: Implementation, state: State) -> Iterator[Trial]:
-    """The time of a sample in training and in prediction: the least that the processors need, over what it took.
+    """Compare the least time that the processors need for a sample with its time, in training and in prediction.
 
-    A prediction takes at least one forward pass, a third of the products of a training step.
+    A prediction takes at least one forward pass, a third of the operations of a training step.
     """
     benchmark = subject.benchmark
     flops, size = benchmark.train_flops_per_sample, benchmark.hyperparameters.get(GLOBAL_BATCH_SIZE)

@@ -1,4 +1,4 @@
-"""How far two implementations part that step from one state, array by array."""
+"""How far apart two implementations get when they step from one state, array by array."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 from suite.check.equivalence.states import is_float
 from suite.check.training import State
 
-Ways = dict[str, np.ndarray]  # by array: what a training added to it, float64
-KNOWN = 1e-7  # of an array's norm: its own numbers are not known better
+Ways = dict[str, np.ndarray]  # by array: what training added to it, float64
+KNOWN = 1e-7  # of an array's norm: how precisely its numbers are known
 
 
 @dataclass(frozen=True)
 class Worst:
-    """Of the arrays that were judged the one whose `distance` is the largest part, or multiple, of its `bound`.
+    """The judged array whose `distance` is the largest relative to its `bound`.
 
-    `unjudged` are those that rounding alone sends anywhere.
+    `unjudged` are the arrays that rounding alone sends anywhere.
     """
 
     name: str
@@ -38,7 +38,7 @@ def ways(before: Mapping[str, np.ndarray], after: Mapping[str, np.ndarray]) -> W
 
 
 def distances(before: State, ours: Ways, theirs: Ways) -> dict[str, float]:
-    """|theirs - ours| / |ours| of each array; a way is not known better than the numbers that it leads between."""
+    """|theirs - ours| / |ours| of each array; 0 for differences within `KNOWN`, the precision of the arrays."""
     made = {}
     for name, way in ours.items():
         known = KNOWN * float(np.linalg.norm(before[name].astype(np.float64)))
@@ -51,7 +51,7 @@ def distances(before: State, ours: Ways, theirs: Ways) -> dict[str, float]:
 def worst(
     found: Mapping[str, float], spread: Mapping[str, float], distance: float, slack: float, hopeless: float
 ) -> Worst | None:
-    """The distances `found`, each held to what a nudge does to its array, `spread`; None where none can be judged."""
+    """The worst of the distances `found`, bounded by each array's `spread` under a nudge; None if none is judged."""
     bounds = {name: max(distance, slack * spread[name]) for name in found}
     unjudged = tuple(name for name, bound in bounds.items() if not bound <= hopeless)
     judged = [name for name in found if name not in unjudged]
