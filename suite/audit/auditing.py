@@ -1,4 +1,4 @@
-"""An audit from the evidence to the findings: what is drawn, what it is trained with, and what comes of it."""
+"""An audit from the evidence to the findings: draw blocks, train them again, and compare the results."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class Asked:
     equivalence: bool = False
     data_dir: str | None = None
     evidence: Path | None = None
-    """What was named: the folder, or the archive of which it was unpacked."""
+    """The path that was given: the folder, or the archive from which it was unpacked."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Of one result: its runs, the blocks that were drawn, and the code that they are trained with."""
+    """One result: its runs, the blocks drawn from them, and the code to train these with."""
 
     benchmark: Benchmark
     runs: tuple[Run, ...]
@@ -70,24 +70,24 @@ class Part:
 
     @property
     def strange(self) -> bool:
-        """Whether what trained is to be held to the reference: an implementation of one's own, or another reference."""
+        """Whether to hold the implementation to the reference: it is not the suite's, and the division is not open."""
         others = bool(self.code.others) or contestant_of(self.runs[0].evidence) is not None
         return others and not self.in_open
 
     @property
     def in_open(self) -> bool:
-        """Whether the open division frees the model."""
+        """Whether the result is in the open division, which leaves the model free."""
         return self.runs[0].evidence.in_open
 
     @property
     def blocks(self) -> int:
-        """The blocks that there are."""
+        """The number of blocks in all runs."""
         return sum(len(run.claims) for run in self.runs)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The parts that are audited, and the runs that log no sums of their states: they cannot be."""
+    """The parts to audit, and the runs left out because they log no sums of their states."""
 
     parts: tuple[Part, ...]
     left_out: tuple[str, ...]
@@ -95,7 +95,7 @@ class Plan:
 
 @dataclass
 class Audited:
-    """What was found. `held` was held to references, and `initial` counts the initial states that were built again."""
+    """What an audit found: `held` are comparisons with references, `initial` counts the initial states built again."""
 
     plan: Plan
     findings: list[Finding] = field(default_factory=list)
@@ -105,12 +105,12 @@ class Audited:
 
     @property
     def verdict(self) -> Verdict:
-        """What follows from the findings."""
+        """The verdict of all findings together."""
         return verdict_of(self.findings)
 
 
 def planned(root: Path, asked: Asked) -> Plan:
-    """What is audited of the evidence below `root`. Raises UserError where nothing can be."""
+    """Plan the audit of the evidence below `root`. Raises UserError if nothing in it can be audited."""
     submission = survey(root)
     parts, left_out = list[Part](), list[str]()
     for result in submission.results:
@@ -145,7 +145,7 @@ def _part(root: Path, submission: Submission, result: Result, made: Sequence[Run
 
 
 def audit(root: Path, plan: Plan, asked: Asked, tell: Callable[[str], object]) -> Audited:
-    """Train what was planned; `tell` is given each step in words. Raises UserError for data that is not at hand."""
+    """Carry out `plan`, calling `tell` with each step in words. Raises UserError for data that is not at hand."""
     made, machine, software = Audited(plan), detect(), versions()
     memory_gb = resolve(config.system(AUTO), machine).memory_gb
     hidden = None if asked.isolated else _hidden(root, asked)
@@ -217,7 +217,7 @@ def _hold(made: Audited, run: Run, means: Means) -> None:
 
 
 def _failure(run: Run, claim: Claim | None, error: Failed) -> Finding:
-    """What is said where training again did not come to an end, or kept states are not the logged ones."""
+    """The finding for training that failed to finish, or for kept states that are not the logged ones."""
     line, what = (claim.line, f"training to {claim.after} samples") if claim else (None, "building its initial state")
     failure = Finding(LOG, line, what, str(error), _TRAIN, "error")
     if isinstance(error, NotLogged):
@@ -227,9 +227,9 @@ def _failure(run: Run, claim: Claim | None, error: Failed) -> Finding:
 
 
 def _hidden(root: Path, asked: Asked) -> list[Path]:
-    """What a stranger's code shall not see: data with its answers, and the evidence itself.
+    """The folders that a stranger's code must not see: data with its answers, the cache, states and the evidence.
 
-    Raises UserError for a folder without which that code could not run.
+    Raises UserError for a folder that the code needs in order to run.
     """
     needed = [Path(each).resolve() for each in (ROOT, sys.prefix, sys.base_prefix, np.__file__, tempfile.gettempdir())]
     named = (root, asked.evidence, asked.states, files.root(asked.data_dir), cache_dir())

@@ -1,4 +1,4 @@
-"""The implementation that a run was trained with, put into a folder of its own: nothing else of a submission runs."""
+"""The implementation that a run was trained with, copied to a folder of its own: no other code of a submission runs."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ SUFFIXES = (".py", ".txt", ".json", ".yaml")
 
 @dataclass(frozen=True)
 class Code:
-    """Files by their path in the project, where they come from, and what the auditor should know of that.
+    """Files by their path in the project, their `source`, and a `remark` about it for the auditor.
 
-    `others` are those of a reference that is not the suite's, at a revision that the auditor has or in their copy.
+    `others` are the reference's files that differ from the auditor's copy, if its revision is not known to the auditor.
     """
 
     source: str
@@ -38,13 +38,13 @@ class Code:
     others: tuple[str, ...] = ()
 
     def frameworks(self, task: str) -> list[str]:
-        """Those in which the files train the reference of `task`."""
+        """The frameworks for which the files hold a reference of `task`."""
         names = config.names("framework")
         module = f"reference_impls/{task}"
         return [name for name in names if {f"{module}/{name}.py", f"{module}/{name}/__init__.py"} & self.files.keys()]
 
     def install(self, folder: Path) -> Path:
-        """Write the files below `folder`, which is new; it is returned."""
+        """Write the files below the new `folder`, and return it."""
         for name, content in self.files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(content)
@@ -55,12 +55,12 @@ class Code:
 
 
 def code(run: Run, root: Path, result: str, package: str | None) -> Code:
-    """The code of a run of the result at `result`: that of its package; else of its git revision; else the auditor's.
+    """The code of a run of the result at `result`: its package's, else its git revision's, else the auditor's copy.
 
-    Of an implementation that is not the reference its files come with them, from the package or the run's evidence.
+    The files of an implementation that is not the reference are added, from the package or the run's evidence.
 
-    `package` is the folder of the package below `root`, None where there is none. Raises UserError for a package whose
-    code cannot be read.
+    `package` is the folder of the package below `root`, None if there is none. Raises UserError for code that cannot be
+    read.
     """
     task = run.benchmark.task
     if package is not None:
@@ -75,7 +75,7 @@ def code(run: Run, root: Path, result: str, package: str | None) -> Code:
 
 
 def _compared(packed: Code, run: Run) -> Code:
-    """A package's code, which says where it is not the suite's; the review has held it to a revision that is known."""
+    """A package's code, marked where it differs from this copy; the review has checked it against a known revision."""
     revision = revision_of(run.evidence)
     if revision and blobs(revision, run.benchmark):
         return packed
@@ -86,7 +86,7 @@ def _compared(packed: Code, run: Run) -> Code:
 
 
 def _kept(run: Run, contestant: Contestant) -> dict[str, bytes]:
-    """The files of the run's own implementation, of which the review has found that they are those that trained."""
+    """The files of the run's own implementation; the review has found that they are those that trained."""
     names = [f"{CODE}/{name}" for name in contestant.files]
     try:
         return {name: read_safely(run.folder / name, MAX_BYTES) for name in names}
@@ -105,7 +105,7 @@ def _of_the_suite(run: Run, task: str) -> Code:
 
 
 def _packed(package: Path, result: str, task: str) -> Code | None:
-    """The code that a package brings for a result."""
+    """The code that a package holds for a result, None if it holds none."""
     try:
         entry = next((each for each in Seal.read(package).results if each.get("path") == result), {})
     except (MalformedError, UnsafeFile, OSError) as error:
@@ -124,7 +124,7 @@ def _packed(package: Path, result: str, task: str) -> Code | None:
 
 
 def _wanted(names: Iterable[str], task: str) -> list[str]:
-    """Of the names those that an implementation of `task` needs: its own, those that all share, and the task's."""
+    """The `names` that an implementation of `task` needs: its own files, the shared ones, and the task's."""
     ours = (SHARED, f"tasks/{task}/")
     found = [
         name

@@ -1,8 +1,8 @@
-"""Checks of the chapter "Audit" that need the training: a block as it was trained again, held to what its run claims.
+"""Checks of the chapter "Audit" that need the training: they compare a block, trained again, with what its run claims.
 
-The bounds were found with honest runs on other thread counts, precisions and frameworks, and with learning rates that
-were lowered; `docs/reviewing.md` has the figures. They pass most honest runs on any machine, and condemn on a like one
-alone: elsewhere rounding can lead honest training as far away as a false one.
+The bounds were found with honest runs on other thread counts, precisions and frameworks, and with lowered learning
+rates; `docs/reviewing.md` has the figures. They pass most honest runs on any machine, but fail runs on a like machine
+only: elsewhere, rounding can lead honest training as far away as false training.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from suite.rules.finding import Checks, Finding
 MAX_INITIAL = 1e-4  # of the initial state's norm: rounding of what is drawn
 MAX_DISTANCE = 0.55  # of the block's way; two rounded trajectories part, but stay nearer than this
 MAX_STRETCH = 0.02  # how much longer or shorter the way may be
-MAX_OTHER_STRETCH = 0.15  # by the measure that is farther from none; large arrays hide what the small ones do
-MAX_METRIC = 0.005  # of the metric, or of 1 where it is smaller: predictions of one state, rounded otherwise
-MAX_OTHERS = 0.02  # of the last evaluation's predictions: of one state, rounded otherwise
-SLOWER, MUCH_SLOWER = 1.5, 3.0  # than claimed, on the same kind of system: noted, and not believed
+MAX_OTHER_STRETCH = 0.15  # by the measure that is farther from 0; large arrays hide what the small ones do
+MAX_METRIC = 0.005  # of the metric, or of 1 if it is smaller: predictions of one state, rounded differently
+MAX_OTHERS = 0.02  # share of the last evaluation's predictions: one state's, rounded differently
+SLOWER, MUCH_SLOWER = 1.5, 3.0  # times the claimed time, on the same kind of system: noted, and not believed
 LEAST_S = 0.5  # a block that takes less says nothing of the speed
 
 _TRAIN = "submit what the suite's training made, with the code that the run names"
@@ -36,7 +36,7 @@ _STATES = "ask the submitter for the states, and give them: states=FOLDER"
 
 @dataclass(frozen=True)
 class Compared:
-    """A replay, why the auditor's machine cannot give the same bits (nothing if it can), and what disturbed it."""
+    """A replay, why the auditor's machine cannot give the same bits (empty if it can), and what disturbed its time."""
 
     replay: Replay
     unlike: tuple[str, ...]
@@ -49,7 +49,7 @@ class Compared:
 
     @property
     def way(self) -> Way | None:
-        """How far the two states are apart; None where the run's states before and after are not both at hand."""
+        """How far apart the claimed and the trained state are; None unless the run kept the states before and after."""
         made = self.replay
         if made.kept is None or made.begin != made.claim.before:
             return None
@@ -58,12 +58,12 @@ class Compared:
 
 @dataclass(frozen=True)
 class Way:
-    """Two trainings from one state, of their floating-point arrays.
+    """A comparison of two trainings from one state, over their floating-point arrays.
 
     `distance` is the Euclidean distance of their ends over the length of the first one's way, all elements together.
-    `stretch` is how much longer the second one's way is than the first one's: of all elements together, or of the
-    array whose stretch is the median, whichever is nearer to none; `other` is the other of the two. Rounding turns a
-    way and hardly changes its length; another learning rate changes it.
+    `stretch` is how much longer the second one's way is than the first one's: over all elements together or as the
+    median over the arrays, whichever is nearer to 0. `other` is the other of the two. Rounding turns a way but hardly
+    changes its length; another learning rate changes the length.
     """
 
     distance: float
@@ -115,7 +115,7 @@ def begins_as_its_seed(block: Compared) -> Iterator[Finding]:
 
 
 def initial(logged: str | None, built: State, kept: State | None, unlike: tuple[str, ...]) -> Iterator[Finding]:
-    """What is said of an initial state whose sum is not the logged one."""
+    """The findings for an initial state whose sum is not the logged one."""
     expected, found = f"the initial state {logged}", f"the seed gives {state_sha256(built)}"
     if kept is not None:
         names = [name for name, array in kept.items() if array.dtype.kind == "f"]
@@ -173,7 +173,7 @@ def predicts_from_its_state(block: Compared) -> Iterator[Finding]:
             return
     others = None if claim.predictions is None else differing(claim.predictions, predicted.predictions)
     if block.unlike and any(isinstance(each, list) for each in predicted.predictions):
-        others = None  # rounding adds, drops and reorders what a list holds: its metrics judge it
+        others = None  # rounding adds, drops and reorders what a list holds: only the metrics judge it
     if others is not None and others > MAX_OTHERS:
         yield _beyond(block, PREDICTIONS, None, expected, f"{others:.1%} of its state's predictions are others")
     elif not block.unlike:
@@ -182,7 +182,7 @@ def predicts_from_its_state(block: Compared) -> Iterator[Finding]:
 
 
 def _beyond(block: Compared, file: str, line: int | None, expected: str, found: str) -> Finding:
-    """What is said of more than the bounds allow, which condemns nobody where honest training may end elsewhere."""
+    """The finding for a value beyond the bounds: an error, not a fail, where honest training may end elsewhere."""
     reasons = (*block.unlike, *["this machine does not repeat itself"] * (block.replay.repeats is False))
     if reasons:
         return Finding(file, line, expected, f"{found} ({'; '.join(reasons)})", _ALIKE, "error")

@@ -1,4 +1,4 @@
-"""Which blocks are trained again: drawn by the auditor, from entropy that nobody else has had."""
+"""The auditor's draw of the blocks to train again, from entropy that nobody else has seen."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Item = TypeVar("Item")
 
 
 def fresh() -> str:
-    """New entropy, as text that repeats the draw."""
+    """New entropy, as text with which the draw can be repeated."""
     return secrets.token_hex(16)
 
 
 def draw(items: Sequence[Item], count: int, entropy: str) -> list[Item]:
     """`count` of `items`, or all if there are fewer, in their order. The same entropy draws the same places.
 
-    The places are those with the smallest sha256 of the entropy and their number. Raises UserError for no hexadecimal
-    digits.
+    The places drawn are those with the smallest sha256 of the entropy and the place's number. Raises UserError unless
+    `entropy` is 1 to 128 hexadecimal digits.
     """
     if not _HEX.match(entropy):
         raise UserError(f"draw={shown(entropy)} is no text of 1 to 128 hexadecimal digits, as an audit prints it")

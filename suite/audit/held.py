@@ -1,4 +1,4 @@
-"""An implementation of one's own held to the reference by the auditor, each of the two in a process of its own."""
+"""The auditor's comparison of an implementation with the reference, each of the two in a process of its own."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from suite.store.code import CODE
 
 @dataclass(frozen=True)
 class Remote:
-    """The implementation that a process has built, as a trial trains it. Its answers are a stranger's."""
+    """An implementation in another process, with the interface that trials use. Its answers are not trusted."""
 
     process: Process
 
@@ -56,7 +56,7 @@ class Remote:
 
 
 def held(run: Run, means: Means) -> Comparison:
-    """The trials of the implementation that trained a run, with its hyperparameters, in fp32 and in its format.
+    """Run the trials on the implementation that trained a run, with the run's hyperparameters, in fp32 and its format.
 
     Raises Failed.
     """
@@ -69,7 +69,7 @@ def held(run: Run, means: Means) -> Comparison:
     beside = compared(run.benchmark.task, framework)
     with ExitStack() as stack:
         apart = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="suite-audit-reference-")))
-        hidden = None if means.hidden is None else [*means.hidden, apart]  # or what it has to find could be read there
+        hidden = None if means.hidden is None else [*means.hidden, apart]  # else the reference could be read
         reference = _builder(stack, run, replace(means, code=ROOT, place=apart, framework=beside), reference=True)
         candidate = _builder(stack, run, replace(means, hidden=hidden, framework=None))
         cpus = machine.detect().logical_cpus
@@ -77,7 +77,7 @@ def held(run: Run, means: Means) -> Comparison:
         subject = Subject(benchmark, reference, candidate, data_of(run, means), means.kind, cpus, own_draws)
         try:
             return equivalence(subject, ("fp32", precision))
-        except (KeyError, TypeError, ValueError) as error:  # of a state whose arrays are others after a step
+        except (KeyError, TypeError, ValueError) as error:  # for a state whose arrays change in form
             raise Failed(f"its states cannot be compared: {type(error).__name__}: {error}") from error
 
 
@@ -85,7 +85,7 @@ def _builder(stack: ExitStack, run: Run, means: Means, reference: bool = False) 
     def build(benchmark: Benchmark, device: Device) -> Remote:
         given, own = replace(means, precision=device.precision), stack.enter_context(ExitStack())
         made = Remote(own.enter_context(started(run, given, benchmark.hyperparameters, reference)))
-        finalize(made, own.close)  # at its last trial, not with all others at the end
+        finalize(made, own.close)  # after its last trial, not with all others at the end
         return made
 
     return build

@@ -1,11 +1,11 @@
-"""What keeps a stranger's code to itself: a process without network that writes to its own folder only.
+"""The isolation of a stranger's code: a process without network that can write to its own folder only.
 
-Linux's namespaces do it, without privileges, by util-linux's `unshare` and `setpriv`: no network but a dead loopback,
-no sight of other processes, every file system read-only but the current folder and /dev, shared memory of its own,
-folders hidden behind empty ones, and no capability to undo any of it. A socket in the file system leads to its service
-whatever is read-only: /run is hidden, and /dev/null lies on each that is open elsewhere.
-What is left: it reads what its user can read elsewhere, reaches a socket elsewhere than in /run that is opened after it
-began or by a relative path, and uses the accelerators.
+Linux namespaces isolate it, without privileges, through util-linux's `unshare` and `setpriv`. The process has no
+network but a dead loopback, sees no other processes, and has its own shared memory. Every file system is read-only
+except the current folder and /dev, hidden folders appear empty, and it has no capability to undo any of this. A socket
+in a read-only file system can still be connected to, so /run is hidden and /dev/null covers each socket elsewhere.
+The process can still read whatever else its user can read, reach a socket outside /run that is opened after it started
+or by a relative path, and use the accelerators.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ exec setpriv --bounding-set=-all --inh-caps=-all --no-new-privs "$@"
 
 
 def isolated(hidden: Sequence[Path] = ()) -> list[str]:
-    """The words before a command that isolate it in the current folder, where the folders `hidden` are empty."""
+    """The words to put before a command to isolate it in the current folder, with the folders `hidden` empty."""
     every = [*hidden, *filter(Path.is_dir, [Path("/run")]), *_sockets()]
     return ["unshare", *_NAMESPACES, "sh", "-c", _SCRIPT, "sh", str(len(every)), *map(str, every)]
 
@@ -59,7 +59,7 @@ def _sockets() -> list[Path]:
 
 @cache
 def why_not() -> str | None:
-    """Why this system does not isolate a process of its user, None where it does: tried, with one that would escape."""
+    """Why this system cannot isolate a process of its user, None if it can: tried with a process that would escape."""
     with tempfile.TemporaryDirectory(prefix="suite-audit-", dir="/tmp") as name:  # a socket's path is short
         here, outside = Path(name, "here"), Path(name, "outside")
         here.mkdir()

@@ -1,4 +1,4 @@
-"""Whether the auditor's machine can be held to the same bits as a run's: the same processors, software and threads."""
+"""Whether the auditor's machine should give the same bits as a run's: the same processors, software and threads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from suite.record.parsing import same
 
 
 def unlike(run: Run, means: Means, machine: Machine, software: Mapping[str, str]) -> tuple[str, ...]:
-    """How `machine`, with these versions of packages, differs from the run's in what decides bits; () if nowhere."""
+    """How `machine`, with these package versions, differs from the run's in what decides bits; () if it does not."""
     framework, kind, precision, _ = run.configuration
     told = run.evidence.described
     module = config.framework(framework).module if framework in config.names("framework") else framework

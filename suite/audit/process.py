@@ -28,13 +28,13 @@ from suite.record.environment import STARTED, environment
 from suite.record.parsing import MalformedError, json_object
 
 MAX_ANSWER = 64 << 10
-MAX_SAID = 4000  # bytes that are read of what it wrote to standard error
-MAX_FILE = 8 << 30  # bytes, of a file that the process writes: of a state
-MEMORY_SHARE = 0.8  # of the machine's
+MAX_SAID = 4000  # bytes that are read from the end of its standard error
+MAX_FILE = 8 << 30  # bytes of a file that the process writes, such as a state
+MEMORY_SHARE = 0.8  # of the machine's memory
 GRACE_S = 5.0  # for a process that is told to end
-COMPILERS = ("CC", "CXX")  # variables that say with what code builds its kernels
+COMPILERS = ("CC", "CXX")  # variables that name the compilers with which code builds its kernels
 _POLL_S = 0.2
-_LIBRARY = ctypes.CDLL(None)  # loaded here, for a process that was just forked may load nothing
+_LIBRARY = ctypes.CDLL(None)  # loaded here: a process that was just forked must load nothing
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
@@ -43,12 +43,12 @@ class Failed(Exception):
 
 
 class Process:
-    """A worker whose implementation is that in `code`. `limit_s` bounds each answer.
+    """A worker process with the implementation in `code`. `limit_s` bounds the time of each answer.
 
-    In the folder `place` it writes to `scratch`; what it is given comes to `given`, where it cannot write if it is
-    isolated, so that whatever the auditor opens there is of its own making. `hidden` is what it shall not see; None
-    where the machine as a whole is isolated, which only its user knows. `asked_s` is how long all its answers took, by
-    the auditor's clock. Raises UserError where a process cannot be isolated.
+    In the folder `place`, the worker writes to `scratch` and finds what it is given in `given`. If it is isolated, it
+    cannot write to `given`, so the auditor opens only its own files there. `hidden` are the folders that the worker
+    must not see; None means that the machine as a whole is isolated, which only its user knows. `asked_s` is how long
+    all its answers took, by the auditor's clock. Raises UserError if a process cannot be isolated.
     """
 
     def __init__(self, code: Path, place: Path, limit_s: float, hidden: Sequence[Path] | None) -> None:
@@ -60,7 +60,7 @@ class Process:
         self.given, self.scratch, self.limit_s, self.asked_s = place / "given", place / "scratch", limit_s, 0.0
         for folder in (self.given, self.scratch):
             folder.mkdir()
-        # -I leaves out what PYTHONPATH names and what is installed for the user: folders of packages are needed
+        # -I leaves out PYTHONPATH and what is installed for the user, so the folders of packages are named
         packages = [each for each in sys.path if Path(each).name in ("site-packages", "dist-packages")]
         start = f"import sys; sys.path[:0] = {[str(code), str(ROOT)]!r}; sys.path += {packages!r}; "
         start += "from suite.audit.worker import main; main()"
@@ -89,7 +89,7 @@ class Process:
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(GRACE_S)  # one that ends by itself leaves its time among ours; see LoadMeter
+            self._process.wait(GRACE_S)  # the CPU time of one that ends by itself counts as ours; see LoadMeter
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -99,7 +99,7 @@ class Process:
                     pipe.close()
 
     def ask(self, do: str, **values: Any) -> dict[str, Any]:
-        """The answer to a job of `suite.audit.worker`. Raises Failed."""
+        """Give the worker a job of `suite.audit.worker` and return its answer. Raises Failed."""
         assert self._process.stdin
         began = time.monotonic()
         try:
@@ -110,7 +110,7 @@ class Process:
         try:
             answer = json_object(self._line(do))
         except Failed:
-            self._process.kill()  # or what it says too late would be its answer to the next job
+            self._process.kill()  # else a late answer would be taken as that to the next job
             raise
         except MalformedError as error:
             raise Failed(f"{do}: an answer that is {error}") from error
@@ -150,7 +150,7 @@ class Process:
         return total
 
     def _said(self, do: str) -> str:
-        """How the process ended, or only its answers: the last line that it wrote."""
+        """Whether the process ended or only closed its output, with the last line that it wrote, or its exit code."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(GRACE_S)
         code = self._process.returncode
@@ -162,7 +162,7 @@ class Process:
 
 
 def _held(process: psutil.Process) -> int:
-    """Bytes that a process holds, its part of what is shared, no files that it maps; all that it has if not told."""
+    """Bytes that a process holds: its own and its part of shared memory, no mapped files. All its RSS if not known."""
     try:
         told = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
     except OSError:
@@ -172,9 +172,9 @@ def _held(process: psutil.Process) -> int:
 
 
 def _bounds() -> None:
-    """In the new process: files of a bounded size, no core dump, and its end with that of the auditor's.
+    """In the new process, bound the size of files, forbid core dumps and, on Linux, let it end with the auditor's.
 
-    A bound that is lower already can only be kept.
+    A bound that is already lower is kept: it cannot be raised.
     """
     if sys.platform == "linux":
         _LIBRARY.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""One block trained again in a process of its own, and what came of it."""
+"""Training one block again in a process of its own, and the results."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class NotLogged(Failed):
 
 
 MAX_STATE = 4 << 30  # bytes
-EVALUATION = "evaluation"  # the folder of arrays that a process is given when the training is done
-REPEATED_S = 10.0  # a block that takes less is trained three times: the first time also warms up
+EVALUATION = "evaluation"  # the folder of arrays that a process is given to predict
+REPEATED_S = 10.0  # a block is trained up to three times until it took this long: the first time also warms up
 
 
 @dataclass(frozen=True)
 class Means:
-    """What an audit trains with: the code, the data with its answers, and how; None stands for the run's own.
+    """What an audit trains with: the code, the data with its answers, and how.
 
-    `memory_gb` is that of this machine's accelerators. `hidden` are the folders that the process shall not see (see
-    `Process`); `limit_s` bounds each of its steps; `place` is the folder below which its own lies, where that matters.
+    `framework` and `precision` are None for the run's own. `memory_gb` is that of this machine's accelerators. `hidden`
+    and `limit_s` are those of `Process`. `place` is the folder in which the process gets its own; None is the default.
     """
 
     code: Path
@@ -62,7 +62,7 @@ class Means:
 
 @dataclass(frozen=True)
 class Predicted:
-    """What a state predicts: the sum of its predictions, these, and their metrics."""
+    """The predictions of a state, with the sha256 of their file and their metrics."""
 
     sha256: str
     predictions: Sequence[Any]
@@ -71,11 +71,11 @@ class Predicted:
 
 @dataclass
 class Replay:
-    """What the auditor's machine made of a block.
+    """A block as the auditor's machine trained it.
 
-    `begin` is where it began: at `claim.before`, or at 0 where that state is not at hand. `before`, `after` and
-    `initial` are its own states; `kept` and `kept_initial` those that the run kept. `predicted` is of its own state,
-    `kept_predicted` of the run's. `repeats` tells whether the same block trained twice gave the same bits.
+    `begin` and `before` are the samples and the state from which it trained: those of `claim.before`, or the initial
+    ones if that state is not at hand. `initial` and `after` are its own states, `kept_initial` and `kept` the run's.
+    `predicted` comes from `after`, `kept_predicted` from `kept`. `repeats` tells if training twice gave the same bits.
     """
 
     run: Run
@@ -95,7 +95,7 @@ class Replay:
 
     @property
     def claimed_seconds(self) -> float | None:
-        """What the run says that it took from `begin` to the evaluation at the block's end; None where it does not."""
+        """The time that the run claims from `begin` to the evaluation at the block's end; None if it does not say."""
         parts = [each.seconds for each in self.run.claims if self.begin < each.after <= self.claim.after]
         return None if None in parts else sum(each for each in parts if each is not None)
 
@@ -112,7 +112,7 @@ def kept_initial(run: Run) -> State | None:
 
 
 def replay(run: Run, claim: Claim, means: Means) -> Replay:
-    """Train a block again. Raises Failed for code that does not do it, and for kept states that cannot be taken."""
+    """Train a block again. Raises Failed for code that fails to, and for kept states that cannot be used."""
     made = Replay(run, claim)
     made.kept_initial = kept_initial(run)
     before = made.kept_initial if claim.before == 0 else _kept(run, claim.before, claim.before_sha256)
@@ -123,14 +123,14 @@ def replay(run: Run, claim: Claim, means: Means) -> Replay:
         made.before = before if before is not None else made.initial
         data = data_of(run, means)
         give_evaluation(process, data)
-        with suppress(Failed):  # of a state that has learnt nothing; the first time also warms up
+        with suppress(Failed):  # the state has learnt nothing; the first time also warms up
             read_predictions(process)
         passes: list[float] = []
         while True:
             began = process.asked_s
             load(process, made.before)
             stats = train(process, claim.after)
-            process.ask("state")  # until which it may have put off its training
+            process.ask("state")  # it may have put off its training until now
             passes.append(process.asked_s - began)
             state = saved(process)
             if len(passes) > 1:
@@ -154,7 +154,7 @@ def started(
 ) -> Iterator[Process]:
     """A process in a new folder that has built the implementation of a run. Raises Failed, UserError.
 
-    With other `hyperparameters`, and with the `reference` in its place, where these are given.
+    If given, `hyperparameters` replace the run's. `reference` builds the reference, whatever the run was trained with.
     """
     framework, _, precision, own_hyperparameters = run.configuration
     own = not reference and contestant_of(run.evidence) is not None
@@ -185,7 +185,7 @@ def give_evaluation(process: Process, data: Mapping[str, np.ndarray]) -> None:
 
 
 def _give(process: Process, name: str, arrays: Mapping[str, np.ndarray]) -> str:
-    """The folder with the arrays for a process. Raises UserError where its disk has no room for them."""
+    """Write the arrays for a process to a folder and return it. Raises UserError if its disk has no room for them."""
     folder = process.given / name
     folder.mkdir()
     need, free = sum(array.nbytes for array in arrays.values()), files.free_bytes(folder)
@@ -214,7 +214,7 @@ def _kept(run: Run, samples: int, sha256: str | None) -> State | None:
 
 
 def train(process: Process, to: int) -> TrainStats:
-    """What the implementation of a process says of its training. Raises Failed, also for an answer without a count."""
+    """Train the implementation of a process until `to` samples. Raises Failed, also for an answer without a count."""
     told = process.ask("train", to=to)
     if (counted := whole(told.get("samples"))) is None:
         raise Failed("train: an answer without a count of samples")
@@ -237,7 +237,7 @@ def saved(process: Process) -> State:
 
 
 def data_of(run: Run, means: Means) -> Arrays:
-    """All arrays of the run, those among them that are drawn for it alone. Raises Failed."""
+    """All arrays of the run, including those that are drawn for it alone. Raises Failed."""
     try:
         return for_run(run.benchmark, means.task, means.data, evaluation_seed(run.evidence.lines))
     except (BadPrediction, BrokenContract) as error:
@@ -245,7 +245,7 @@ def data_of(run: Run, means: Means) -> Arrays:
 
 
 def read_predictions(process: Process) -> tuple[bytes, list[Any]]:
-    """What the implementation of a process predicts, and the file that it wrote, read as a stranger's."""
+    """The content of the predictions file that a process writes, and the predictions in it. Raises Failed."""
     path = process.scratch / PREDICTIONS
     process.ask("predict", evaluation=str(process.given / EVALUATION), predictions=str(path))
     try:
@@ -256,7 +256,7 @@ def read_predictions(process: Process) -> tuple[bytes, list[Any]]:
 
 
 def _predicted(process: Process, run: Run, task: Task, data: Arrays) -> Predicted:
-    """What the state predicts."""
+    """The predictions of the state that a process holds. Raises Failed."""
     content, predictions = read_predictions(process)
     try:
         metrics: dict[str, float] = score(run.benchmark, task, predictions, data)

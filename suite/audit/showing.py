@@ -69,7 +69,7 @@ def show(console: Console, made: Audited, asked: Asked) -> None:
 
 
 def said(made: Audited) -> str:
-    """The verdict in words."""
+    """The counts of what was trained and found, in words."""
     blocks = sum(part.blocks for part in made.plan.parts)
     exact = sum(each.exact for each in made.compared)
     trained = f"{len(made.compared)} of {format_count(blocks, 'block')} trained again, {exact} bit for bit"

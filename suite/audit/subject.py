@@ -21,11 +21,11 @@ from suite.rules.submission import join
 
 @dataclass(frozen=True)
 class Claim:
-    """A block as its run tells it: the training from `before` samples, the evaluation before, to `after`.
+    """A block as its run claims it: the training from the evaluation at `before` samples to the one at `after`.
 
-    `line` is that of the evaluation in the log; `loss` that of the last step, `seconds` the time of training and
-    evaluation; None where the log does not say. `predictions` are those of the last evaluation, kept in the evidence;
-    else None.
+    `line` is the latter's line in the log. `loss` is that of the last step and `seconds` the time of training and
+    evaluation; both are None if the log does not say. `predictions` are kept in the evidence for the last evaluation
+    only; else None.
     """
 
     before: int
@@ -42,7 +42,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Run:
-    """A run that can be audited. `folder` is that of its evidence, `states` the one that may hold its states."""
+    """A run that can be audited. `folder` holds its evidence, and `states` may hold its states."""
 
     label: str
     folder: Path
@@ -61,14 +61,14 @@ class Run:
 
     @property
     def configuration(self) -> tuple[str, str, str, dict[str, Any]]:
-        """Framework, kind of device, precision and hyperparameters; which the review has found to be allowed ones."""
+        """Framework, kind of device, precision and hyperparameters, which the review has found to be allowed."""
         told = self.evidence.configured
         hyperparameters = told("benchmark", "hyperparameters")
         return str(told("framework")), str(told("device")), str(told("precision")), dict(hyperparameters or {})
 
 
 def run_of(evidence: Evidence, folder: Path, path: str, states: Path | None) -> Run | None:
-    """The run whose evidence lies in `folder`, of the result at `path`; None where it tells too little."""
+    """The run whose evidence lies in `folder`, of the result at `path`; None if it lacks a known benchmark or seed."""
     benchmark, seed = evidence.benchmark, evidence.value(keys.SEED)
     if benchmark is None or type(seed) is not int:
         return None
@@ -101,9 +101,9 @@ def _claim(evidence: Evidence, line: Line, before: Claim | None, initial: str | 
 
 
 def _training(evidence: Evidence, evaluation: Line, begin: int) -> tuple[Line | None, float | None]:
-    """The last tracked line before an evaluation, and the seconds from the block's start to what was evaluated.
+    """The last tracked line before an evaluation, and the seconds from the block's start to the evaluation.
 
-    Time that was lost by a restart within it counts as well. None where no block began at `begin` samples.
+    Time lost to a restart in between counts as well. The seconds are None if no block began at `begin` samples.
     """
     tracked, start = None, None
     for line in evidence.lines[: evaluation.number - 1]:

@@ -1,7 +1,7 @@
 """The process in which a stranger's implementation trains: one job a line on standard input, one answer a line back.
 
-What it is given, arrays and states, lies where it cannot write; the evaluation arrays come there when the training is
-done. Whatever the implementation prints goes to standard error.
+The arrays and states that it is given lie where it cannot write; the evaluation arrays come there only after the build.
+Whatever the implementation prints goes to standard error.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def arrays(folder: str) -> dict[str, np.ndarray]:
 
 
 class Worker:
-    """Does one job after the other; the name of a job is that of the method, its values are the arguments."""
+    """Does one job after the other: a job's name is that of a method, and its values are the arguments."""
 
     made: Checked
 
@@ -51,7 +51,7 @@ class Worker:
     ) -> dict[str, Any]:
         """Build the implementation in the folder `own`, or the reference in `framework`, on this machine.
 
-        `training` is the folder of its arrays.
+        `training` is the folder of the training arrays.
         """
         reference = config.framework(framework)
         module = read(Path(own), framework).load(task) if own else load_implementation(task, reference)
@@ -72,7 +72,7 @@ class Worker:
         return {"samples": stats.samples, "loss": stats.loss if known else None}
 
     def state(self) -> dict[str, Any]:
-        """Have the state, and with it all training done."""
+        """Compute the state, and so finish all training that was put off."""
         self.made.state_dict()
         return {}
 
