@@ -1,7 +1,7 @@
 """Prepared arrays: made once from a dataset's files, cached as memory-mapped .npy files, verified at each use.
 
-The cache lies in the user's cache folder; a folder of it is named by everything that its content depends on, and it
-can be deleted at any time. Where no cache can be written the arrays stay in memory.
+The cache lies in the user's cache folder and can be deleted at any time. Each folder in it is named by a hash of all
+that its content depends on. If no cache can be written, the arrays stay in memory.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from suite.store.disk import holding, partial
 from suite.store.sums import RememberedSums, cache_dir
 from suite.store.task import Arrays, Task, check_sizes, prepare
 
-UNUSED_S = 60 * 24 * 3600  # after which arrays of other declarations or code are deleted, as new ones are stored
+UNUSED_S = 60 * 24 * 3600  # after which arrays of other declarations or code are deleted when new ones are stored
 
 
 def array_sha256(array: np.ndarray) -> str:
@@ -40,10 +40,10 @@ def array_sha256(array: np.ndarray) -> str:
 
 
 def prepared(benchmark: Benchmark, task: Task, data_dir: str | None = None) -> Arrays:
-    """The benchmark's arrays, read-only, each with the sha256 and in all of the sizes that the dataset declares.
+    """The benchmark's arrays, read-only, verified against the sha256 sums and the sizes that the dataset declares.
 
-    Brings the dataset's files first (`suite.store.shards.ensure`); calls `task.prepare(scale, folder)` when the cache
-    does not hold the right arrays. Raises UserError that names the array, its declared and its found sum, or the size.
+    Brings the dataset's files first (`suite.store.shards.ensure`), and calls `task.prepare(scale, folder)` if the cache
+    does not hold the right arrays. Raises UserError naming the array, its declared and its found sum, or the size.
     """
     folder = shards.ensure(benchmark, files.root(data_dir))
     arrays = {**_prepared(benchmark, task, folder), **shards.mapped(benchmark.dataset, folder)}
@@ -52,9 +52,9 @@ def prepared(benchmark: Benchmark, task: Task, data_dir: str | None = None) -> A
 
 
 def prepared_to_score(benchmark: Benchmark, task: Task, data_dir: str | None = None) -> Arrays:
-    """The arrays that `task.score` needs: those of `prepared` but the shards. No file is brought.
+    """The arrays that `task.score` needs: those of `prepared` without the shards. Brings no files.
 
-    Raises UserError for a file that is not there and right as well.
+    Raises UserError for a file that is missing or wrong, too.
     """
     folder = files.root(data_dir)
     if missing := files.faults(benchmark.dataset.evaluation, folder):
@@ -63,13 +63,13 @@ def prepared_to_score(benchmark: Benchmark, task: Task, data_dir: str | None = N
 
 
 def sums(dataset: Dataset, arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
-    """The sha256 of each array as declared; where it is not, as found, of a shard that of its file."""
+    """The sha256 of each array, as declared or else as found. Shards without a declared sum get that of their file."""
     made = {name: declared or array_sha256(arrays[name]) for name, declared in dataset.arrays.items()}
     return {**made, **shards.undeclared(dataset, arrays)}
 
 
 def _prepared(benchmark: Benchmark, task: Task, folder: Path) -> Arrays:
-    """What the task prepares from the files in `folder`."""
+    """The arrays that the task prepares from the files in `folder`, from the cache if it holds them."""
     dataset = benchmark.dataset
     cache = cache_dir() / "arrays" / f"{benchmark.task}-{benchmark.scale}" / _key(benchmark, task, folder)
     with _alone(cache):
@@ -91,9 +91,9 @@ def _prepared(benchmark: Benchmark, task: Task, folder: Path) -> Arrays:
 
 
 def _key(benchmark: Benchmark, task: Task, folder: Path) -> str:
-    """Names the cached arrays by what is declared of the dataset and by the source of the code that prepares it.
+    """The cache key: a hash of what is declared of the dataset and of the source of the code that prepares it.
 
-    Where the sum of an array is not declared, by the files that it is made of as well, as they lie in `folder`.
+    If the sum of an array is not declared, the key also depends on the contents of the files in `folder`.
     """
     dataset = benchmark.dataset
     named = [benchmark.name, dataset.model_dump(mode="json", include={"files", "made", "arrays"})]
@@ -127,10 +127,10 @@ def _load(cache: Path) -> Arrays:
 
 
 def _store(cache: Path, arrays: Arrays) -> Arrays:
-    """The arrays, memory-mapped from the cache; or, if it cannot be written, as they are but read-only."""
+    """Store the arrays and return them memory-mapped; if the cache cannot be written, as they are but read-only."""
     try:
         fresh = partial(cache)
-        shutil.rmtree(fresh, ignore_errors=True)  # of a process that was killed
+        shutil.rmtree(fresh, ignore_errors=True)  # left by a process that was killed
         fresh.mkdir()
         for name, array in arrays.items():
             np.save(fresh / f"{name}.npy", array, allow_pickle=False)
@@ -149,7 +149,7 @@ def _store(cache: Path, arrays: Arrays) -> Arrays:
 
 
 def _fault(dataset: Dataset, arrays: Arrays) -> str:
-    """In what way the arrays are not those that the dataset declares; empty if they are."""
+    """How the arrays differ from those that the dataset declares; empty if they do not."""
     for name in sorted(dataset.arrays.keys() | arrays.keys()):
         expected = dataset.arrays.get(name, "none declared")
         found = array_sha256(arrays[name]) if name in arrays else "no such array"

@@ -1,4 +1,4 @@
-"""A folder of code that is not the suite's: read within bounds and through no link, each file named by its sha256."""
+"""Code that is not the suite's: read within bounds and through no link, each file identified by its sha256."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def sums(files: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def read(path: Path) -> dict[str, bytes]:
-    """The files of the folder `path` by their paths below it, sorted; of a file that alone, by its name.
+    """Read the files below the folder `path`, by their sorted paths below it, or the single file `path`, by its name.
 
-    What is hidden (a name that begins with a dot) and `__pycache__` are left out. Raises UserError for a link, a file
-    that is not text, an odd name, and for more than `LIMITS`.
+    Hidden files and folders (a name that begins with a dot) and `__pycache__` are left out. Raises UserError for a
+    link, a file that is not text, an odd name, and for more than `LIMITS`.
     """
     folder = path if path.is_dir() else path.parent
     found: dict[str, bytes] = {}
@@ -67,17 +67,18 @@ def holds(folder: Path, path: Path) -> bool:
 
 
 def sums_now(path: Path) -> dict[str, str]:
-    """The sha256 of each file that `read` would look at, also where it is none of code, or why it has none; no more
-    than `MAX_FILES` + 1. Raises UserError for a folder that cannot be read.
+    """The sha256 of each file that `read` looks at, even if it refuses it, or why there is none.
+
+    At most `MAX_FILES` + 1 are given. Raises UserError for a folder that cannot be read.
     """
     folder = path if path.is_dir() else path.parent
     return {name: what or _sum(folder / name) for name, what in islice(_names(path), MAX_FILES + 1)}
 
 
 def sums_below(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """The sha256 of each plain file of these names below `folder`, or why it has none; no more than `MAX_FILES` + 1.
+    """The sha256 of each of these files below `folder`, or why it has none or is `misread`; at most `MAX_FILES` + 1.
 
-    The caller gives names that lead through no link.
+    The caller must give names that lead through no link.
     """
     found: dict[str, str] = {}
     for name in names:
@@ -90,7 +91,7 @@ def sums_below(folder: Path, names: Iterable[str]) -> dict[str, str]:
 
 
 def misread_below(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """Of these files below `folder` those that are `misread`, and why; what cannot be read has other checks."""
+    """Why each of these files below `folder` is `misread`, if it is; files that cannot be read have other checks."""
     found = {}
     for name in names:
         try:
@@ -101,9 +102,9 @@ def misread_below(folder: Path, names: Iterable[str]) -> dict[str, str]:
 
 
 def misread(name: str, content: bytes) -> str:
-    """Why a person does not read in a file what trains; empty where it is text in UTF-8, to Python as well.
+    """Why what a person reads in a file is not what Python runs; empty if it is UTF-8 text, and so read by Python.
 
-    Python takes another encoding from a comment in the first two lines, and in some of them a comment holds code.
+    A comment in the first two lines can set another encoding for Python, and in some of these a comment can hold code.
     """
     try:
         text = content.decode().removeprefix("\ufeff")
@@ -125,7 +126,7 @@ def misread(name: str, content: bytes) -> str:
 
 
 def differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
-    """The names of files whose sums are not the same, or that one of both lacks."""
+    """The sorted names of files whose sums differ, or that only one of both has."""
     return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
 
 
@@ -149,7 +150,7 @@ def _sum(file: Path) -> str:
 
 
 def _names(path: Path) -> Iterator[tuple[str, str]]:
-    """The paths of the files below the folder `path`, or the name of that file; and what is odd about each, if it is.
+    """The path of each file below the folder `path`, or the name of the file `path`, with what is odd about it if any.
 
     Raises UserError for a folder that cannot be read.
     """

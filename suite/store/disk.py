@@ -1,4 +1,4 @@
-"""Reading a stranger's folder and files within bounds and through no link; writing a file whole or not at all."""
+"""Reading untrusted folders and files within bounds and through no link, and writing files atomically."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from suite.errors import UserError
 
 MAX_FILE_BYTES = 1 << 30
 LINK = "a symbolic link"
-_NO_LOCKS = errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, 524  # a file system without; 524 is the kernel's ENOTSUPP
+_NO_LOCKS = errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, 524  # the file system has none; 524 is the kernel's ENOTSUPP
 
 
 class UnsafeFile(ValueError):
@@ -30,8 +30,9 @@ def reason(error: Exception) -> str:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write `content` so that a reader, or a restart after a kill or a power cut, sees the old file or the new one,
-    never a part. Where it cannot be written nothing is left, least of all on a disk that is full.
+    """Write `content` so that readers, even after a kill or a power cut, see the old file or the new one, never a part.
+
+    If it cannot be written, such as on a full disk, no partial file is left.
     """
     part = partial(path)
     try:
@@ -45,9 +46,9 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def sync(path: Path) -> None:
-    """Return when what was written to a file, or the names in a folder, are on the disk. Raises OSError.
+    """Flush what was written to a file, or the names in a folder, to the disk. Raises OSError.
 
-    Some file systems (9p, shared folders of virtual machines) cannot do it for a folder: there it is left to them.
+    Some file systems (9p, shared folders of virtual machines) cannot flush a folder; there this does nothing.
     """
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -60,14 +61,14 @@ def sync(path: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file that the user asked for, and the folders above it. Raises UserError where it cannot be."""
+    """Write a file that the user asked for, and create the folders above it. Raises UserError if that fails."""
     with _within(path):
         write = Path.write_bytes if _is_special(path) else write_atomically
         write(path, text.encode(errors="replace"))
 
 
 def refuse_unwritable(*paths: Path | None) -> None:
-    """Raise UserError unless each file, which is written after long work, can be; the folders above it are made."""
+    """Raise UserError, before long work, unless each of its files can be written. Creates the folders above them."""
     for path in filter(None, paths):
         with _within(path):
             if path.is_dir():
@@ -79,13 +80,13 @@ def refuse_unwritable(*paths: Path | None) -> None:
 
 
 def _is_special(path: Path) -> bool:
-    """Whether it is a link, a device or a pipe, such as /dev/null: it is written to, where a file is replaced."""
+    """Whether `path` is a link, a device or a pipe, such as /dev/null, which is written to rather than replaced."""
     return path.is_symlink() or (path.exists() and not path.is_file())
 
 
 @contextmanager
 def _within(path: Path) -> Iterator[None]:
-    """With the folders above a file; what the system refuses is the user's mistake."""
+    """Create the folders above a file; an OSError, here or in the block, becomes a UserError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield
@@ -94,7 +95,7 @@ def _within(path: Path) -> Iterator[None]:
 
 
 def partial(path: Path) -> Path:
-    """Where what is to become the file `path` is written first."""
+    """The place where the file `path` is written until it is complete."""
     return path.with_name(path.name + ".part")
 
 
@@ -105,7 +106,7 @@ def read_safely(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
 
 
 def read_json(path: Path, limit: int, what: str) -> Any:
-    """What the JSON of a plain file of at most `limit` bytes holds. Raises UserError, that it is no `what`, and why."""
+    """The JSON value in a plain file of at most `limit` bytes. Raises UserError: the file is no `what`, and why."""
     try:
         return json.loads(read_safely(path, limit))
     except (OSError, ValueError, RecursionError) as error:
@@ -114,9 +115,9 @@ def read_json(path: Path, limit: int, what: str) -> Any:
 
 @contextmanager
 def open_safely(path: Path, limit: int = MAX_FILE_BYTES) -> Iterator[BinaryIO]:
-    """A plain file of at most `limit` bytes, to be read. Raises UnsafeFile for anything else, OSError if unreadable.
+    """Open a plain file of at most `limit` bytes. Raises UnsafeFile for anything else, OSError if it is unreadable.
 
-    A symbolic link in the last component is refused; the caller gives a folder that holds no links.
+    A symbolic link in the last component is refused; the caller must give a folder whose path holds no links.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -138,9 +139,9 @@ def open_safely(path: Path, limit: int = MAX_FILE_BYTES) -> Iterator[BinaryIO]:
 
 @contextmanager
 def holding(lock: Path, blocking: bool = True) -> Iterator[None]:
-    """Hold the file `lock` for as long as the block lasts; where the file system has no locks, go on without.
+    """Lock the file `lock` while the block runs; if the file system has no locks, go on without.
 
-    Raises OSError where it cannot be written, Timeout where another process holds it and it is not waited for.
+    Raises OSError if it cannot be written, and Timeout if another process holds it and `blocking` is false.
     """
     with ExitStack() as stack:
         try:  # a soft lock is a file, which stays when its holder is killed
@@ -153,7 +154,7 @@ def holding(lock: Path, blocking: bool = True) -> Iterator[None]:
 
 @contextmanager
 def alone(lock: Path, busy: str) -> Iterator[None]:
-    """The same, and leave no file. Raises UserError(busy) where another process holds it."""
+    """Like `holding` without waiting, but leave no file. Raises UserError(busy) if another process holds the lock."""
     with ExitStack() as stack:
         try:
             stack.enter_context(holding(lock, blocking=False))

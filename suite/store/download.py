@@ -1,4 +1,4 @@
-"""Downloading files: pooch fetches, what is ours is going on where a download broke off."""
+"""Downloads of files: pooch fetches them, and this module resumes a download where it broke off."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class DownloadError(Exception):
 
 
 class _WrongContentError(Exception):
-    """What lies in the partial file is not, or not a beginning of, the remote."""
+    """The partial file is neither the remote file nor a beginning of it."""
 
 
 def download_all(remotes: Sequence[Remote], root: Path, token: str = "") -> None:
@@ -49,7 +49,7 @@ def download_all(remotes: Sequence[Remote], root: Path, token: str = "") -> None
             for future in tqdm(as_completed(brought), total=len(brought), unit="file", disable=not sys.stderr.isatty()):
                 future.result()
         finally:
-            stopped.set()  # after Ctrl-C, or where one failed: what has come is gone on with
+            stopped.set()  # after Ctrl-C, or if one failed: a later call resumes the others
             pool.shutdown(cancel_futures=True)
 
 
@@ -58,11 +58,11 @@ def download(
 ) -> None:
     """Download `remote` to `target`, which appears only when its size and sha256 are right.
 
-    A sum that is not declared is the one that the server names, if it does (`_named_sum`). The server that the address
-    names is shown `token`, and no other that it leads on to.
-    What has come so far lies in `partial(target)` and is gone on with by HTTP Range, in this process or a later one.
-    The caller keeps other processes away. Raises DownloadError, also once it is `stopped`, and OSError if `target`
-    cannot be written.
+    If no sum is declared, the one that the server names, if any, is taken (`_named_sum`). `token` is sent to the server
+    that the address names, but to no other that it redirects to.
+    What has come so far lies in `partial(target)` and is resumed by HTTP Range, in this process or a later one. The
+    caller keeps other processes away. Raises DownloadError, also once `stopped` is set, and OSError if `target` cannot
+    be written.
     """
     stopped = stopped or threading.Event()
     part, named = partial(target), remote.sha256 is not None
@@ -90,12 +90,12 @@ def download(
 
 
 def authorized(token: str) -> dict[str, str]:
-    """The header that shows `token`; none where it is empty."""
+    """The header that carries `token`, none if it is empty."""
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 
 def _fetch(remote: Remote, part: Path, start: int, progress: bool, token: str, stopped: threading.Event) -> None:
-    """Append to `part`, which holds `start` bytes, what the server sends from there on."""
+    """Append to `part`, which holds `start` bytes, the rest that the server sends."""
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {}) | authorized(token)
     with part.open("ab") as file:
         body = _Body(file, remote, stopped)
@@ -110,7 +110,7 @@ def _fetch(remote: Remote, part: Path, start: int, progress: bool, token: str, s
 
 
 class _Body:
-    """The file that pooch writes a response's body to, until it is `stopped`; never longer than `remote` is."""
+    """The file to which pooch writes a response's body, until `stopped` is set; never longer than `remote`."""
 
     def __init__(self, file: IO[bytes], remote: Remote, stopped: threading.Event) -> None:
         self.file, self.remote, self.stopped, self.flush = file, remote, stopped, file.flush
@@ -124,7 +124,7 @@ class _Body:
             raise DownloadError(f"{self.remote.url}: HTTP {status} {response.reason}")
         if status == requests.codes.ok:  # the whole file, whether a part was asked for or not
             told = response.headers.get("Content-Length", "")
-            if self.file.tell() and told.isdecimal() and int(told) != self.remote.bytes:  # a proxy's page of its own
+            if self.file.tell() and told.isdecimal() and int(told) != self.remote.bytes:  # a proxy's own page
                 raise DownloadError(f"{self.remote.url}: {told} bytes came, expected {self.remote.bytes}")
             self.file.seek(0)
             self.file.truncate()
@@ -146,10 +146,10 @@ def _check(remote: Remote, part: Path) -> None:
 
 
 def _named_sum(url: str) -> str | None:
-    """The sha256 of the file at `url` by the Hugging Face hub's header X-Linked-ETag; None where there is none.
+    """The sha256 of the file at `url` by the Hugging Face hub's header X-Linked-ETag; None if there is none.
 
-    It is of the large file itself, and stands in the answer that leads on to it. Raises requests.RequestException where
-    the server has no time to answer.
+    It is that of the large file itself, and comes with the redirect to it. Raises requests.RequestException if the
+    server is too busy to answer.
     """
     answer = requests.head(url, timeout=TIMEOUT_S)
     if answer.status_code >= 500 or answer.status_code in (requests.codes.timeout, requests.codes.too_many_requests):
@@ -163,7 +163,7 @@ def _size(path: Path) -> int:
 
 
 def _reason(error: BaseException) -> str:
-    """The words of the innermost cause: what lies around it repeats the URL and Python's class names."""
+    """The text of the innermost cause: the errors around it repeat the URL and Python's class names."""
     if isinstance(error, requests.HTTPError) and error.response is not None:
         return f"HTTP {error.response.status_code} {error.response.reason}"
     while inner := error.__cause__ or error.__context__:

@@ -85,7 +85,7 @@ def _status(file: File, root: Path, check: Check, sums: RememberedSums) -> FileS
 
 
 def told(found: list[FileStatus]) -> str:
-    """In words, how many of a dataset's files are present, which were `found` so; `embedded` where it has none."""
+    """How many of a dataset's files are present, in words, by their `status`; `embedded` if it has no files."""
     present = sum(file.state == "present" for file in found)
     return "embedded" if not found else "present" if present == len(found) else f"{present} of {len(found)} files"
 
@@ -96,7 +96,7 @@ def faults(dataset: Dataset, root: Path, check: Check = "remembered") -> list[Fi
 
 
 def missing_bytes(dataset: Dataset, root: Path) -> int:
-    """How many bytes the files have that are not there, or not of the right size; their contents are not read."""
+    """How many bytes the files that are missing or of the wrong size should have; their contents are not read."""
     return sum(each.expected.bytes for each in faults(dataset, root, "size"))
 
 
@@ -108,9 +108,9 @@ def free_bytes(folder: Path) -> int:
 def ensure(dataset: Dataset, root: Path) -> Path:
     """Bring the dataset's files into `root` if they are not there, and return `root`.
 
-    Right files are used as they are (`root` may be read-only); else a right archive in `root` is unpacked; else the
-    archive, or each file that is not there by itself, is downloaded to `root`. An embedded dataset,
-    which has no files, needs nothing. Raises UserError with the reason and with what to do by hand.
+    Right files are used as they are (`root` may be read-only). Otherwise a right archive in `root` is unpacked. Without
+    one, the archive, or each missing file if there is no archive, is downloaded to `root`. An embedded dataset, which
+    has no files, needs nothing. Raises UserError with the reason and with what to do by hand.
     """
     if not (found := faults(dataset, root)):
         return root
@@ -137,14 +137,14 @@ def ensure(dataset: Dataset, root: Path) -> Path:
 
 
 def fetching(benchmark: str, data_dir: str | None) -> str:
-    """The command that brings the data of a benchmark to where `data_dir` was named."""
+    """The command that brings the data of a benchmark into `data_dir`, if that is given."""
     return f"python -m suite.data fetch {benchmark}" + (f" data_dir={shlex.quote(data_dir)}" if data_dir else "")
 
 
 def require_room(dataset: Dataset, root: Path, missing: list[File]) -> None:
-    """Raise UserError where the disk has no room for what is missing, and for an archive beside it.
+    """Raise UserError if the disk has no room for what is missing, and for its archive.
 
-    What has come of them so far has its room.
+    What has been downloaded so far needs no more room.
     """
     brought = [root / each.path for each in missing]
     need = sum(each.bytes for each in missing)
@@ -156,7 +156,7 @@ def require_room(dataset: Dataset, root: Path, missing: list[File]) -> None:
 
 
 def require_free(root: Path, need: int, what: str) -> None:
-    """Raise UserError where the disk of the folder `root` has not `need` bytes free."""
+    """Raise UserError unless the disk of the folder `root` has `need` bytes free."""
     if need > (free := shutil.disk_usage(root).free):
         raise UserError(
             f"{what} needs {need / 1e9:.1f} GB in {root}, which has {free / 1e9:.1f} GB free: "
@@ -165,7 +165,7 @@ def require_free(root: Path, need: int, what: str) -> None:
 
 
 def _slug(dataset: Dataset) -> str:
-    """Names a dataset in the data root."""
+    """A name for the dataset's lock in the data root."""
     return dataset.archive.path if dataset.archive else Path(dataset.members[0].path).parts[0]
 
 

@@ -1,4 +1,4 @@
-"""The modules that a task may have beside its own: what each is for, and how the suite comes by it."""
+"""The modules that a task may have beside its own: what each is for, and how the suite loads it."""
 
 from __future__ import annotations
 
@@ -74,38 +74,38 @@ class Sharding(Protocol):
 
 
 class Bringing(Protocol):
-    """The same module, of a task whose data users have in several forms, so that `conf/` can name no files of it."""
+    """`tasks.<task>.shards` of a task whose data users have in several forms, so that `conf/` cannot name its files."""
 
     def bring(self, scale: str, files: Path) -> None:
-        """See to it that what the files are made of is in the folder `files`, before any of them is.
+        """Ensure, before any file is made, that what the files are made from is in the folder `files`.
 
-        Raises UserError that names all forms where none is there.
+        Raises UserError, which names all forms, if none is there.
         """
         ...
 
 
 def load_alterations(task: str) -> Altering | None:
-    """What alters the task's evaluation; None where it has no such module. Raises BrokenContract for parts it lacks."""
+    """Load the module that alters the evaluation, None if there is none. Raises BrokenContract for missing parts."""
     return cast(Altering | None, _optional(f"tasks.{task}.preprocessing", Altering.alterations))
 
 
 def load_sizing(task: str) -> Sizing | None:
-    """What sets the task's lengths; None where it has no such module. Raises BrokenContract for parts it lacks."""
+    """Load the module that sets the task's lengths, None if there is none. Raises BrokenContract for missing parts."""
     return cast(Sizing | None, _optional(f"tasks.{task}.sizes", Sizing.sized))
 
 
 def load_requests(task: str) -> Requesting | None:
-    """What asks for the task's examples; None where it has no such module. Raises BrokenContract for parts it lacks."""
+    """Load the module that asks for single examples, None if there is none. Raises BrokenContract for missing parts."""
     return cast(Requesting | None, _optional(f"tasks.{task}.requests", Requesting.request, Requesting.numbered))
 
 
 def load_shaping(task: str) -> Shaping | None:
-    """What tells shapes without data; None where the task has no such module. Raises BrokenContract for parts."""
+    """Load the module that tells the data's shapes, None if there is none. Raises BrokenContract for missing parts."""
     return cast(Shaping | None, _optional(f"tasks.{task}.shapes", Shaping.shaped))
 
 
 def load_sharding(task: str) -> Sharding:
-    """What makes the task's files. Raises BrokenContract where a dataset declares such files and no module does."""
+    """Load the module that makes the task's files. Raises BrokenContract if there is none, or for missing parts."""
     module = _optional(f"tasks.{task}.shards", Sharding.make)
     if module is None:
         raise BrokenContract(f"there is no module tasks.{task}.shards, which makes the files of a dataset", Sharding)
@@ -113,13 +113,13 @@ def load_sharding(task: str) -> Sharding:
 
 
 def load_bringing(task: str) -> Bringing | None:
-    """What brings the task's data in one of its forms; None where `conf/` names the files."""
+    """Load the module that brings the task's data in one of its forms; None if `conf/` names the files."""
     sharding: Any = load_sharding(task)
     return cast(Bringing, sharding) if hasattr(sharding, "bring") else None
 
 
 def _optional(name: str, *functions: Any) -> Any:
-    """The module of this name, which must have the functions; None where there is none."""
+    """Load the module of this name, which must have the functions; None if there is none."""
     if find_spec(name) is None:
         return None
     module = importlib.import_module(name)

@@ -1,8 +1,8 @@
-"""The packages that a task and a framework need beyond the suite's own, and which of them are missing; compilers.
+"""The packages and compilers that a task and a framework need beyond the suite's own, and which of them are missing.
 
-They are the extras of pyproject.toml that bear the task's and the framework's name, read from the metadata of the
-installed distribution. A task without an extra of its name needs none; nor is any known where nothing is installed.
-An extra is written with hyphens: pip before 23.3 finds no other.
+The packages are those of the extras in pyproject.toml named after the task and the framework, read from the metadata of
+the installed distribution. A task without such an extra needs none. If the suite is not installed, none are known.
+Extras are written with hyphens: pip before 23.3 finds no others.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def missing(task: str, framework: Framework | None = None) -> list[str]:
 
 
 def versions(task: str) -> dict[str, str | None]:
-    """The version of each package of `task` that is installed here, by its name in small letters; else None."""
+    """The installed version of each package of `task`, by its name in lower case; None if it is not installed."""
     return {name.lower(): _version(name) for name in _needed(DISTRIBUTION, task)}
 
 
@@ -52,15 +52,15 @@ def lacking(task: str, framework: Framework | None = None) -> str | None:
 
 
 def require(task: str, framework: Framework | None = None) -> None:
-    """Raises UserError with what is `lacking`, unless nothing is."""
+    """Raise UserError with what is `lacking`, if anything is."""
     if problem := lacking(task, framework):
         raise UserError(problem)
 
 
 def imported(name: str, task: str, framework: Framework | None = None) -> ModuleType:
-    """The module of this name, a part of the suite's own. Raises UserError where it needs a package that is missing.
+    """Import the suite's own module of this name. Raises UserError if it needs a package that is missing.
 
-    `require` knows of none that an extra has named only since the suite was installed.
+    `require` does not know packages that were added to an extra after the suite was installed.
     """
     try:
         return importlib.import_module(name)
@@ -101,7 +101,7 @@ def _install(framework: Framework | None, task: str | None) -> str:
 
 
 def _needed(distribution: str, extra: str) -> Iterator[str]:
-    """What an extra of an installed distribution asks for."""
+    """The names of the packages that an extra of an installed distribution requires, those of their extras included."""
     for each in _requirements(distribution, extra):
         yield each.name
         for further in sorted(each.extras):
@@ -109,7 +109,7 @@ def _needed(distribution: str, extra: str) -> Iterator[str]:
 
 
 def _requirements(distribution: str, extra: str) -> Iterator[Requirement]:
-    """What an extra of an installed distribution asks for on this machine."""
+    """The requirements that an extra of an installed distribution has on this machine."""
     try:
         declared = metadata.requires(distribution) or []
     except metadata.PackageNotFoundError:
@@ -120,7 +120,7 @@ def _requirements(distribution: str, extra: str) -> Iterator[Requirement]:
 
 
 def _is_installed(name: str) -> bool:
-    """Whether there is such a distribution, or a module of its name from another one: `tensorflow-cpu` will do."""
+    """Whether there is such a distribution, or a module of its name from another one, such as `tensorflow-cpu`."""
     return _version(name) is not None or find_spec(name.replace("-", "_")) is not None
 
 

@@ -9,9 +9,9 @@ import threading
 
 
 def end_with_parent() -> None:
-    """An initializer for a pool's processes, which wait for work in a pipe that they hold the other end of as well.
+    """An initializer for a pool's processes: it ends them when their parent ends.
 
-    Without it they would outlive, without end, a parent that was killed.
+    They wait for work on a pipe whose other end they hold, too, so without it they would outlive a killed parent.
     """
     parent = multiprocessing.parent_process()
     assert parent

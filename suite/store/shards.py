@@ -1,4 +1,4 @@
-"""Shards: the files that a task makes of a dataset's others, and the arrays that are files as they lie on the disk."""
+"""Shards: the files that a task makes from a dataset's others, and the arrays that are memory-mapped from files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PROCESSES = 8  # that make files at once, of 256 MB each: 2 GB in all
 
 
 def ensure(benchmark: Benchmark, root: Path) -> Path:
-    """Bring the benchmark's files into `root` if they are not there, make those that are made, and return `root`.
+    """Bring the benchmark's files into `root` if they are not there, make its `made` files, and return `root`.
 
     A process that is killed leaves whole files, which the next one keeps. Raises UserError as `files.ensure` and the
     task's `bring` do, and for a made file that is not the declared one.
@@ -75,7 +75,7 @@ def mapped(dataset: Dataset, root: Path) -> Arrays:
 
 
 def undeclared(dataset: Dataset, arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
-    """The sha256 of each shard's file, by its array's name, that the dataset declares none of."""
+    """The sha256 of each shard's file for which the dataset declares none, by the name of its array."""
     with RememberedSums() as sums:
         return {
             array_name: sums.sha256(Path(arrays[array_name].filename))  # type: ignore[attr-defined]
@@ -86,12 +86,12 @@ def undeclared(dataset: Dataset, arrays: Mapping[str, np.ndarray]) -> dict[str, 
 
 
 def numbered(name: str, i: int) -> str:
-    """What the shard `i` of the array `name` is called as an array."""
+    """The name of shard `i` of the array `name`, as an array."""
     return f"{name}_{i:04d}"
 
 
 def _make(benchmark: Benchmark, root: Path, missing: list[File]) -> None:
-    """Make the missing files, the first of all before the others, which may read it."""
+    """Make the missing files; the dataset's first file is made before the others, which may read it."""
     alone = [file for file in missing if file == benchmark.dataset.members[0]]
     beside = [file for file in missing if file not in alone]
     given = (benchmark.task, benchmark.scale, root)

@@ -23,7 +23,7 @@ KINDS = "biufcSUmM"  # numpy's kinds of numbers, booleans, texts and times: what
 class Task(Protocol):
     """A module with prepare, split_sizes, score and METRICS: the lowest and highest value of each metric by its name.
 
-    It is `tasks.<task>`. A bound that there is none of is infinite.
+    The module is `tasks.<task>`. A missing bound is given as infinite.
     """
 
     METRICS: Mapping[str, tuple[float, float]]
@@ -53,7 +53,7 @@ class Drawing(Task, Protocol):
 
 
 def load_task(task: str) -> Task:
-    """The definition of `task`. Raises UserError for packages that it lacks, BrokenContract for parts."""
+    """Load the module of `task`. Raises UserError for missing packages, BrokenContract for missing parts."""
     name = f"tasks.{task}"
     if not is_there(name):
         raise BrokenContract(f"there is no module {name}, which conf/task/{task}.yaml asks for", Task)
@@ -71,11 +71,11 @@ def load_task(task: str) -> Task:
 
 
 def is_there(name: str) -> bool:
-    """Whether there is a module of this name, a part of the suite's own `tasks` or `reference_impls`.
+    """Whether there is a module of this name in the suite's own `tasks` or `reference_impls`.
 
-    Raises UserError where something else that is called like these hides them.
+    Raises UserError if something else of that name hides the suite's.
     """
-    with suppress(ModuleNotFoundError):  # of a file tasks.py, which has no parts
+    with suppress(ModuleNotFoundError):  # for a file tasks.py, which has no submodules
         if find_spec(name):
             return True
     own = Path(__file__).resolve().parents[2] / name.partition(".")[0]
@@ -109,7 +109,7 @@ def _are_bounds(bounds: Any) -> bool:
 
 
 def check_metric(benchmark: Benchmark, task: Task) -> None:
-    """Raise UserError that names the nearest, unless the benchmark's metric is one of the task's."""
+    """Raise UserError, which names the nearest metric, unless the benchmark's metric is one of the task's."""
     if benchmark.metric not in task.METRICS:
         raise unknown(f"metric of {benchmark.name}", benchmark.metric, task.METRICS)
 
@@ -135,7 +135,7 @@ def check_first(benchmark: Benchmark) -> None:
 
 
 def prepare(benchmark: Benchmark, task: Task, folder: Path) -> Arrays:
-    """The benchmark's arrays, made by the task from the files in `folder`. Raises BrokenContract if they are none."""
+    """The benchmark's arrays, made by the task from the files in `folder`. Raises BrokenContract for anything else."""
     arrays: Any = task.prepare(benchmark.scale, folder)
     _check_arrays(benchmark, arrays, Task.prepare)
     return dict(arrays)
@@ -149,7 +149,7 @@ def draws(task: Task) -> TypeGuard[Drawing]:
 def for_run(benchmark: Benchmark, task: Task, data: Mapping[str, np.ndarray], seed: int | None) -> Arrays:
     """All arrays of one run: the benchmark's `data`, and those that its task draws from the run's evaluation `seed`.
 
-    Raises BrokenContract if what is drawn are no evaluation arrays, BadPrediction where a seed is needed and not known.
+    Raises BrokenContract if anything but evaluation arrays is drawn, BadPrediction if a seed is needed and not known.
     """
     if not draws(task):
         return dict(data)
@@ -179,7 +179,7 @@ def _check_arrays(benchmark: Benchmark, arrays: Any, contract: Callable[..., Any
 
 
 def check_sizes(benchmark: Benchmark, task: Task, arrays: Arrays) -> None:
-    """Raise UserError unless the dataset declares as many samples as its arrays hold; of a part it may not know."""
+    """Raise UserError unless the dataset declares as many samples as its arrays hold; a subset may declare none."""
     dataset, sizes = benchmark.dataset, split_sizes(benchmark, task, arrays)
     for name, found in sizes.items():
         declared = getattr(dataset, name)
@@ -191,7 +191,7 @@ def check_sizes(benchmark: Benchmark, task: Task, arrays: Arrays) -> None:
 
 
 def split_sizes(benchmark: Benchmark, task: Task, arrays: Arrays) -> dict[str, int]:
-    """The sizes of the splits, as the task counts them. Raises BrokenContract for what are no counts."""
+    """The sizes of the splits, as the task counts them. Raises BrokenContract for anything but counts."""
     sizes: Any = task.split_sizes(arrays)
     known = {"train_samples", "eval_samples"}
     counts = isinstance(sizes, dict) and all(type(each) is int for each in sizes.values())

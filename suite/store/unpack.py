@@ -11,9 +11,9 @@ from typing import IO
 
 
 def unpack(archive: Path, names: Collection[str], folder: Path) -> None:
-    """Write those plain files of `archive` that are called one of `names` to `folder/name`; ignore all other members.
+    """Write each plain file of `archive` whose name is one of `names` to `folder/name`; ignore all other members.
 
-    Links, devices and names that only resolve to an expected one (`x/../name`) are other members.
+    Links, devices and names that only resolve to an expected one (`x/../name`) are ignored, too.
     """
     for member, content in _plain_files(archive):
         name = member.removeprefix("./")
