@@ -35,7 +35,7 @@ WITH_CITATION = 120  # characters of a terminal that has room for it
 
 
 def main(argv: list[str]) -> int:
-    """Run one command and return its exit code. Raises UserError for what was mistyped or cannot be had."""
+    """Run one command and return its exit code. Raises UserError for a mistake in it or data that cannot be had."""
     parser = OneLineParser(
         prog="python -m suite.data",
         description="Where the datasets lie, getting them, and verifying them.",
@@ -82,7 +82,7 @@ def _all() -> list[Benchmark]:
 
 
 def ls(selected: list[Benchmark], data_dir: str | None) -> int:
-    """Each dataset in a table on a terminal, the citation where there is room, as tab-separated values elsewhere."""
+    """Print each dataset: in a table on a terminal, with citations if there is room, else as tab-separated values."""
     root = files.root(data_dir)
     heads = ["benchmark", "dataset", "licence", "size", "state", "citation"]
     rows = []
@@ -120,7 +120,7 @@ def fetch(selected: list[Benchmark], data_dir: str | None) -> int:
 
 
 def verify(selected: list[Benchmark], data_dir: str | None) -> int:
-    """Read and compare every file; 1 if there is a fault. Without a selection, datasets not fetched are no fault."""
+    """Verify every file; return 1 if there is a fault. Without a selection, datasets not fetched are no fault."""
     root = files.root(data_dir)
     faulty = False
     for benchmark in selected or _all():

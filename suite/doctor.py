@@ -52,7 +52,7 @@ Row = Sequence[str]
 
 
 def main(argv: list[str]) -> int:
-    """Print the report. Raises UserError for an unknown option and for a data folder that is none."""
+    """Print the report. Raises UserError for a mistake in an option, and for a data folder that is not a folder."""
     if {"-h", "--help"} & set(argv):
         print(HELP, end="")
         return 0
@@ -120,7 +120,7 @@ def _network(place: Place) -> Iterator[Row]:
 
 
 def _all_reduces(place: Place) -> Iterator[AllReduce]:
-    """What each size took."""
+    """Measure the all-reduce of each size, as the worker at `place`."""
     from suite.probe.instruments.torch_all_reduce import measured  # where it is asked for: it imports PyTorch
 
     starting.take_share(place)
@@ -128,7 +128,7 @@ def _all_reduces(place: Place) -> Iterator[AllReduce]:
 
 
 def _show_sums(console: Console, found: Sequence[AllReduce], workers: int) -> None:
-    """What each size took, and the link that makes a ring (`suite.forecast.workers.ring`) as slow."""
+    """Print the time of each size, and the link with which a ring (`suite.forecast.workers.ring`) takes as long."""
     rows = [(f"{each.nbytes:,}", f"{each.seconds * 1e6:,.0f}", f"{each.bandwidth * 8 / 1e9:.3g}") for each in found]
     _show(console, f"All-reduce, {workers} workers", SUMS, rows)
     if workers > 1:  # torchrun and srun may start one
@@ -145,7 +145,7 @@ def _benchmarks(root: Path) -> Iterator[Row]:
 
 
 def _forecasts(found: Machine) -> Iterator[Row]:
-    """What each benchmark is expected to take here, without a probe."""
+    """The forecast of each benchmark on this machine, without a probe."""
     from suite.forecast import roughly  # where it is asked for: it imports the probe
 
     system = systems.resolve(config.system(systems.AUTO), found)
@@ -157,7 +157,7 @@ def _forecasts(found: Machine) -> Iterator[Row]:
 
 
 def _packages(task: str, framework: Framework) -> str:
-    """Whether what a task in a framework needs is installed; nothing is imported."""
+    """Whether the packages that a task in a framework needs are installed; nothing is imported."""
     if framework.name not in frameworks(task):
         return "not written"
     return "missing" if packages.missing(task, framework) else "installed"

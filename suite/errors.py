@@ -1,4 +1,4 @@
-"""What a command says when the mistake is its user's: one line and exit code 2."""
+"""How commands parse their options and report a user's mistake: in one line, with exit code 2."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOST = 1
 USER_ERROR = 2
 STANDARD_ERROR = 2  # its file descriptor
 OPEN_FILES = 8_192  # no more than any system takes
-BY_SIGNAL = 128  # and the signal's number: the exit code of what a signal ended, as shells have it
+BY_SIGNAL = 128  # plus the signal's number: the exit code of a command that a signal ended, as in shells
 _MAX_SHOWN = 200  # characters
 _MAX_PATH = 4096  # bytes, of any path in Linux
 
@@ -88,13 +88,13 @@ def printable(text: str) -> str:
 
 
 def shown(value: Any, most: int = _MAX_SHOWN) -> str:
-    """`value` in one line of so many characters, none of control: text as it is, everything else as JSON."""
+    """`value` in one line, cut after `most` characters and made `printable`: text as it is, everything else as JSON."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return printable(text if len(text) <= most else text[:most] + "...")
 
 
 def shown_path(path: str) -> str:
-    """A path as `shown`, whole: of two that differ it is told which is meant."""
+    """A path as `shown`, but whole, so that two that differ can be told apart."""
     return shown(path, _MAX_PATH)
 
 
@@ -110,7 +110,7 @@ class OneLineParser(argparse.ArgumentParser):
         raise UserError(f"{message}. See {self.prog} --help.")
 
     def add_words(self, metavar: str, meaning: str, nargs: str | int = "+") -> None:
-        """Take `words`, of which `nargs` and options written name=value, and the data folder as --data-dir."""
+        """Accept `words`, which are `nargs` words and options written name=value, and the data folder as --data-dir."""
         self.add_argument("words", nargs=nargs, action="extend", metavar=metavar, help=meaning)
         self.add_argument(
             "words", nargs="*", action="extend", default=[], metavar="OPTION=VALUE", help="such as data_dir=FOLDER"
@@ -118,7 +118,7 @@ class OneLineParser(argparse.ArgumentParser):
         self.add_argument("--data-dir", metavar="FOLDER", help="the data folder")
 
     def parse_words(self, argv: list[str], also: Iterable[str] = ()) -> argparse.Namespace:
-        """Parse `argv`; what of `words` is written name=value goes to `options`, data_dir= to `data_dir`.
+        """Parse `argv`. Words that are written name=value go to `options`, and data_dir= to `data_dir`.
 
         Raises UserError for a mistake, and for a name that is neither data_dir nor one of `also`.
         """
@@ -129,9 +129,9 @@ class OneLineParser(argparse.ArgumentParser):
 
 
 def split_options(words: Iterable[str], allowed: Collection[str]) -> tuple[dict[str, str], list[str]]:
-    """The words name=value by their names, and the others: also one that is no option's but a file or folder.
+    """Split words into options (name=value), by name, and others, such as the path of a file with a `=` in its name.
 
-    A value that begins with `~/` is below the user's folder, also where the shell leaves it as it is.
+    A `~/` at the beginning of a value becomes the user's home folder, which not every shell does.
 
     Raises UserError for a name that is not one of `allowed`, or is given twice.
     """
@@ -151,14 +151,14 @@ def split_options(words: Iterable[str], allowed: Collection[str]) -> tuple[dict[
 
 
 def whole(name: str, text: str, most: int = 999_999_999) -> int:
-    """The option's whole number from 1. Raises UserError for another text."""
+    """The option's value as a whole number from 1 to `most`. Raises UserError for another text."""
     if not (text.isascii() and text.isdecimal() and len(text) < 10 and 0 < int(text) <= most):
         raise UserError(f"{name}={text} is not a whole number from 1 to {most:,}")
     return int(text)
 
 
 def positive(name: str, text: str, unit: str = "") -> float:
-    """The option's number above 0, in `unit` if that is said. Raises UserError for another text."""
+    """The option's value as a number above 0, in `unit` if that is given. Raises UserError for another text."""
     try:
         value = float(text)
     except ValueError:
@@ -169,7 +169,7 @@ def positive(name: str, text: str, unit: str = "") -> float:
 
 
 def truth(name: str, text: str) -> bool:
-    """The option's true or false. Raises UserError for another text."""
+    """The option's value as true or false. Raises UserError for another text."""
     if text not in ("true", "false"):
         raise UserError(f"{name}={text} is neither true nor false")
     return text == "true"
@@ -183,9 +183,9 @@ def complain(error: Exception) -> None:
 def command(main: Callable[[list[str]], int]) -> None:
     """Run a command's `main(argv) -> exit code` and leave the process with that code.
 
-    A `UserError`, and what the system refuses, become one line on standard error and exit code 2, `WorkerLost` one and
-    exit code 1; Ctrl-C becomes exit code 130, SIGTERM during a run 143. What the output's encoding lacks is escaped.
-    Where compiled code crashes, standard error has the lines of Python that were at work.
+    A `UserError` or `OSError` becomes one line on standard error and exit code 2, `WorkerLost` one line and exit code
+    1. Ctrl-C becomes exit code 130, SIGTERM during a run 143, a closed pipe 141. Characters that the output's encoding
+    lacks are escaped. If compiled code crashes, standard error shows the lines of Python that were running.
     """
     _complete()
     _allow_files()
@@ -211,7 +211,7 @@ def command(main: Callable[[list[str]], int]) -> None:
 
 
 def _allow_files() -> None:
-    """Let the process have more files open than is usual: a shard that is mapped and read holds two."""
+    """Raise the process's limit of open files: a shard that is mapped and read holds two."""
     allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = OPEN_FILES if most == resource.RLIM_INFINITY else min(OPEN_FILES, most)
     if allowed != resource.RLIM_INFINITY and allowed < wanted:
@@ -220,13 +220,13 @@ def _allow_files() -> None:
 
 
 def _complete() -> None:
-    """Give the process what libraries take for granted, where it began without: open standard files, a user's name."""
+    """Provide what libraries take for granted, if the process started without: open standard files, a user's name."""
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
-        except OSError:  # the first file that is opened would take its place, and what is printed
+        except OSError:  # else the first file that is opened would take its place, and receive what is printed
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     try:
         getpass.getuser()
-    except (OSError, KeyError):  # of a container that runs as a number
+    except (OSError, KeyError):  # in a container that runs as a number without a name
         os.environ["USER"] = f"uid{os.getuid()}"

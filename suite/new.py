@@ -42,7 +42,7 @@ _BLOCK = re.compile(r"`([\w./]+)`:\n\n```\w+\n(.*?)```", re.DOTALL)
 
 
 def main(argv: list[str]) -> int:
-    """Write what the command line `argv` asks for. Raises UserError for what was mistyped, and for what is there."""
+    """Write what the command line `argv` asks for. Raises UserError for a mistake in it, or if the target exists."""
     if {"-h", "--help"} & set(argv) or not argv:
         print(HELP, end="")
         return 0
@@ -61,7 +61,7 @@ def main(argv: list[str]) -> int:
 
 
 def _implementation(path: Path, task: str, framework: str) -> None:
-    """The reference of `task` in `framework` as a folder `path` of its own."""
+    """Write the reference of `task` in `framework` to a new folder `path`."""
     config.load("task", task)
     if framework not in frameworks(task):
         raise unknown(f"framework for {task}", framework, frameworks(task))
@@ -93,11 +93,11 @@ def _implementation(path: Path, task: str, framework: str) -> None:
 def _is_imported(name: str, path: Path) -> bool:
     """Whether `name` is a module of Python, of a package, of the suite, or of the folder that `path` is to lie in.
 
-    Folders of the working folder are none, where several may have a `name` of this kind, and neither is `path` itself.
+    Folders in the working folder do not count, since several may have such a `name`, and neither does `path` itself.
     """
     if not name.isidentifier():
         return False
-    loading.forget()  # code that has run may have borne the name
+    loading.forget()  # code that ran before may have had this name
     elsewhere = [each for each in sys.path if Path(each).resolve() not in (ROOT, Path.cwd())]
     found = (each.find_spec(name, elsewhere if each is PathFinder else None) for each in sys.meta_path)
     others = (each for each in found if each and str(path) not in (each.submodule_search_locations or ()))
@@ -110,12 +110,12 @@ def _renamed(name: str, framework: str) -> str:
 
 
 def _relative(text: str, task: str, framework: str) -> str:
-    """The text of a file with imports from the new folder in the place of those from the reference's own files."""
+    """The text of a file, importing from the new folder what it imported from the reference's own files."""
     return text.replace(f"from reference_impls.{task}.{framework}_", "from .")
 
 
 def _task(name: str) -> None:
-    """The example of the document as a task `name`, with the sums and sizes of its data."""
+    """Write the document's example as a task `name`, with the sums and sizes of its data."""
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", name):
         raise UserError(f"task={shown(name)} is no name of small letters, digits and underscores")
     root = folder.CONF.parent
@@ -142,7 +142,7 @@ def _task(name: str) -> None:
 
 
 def _with_sums(text: str, name: str) -> str:
-    """The values of the task `name` with what its data tells: sizes of the splits and sums of the arrays."""
+    """The values of the task `name`, `text`, with the sizes of its splits and the sums of its arrays added."""
     importlib.invalidate_caches()
     task = load_task(name)
     (scale,) = yaml.safe_load(text)["scales"]

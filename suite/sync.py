@@ -24,7 +24,7 @@ _LONGEST_WAIT_S = 60.0
 
 
 def main(argv: list[str]) -> int:
-    """Run the command line `argv`: 0 when MLflow has everything, 1 when it could not be reached."""
+    """Run the command line `argv`. Return 0 if MLflow has everything, 1 if it does not."""
     parser = OneLineParser(
         "python -m suite.sync",
         "Bring evidence, or a probe, into MLflow: at MLFLOW_TRACKING_URI, or else into mlflow.db in\n"
@@ -48,7 +48,7 @@ def main(argv: list[str]) -> int:
 
 
 def sync(folder: Path) -> None:
-    """Bring in the run, or runs, of a folder. Raises UserError for a folder without evidence, BehindError."""
+    """Bring in the run, or runs, of a folder. Raises UserError if it has no evidence, BehindError as `Mirror` does."""
     sent, named, runs = 0, 0, 0
     for run in evidence_folders(folder):
         mirror = Mirror(run, patience_s=60)
@@ -75,7 +75,7 @@ def evidence_folders(folder: Path) -> list[Path]:
 
 
 def follow(folder: Path) -> None:
-    """Keep MLflow up with a run until its evidence is sealed or the process that asked for it is gone.
+    """Keep MLflow up to date with a run until its evidence is sealed or the process that asked for this is gone.
 
     Says on standard output whether MLflow answered. Raises UserError for a folder of no run, or of several, and
     BehindError when the last attempt fails.
@@ -83,7 +83,7 @@ def follow(folder: Path) -> None:
     if not (folder / evidence.LOG).is_file():
         raise UserError(f"{folder} holds no {evidence.LOG}: --follow takes the folder of one run.")
     parent = int(os.environ.get(FOLLOWED, os.getppid()))
-    if FOLLOWED in os.environ:  # SLURM tells all processes of a step to end: this one has the run's end to write
+    if FOLLOWED in os.environ:  # SLURM tells all processes of a step to end; this one must still write the run's end
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.nice(19)
     mirror = Mirror(folder)
