@@ -75,7 +75,7 @@ def main(argv: list[str]) -> int:
 
 
 def make(given: dict[str, str], *, to: Console, as_json: bool) -> int:
-    """Write the bricks of models."""
+    """Record the steps of models and write their bricks to a file."""
     here = detect()
     wanted = options.making(given, here)
     refuse_unwritable(wanted.out, wanted.key)
@@ -131,7 +131,7 @@ def make(given: dict[str, str], *, to: Console, as_json: bool) -> int:
 
 
 def measure(given: dict[str, str], file: str, *, to: Console, as_json: bool) -> int:
-    """Time the bricks of a file."""
+    """Time the bricks of `file` and write the timings."""
     if "out" not in given:
         raise UserError("where to? Give out=FILE, for example out=timings.json")
     made, here = record.read(Made, Path(file)), detect()
@@ -180,7 +180,7 @@ def measure(given: dict[str, str], file: str, *, to: Console, as_json: bool) -> 
 
 
 def compose_models(given: dict[str, str], file: str, *, to: Console, as_json: bool) -> int:
-    """Print the times of models."""
+    """Print the times of models, composed from the timings in `file`."""
     timings = record.read(Timings, Path(file))
     models = timings.models
     if "key" in given:

@@ -1,4 +1,4 @@
-"""What the arguments of a call may be: plain values, lists of such, and references, all bounded."""
+"""What the arguments of a call may be: plain values, lists of these, and references, all bounded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REFERENCES = ("tensor", "output", "dtype", "slice", "layout", "number", "device"
 
 
 def check_argument(value: Any, depth: int = 0) -> None:
-    """Raise ValueError for what is no argument of a call."""
+    """Raise ValueError if `value` cannot be an argument of a call."""
     if depth > DEEPEST:
         raise ValueError(f"lists in lists more than {DEEPEST} deep")
     match value:
@@ -64,7 +64,7 @@ def _check_reference(kind: Any, value: Any) -> None:
 
 
 def references(value: Any, kind: str) -> Iterator[Any]:
-    """What an argument, or many, refer to by one kind of reference, in their order."""
+    """Yield the values of all references of one kind in an argument or a list of them, in order."""
     if isinstance(value, list | tuple):
         for each in value:
             yield from references(each, kind)
@@ -73,5 +73,5 @@ def references(value: Any, kind: str) -> Iterator[Any]:
 
 
 def number(value: float) -> Any:
-    """A float as an argument holds it: those that JSON lacks by their names."""
+    """A float as an argument holds it; those that JSON lacks (inf, -inf, nan) by name."""
     return value if math.isfinite(value) else {"number": str(value)}

@@ -1,4 +1,4 @@
-"""A brick: some calls of operators, and the tensors that they are given."""
+"""A brick: one or more operator calls, and the tensors that they are given."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from suite.bricks.arguments import (
 from suite.config.values import Values
 
 MOST_ELEMENTS = 1 << 32
-LEAST_HELD = 1 << 15  # bytes of weights for which it matters where they lie
+LEAST_HELD = 1 << 15  # bytes of weights; with fewer it hardly matters where they lie
 
 
 class Tensor(Values):
-    """A tensor that a brick is given: its shape, and how far apart its elements lie; None for one after the other.
+    """A tensor that a brick is given: its shape, type and strides (in elements; None if contiguous).
 
-    `fresh` was made just before by another operator; the others, such as weights, lie there for long. `below` is above
-    all values of whole numbers, such as the places of an embedding. `variable` is what a graph may write to.
+    A `fresh` tensor was made just before by another operator; others, such as weights, were there long before. `below`
+    is an exclusive upper bound of integer values, such as the indices of an embedding. A `variable` is one that a graph
+    may write to.
     """
 
     shape: tuple[int, ...] = Field(max_length=8)
@@ -40,7 +41,7 @@ class Tensor(Values):
 
     @property
     def elements(self) -> int:
-        """That it takes in memory, gaps included."""
+        """The number of elements that its memory spans, gaps included."""
         if self.strides is None or 0 in self.shape:
             return prod(self.shape)
         return 1 + sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
@@ -61,9 +62,9 @@ class Tensor(Values):
 
 
 class Call(Values):
-    """One call of an operator of the closed table. An argument is a plain value, a list of such, or a reference:
+    """A call of an operator in the closed table. An argument is a plain value, a list of these, or a reference:
 
-    {"tensor": i} one of the brick's, {"output": [call, i]} of an earlier call, {"dtype": name}, {"slice": [a, b, c]},
+    {"tensor": i}, one of the brick's; {"output": [call, i]}, of an earlier call; {"dtype": name}, {"slice": [a, b, c]},
     {"layout": name}, {"number": "inf", "-inf" or "nan"}, {"device": true}, {"ellipsis": true}.
     """
 
@@ -79,12 +80,12 @@ class Call(Values):
         return value
 
     def references(self, kind: str) -> Iterator[Any]:
-        """What the arguments refer to, in their order."""
+        """Yield the values of all references of one kind in the arguments, in order."""
         yield from references((*self.arguments, *self.keywords.values()), kind)
 
 
 class Brick(Values):
-    """Calls one after the other, each of them but the first of what the one before made. `gradient`: back as well."""
+    """Consecutive calls, each but the first taking what the one before made; `gradient`: with the backward pass."""
 
     tensors: tuple[Tensor, ...] = Field(max_length=MOST_TENSORS)
     calls: tuple[Call, ...] = Field(min_length=1, max_length=MOST_CALLS)
@@ -101,21 +102,21 @@ class Brick(Values):
 
     @property
     def held(self) -> int:
-        """Bytes of the tensors that are not made just before."""
+        """Bytes of the tensors that are not fresh, such as weights."""
         return sum(prod(each.shape) * WIDTHS[each.dtype] for each in self.tensors if not each.fresh)
 
     @property
     def given(self) -> int:
-        """Bytes of the tensors that are made just before."""
+        """Bytes of the fresh tensors."""
         return sum(prod(each.shape) * WIDTHS[each.dtype] for each in self.tensors if each.fresh)
 
     @property
     def bytes(self) -> int:
-        """Of memory that all its tensors take."""
+        """Bytes of memory that all its tensors take, gaps included."""
         return sum(each.elements * WIDTHS[each.dtype] for each in self.tensors)
 
     @property
     def name(self) -> str:
-        """What it does, and on which shape."""
+        """The operators of its calls, and the shape of its first fresh tensor, or else of its first."""
         shape = next((each.shape for each in self.tensors if each.fresh), self.tensors[0].shape if self.tensors else ())
         return f"{' '.join(call.op.rpartition('.')[2] for call in self.calls)} {'x'.join(map(str, shape))}"

@@ -1,4 +1,4 @@
-"""From the calls of a step to bricks: chains of so many calls where there are any, single calls elsewhere."""
+"""Turn the calls of a step into bricks: chains of `granularity` calls where possible, single calls elsewhere."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from suite.probe.record import Conditions
 
 
 class Bricks:
-    """The unique bricks of all models that are added, in the order in which they were first seen."""
+    """The unique bricks of all added models, in the order in which they were first seen."""
 
     def __init__(self, granularity: int) -> None:
         self.granularity = granularity
@@ -23,7 +23,7 @@ class Bricks:
         self.made: list[Brick] = []
 
     def add(self, conditions: Conditions, batches: Sequence[Recorded], scoring: float | None = None) -> Model:
-        """A model, as the bricks of which it is made, batch after batch; `scoring` are seconds."""
+        """Add a model's recorded batches and return the model in terms of its bricks; `scoring` is in seconds."""
         places, after, starts = list[int](), list[tuple[int, ...]](), list[int]()
         told = [each.between for each in batches if each.between is not None]
         seen = tuple(each.at for each in batches if each.at is not None)
@@ -56,9 +56,10 @@ class Bricks:
 
 
 def chained(recorded: Recorded, granularity: int) -> Iterator[Sequence[Called]]:
-    """All calls in their order, `granularity` together where each uses what the one before made and nobody else does.
+    """Yield all calls in order, in chains: each call uses what the one before made, and is the only one to use it.
 
-    All or a single one, as C. Li, A. Dakkak, J. Xiong and W. Hwu have it (DLBricks, 2019, arXiv:1911.07967).
+    A chain has `granularity` calls or one, as in DLBricks (C. Li, A. Dakkak, J. Xiong and W. Hwu 2019,
+    arXiv:1911.07967).
     """
     calls, at = recorded.calls, 0
     users: dict[int, set[int]] = {}
@@ -78,7 +79,7 @@ def chained(recorded: Recorded, granularity: int) -> Iterator[Sequence[Called]]:
 
 
 def _follows(place: int, calls: Sequence[Called], users: dict[int, set[int]], made: dict[int, int]) -> bool:
-    """Whether a call uses what the one before made, of all that is made, and is the only one that does."""
+    """Whether a call uses results of the call before it and of no other, and is the only one that uses these."""
     before, called = calls[place - 1], calls[place]
     makers = {made[each] for each in used_by(called.call) if made.get(each, place) < place}
     alone = all(users.get(each, set()) <= {place} for each in before.made)
@@ -86,12 +87,12 @@ def _follows(place: int, calls: Sequence[Called], users: dict[int, set[int]], ma
 
 
 def used_by(call: Call) -> list[int]:
-    """The tensors of the step that a call is given."""
+    """The numbers of the step's tensors that a call is given."""
     return list(call.references("tensor"))
 
 
 def brick(chain: Sequence[Called], tensors: Sequence[Tensor]) -> Brick:
-    """Calls with numbers of their own for their tensors, in the order in which they are first used."""
+    """The brick of a chain; its tensors are renumbered in the order of their first use."""
     made = {tensor: (at, index) for at, called in enumerate(chain) for index, tensor in enumerate(called.made)}
     numbers: dict[int, int] = {}
 

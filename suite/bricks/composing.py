@@ -16,16 +16,17 @@ from suite.probe.measuring import median
 from suite.probe.record import Figure
 
 T = TypeVar("T")
-ALIVE = 3  # tensors as large as the largest one given, at a time: an operator's own, its result, and the one before
+ALIVE = 3  # tensors as large as the largest input in use at a time: an operator's input, its result, and the one before
 
 
 @dataclass(frozen=True)
 class Composed:
-    """A model's time in milliseconds: `sequential`, the sum; `critical`, of its longest path; the bracket by caches.
+    """A model's time in milliseconds.
 
-    `share` is the part of what a step goes through that is taken to come from memory. What the host does `between` the
-    calls is in all of them. None where nothing could be timed. `missing` are steps whose bricks have no time, which are
-    in no sum. `batches` are the times of each batch.
+    `sequential` is the sum of its bricks, `critical` their longest path; `hot` and `cold` are the sums with weights in
+    the caches and in memory. All include `between`, the host's work between the calls, and are None where nothing could
+    be timed. `share` is the part of what a step touches that is taken to come from memory. `missing` counts the steps
+    whose bricks have no time; they are in no sum. `batches` has the time of each batch.
     """
 
     model: Model
@@ -44,9 +45,9 @@ class Composed:
 def compose(model: Model, times: Sequence[Time], cache: Cache, pace: float | None = None) -> Composed:
     """The time of a model on a machine with that cache and that pace of Python, the mean of its batches.
 
-    With hot weights it is the median of its rounds, each the sum of its bricks' in that round, and with cold ones too;
-    between these it lies by the part of what a step goes through that the cache does not keep until the next. Of two
-    rounds the quicker counts, since whatever disturbs makes it longer.
+    A round is the sum of the model's bricks in that round. The time lies between the median rounds with hot and with
+    cold weights, by the share of what a step touches that the cache does not keep until the next step. Of an even
+    number of rounds the lower middle one counts, because disturbances only make a round longer.
     """
     chosen, batches, counts = [times[each] for each in model.bricks], len(model.starts), Counter(model.bricks)
     held = sum(each.held for each in chosen) / batches
@@ -75,14 +76,15 @@ def compose(model: Model, times: Sequence[Time], cache: Cache, pace: float | Non
 
 
 def counted(timings: Timings) -> Sequence[Time]:
-    """The times of the rounds that count: of each brick all, or the quickest alone."""
+    """The times of each brick in the rounds that count: all of them, or only the quickest."""
     return [quickest(each) for each in timings.times] if timings.quickest else timings.times
 
 
 def quickest(time: Time) -> Time:
-    """The same, as if it had been run in its quickest round alone.
+    """The time as if the brick had been run in its quickest round only.
 
-    Of few rounds the quickest is slower than of many: so cold weights count by what they made of the same rounds.
+    There are fewer cold rounds than hot ones, and the quickest of few is slower than the quickest of many. So the cold
+    time is the hot one times the ratio of the two in the rounds that had both.
     """
     hot, cold = tuple(sorted(time.hot)[:1]), tuple(sorted(time.cold)[:1])
     if hot and cold:
@@ -91,13 +93,13 @@ def quickest(time: Time) -> Time:
 
 
 def sums(rounds: Sequence[tuple[int, Sequence[float]]]) -> list[float]:
-    """Of each round, over all that have any, each so many times; nothing of nothing is one round of 0."""
+    """The sum of each round over all bricks with times, each times its count; one round of 0 if there are no bricks."""
     measured = [count * np.asarray(each) for count, each in rounds if each] if rounds else [np.zeros(1)]
     return [float(each) for each in np.sum(measured, axis=0)] if measured else []
 
 
 def _critical(model: Model, own: Mapping[int, float], beside: float) -> float | None:
-    """Milliseconds of the longest path, by the microseconds of each brick; the mean of batches."""
+    """Milliseconds of the longest path, the mean of batches; `own` and `beside` are microseconds."""
     if not any(own.values()):
         return None
     ends: list[float] = []
@@ -108,13 +110,13 @@ def _critical(model: Model, own: Mapping[int, float], beside: float) -> float | 
 
 
 def _parted(model: Model, steps: Sequence[T]) -> Iterator[Sequence[T]]:
-    """What there is of each step of a model, batch by batch."""
+    """Split the values of a model's steps into its batches."""
     for start, end in pairwise((*model.starts, len(steps))):
         yield steps[start:end]
 
 
 def _point(time: Time, share: float) -> float:
-    """Microseconds of a brick; 0 where it has none."""
+    """Microseconds of a brick; 0 if it was not timed."""
     if not time.hot:
         return 0.0
     hot = median_low(time.hot)

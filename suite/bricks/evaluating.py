@@ -1,4 +1,4 @@
-"""An evaluation to make bricks of: a model that has learnt a little. What scoring it takes is in no brick."""
+"""Prepare the bricks of an evaluation: train the model a little, and time the scoring, which is in no brick."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ TIMES = 2
 
 
 def trained(subject: Subject) -> Subject:
-    """The same, of a model trained to the benchmark's first evaluation, or for two minutes.
+    """The subject with a model trained up to the benchmark's first evaluation, for two minutes at most.
 
-    One that has learnt nothing translates without an end, sees things everywhere, or falls at once.
+    An untrained model translates without an end, detects objects everywhere, or falls at once.
     """
     inside, seen = subject.changed(mode="train").inside(), 0
     until = time.monotonic() + LONGEST_S
@@ -26,9 +26,9 @@ def trained(subject: Subject) -> Subject:
 
 
 def scoring(subject: Subject) -> float | None:
-    """Seconds to score what the task's implementation predicts, the least of two times.
+    """Seconds to score the predictions of the task's implementation, the lesser of two times.
 
-    None where that cannot be scored.
+    None if they cannot be scored.
     """
     inside = subject.inside()
     predictions, found = inside.made.predict(inside.data), list[float]()

@@ -1,10 +1,10 @@
-"""Bricks timed, with their weights in the caches and with their weights in memory: the truth lies between these.
+"""Time bricks with their weights in the caches and with their weights in memory: the truth lies between these.
 
-A model runs each operator once a step. What the operator is given was made just before, by the one in front of it, and
-lies in the caches; so do its weights where those of the whole model fit in there, and else they come from memory. Its
-code was pushed aside by the operators between. So bricks that are neighbours in the file, and so in a model, are run in
-turn, once off the clock and then again: hot. For the other, memory is written until no weights are left in the caches;
-then each brick is run with a twin of its weights, which brings back all but these, and with its own: cold.
+A model runs each operator once a step. The operator's input was made just before, by the operator in front of it, and
+lies in the caches. So do its weights if those of the whole model fit; otherwise they come from memory. Its code was
+evicted by the operators between. For the hot time, bricks that are neighbours in the file, and so in a model, are run
+in turn, once untimed and once timed. For the cold time, memory is written until no weights are left in the caches; then
+each brick is run with a twin of its weights, which brings back everything but its weights, and then with its own.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from suite.probe.subject import SEED
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 USUAL_CACHE = 32 << 20  # bytes, where the system does not tell
-FLUSHED = 2  # times the largest cache is written to flush it
+FLUSHED = 2  # times the size of the largest cache is written, to flush it
 WINDOW = 8  # neighbours that are run in turn
 EIGHTHS = 8  # of the cache; see `record.Cache`
 SWEEPS = 5  # over memory of each size, so many times
-SLOWER = 1.3  # times as long a byte takes from memory, at least, for a cache to be seen
-SHARE = 0.1  # of the memory that is free, for the bricks that are held at a time
+SLOWER = 1.3  # a byte from memory takes at least this many times as long, or no cache is seen
+SHARE = 0.1  # of the free memory, for the bricks that are held at a time
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Timed:
     why: str | None = None
 
     def time(self) -> Time:
-        """As the file has it."""
+        """The times as the file holds them."""
         if self.why:
             return Time(held=self.held, given=self.given, why=self.why)
         return Time(hot=tuple(self.hot), cold=tuple(self.cold), held=self.held, given=self.given)
@@ -63,7 +63,7 @@ class Group:
         self.other = np.ones(FLUSHED * cache_bytes() // 8)
 
     def round(self, cold: bool) -> None:
-        """Each brick, hot, and `cold` as well if that is wanted."""
+        """Run each brick hot, and if `cold` is set also with cold weights."""
         places = sorted(self.running)
         windows = [places[at : at + WINDOW] for at in range(0, len(places), WINDOW)]
         for window in self.order.sample(windows, len(windows)):
@@ -84,7 +84,7 @@ class Group:
 
 
 def _warm(runner: Runner, found: Timed) -> None:
-    _run(runner, twin=not found.hot and found.held >= LEAST_HELD)  # whose memory is asked for before any clock runs
+    _run(runner, twin=not found.hot and found.held >= LEAST_HELD)  # which allocates the twins before anything is timed
 
 
 def _hot(runner: Runner, found: Timed) -> None:
@@ -100,7 +100,7 @@ def _cold(runner: Runner, found: Timed) -> None:
 
 
 def _run(runner: Runner, twin: bool = False) -> float:
-    """Microseconds of a run."""
+    """Run once and return the microseconds."""
     runner.prepare(twin)
     seconds = runner.run()
     runner.done()
@@ -109,7 +109,7 @@ def _run(runner: Runner, twin: bool = False) -> float:
 
 @cache
 def cache_bytes() -> int:
-    """Bytes of the largest cache of the processor, as Linux tells it."""
+    """Bytes of the processor's largest cache, as Linux reports it, or else `USUAL_CACHE`."""
     return max((int(size[:-1]) << 10 for *_, size in caches() if size.endswith("K")), default=USUAL_CACHE)
 
 
@@ -117,8 +117,8 @@ def cache_bytes() -> int:
 def largest_cache() -> Cache:
     """What the largest cache keeps, measured: less than its size where others share it.
 
-    Of a little more than it has room for hardly anything stays, since what was used longest ago, which goes first, is
-    what is wanted next.
+    Of data a little larger than the cache hardly anything stays: what was used longest ago is evicted first, and is
+    what is needed next.
     """
     size = cache_bytes()
     read = [size * part // EIGHTHS for part in range(1, 2 * EIGHTHS + 1)]
@@ -132,7 +132,7 @@ def largest_cache() -> Cache:
 
 
 def _sweep(memory: Floats) -> float:
-    """Seconds to read a byte, in the last of some sweeps."""
+    """Seconds to read a byte, in the last of `SWEEPS` sweeps."""
     for _ in range(SWEEPS):
         began = time.perf_counter()
         memory.sum()
@@ -143,7 +143,7 @@ def _sweep(memory: Floats) -> float:
 def measure(
     framework: Framework, bricks: Sequence[Brick], device: Device, mode: str, repeats: int, say: Callable[[str], None]
 ) -> tuple[list[Time], float]:
-    """The times of bricks, in `repeats` rounds, and the seconds that these took. `say` is told what is being done."""
+    """Time the bricks in `repeats` rounds; return the times and the seconds it took. `say` is told the progress."""
     found, spent, done = [Timed(each.held, each.given) for each in bricks], 0.0, 0
     for running in groups(framework, bricks, device, mode, found):
         began, done = time.perf_counter(), done + len(running)
@@ -165,7 +165,7 @@ def quickest_counts(framework: Framework, device: Device) -> bool:
 def groups(
     framework: Framework, bricks: Sequence[Brick], device: Device, mode: str, found: Sequence[Timed]
 ) -> Iterator[dict[int, Runner]]:
-    """The bricks by their places, built, as many at a time as there is room for; why others cannot be is noted."""
+    """Yield built bricks by place, as many at a time as fit in memory; note in `found` why a brick cannot be built."""
     room = int(SHARE * room_of(device.kind))
     held, running = 0, dict[int, Runner]()
     for at, brick in enumerate(bricks):

@@ -1,4 +1,4 @@
-"""The options of `python -m suite.bricks make|measure|compose`, and what is to be made bricks of."""
+"""The options of `python -m suite.bricks make|measure|compose`, and the sources that `make` takes bricks from."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LIST_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Source:
-    """Something to make bricks of: a workload, and one's own network where that is not the workload's."""
+    """Something to make bricks of: a workload, and the user's own network if it replaces the workload's."""
 
     subject: Subject
     network: Callable[[], Any] | None = None
@@ -54,7 +54,7 @@ class Making:
 
 
 def making(given: Mapping[str, str], found: Machine) -> Making:
-    """The options of `make` by their names. Raises UserError that says what is allowed."""
+    """Parse the options of `make`. Raises UserError that says what is allowed."""
     if "out" not in given:
         raise UserError("where to? Give out=FILE, for example out=bricks.json")
     private = truth("private", given.get("private", "false"))
@@ -116,7 +116,7 @@ def _sources(given: Mapping[str, str], found: Machine) -> list[Source]:
 
 
 def _of_task(given: Mapping[str, str], values: Mapping[str, Any], here: System, found: Machine) -> Source:
-    """In the precision of a run on hw=, which need not be this machine."""
+    """The source of a task, in the precision of a run on hw=, which need not be this machine."""
     config.load("task", given["task"])
     there = systems.resolve(config.system(given.get("hw", systems.AUTO)), found)
     scale = given.get("scale", here.default_scale)
@@ -136,7 +136,7 @@ def _of_task(given: Mapping[str, str], values: Mapping[str, Any], here: System, 
 
 
 def _of_file(text: str, given: Mapping[str, str], values: Mapping[str, Any], here: System) -> Source:
-    """A model of one's own: a file, trusted as one's own, that holds build() without arguments."""
+    """The source of the user's own model: a file, trusted as such, that holds build() without arguments."""
     path, where = Path(text).resolve(), f"models={text}"
     files = code.read(path)
     try:
@@ -159,7 +159,7 @@ def _of_file(text: str, given: Mapping[str, str], values: Mapping[str, Any], her
 
 
 def _names(text: str) -> list[str]:
-    """Names of models, or a file that has one a line."""
+    """The names of models in `text`, or in the file that it names, one a line."""
     path = Path(text)
     if "," in text or not (path.is_file() or "/" in text or path.suffix == ".txt"):
         names = [each.strip() for each in text.split(",")]

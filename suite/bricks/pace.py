@@ -1,17 +1,17 @@
-"""How fast Python is on a machine: for what the host does between the calls of a step, which is in no brick."""
+"""How fast Python is on a machine, to scale the host's work between the calls of a step, which is in no brick."""
 
 from __future__ import annotations
 
 import time
 from functools import cache
 
-CALLS = 1000  # of a function, a unit of work
+CALLS = 1000  # of a function: a unit of work
 UNITS = 50
 
 
 @cache
 def microseconds() -> float:
-    """Of CPU time for a unit of work, the least of some."""
+    """Microseconds of CPU time that a unit of work takes, the least of `UNITS` tries."""
 
     def called(value: int, *, more: int = 1) -> int:
         return value + more
@@ -26,5 +26,5 @@ def microseconds() -> float:
 
 
 def in_units(seconds: float) -> float:
-    """Seconds of this machine, as units of work."""
+    """Seconds on this machine, in units of work."""
     return 1e6 * seconds / microseconds()

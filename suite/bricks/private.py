@@ -1,7 +1,7 @@
-"""Bricks that say as little of their models as they can: sorted by what they hold, decoys among them.
+"""Disguise bricks so that they say as little as possible of their models: sorted by content, with decoys among them.
 
-A decoy is a brick of the models in which one size was replaced everywhere by another that the bricks have, so that its
-shapes fit theirs as they fit each other, and that can be run.
+A decoy is a brick of the models with one size replaced everywhere by another that the bricks have, so that its shapes
+fit the other bricks as these fit each other. Every decoy can be run.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ TRIES = 20  # for each decoy
 def disguised(
     bricks: Sequence[Brick], models: Sequence[Model], decoys: int, runs: Callable[[Brick], bool]
 ) -> tuple[tuple[Brick, ...], Key]:
-    """The bricks with so many decoys, in an order that their content alone decides, and the owner's key to them.
+    """The bricks and `decoys` false ones, sorted by content alone, and the owner's key to them.
 
-    Raises UserError where so many cannot be found that `runs` says can be run.
+    Raises UserError if not enough decoys are found for which `runs` is true.
     """
     every = {_content(each): each for each in bricks}
     own = [_content(each) for each in bricks]
@@ -39,7 +39,7 @@ def disguised(
 
 
 def decoys_of(bricks: Sequence[Brick], count: int, runs: Callable[[Brick], bool]) -> list[tuple[str, Brick]]:
-    """So many bricks that are none of these, drawn by the system's own randomness."""
+    """Make `count` decoys that are not among the bricks, with their content; drawn with the system's randomness."""
     drawn, taken = secrets.SystemRandom(), {_content(each) for each in bricks}
     sizes = _sizes(bricks)
     found: list[tuple[str, Brick]] = []
@@ -64,7 +64,7 @@ def _sizes(bricks: Sequence[Brick]) -> list[int]:
 
 
 def _replaced(brick: Brick, old: int, new: int) -> Brick | None:
-    """The brick with another number wherever a size stands; None where strides or arguments do not allow it."""
+    """The brick with size `old` replaced by `new` everywhere; None if strides or arguments do not allow it."""
 
     def of(value: Any) -> Any:
         if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""The files of bricks, timings and keys: schemas that are checked and bounded, for they may be a stranger's."""
+"""The files of bricks, timings and keys: checked and bounded schemas, because a file may be a stranger's."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ MAX_BYTES = 256 << 20
 MOST_BRICKS, MOST_MODELS, MOST_STEPS = 200_000, 1000, 1_000_000
 MOST_ROUNDS = 1000
 COLD = 4  # one round in so many is taken with cold weights as well
-PRECISIONS = ("fp32", "tf32", "bf16", "fp16")  # that bricks can be run in
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16")  # in which bricks can be run
 
 Rounds = Annotated[tuple[Annotated[float, Field(gt=0, lt=1e12)], ...], Field(max_length=MOST_ROUNDS)]
 
 
 class Model(Values):
-    """A model as its bricks: which, and after which others of its steps each comes; `left_out` counts what has none.
+    """A model as steps: the brick of each, and the earlier steps that it comes `after`. `left_out` counts other calls.
 
-    Where batches differ, as those of a task do, it holds the steps of some, one batch after the other, each from one of
-    `starts` on; where steps differ along a run, `at` is how many samples came before each. `between` is what lies in no
-    brick, the host's work from call to call, and `scoring` what it takes to score an evaluation: each in units of
-    Python's pace where the bricks were made (`pace`), None if not known.
+    Where batches differ, as those of a task do, it holds the steps of several batches, one after the other; `starts`
+    has the first step of each. Where steps differ along a run, `at` has the samples before each batch. `between`, the
+    host's work between the calls, and `scoring`, that of an evaluation, are in no brick. Both are in units of Python's
+    pace where the bricks were made (`pace`), None if not known.
     """
 
     conditions: Conditions
@@ -61,7 +61,7 @@ class Model(Values):
 
 
 class Made(Values):
-    """What `make` writes: bricks, and where the models are not private those too."""
+    """What `make` writes: the bricks, and the models unless they are private."""
 
     format: Literal["suite.bricks"] = "suite.bricks"
     version: Literal[1] = 1
@@ -71,7 +71,7 @@ class Made(Values):
     granularity: int = Field(ge=1, le=MOST_CALLS)
     private: bool = False
     noisy: tuple[str, ...] = ()
-    """What disturbed the machine while it was timed what the host does between the calls."""
+    """What disturbed the machine while the host's work between the calls was timed."""
     bricks: tuple[Brick, ...] = Field(max_length=MOST_BRICKS)
     models: tuple[Model, ...] = Field(default=(), max_length=MOST_MODELS)
 
@@ -82,10 +82,10 @@ class Made(Values):
 
 
 class Time(Values):
-    """Microseconds of a brick, each time that it was run; empty where it was not, and `why`.
+    """Microseconds of a brick in each round; if it was not run they are empty, and `why` says the reason.
 
     `hot`: its weights in the caches, as those of a small model are; `cold`: from memory, as those of a large one.
-    `held` are the bytes of these weights, and of whatever else it is given that was not just made; `given` of what was.
+    `given` are the bytes of inputs that were made just before, `held` those of the others, such as weights.
     """
 
     hot: Rounds = ()
@@ -96,22 +96,21 @@ class Time(Values):
 
 
 class Cache(Values):
-    """The largest cache of a processor: its bytes, and what it keeps of memory that is read in turn again and again.
+    """The largest cache of a processor: its bytes, and what it keeps of data that is read cyclically.
 
-    `missed` is the part that comes from memory after all, where an eighth as much as the cache's bytes is read, two
-    eighths, and so on.
+    `missed` has the share that comes from memory, when an eighth of the cache's size is read, two eighths, and so on.
     """
 
     size: int = Field(ge=1, lt=1 << 50)
     missed: tuple[Annotated[float, Field(ge=0, le=1)], ...] = Field(min_length=1, max_length=1000)
 
     def share(self, read: float) -> float:
-        """The part of so many bytes, read in turn again and again, that comes from memory."""
+        """The share of `read` bytes, read cyclically, that comes from memory."""
         return float(np.interp(8 * read / self.size, range(1, len(self.missed) + 1), self.missed))
 
 
 class Timings(Values):
-    """What `measure` writes: a time for each brick, on which system, and the models where the bricks had them."""
+    """What `measure` writes: a time for each brick, the system, and the models if the bricks' file had them."""
 
     format: Literal["suite.timings"] = "suite.timings"
     version: Literal[2] = 2
@@ -126,14 +125,14 @@ class Timings(Values):
     precision: str = Field(max_length=LONGEST_TEXT)
     cache: Cache
     pace: float | None = Field(default=None, gt=0, lt=1e9)
-    """Microseconds of a unit of Python's work; None where a device works on meanwhile."""
+    """Microseconds of a unit of Python's work; None on an accelerator, which works on meanwhile."""
     digest: str = Field(default="", max_length=LONGEST_TEXT)
-    """Of the bricks; empty in files from before it was kept, as in keys."""
+    """Of the bricks; empty in older files, as in older keys."""
     seconds: float
-    """That the measuring took, without the building."""
+    """The measuring, without building the bricks."""
     noisy: list[str]
     quickest: bool = False
-    """Whether the quickest round of each brick counts, and not the median of all rounds."""
+    """Whether each brick's quickest round counts, instead of the median of all rounds."""
     times: tuple[Time, ...] = Field(max_length=MOST_BRICKS)
     models: tuple[Model, ...] = Field(default=(), max_length=MOST_MODELS)
 
@@ -147,7 +146,7 @@ class Timings(Values):
 
 
 class Key(Values):
-    """What the owner of private models keeps: of which bricks they are made."""
+    """What the owner of private models keeps: which bricks they are made of."""
 
     format: Literal["suite.bricks.key"] = "suite.bricks.key"
     version: Literal[1] = 1
@@ -169,7 +168,7 @@ def digest(bricks: Sequence[Brick]) -> str:
 
 
 def check_places(models: tuple[Model, ...], bricks: int) -> None:
-    """Raise ValueError for a model of bricks that are not there."""
+    """Raise ValueError if a model has a brick that does not exist."""
     if any(not 0 <= each < bricks for model in models for each in model.bricks):
         raise ValueError("a model has a brick that is not there")
 
@@ -178,13 +177,13 @@ Record = TypeVar("Record", Made, Timings, Key)
 
 
 def write(made: Made | Timings | Key, path: Path) -> None:
-    """Write a file; what has its default is left out, but for format and version. Raises UserError if it cannot be."""
+    """Write a file, omitting defaults except format and version. Raises UserError if it cannot be written."""
     kind = f'"format":"{made.format}","version":{made.version}'
     write_text(path, f"{made.model_dump_json(exclude_defaults=True)[:-1]},{kind}}}\n")
 
 
 def read(record: type[Record], path: Path) -> Record:
-    """The record of a file. Raises UserError for what is none."""
+    """Read the record in a file. Raises UserError if the file holds none."""
     wanted = record.model_fields["format"].default
     values = read_json(path, MAX_BYTES, wanted)
     if not isinstance(values, dict) or values.get("format") != wanted:
@@ -194,7 +193,7 @@ def read(record: type[Record], path: Path) -> Record:
 
 
 def holds(record: type[Record], path: Path) -> bool:
-    """Whether a file says of itself that it is such a record."""
+    """Whether the format that a file declares is that of `record`."""
     wanted = record.model_fields["format"].default
     try:
         values = read_json(path, MAX_BYTES, wanted)

@@ -1,4 +1,4 @@
-"""What a framework's recorder hands over: the calls of a step in their order, and the tensors between them."""
+"""What a framework's recorder returns: the calls of a step in order, and the tensors between them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from suite.bricks.brick import Call, Tensor
 
-BATCHES = 8  # of a task that are looked at, for they may differ
+BATCHES = 8  # of a task that are recorded, because they may differ
 
 
 @dataclass(frozen=True)
 class Called:
-    """A call of a step: its arguments refer to the step's tensors by number, `made` are those that it makes."""
+    """A call of a step. Its arguments refer to the step's tensors by number; `made` are the numbers of its results."""
 
     call: Call
     made: tuple[int, ...]
@@ -21,11 +21,11 @@ class Called:
 
 @dataclass
 class Recorded:
-    """The calls of a step; `left_out` counts those of operators that no table has.
+    """The calls of a step; `left_out` counts those that no brick can hold.
 
-    `between` are seconds of the host's CPU time that lie in no brick: between the calls, and in those left out, forward
-    alone. None where that was not measured. `at` are the samples before the step, in a run whose steps
-    differ; else None.
+    `between` is the host's time in seconds that lies in no brick: between the calls, and in calls that were left out of
+    the forward pass. None if it was not measured. `at` is the number of samples before the step in a run whose steps
+    differ, else None.
     """
 
     tensors: list[Tensor] = field(default_factory=list)

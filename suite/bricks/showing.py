@@ -1,4 +1,4 @@
-"""What was made and composed, in the terminal."""
+"""Show in the terminal what was made and composed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_SHOWN = 8
 
 
 def made(to: Console, models: Sequence[Model], bricks: int, failed: dict[str, str]) -> None:
-    """How many calls, steps and unique bricks there are, and what has none."""
+    """Print the numbers of calls, steps and unique bricks, and what has no bricks."""
     calls = sum(model.calls for model in models)
     steps = sum(len(model.bricks) for model in models)
     share = f", {100 * bricks / steps:.1f} %" if steps else ""
@@ -31,13 +31,13 @@ def made(to: Console, models: Sequence[Model], bricks: int, failed: dict[str, st
 
 
 def noisy(to: Console, whys: Sequence[str]) -> None:
-    """What disturbed the machine."""
+    """Print what disturbed the machine."""
     for why in whys:
         to.print(Text(f"NOISY  {printable(why)}", "yellow"), soft_wrap=True)
 
 
 def composed(to: Console, found: Sequence[Composed], timings: Timings) -> None:
-    """A row for each model, then what stands in none of its sums."""
+    """Print a row for each model, then what is in none of its sums."""
     of = f"{timings.framework} {timings.mode} {timings.precision} on hw={timings.system}"
     to.print(printable(f"{of}, threads {timings.threads or 'not set'}, {timings.date}"))
     noisy(to, timings.noisy)
@@ -68,7 +68,7 @@ def composed(to: Console, found: Sequence[Composed], timings: Timings) -> None:
 
 
 def rows(found: Sequence[Composed]) -> list[dict[str, Any]]:
-    """As JSON has it; times in milliseconds."""
+    """The composed models as JSON values; times in milliseconds."""
     return [
         {
             "conditions": each.model.conditions.model_dump(exclude_none=True),

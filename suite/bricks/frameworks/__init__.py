@@ -1,4 +1,4 @@
-"""What each framework does for bricks: a module for each, named as conf/framework/ names the framework."""
+"""Record and run bricks: a module for each framework, named as conf/framework/ names it."""
 
 from __future__ import annotations
 
@@ -14,65 +14,65 @@ from suite.probe.subject import Subject
 
 
 class Runner(Protocol):
-    """A brick that can be run. `bytes` is what its tensors take."""
+    """A brick that can be run. `bytes` is the memory that its tensors take."""
 
     bytes: int
 
     def prepare(self, twin: bool = False) -> None:
-        """Off the clock: make what the brick is given freshly, as the operator before it would have.
+        """Untimed: make the brick's fresh inputs, as the operator before it would.
 
-        With other weights if `twin`, so that all but these is in the caches afterwards.
+        With `twin` the next run uses a copy of the weights, which brings everything but the weights into the caches.
         """
         ...
 
     def run(self) -> float:
-        """Seconds of the brick once, back as well where it has a gradient, until the device has done it."""
+        """Run the brick once, with its backward pass if it has a gradient; return seconds until the device is done."""
         ...
 
     def done(self) -> None:
-        """Off the clock: let go of what `prepare` and `run` made."""
+        """Untimed: release what `prepare` and `run` made."""
         ...
 
 
 class Framework(Protocol):
     """A module of this folder.
 
-    `OPERATORS`: the names of those in the closed table.
-    `SPREADS_LATE`: on several processors an operation now and then finds its threads on one of them, as it does not
-    within a step, and takes twice as long.
+    `OPERATORS`: the names of the operators in the closed table.
+    `SPREADS_LATE`: on several processors a brick's threads now and then start on the same one, unlike within a step,
+    and it takes twice as long.
     """
 
     OPERATORS: Collection[str]
     SPREADS_LATE: bool
 
     def record(self, subject: Subject, network: Callable[[], Any] | None = None) -> Sequence[Recorded]:
-        """The calls that a step of the workload takes; of `network`, one's own, where that is given.
+        """Record the calls of the workload's steps, or of `network`, the user's own, if that is given.
 
-        Of models one step, since every batch is alike, of shapes alone where the framework can; of a task's training,
-        which its code alone can tell, those of `BATCHES` steps; of its inference those of an evaluation.
+        One step of a model, whose batches are all alike, from shapes alone where the framework can; `BATCHES` steps of
+        a task's training, whose batches may differ; one evaluation of a task's inference.
         """
         ...
 
     def runner(self, brick: Brick, device: Device, mode: str, room: int) -> Runner:
-        """The brick, built to be run. Raises UserError for one that cannot be, or takes more than `room` bytes."""
+        """Build the brick. Raises UserError if it cannot be run or takes more than `room` bytes."""
         ...
 
     def tried(self, brick: Brick, device: Device, mode: str, room: int) -> object:
-        """Raise UserError where `runner` would give none; nothing is computed."""
+        """Raise UserError if the brick's shapes alone show that `runner` cannot build it; nothing is computed."""
         ...
 
     def listed(self) -> list[str]:
-        """The models that the framework's library has."""
+        """The names of the models in the framework's library."""
         ...
 
 
 def load(framework: str) -> Framework:
-    """The bricks of a framework. Raises UserError for one that has none, or is not installed."""
+    """Load a framework's module. Raises UserError if there is none or the framework is not installed."""
     return cast(Framework, by_framework.load(__name__, framework, "bricks"))
 
 
 def runs(framework: Framework, brick: Brick, device: Device, mode: str, room: int) -> bool:
-    """Whether the framework's `runner` would give one; nothing is computed."""
+    """Whether the brick passes the framework's `tried`; nothing is computed."""
     try:
         framework.tried(brick, device, mode, room)
     except UserError:

@@ -5,6 +5,6 @@ from suite.bricks.frameworks.tensorflow_running import runner, tried
 from suite.bricks.frameworks.tensorflow_table import FUNCTIONS as OPERATORS
 from suite.probe.instruments.tensorflow_models import listed
 
-SPREADS_LATE = True  # threads that sleep between bricks, which a step keeps awake
+SPREADS_LATE = True  # its threads sleep between bricks; within a step they are kept awake
 
 __all__ = ["OPERATORS", "SPREADS_LATE", "listed", "record", "runner", "tried"]

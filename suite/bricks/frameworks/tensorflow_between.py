@@ -1,4 +1,4 @@
-"""What the host does in a step of TensorFlow beside its graphs: Python around them, and calling them."""
+"""Time the host's work in a step of TensorFlow besides its graphs: Python around them, and calling them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EMPTY_CALLS = 101
 
 
 def between(workload: Workload, times: int) -> float:
-    """Seconds of a step without its graphs, but with what these take to be called; the least of so many times."""
+    """Seconds of a step outside its graphs, including the cost of calling these; the least of `times` tries."""
     call, inside = ConcreteFunction._call_flat, list[tuple[ConcreteFunction, float]]()
 
     def timed_call(graph: ConcreteFunction, *args: Any, **keywords: Any) -> Any:
@@ -39,7 +39,7 @@ def between(workload: Workload, times: int) -> float:
 
 
 def empty_call(graph: ConcreteFunction) -> float:
-    """Seconds to call a graph that does nothing with as many variables as this one has, the median of many."""
+    """Seconds to call a graph that takes the same inputs and variables as this one but does nothing; a median."""
 
     def capture(value: Any) -> Any:
         here = tf.compat.v1.get_default_graph()
@@ -49,7 +49,7 @@ def empty_call(graph: ConcreteFunction) -> float:
             here.watch_variable(each)
         return tf.identity(value)
 
-    with tf.device("CPU:0"):  # where bricks are made, whatever else there is
+    with tf.device("CPU:0"):  # where bricks are made, even if there are other devices
         nothing, value, found = tf.function(capture, autograph=False), tf.ones(()), list[float]()
         nothing(value)
         for _ in range(EMPTY_CALLS):

@@ -1,7 +1,7 @@
-"""A graph that reads the clock itself, before and after what is timed: what it takes to call a graph is not in it.
+"""A graph that reads the clock before and after what is timed, so that calling the graph is not timed.
 
-A call takes hundreds of microseconds, of which no two are alike; an operation on a few numbers takes one. A reading of
-the clock takes tens, which hardly differ: two in turn tell how long, and that is taken off.
+A call takes hundreds of microseconds and varies; an operation on a few numbers takes one microsecond. A reading of the
+clock takes tens and hardly varies: two readings in a row tell how long it takes, and that is subtracted.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 
 import tensorflow as tf
 
-REMEMBERED = 101  # readings in turn, of which the median is taken off
-LEAST = 1e-7  # seconds, where something takes no longer than a reading
+REMEMBERED = 101  # pairs of readings in a row, whose median interval is subtracted
+LEAST = 1e-7  # seconds, if something takes no longer than a reading
 
 Values = list[Any]
 Act = Callable[[Values], Values]
@@ -25,8 +25,8 @@ Act = Callable[[Values], Values]
 class Clocked:
     """Something done `repeats` times in sequence in one graph, between two readings of the clock.
 
-    `ready` makes off the clock what it is done with, out of what the graph is given. Nobody else has that, so that an
-    operation may write its result in its place, as it may within a model.
+    `ready` makes the inputs of `act` from the graph's, untimed. Nothing else uses them, so that an operation may write
+    its result in their place, as it may within a model.
     """
 
     def __init__(self, ready: Act, act: Act, repeats: int, given: Values, device: str) -> None:
@@ -35,9 +35,9 @@ class Clocked:
         self.function = tf.function(self._graph, autograph=False).get_concrete_function(given)
 
     def seconds(self, given: Values) -> float:
-        """Once, the mean of the repeats.
+        """Run the graph once and return the mean seconds of a repeat.
 
-        Run as an operation, which is quicker than to call the function, of which TensorFlow checks what it is given.
+        It runs as an operation: calling the function is slower, because TensorFlow then checks the inputs.
         """
         self.readings.clear()
         handles = [getattr(each, "handle", each) for each in given]
@@ -49,9 +49,10 @@ class Clocked:
         return max(end - start - median(empty), LEAST) / self.repeats
 
     def _graph(self, given: Values) -> Values:
-        """What is made, all of it: TensorFlow would leave out whatever nobody wants.
+        """Return every result, because TensorFlow would leave out what nobody uses.
 
-        What follows waits on identities of it: TensorFlow joins no operation that another waits on but does not use.
+        Each repeat waits on identities of the results before it, not on these: TensorFlow fuses no operation that
+        another waits on without using it.
         """
         made = Values()
         every = [self.ready(given) for _ in range(self.repeats)]
@@ -77,5 +78,5 @@ class Clocked:
 
 @cache
 def empty_seconds(device: str) -> deque[float]:
-    """What lay between the last readings in turn, of all graphs on a device."""
+    """The seconds between the last pairs of readings in a row, of all graphs on a device."""
     return deque(maxlen=REMEMBERED)

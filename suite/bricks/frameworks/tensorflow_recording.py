@@ -1,8 +1,8 @@
-"""The calls of a step in TensorFlow: each operation that is executed where its graphs are run eagerly.
+"""The calls of a step in TensorFlow: each operation that is executed when its graphs are run eagerly.
 
-The update's operations are like all others; of the backward pass's those whose results nobody uses are no calls, for a
-graph leaves them out: such as a first layer's gradient by its input. What prepares shapes is left to the graph: small
-whole numbers are values in a brick, and what computes them is no call.
+The update's operations are like all others. Operations of the backward pass whose results nobody uses are not calls,
+because a graph leaves them out: a first layer's gradient by its input, for example. Shape computations are left to the
+graph: small integer tensors are values in a brick, and the operations that compute them are not calls.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from suite.probe.workload import Training, Workload
 
 READ = "ReadVariableOp"
 ALIASES = ("Identity", "StopGradient", "PreventGradient", "EnsureShape", "Snapshot")
-TIMED = 3  # steps whose host is timed
-SMALL = 64  # whole numbers that are a shape, or places, and so part of a brick
+TIMED = 3  # steps whose `between` is timed
+SMALL = 64  # integers that are taken for a shape or indices, and so for values of a brick
 NOTHING = "VarIsInitializedOp", "NoOp", "Assert"
 
 
 class Recorder:
-    """Told of each operation that is executed. Tensors are known by their `_id`, which TensorFlow gives out once."""
+    """Records each executed operation. Tensors are known by their `_id`, which TensorFlow never uses twice."""
 
     def __init__(self) -> None:
         self.recorded = Recorded()
@@ -43,13 +43,13 @@ class Recorder:
         self.made: set[int] = set()
         self.backward = False
         self.backward_places: set[int] = set()
-        self.used: set[int] = set()  # by operations that are no calls
+        self.used: set[int] = set()  # by operations that are not calls
 
     def __call__(
         self, kind: Any, inputs: Sequence[Any], attributes: Sequence[Any], outputs: Sequence[Any], name: Any = None,
         graph: Any = None,
     ) -> None:  # fmt: skip
-        """Note one operation."""
+        """Record one operation."""
         kind = kind.decode() if isinstance(kind, bytes) else kind
         if kind in NOTHING or graph is not None:
             return
@@ -57,7 +57,7 @@ class Recorder:
             self._uses(inputs)
             return
         if kind == READ:
-            place = -inputs[0]._id  # what a variable holds has one number, however often it is read
+            place = -inputs[0]._id  # a variable's value has one number, however often it is read
             self.numbers[outputs[0]._id] = self.numbers.setdefault(place, self._number(outputs[0]))
             return
         if kind in ALIASES:
@@ -81,7 +81,7 @@ class Recorder:
 
     @contextmanager
     def told(self) -> Iterator[None]:
-        """Graphs are run operation by operation, each noted; in the end what nobody uses of the backward pass goes."""
+        """Run graphs eagerly and record their operations; then drop those of the backward pass that nobody uses."""
         gradient = tf.GradientTape.gradient
 
         def backward(*args: Any, **keywords: Any) -> Any:
@@ -104,7 +104,7 @@ class Recorder:
         self.used |= {self.numbers[each._id] for each in inputs if each._id in self.numbers}
 
     def _call(self, kind: str, inputs: Sequence[Any], attributes: Sequence[Any]) -> Call:
-        """Raises ValueError for what no brick can hold."""
+        """The operation as a brick's call. Raises ValueError if a brick cannot hold it."""
         many = sum(is_list for _, is_list in inputs_of(kind))
         rest, listed = [self._input(each) for each in inputs], list[Any]()
         if many > 1:
@@ -134,7 +134,7 @@ def _is_small(tensor: Any) -> bool:
 
 
 def _described(tensor: Any, fresh: bool) -> Tensor:
-    """Raises ValueError for a type that bricks do not have."""
+    """The tensor as a brick describes it. Raises ValueError for a type that bricks do not have."""
     if tensor.dtype == tf.resource:
         found = tensor._handle_data
         if found is None or not found.is_set or len(found.shape_and_type) != 1:
@@ -149,7 +149,7 @@ def _described(tensor: Any, fresh: bool) -> Tensor:
 
 
 def _attribute(kind: str, value: Any) -> Any:
-    """As a brick holds it. Raises ValueError for a kind that it cannot."""
+    """The attribute as a brick holds it. Raises ValueError for a kind that a brick cannot hold."""
     match kind:
         case "type":
             return {"dtype": tf.as_dtype(value).name}
@@ -167,7 +167,7 @@ def _attribute(kind: str, value: Any) -> Any:
 
 
 def record(subject: Subject, network: Callable[[], Any] | None = None) -> Sequence[Recorded]:
-    """See `Framework.record`: of a model too a step is computed, for TensorFlow tells operations as they are run."""
+    """See `Framework.record`. A model's step is computed too: TensorFlow reports operations only as they run."""
     conditions, found = subject.conditions, list[Recorded]()
     batches = BATCHES if conditions.task and conditions.mode == "train" else 1
     with subject.instruments.apart():
@@ -189,7 +189,7 @@ def record(subject: Subject, network: Callable[[], Any] | None = None) -> Sequen
 
 
 def _own(subject: Subject, network: Callable[[], Any]) -> Model:
-    """One's own network, in the device's precision. Raises UserError where its pictures are not of size=."""
+    """The user's own network, in the device's precision. Raises UserError if its pictures are not of size=."""
     import keras
 
     conditions, device, before = subject.conditions, subject.device, keras.config.dtype_policy()

@@ -1,7 +1,7 @@
-"""A brick in TensorFlow, run from what its file says alone: as a graph, which may join the operations of a chain.
+"""Run a brick in TensorFlow from its file alone, as a graph, which may fuse the operations of a chain.
 
-It is given what a model's graph would give it: what is fresh is an operation's result that nobody else wants, weights
-are read from a variable. A small brick is run several times in a graph, for it takes less than the clock can tell.
+Its inputs are as in a model's graph: a fresh tensor is an operation's result that nobody else uses, weights are read
+from a variable. A small brick runs several times in a graph, because once is shorter than the clock can measure.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from suite.harness.implementation import Device
 from suite.probe.instruments.tensorflow_counting import device_name, number_type
 from suite.probe.record import one_line
 
-NOISE = 1 << 16  # numbers that are drawn; a larger tensor holds them again and again
-FEW = 1 << 18  # bytes that a small brick takes and makes in all the times that a graph runs it
+NOISE = 1 << 16  # numbers that are drawn; a larger tensor repeats them
+FEW = 1 << 18  # bytes that a small brick takes and makes at most, over all its repeats in a graph
 MOST_REPEATS = 16
-FORWARD = {"MaxPoolGrad": "MaxPool"}  # of a gradient that oneDNN takes over only behind it, in a tenth of the time
+FORWARD = {"MaxPoolGrad": "MaxPool"}  # oneDNN runs such a gradient, in a tenth of the time, only behind its forward
 
 
 class Runner:
@@ -43,14 +43,14 @@ class Runner:
             self.step = Clocked(self.ready, self.forward, repeats, self.sources, self.device)
 
     def prepare(self, twin: bool = False) -> None:
-        """See `frameworks.Runner`: what is fresh is made within the graph."""
+        """See `frameworks.Runner`. Fresh tensors are made within the graph."""
         if twin and not self.twins:
             with tf.device(self.device):
                 self.twins = [self._noise(each) for each in self.brick.tensors]
         self.given = self.twins if twin else self.sources
 
     def done(self) -> None:
-        """See `frameworks.Runner`: the graph keeps nothing."""
+        """See `frameworks.Runner`. The graph keeps nothing."""
 
     def run(self) -> float:
         """See `frameworks.Runner`."""
@@ -58,7 +58,7 @@ class Runner:
             return self.step.seconds(self.given)
 
     def ready(self, given: Values) -> Values:
-        """What the brick is given, the fresh tensors copied; the result of a `FORWARD` is made by it."""
+        """The brick's inputs: fresh tensors are copied, and results of a `FORWARD` operation are made by it."""
         values = [
             tf.raw_ops.DeepCopy(x=source) if described.fresh and not described.variable else source
             for described, source in zip(self.brick.tensors, given, strict=True)
@@ -68,7 +68,7 @@ class Runner:
         return values
 
     def forward(self, given: Values) -> Values:
-        """What the last call makes, or the operation where it writes to a variable."""
+        """The results of the last call, or the operation itself if it writes to a variable."""
         values = [
             each.value() if isinstance(each, tf.Variable) and not described.variable else each
             for described, each in zip(self.brick.tensors, given, strict=True)
@@ -78,7 +78,7 @@ class Runner:
         return _tensors(values[-1]) or [values[-1]]
 
     def _noise(self, described: Tensor) -> Any:
-        """From one half to one and a half, which no operation minds; whole numbers and truths drawn evenly."""
+        """A tensor of floats from 0.5 to 1.5, valid for every operation, or of uniformly drawn integers or booleans."""
         random, dtype = np.random.default_rng(0), tf.as_dtype(described.dtype)
         drawn = random.random(min(NOISE, max(described.elements, 1)), np.float32)
         if dtype.is_floating:
@@ -94,8 +94,9 @@ class Runner:
 
 
 def runner(brick: Brick, device: Device, mode: str, room: int) -> Runner:
-    """See `frameworks.Framework`: tried with its shapes alone first, for a file may ask for anything."""
-    bytes_ = tried(brick, device, mode, room)  # weights that matter are read once
+    """See `frameworks.Framework`. It is tried with shapes alone first, because a file may ask for anything."""
+    bytes_ = tried(brick, device, mode, room)
+    # A repeat would find its weights in the caches
     repeats = 1 if brick.held >= LEAST_HELD else max(1, min(MOST_REPEATS, FEW // max(bytes_, 1)))
     try:
         made = Runner(brick, device, repeats)
@@ -109,7 +110,7 @@ def runner(brick: Brick, device: Device, mode: str, room: int) -> Runner:
 
 
 def tried(brick: Brick, device: Device, mode: str, room: int) -> int:
-    """See `frameworks.Framework`: the bytes that the brick takes and makes, as its graph infers them."""
+    """See `frameworks.Framework`. Returns the bytes that the brick takes and makes, as its graph infers them."""
     if brick.bytes > room:
         raise UserError(f"its tensors take {brick.bytes:,} bytes; there is room for {room:,}")
     calls = [_compiled(call, len(brick.tensors)) for call in brick.calls]
@@ -126,7 +127,7 @@ def tried(brick: Brick, device: Device, mode: str, room: int) -> int:
             results = [_tensors(value) for value in values[len(brick.tensors) :]]
             if not all(each.shape.is_fully_defined() for result in results for each in result[:1]):
                 raise UserError("what it makes has no shape that is known before")
-            # Behind its result an operation may keep something of its own, as FusedBatchNormV3 does
+            # After its first result an operation may have outputs for its own use, as FusedBatchNormV3 does
             made = [each for result in results for each in result if each.shape.is_fully_defined()]
             for each in made:
                 if prod(each.shape) * each.dtype.size > room:
@@ -146,7 +147,7 @@ def _tensors(value: Any) -> list[Any]:
 
 
 def _compiled(call: Call, given: int) -> Callable[[Values], Any]:
-    """A call, as a function of the values so far. Raises UserError for an operation that the table does not have."""
+    """A call as a function of the values so far. Raises UserError for an operation that is not in the table."""
     function = FUNCTIONS.get(call.op)
     if function is None:
         raise unknown("operation", call.op, FUNCTIONS)
@@ -162,7 +163,7 @@ def _compiled(call: Call, given: int) -> Callable[[Values], Any]:
 
 
 def _forwards(brick: Brick) -> Iterator[tuple[int, Callable[[Values], Any]]]:
-    """The places of tensors that are the result of a `FORWARD` of another one, and what makes them."""
+    """Yield the places of tensors that are results of a `FORWARD` operation, and the functions that make them."""
     for call in brick.calls:
         match FORWARD.get(call.op), call.arguments:
             case str(op), ({"tensor": _} as given, {"tensor": made}, *_):

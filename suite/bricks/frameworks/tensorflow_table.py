@@ -35,9 +35,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 @cache
 def names_of(kind: str) -> dict[str, str]:
-    """What an operation's function calls its inputs and attributes, by the names that its definition gives them.
+    """The parameters of an operation's function, by the names of inputs and attributes in its definition.
 
-    These are the same but for one at most.
+    The two names differ for one at most.
     """
     defined = [name for name, _ in inputs_of(kind)] + list(attributes_of(kind))
     taken = [name for name in inspect.signature(FUNCTIONS[kind]).parameters if name != "name"]
@@ -46,12 +46,12 @@ def names_of(kind: str) -> dict[str, str]:
 
 
 def inputs_of(kind: str) -> list[tuple[str, bool]]:
-    """The names of an operation's inputs, and of each whether it is a list of tensors."""
+    """The name of each input of an operation, and whether it is a list of tensors."""
     return [(each.name, bool(each.number_attr or each.type_list_attr)) for each in op_def_registry.get(kind).input_arg]
 
 
 def attributes_of(kind: str) -> dict[str, str]:
-    """An operation's attributes by name, and of what type each is; without those that its inputs decide."""
+    """The type of each attribute of an operation, by name; without those that its inputs determine."""
     definition = op_def_registry.get(kind)
     decided = {
         name for each in definition.input_arg for name in (each.type_attr, each.number_attr, each.type_list_attr)

@@ -5,6 +5,6 @@ from suite.bricks.frameworks.torch_running import runner, tried
 from suite.bricks.frameworks.torch_table import FUNCTIONS as OPERATORS
 from suite.probe.instruments.torch_models import listed
 
-SPREADS_LATE = False  # OpenMP's threads wait awake for the next operation
+SPREADS_LATE = False  # OpenMP's threads stay awake until the next operation
 
 __all__ = ["OPERATORS", "SPREADS_LATE", "listed", "record", "runner", "tried"]

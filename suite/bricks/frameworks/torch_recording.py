@@ -1,4 +1,4 @@
-"""The calls of a step in PyTorch, as the model's own code makes them: each function of torch that it calls."""
+"""The calls of a step in PyTorch: each torch function that the model's own code calls."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ LAYOUTS = {
     torch.channels_last: "channels_last",
     torch.preserve_format: "preserve",
 }
-TIMED = 5  # steps whose whole and whose calls are timed
-COPIES = 4  # of a model's weights that a step needs room for: they, their gradients and momenta, and what it computes
-ASKED = DataDependentOutputException, DynamicOutputShapeException  # for numbers, of tensors that have shapes alone
+TIMED = 5  # steps that are timed as a whole, and as many whose calls are timed
+COPIES = 4  # of a model's weights that a step needs room for: weights, gradients, momenta, and its results
+ASKED = DataDependentOutputException, DynamicOutputShapeException  # raised if code asks fake tensors for values
 
 
 class Unencodable(Exception):
@@ -41,16 +41,16 @@ class Unencodable(Exception):
 
 
 class Recorder(TorchFunctionMode):
-    """Notes each function of torch that is called, but not those that such a function calls itself."""
+    """Records each torch function that is called, but not those that such a function calls itself."""
 
     def __init__(self) -> None:
         super().__init__()
         self.recorded = Recorded()
-        self.numbers = WeakTensorKeyDictionary()  # of the tensors that are still there
-        self.made = WeakTensorKeyDictionary()  # those that calls made
+        self.numbers = WeakTensorKeyDictionary()  # of the tensors that are still alive
+        self.made = WeakTensorKeyDictionary()  # tensors that calls made
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
-        """Run one function, and note it."""
+        """Run one function and record it."""
         kwargs, name = kwargs or {}, NAMES.get(func)
         try:
             given: tuple[Any, ...] | None = tuple(self.encoded(each) for each in args)
@@ -82,7 +82,7 @@ class Recorder(TorchFunctionMode):
         return result
 
     def encoded(self, value: Any, depth: int = 0) -> Any:
-        """An argument, as a brick holds it; tensors by the step's numbers. Raises Unencodable."""
+        """An argument as a brick holds it, with tensors by number. Raises Unencodable if a brick cannot hold it."""
         match value:
             case None | bool() | int() | str():
                 return value
@@ -118,13 +118,13 @@ class Recorder(TorchFunctionMode):
         number = int(self.numbers[tensor])
         with torch._C.DisableTorchFunction():
             if tensor.requires_grad and tensor.is_floating_point() and not known[number].gradient:
-                # made within an autograd.Function, which gave it a gradient as it returned it
+                # made within an autograd.Function, which set requires_grad when it returned
                 known[number] = known[number].model_copy(update={"gradient": True})
         return number
 
 
 class Inside(TorchFunctionMode):
-    """Notes the seconds of each call that is in a brick, or may be: of the table's functions, and the backward pass."""
+    """Records the seconds of each call that may be in a brick: the table's functions and the backward pass."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -140,10 +140,10 @@ class Inside(TorchFunctionMode):
 
 
 def between(workload: Workload, times: int) -> float:
-    """Seconds of CPU time of a step that lie in no brick: what the host takes without its calls.
+    """Seconds of CPU time of a step that lie in no brick: the whole step less its calls.
 
-    Each of these is the least of so many times, and so is the whole. Batches may differ, so that a benchmark's is one
-    and the same step each time; where its calls differ all the same, it is what all of them take at least.
+    The whole, and each call, is the least of `times` tries. A benchmark's batches may differ, so it repeats one and the
+    same step; if the number of calls differs all the same, the least sum of all calls counts.
     """
     whole, inside, back = list[float](), list[list[float]](), _before_a_step(workload)
     for _ in range(times):
@@ -161,7 +161,7 @@ def between(workload: Workload, times: int) -> float:
 
 
 def _before_a_step(workload: Workload) -> Callable[[], None]:
-    """What goes back to before one and the same step of a benchmark, or to before another one of any other workload."""
+    """A function that goes back to before one and the same benchmark step, or readies another workload's next step."""
     if not isinstance(workload, Training):
         return lambda: workload.ready(1)
     workload.ready(2)
@@ -170,13 +170,13 @@ def _before_a_step(workload: Workload) -> Callable[[], None]:
     def back() -> None:
         workload.made.load_state_dict(state)
         workload.seen = seen
-        workload.run(1)  # what it takes to begin at a state, such as the order of an epoch, is not the next step's
+        workload.run(1)  # so that work after loading a state, such as an epoch's order, is not in the timed step
 
     return back
 
 
 def tensors(value: Any) -> Iterator[torch.Tensor]:
-    """Those of a result, in their order."""
+    """Yield the tensors in a result, in order."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, tuple | list):
@@ -200,7 +200,7 @@ def _described(tensor: torch.Tensor, fresh: bool) -> Tensor:
     told: dict[str, Any] = {"shape": shape, "dtype": dtype, "fresh": fresh, "gradient": gradient}
     try:
         return Tensor(**told, strides=strides, below=min(max(below, 1), (1 << 31) - 1))
-    except ValueError:  # elements that lie on top of each other, as of an unfolded tensor
+    except ValueError:  # elements overlap, as in an unfolded tensor
         return Tensor(**told)
 
 
@@ -228,8 +228,8 @@ def _of_model(subject: Subject, network: Callable[[], Any] | None) -> Sequence[R
     assert isinstance(workload, Model)
     weights = sum(each.numel() * each.element_size() for each in workload.network.parameters())
     if COPIES * weights < room_of("cpu"):
-        few = min(workload.samples, 2 if workload.training else 1)  # BatchNorm trains on no single value of a channel
-        found[0].between = between(_built(subject.of_batch(few), network), TIMED)  # which is the same for any batch
+        few = min(workload.samples, 2 if workload.training else 1)  # BatchNorm cannot train on a single value a channel
+        found[0].between = between(_built(subject.of_batch(few), network), TIMED)  # the same for any batch size
     return found
 
 

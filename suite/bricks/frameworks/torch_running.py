@@ -1,4 +1,4 @@
-"""A brick in PyTorch, run from what its file says alone."""
+"""Run a brick in PyTorch from its file alone."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from suite.harness.implementation import Device
 from suite.probe.instruments.torch_counting import number_type, torch_device, wait
 from suite.probe.record import one_line
 
-NOISE = 1 << 16  # numbers that are drawn; a larger tensor holds them again and again
-REMEMBERED, LEAST_REMEMBERED = 101, 11  # backward passes that do nothing, of which the median is taken off
-LEAST = 1e-7  # seconds of a brick, where it takes no longer than what is taken off
+NOISE = 1 << 16  # numbers that are drawn; a larger tensor repeats them
+REMEMBERED, LEAST_REMEMBERED = 101, 11  # empty backward passes, whose median is subtracted
+LEAST = 1e-7  # seconds of a brick, if it takes no longer than what is subtracted
 
-Values = list[Any]  # of the brick's tensors, then what each call made
+Values = list[Any]  # the brick's tensors, then what each call made
 Get = Callable[[Values], Any]
 Bind = Callable[[Values], Callable[[], Any]]
 
@@ -46,7 +46,7 @@ class Runner:
         self.twins: list[torch.Tensor | None] = []
         self.bytes = brick.bytes
         self.given: Values = []
-        self.first: Callable[[], Any] | None = None  # call, bound to what it is given, so that no clock sees it
+        self.first: Callable[[], Any] | None = None  # call, bound to its arguments so that the binding is not timed
         self.wanted: list[Any] = []
         self.gradients: list[torch.Tensor] = []
 
@@ -60,14 +60,14 @@ class Runner:
             value = self._laid(described) if held is None else held
             if self.brick.gradient and described.gradient:
                 if held is None:
-                    value = value.requires_grad_() * 1  # has a node in the graph, so that it may be written over
+                    value = value.requires_grad_() * 1  # not a leaf, so that it may be written in place
                 self.wanted.append(torch.autograd.graph.get_gradient_edge(value))
             given.append(value)
         self.give(given)
         self.gradients = [torch.full_like(each, 1e-3) for each in self.gradients]
 
     def give(self, values: Values) -> None:
-        """Run on these, in the place of what `prepare` makes."""
+        """Run on `values` instead of what `prepare` makes."""
         self.given, self.first = values, self.calls[0](values)
 
     def done(self) -> None:
@@ -75,11 +75,11 @@ class Runner:
         self.given, self.first, self.wanted = [], None, []
 
     def run(self) -> float:
-        """See `frameworks.Runner`: with what it takes to let go of what was given and made, as a model does."""
+        """See `frameworks.Runner`. The time includes releasing the inputs and results, as a model does."""
         floor = backward_call(self.device) if self.brick.gradient else 0.0
         with self._precision():
             given, first = self.given, self.first
-            for _ in range(2):  # the first brings back the code that calls
+            for _ in range(2):  # the first brings this code back into the caches
                 self.given, self.first = [], _nothing
                 idle = self._timed()
             self.given, self.first = given, first
@@ -98,7 +98,7 @@ class Runner:
         return time.perf_counter() - began
 
     def forward(self) -> list[torch.Tensor]:
-        """What the last call makes."""
+        """The tensors that the last call makes."""
         with self._precision():
             return list(tensors(self._made()))
 
@@ -126,7 +126,7 @@ class Runner:
         return stack
 
     def _lay_held(self) -> list[torch.Tensor | None]:
-        """What is given to every run alike, such as weights; None for what is made anew."""
+        """The tensors that all runs share, such as weights; None for fresh ones, which are made anew."""
         held = [None if each.fresh else self._laid(each) for each in self.brick.tensors]
         for described, value in zip(self.brick.tensors, held, strict=True):
             if value is not None and self.brick.gradient and described.gradient:
@@ -134,10 +134,10 @@ class Runner:
         return held
 
     def _laid(self, described: Tensor) -> torch.Tensor:
-        """A tensor made now, of the same few numbers again and again, so that nothing else goes through the caches."""
+        """Make a tensor that repeats the same few numbers, so that reading them does not flush the caches."""
         many, drawn = described.elements, self.noise[described.dtype, described.below]
         flat = torch.empty(many, dtype=drawn.dtype, device=self.device)
-        if not isinstance(flat, FakeTensor):  # of which there are shapes alone
+        if not isinstance(flat, FakeTensor):  # which has only a shape
             whole = many // NOISE * NOISE
             flat[:whole].view(-1, NOISE).copy_(drawn)
             flat[whole:].copy_(drawn[: many - whole])
@@ -150,10 +150,10 @@ BACKWARD: deque[float] = deque(maxlen=REMEMBERED)
 
 
 def backward_call(device: torch.device) -> float:
-    """Seconds that a backward pass takes which does nothing: a model has one for all its layers, each brick its own."""
+    """Seconds of a backward pass that does nothing: a model has one for all its layers, each brick its own."""
     while True:
         value = torch.ones((), device=device, requires_grad=True)
-        if isinstance(value, FakeTensor):  # which tells no time
+        if isinstance(value, FakeTensor):  # which cannot be timed
             return 0.0
         made = value.view(())
         began = time.perf_counter()
@@ -167,9 +167,9 @@ DRAWN: dict[tuple[str, int, torch.device], torch.Tensor] = {}  # one for all bri
 
 
 def noise(dtype_name: str, below: int, device: torch.device) -> torch.Tensor:
-    """From one half to one and a half, which no operator minds; whole numbers and truths drawn evenly.
+    """Floats from 0.5 to 1.5, valid for every operator, or uniformly drawn booleans or integers.
 
-    Whole numbers below the largest power of two that is not above `below`, of which there are few.
+    Integers are below the largest power of two that is not above `below`, so that few different tensors are drawn.
     """
     dtype: torch.dtype = getattr(torch, dtype_name)
     below = 1 if dtype.is_floating_point else 1 << (below.bit_length() - 1)
@@ -189,7 +189,7 @@ def noise(dtype_name: str, below: int, device: torch.device) -> torch.Tensor:
 
 
 class Room(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Lets nothing be made that is larger than `room` bytes."""
+    """Raises UserError for an operator whose result is larger than `room` bytes."""
 
     def __init__(self, room: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -214,7 +214,7 @@ def runner(brick: Brick, device: Device, mode: str, room: int) -> Runner:
 
 
 def tried(brick: Brick, device: Device, mode: str, room: int) -> list[torch.Tensor]:
-    """See `frameworks.Framework`: what the brick makes, as shapes alone, for a file may ask for anything."""
+    """See `frameworks.Framework`. Returns what the brick makes, as shapes alone."""
     try:
         with _untold(), FakeTensorMode(), Room(room):
             made = Runner(brick, device, mode)
@@ -232,7 +232,7 @@ def tried(brick: Brick, device: Device, mode: str, room: int) -> list[torch.Tens
 
 @contextmanager
 def _untold() -> Iterator[None]:
-    """PyTorch does not log what does not fit meanwhile."""
+    """Keep PyTorch from logging what does not fit."""
     logger = logging.getLogger(FakeTensorMode.__module__)
     before, logger.disabled = logger.disabled, True
     try:
@@ -242,7 +242,7 @@ def _untold() -> Iterator[None]:
 
 
 def _compiled(call: Call, given: int, device: torch.device) -> Bind:
-    """What binds a call to the values so far. Raises UserError for an operator that the table does not have."""
+    """A function that binds a call to the values so far. Raises UserError for an operator not in the table."""
     function = FUNCTIONS.get(call.op)
     if function is None:
         raise unknown("operator", call.op, FUNCTIONS)
@@ -259,7 +259,7 @@ def _compiled(call: Call, given: int, device: torch.device) -> Bind:
 
 
 def _getter(argument: Any, given: int, device: torch.device) -> Get:
-    """What gives an argument's value of the values so far."""
+    """A function that takes an argument's value from the values so far."""
     match argument:
         case {"tensor": at}:
             return lambda values: values[at]
