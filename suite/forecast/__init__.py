@@ -1,6 +1,7 @@
 """Time, energy and cost to the target, on a machine before it is rented: `python -m suite.forecast`.
 
-A run takes: its start, its steps, its evaluations. `needed` says how many samples, and so steps and evaluations, by the
-reference convergence points of conf/rcp/; `rates` what each takes, from a probe at level=clock, or from peak rates;
-`workers` what several add for communication. `model` draws many runs from these: median, and 90 % interval.
+A run consists of its start, its steps and its evaluations. `needed` tells how many samples, and so steps and
+evaluations, it takes, from the reference convergence points of conf/rcp/. `rates` tells how long each takes, from a
+probe at level=clock, bricks or peak rates. `workers` adds the communication of several workers. `model` draws many runs
+from these and gives their median and 90 % interval.
 """

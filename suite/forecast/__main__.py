@@ -110,7 +110,7 @@ def main(argv: list[str]) -> int:
 
 
 def _all(asked: Asked, runs: Needed, wanted: Options, found: Machine) -> tuple[list[Forecast], dict[str, str]]:
-    """The forecasts, and of the systems that have none why. Raises UserError where the only system has none."""
+    """The forecasts, and the reason for each system without one. Raises UserError if the only system has none."""
     made, failed = list[Forecast](), dict[str, str]()
 
     def one(system: System) -> Forecast:

@@ -1,4 +1,4 @@
-"""Which system to take: the cheapest that keeps a deadline, the fastest within a budget."""
+"""Choose a system: the cheapest that keeps a deadline, or the fastest within a budget."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DEADLINE, BUDGET = "deadline", "budget"
 
 @dataclass(frozen=True)
 class Choice:
-    """Of a DEADLINE in seconds, or a BUDGET, of `most`: the forecast that is chosen, or None and `why`."""
+    """The forecast chosen for what was `asked`, a DEADLINE of `most` seconds or a BUDGET; None if none, and `why`."""
 
     asked: str
     most: float
@@ -21,7 +21,7 @@ class Choice:
 
 
 def choices(forecasts: Sequence[Forecast], deadline: float | None, budget: float | None) -> list[Choice]:
-    """The choice for each of the two that is not None; none where prices are in several currencies."""
+    """A choice for each limit that is not None; nothing is chosen if prices are in several currencies."""
     found = []
     currencies = sorted({each.currency for each in forecasts if each.cost and each.currency})
     if len(currencies) > 1:
@@ -44,12 +44,12 @@ def _why_none(forecasts: Sequence[Forecast], told: str) -> str:
 
 
 def cheapest(forecasts: Sequence[Forecast], deadline: float) -> Forecast | None:
-    """That of the least median cost among those whose interval ends before the deadline, in seconds."""
+    """The forecast of least median cost among those whose interval of time ends within the deadline, in seconds."""
     kept = [each for each in forecasts if each.cost and each.seconds.high <= deadline]
     return min(kept, key=lambda each: each.cost.median if each.cost else 0.0, default=None)
 
 
 def fastest(forecasts: Sequence[Forecast], budget: float) -> Forecast | None:
-    """That of the least median time among those whose interval of cost ends within the budget."""
+    """The forecast of least median time among those whose interval of cost ends within the budget."""
     kept = [each for each in forecasts if each.cost and each.cost.high <= budget]
     return min(kept, key=lambda each: each.seconds.median, default=None)

@@ -1,4 +1,4 @@
-"""What was measured on a system and kept: a probe at level=clock, or the times of the bricks of a task."""
+"""Measurements of a system that were kept: a probe at level=clock, or the times of a task's bricks."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ ACCELERATORS = TypeAdapter(Annotated[tuple[Accelerator, ...], Field(max_length=1
 
 @dataclass(frozen=True)
 class Kept:
-    """What lies at `place`, the value of from=."""
+    """The measurement that lies at `place`, the value of from=."""
 
     place: str
     found: Probe | Timings
 
     def system(self, here: Machine) -> System:
-        """The system on which it was measured: of what no file of conf/hw/ describes, what was recorded of it."""
+        """The system that was measured; one that no file of conf/hw/ describes is made from the recorded machine."""
         return resolve(config.system(self.found.system), self.node(here))
 
     def node(self, here: Machine) -> Machine:
-        """The machine that was measured, as far as its system, prices and power go by it; for the rest, this one.
+        """The machine that was measured, as far as system, price and power depend on it; the rest is `here`'s.
 
-        Raises UserError for accelerators that are none.
+        Raises UserError if its record of accelerators is not valid.
         """
         told = self.found.machine
         try:
@@ -53,16 +53,16 @@ class Kept:
         return replace(node, logical_cpus=cpus) if isinstance(cpus, int) and 0 < cpus < 1e6 else node
 
     def rates(self, benchmark: Benchmark, framework: str, batch: int | None, system: System, node: Machine) -> Rates:
-        """What a worker of the system takes for the parts of a run, at `batch` or the benchmark's own batch size.
+        """The rates of a worker of the system, at `batch` or the benchmark's own batch size.
 
-        `node` is a machine of the system. Raises UserError where what was kept does not tell.
+        `node` is a machine of the system. Raises UserError if the measurement does not tell them.
         """
         if isinstance(self.found, Probe):
             return self._clock(self.found, benchmark, framework, batch, precision_of(system, node, benchmark))
         return self._bricks(self.found, benchmark, framework, batch, system, node)
 
     def _clock(self, probe: Probe, benchmark: Benchmark, framework: str, batch: int | None, own: str) -> Rates:
-        """Of the cell in the precision that a run's `own` is, else of another, that was measured, if there is one."""
+        """The rates of a cell that was measured, in the run's `own` precision if there is one, else in another."""
         if probe.level != rates.LEVEL:
             raise UserError(
                 f"from={self.place} is a probe at level={probe.level}: a forecast takes one at level={rates.LEVEL}"
@@ -99,9 +99,9 @@ class Kept:
 
 
 def read(place: str) -> Kept:
-    """What from= names: the folder of a probe, or the file that `python -m suite.bricks measure` wrote.
+    """Read what from= names: the folder of a probe, or the file that `python -m suite.bricks measure` wrote.
 
-    Raises UserError for what is neither, or of a system that conf/ does not have.
+    Raises UserError if it is neither, or if conf/ does not have its system.
     """
     path = Path(place)
     kept = Kept(place, bricks.read(Timings, path) if bricks.holds(Timings, path) else record.read(path))
@@ -146,7 +146,7 @@ def _composed(
 
 
 def _with_scoring(evaluation: Composed, pace: float | None) -> tuple[float, float | None] | None:
-    """Seconds of an evaluation, None where its bricks have no times; and of its scoring, None where nothing tells."""
+    """Seconds of an evaluation and of its scoring, None if not known; None if its bricks have no times."""
     scoring = evaluation.model.scoring
     if evaluation.sequential.value is None:
         return None

@@ -1,4 +1,4 @@
-"""What a worker takes of its accelerator's memory, told by shapes alone, in another process: for `dry_run=true`."""
+"""Tell for `dry_run=true` how much accelerator memory a worker takes, by shapes alone, in another process."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ SEED = 1
 
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes that a worker takes; None where that is not known, and `why`."""
+    """Bytes that a worker takes; None if that is not known, and `why`."""
 
     bytes: int | None
     why: str = ""
 
     def line(self, system: System) -> str:
-        """Beside what an accelerator of the system has."""
+        """The footprint in words, beside what an accelerator of the system has."""
         if self.bytes is None:
             return f"not known: {self.why}"
         has = f", which has {system.memory_gb:g} GB" if system.memory_gb else ""
@@ -41,7 +41,7 @@ class Footprint:
         return f"{self.bytes / 1e9:.3g} GB of each worker's accelerator{has}: {how}"
 
     def problem(self, system: System) -> str | None:
-        """That the accelerator may be too small, and what to do; None where it is not, or not known to be."""
+        """A warning that the accelerator may be too small, and what to do; None if it fits or that is not known."""
         if self.bytes is None or not system.memory_gb or self.bytes <= system.memory_gb * 1e9:
             return None
         return (
@@ -53,9 +53,9 @@ class Footprint:
 def needed(
     benchmark: Benchmark, system: System, framework: Framework, precision: str, data_dir: str | None
 ) -> Footprint:
-    """What a worker's build and its first training step hold at most. Where no data is at hand none is brought.
+    """The most that a worker's build and its first training step hold. No data is fetched if none is at hand.
 
-    Neither evaluations, nor the training data that a task keeps on the device, nor what libraries take is counted.
+    Evaluations, training data that a task keeps on the device, and what libraries take are not counted.
     """
     if not system.accelerator:
         return Footprint(None, "processors share the machine's; python -m suite.probe level=memory tells of steps")
@@ -79,7 +79,7 @@ def needed(
 
 
 def _tell(telling: Connection, *asked: Any) -> None:
-    """What libraries warn of is not of the plan."""
+    """Send the footprint through the pipe, without the warnings of libraries."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     telling.send(_by_shapes(*asked))
 
@@ -96,7 +96,7 @@ def _by_shapes(
         return Footprint(instrument.needed(lambda: module.build(benchmark.hyperparameters, data, SEED, device)))
     except UserError as error:
         return Footprint(None, str(error))
-    except Exception as error:  # of a library, whose operators need values or know no such device
+    except Exception as error:  # of a library whose operators need values or do not know the device
         return Footprint(None, f"shapes alone do not tell ({type(error).__name__}: {error})".split("\n")[0])
 
 
@@ -105,7 +105,7 @@ def _instrument(framework: str) -> str:
 
 
 def _arrays(benchmark: Benchmark, data_dir: str | None) -> Arrays:
-    """What `build` is given. Raises UserError where that takes data that is not at hand."""
+    """The arrays that `build` is given. Raises UserError if it takes data that is not at hand."""
     shaping = load_shaping(benchmark.task)
     if shaping and (shaped := shaping.shaped(benchmark.scale)):
         return shaped

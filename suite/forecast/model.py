@@ -1,4 +1,4 @@
-"""A forecast: many runs drawn from what the reference needed and from what each part of a run takes."""
+"""Make a forecast: draw many runs from the samples that the reference needed and the rates of each part of a run."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Range:
 class Forecast:
     """What a run to the target is expected to take. What cannot be known is None.
 
-    `shares` are the parts of the mean time of a run, 0 to 1, by what they go to; None for one that is not known, which
-    is in `compute` then. `limited_by` is the largest. `measured` is false for an estimate from peak rates; `published`
-    is the source of samples that are not of the reference's runs, empty where they are.
+    `shares` has the share of each part in the mean time of a run, 0 to 1; None for an unknown one, which `compute` then
+    includes. `limited_by` is the largest. `measured` is false for an estimate from peak rates or bricks. `published` is
+    the source of samples that are not of the reference's runs, else empty.
     """
 
     benchmark: str
@@ -53,7 +53,7 @@ class Forecast:
 
 
 def forecast(needed: Needed, rates: Rates, system: System, machine: Machine, framework: str) -> Forecast:
-    """The forecast of a run on a system, of which `machine` is a node."""
+    """Forecast a run on a system, of which `machine` is a node."""
     rng = np.random.default_rng(SEED)
     runs = needed.draw(DRAWS, rng)
     benchmark = needed.benchmark
@@ -85,13 +85,13 @@ def forecast(needed: Needed, rates: Rates, system: System, machine: Machine, fra
 
 
 def samples_to_target(needed: Needed) -> Range:
-    """What runs take, those before them that failed included."""
+    """The samples to the target, including those of failed runs before."""
     runs = needed.draw(DRAWS, np.random.default_rng(SEED))
     return _range(runs.samples + runs.failed * needed.benchmark.budget_samples)
 
 
 def parts(benchmark: Benchmark, rates: Rates, samples: np.ndarray, of_rates: np.ndarray) -> dict[str, np.ndarray]:
-    """Seconds of the parts of runs that end at so many samples, each with one of the rates, by its index."""
+    """Seconds of the parts of runs that end after `samples`; `of_rates` has the index of each run's rates."""
     steps, data = np.ceil(samples / rates.samples), rates.data or 0.0
     training = steps * rates.steps_until(samples, of_rates)
     return {

@@ -1,6 +1,7 @@
-"""How many samples a run needs to its target: drawn from the runs of the reference convergence points.
+"""How many samples a run needs to its target, drawn from the runs of the reference convergence points.
 
-Where there are none, from those that others published of the same model (`suite.rules.published`), marked as such.
+If there are none, they are drawn from points that others published of the same model (`suite.rules.published`), and
+marked as such.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from suite.rules import convergence, published
 
 @dataclass(frozen=True)
 class Drawn:
-    """Runs as drawn: `samples` of the one that reaches the target, `failed` runs before it that did not.
+    """Drawn runs: the `samples` of each that reaches the target, and how many `failed` before it.
 
-    `lost` is the share of runs that do not, 0 to 1.
+    `lost` is the share of runs that fail, 0 to 1.
     """
 
     samples: np.ndarray
@@ -30,30 +31,30 @@ class Drawn:
 
     @property
     def said(self) -> str:
-        """How many in 100 do not reach it; empty where none does."""
+        """How many runs in 100 do not reach the target; empty if that rounds to 0."""
         of_100 = f"{100 * self.lost:.0f}"
         return "" if of_100 == "0" else f"{of_100} in 100 runs do not reach the target: another follows each"
 
 
 @dataclass(frozen=True)
 class Took:
-    """What runs at a batch size took to the target, in samples; None for one that did not reach it."""
+    """Samples to the target of the runs at a batch size; None for a run that did not reach it."""
 
     batch: int
     samples: tuple[int | None, ...]
 
     @property
     def reached(self) -> list[int]:
-        """What those took that reached it."""
+        """The samples of the runs that reached the target."""
         return [each for each in self.samples if each is not None]
 
 
 @dataclass(frozen=True)
 class Needed:
-    """What the reference needed at `batch`: the runs of the points around it, `share` of the way from `low` to `high`.
+    """What the reference needed at `batch`, which lies `share` of the way from the point `low` to the point `high`.
 
-    `note` says where a point does not stand for its own batch size alone. `published` is the source of runs that are
-    not the reference's; empty where they are.
+    `note` tells if the samples are of another batch size or interpolated. `published` is the source of runs that are
+    not the reference's, else empty.
     """
 
     benchmark: Benchmark
@@ -66,7 +67,7 @@ class Needed:
 
     @property
     def said(self) -> str:
-        """Of how many runs it is."""
+        """How many runs there were, and how many reached the target."""
         points = {self.low.batch: self.low, self.high.batch: self.high}.values()
         reached, runs = (sum(map(len, each)) for each in zip(*((p.reached, p.samples) for p in points), strict=True))
         if not self.published:
@@ -75,14 +76,13 @@ class Needed:
         return f"{reached} of {runs} published runs of other code reached the target{alone}"
 
     def draw(self, count: int, rng: np.random.Generator) -> Drawn:
-        """So many new runs.
+        """Draw `count` new runs.
 
-        A new run falls with the same chance between any two neighbours of the n that were seen, and beyond either end
-        (B. M. Hill 1968, J. Am. Stat. Assoc. 63, assumption A_n): so few points make wide intervals. Beyond an end lies
-        twice the mean distance of neighbours: with once, five runs make an interval that holds less than it should.
-        Runs end at evaluations: a new one at the nearest, those seen at their last, those of other code at the next of
-        ours; one that would end beyond the budget ends with it, and without the target. That was paid for, and another
-        run follows.
+        A new run falls with the same chance between any two neighbours of the n runs seen, or beyond either end (B. M.
+        Hill 1968, J. Am. Stat. Assoc. 63, assumption A_n), so few runs make a wide interval. Beyond an end it lies at
+        most twice the mean distance of neighbours away: with once, the interval of five runs holds less than it should.
+        Runs end at evaluations: a new run at the nearest, a run seen at its last, a run of other code at our next one.
+        A run that would end beyond the budget ends with it, without the target; it is paid for, and another follows.
         """
         uniform, seen = rng.uniform(size=count), np.ceil if self.published else np.floor
         low, high = (
@@ -97,9 +97,9 @@ class Needed:
 
 
 def needed(benchmark: Benchmark, batch: int | None = None) -> Needed:
-    """What the benchmark, as conf/ has it, needs at a batch size, its own where none is given.
+    """What the benchmark, as conf/ has it, needs at a batch size; by default at its own.
 
-    Raises UserError where no point tells.
+    Raises UserError if no point tells.
     """
     usual = config.benchmark(benchmark.task, benchmark.scale)
     points, source = _points(usual)
@@ -131,7 +131,7 @@ def needed(benchmark: Benchmark, batch: int | None = None) -> Needed:
 
 
 def _points(benchmark: Benchmark) -> tuple[list[Took], str]:
-    """The points by batch size, and their source where they are published ones."""
+    """The points in order of batch size, and their source if they are published ones, else an empty text."""
     own = convergence.counting(benchmark)
     told = None if own else published.load(benchmark)
     if told:
@@ -142,9 +142,9 @@ def _points(benchmark: Benchmark) -> tuple[list[Took], str]:
 
 
 def on_grid(benchmark: Benchmark, samples: np.ndarray, rounded: np.ufunc = np.rint) -> np.ndarray:
-    """Where the evaluation nearest to so many samples is due, or the one that `rounded` gives; the last at the budget.
+    """The samples at which the evaluation nearest to `samples`, or the one that `rounded` picks, is due.
 
-    More samples than that have it where it would be.
+    The last is at the budget; for more samples than the budget it is where it would be due without one.
     """
     first, every, budget = benchmark.evaluation.first, benchmark.evaluation.every, benchmark.budget_samples
     due = first + rounded(np.maximum(samples - first, 0) / every) * every
@@ -152,9 +152,10 @@ def on_grid(benchmark: Benchmark, samples: np.ndarray, rounded: np.ufunc = np.ri
 
 
 def evaluations(benchmark: Benchmark, samples: np.ndarray, step: int = 1) -> np.ndarray:
-    """How many evaluations a run has that ends with the one at `samples`, at the first whole step after it was due.
+    """How many evaluations a run has that ends with the one due at `samples`.
 
-    One that is due in the last step, of `step` samples, is that at the end.
+    Each is made at the first whole step, of `step` samples, after it was due. One that is due in the budget's last step
+    coincides with the one at the end.
     """
     first, every, budget = benchmark.evaluation.first, benchmark.evaluation.every, benchmark.budget_samples
     last = budget - (budget - first) % every

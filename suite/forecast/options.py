@@ -1,4 +1,4 @@
-"""The options of a forecast, from the words of its command."""
+"""Parse the options of a forecast from the words of its command."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNITS = {"": 1, "s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400}
 
 @dataclass(frozen=True)
 class Options:
-    """What a command asks for: the systems, and how long (seconds) and how much a run may take at most."""
+    """What a command asks for. `deadline`, in seconds, and `budget` are the most that a run may take."""
 
     task: str
     scale: str
@@ -39,7 +39,7 @@ class Options:
 
 
 def parse(given: Mapping[str, str], found: Machine, kept: Kept | None) -> Options:
-    """The options `given` by their names; `kept` is what lies at from=, whose system it is where none is given.
+    """Parse the options `given` by name; `kept` is what lies at from=, and gives the system if hw= does not.
 
     Raises UserError that says what is allowed.
     """

@@ -1,4 +1,4 @@
-"""Cost against time: what was measured filled, forecasts hollow, and the Pareto front of both."""
+"""Draw cost against time: measured results filled, forecasts hollow, and the Pareto front of both."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ FORECAST = "forecast"
 
 
 def picture(forecasts: Sequence[Forecast], results: Sequence[Entry], benchmark: str) -> str:
-    """The SVG file; results are those of the benchmark with a score and a cost."""
+    """The text of the SVG file; of the results, those of the benchmark with a score and a cost are drawn."""
     return svg(drawn(forecasts, results, benchmark))
 
 
 def drawn(forecasts: Sequence[Forecast], results: Sequence[Entry], benchmark: str) -> Scatter:
-    """The drawing. Of forecasts the medians are drawn.
+    """The drawing; a forecast is drawn at its medians.
 
-    A result can be on the front that passed review with all its runs, in the closed division, of all the data, at no
-    price of its own.
+    A result can be on the front if it passed review with all its runs, in the closed division, on all the data, and at
+    the suite's price.
     """
     here = [entry for entry in results if entry.benchmark == benchmark]
     places = [

@@ -1,4 +1,4 @@
-"""What the parts of a run take on a system: measured by a probe at level=clock, or estimated from bricks or peaks."""
+"""How long the parts of a run take: measured by a probe at level=clock, or estimated from bricks or peak rates."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ LEVEL = "clock"
 UTILISATION = 0.01, 0.7  # of a peak rate, where an accelerator computes: small models to large ones (docs/forecast.md)
 HOST_STEP_S = 1e-4, 1e-2  # what the host takes to launch a step: one captured graph, or each kernel (docs/forecast.md)
 HOST_EVALUATION_S = 1e-2, 1.0  # and to score an evaluation
-OF_PROBE = 0.76, 1.27  # times what a probe saw, that a run takes: nine of ten took 0.78 to 1.24 (docs/forecast.md)
-OF_BRICKS = 0.75, 1.4  # times what bricks tell, that a step or an evaluation takes: see there
-EACH = 501  # values of each
+OF_PROBE = 0.76, 1.27  # of a probe's times, that a run takes: nine of ten took 0.78 to 1.24 (docs/forecast.md)
+OF_BRICKS = 0.75, 1.4  # of the bricks' times, that a step or an evaluation takes: see there
+EACH = 501  # number of values of each rate
 FP32_BYTES = 4
-MOST = 1e12  # of any figure of a probe, in its own unit
-GRID = 1000  # parts of a run in which its steps are alike
-FORWARD = 1 / 3  # of the operations of a training sample: the backward pass takes two for each of the forward pass
+MOST = 1e12  # the largest value of a probe's figure, in its own unit
+GRID = 1000  # parts of a run, within which steps are taken as alike
+FORWARD = 1 / 3  # of a training sample's operations: the backward pass takes two for each of the forward pass
 ESTIMATE = "estimate from peak rates"
 ASSUMED_EVALUATION = "assumed: an evaluation is one forward pass of its split, and {:g} to {:g} s of scoring".format(
     *HOST_EVALUATION_S
@@ -34,13 +34,13 @@ ASSUMED_EVALUATION = "assumed: an evaluation is one forward pass of its split, a
 
 @dataclass(frozen=True)
 class Along:
-    """What steps take along a run: `seconds` of one at each of the places `at`, in samples, which rise."""
+    """How steps vary along a run: the `seconds` of one at each of the ascending places `at`, in samples."""
 
     at: np.ndarray
     seconds: np.ndarray
 
     def until(self, samples: np.ndarray) -> np.ndarray:
-        """The mean step of runs that end after so many samples, to the mean of `seconds`: linear between two places."""
+        """The mean step of runs that end after `samples`, relative to the mean of `seconds`; linear between places."""
         places = np.linspace(0, samples.max(), GRID + 1)
         middles = (places[1:] + places[:-1]) / 2
         means = np.cumsum(np.interp(middles, self.at, self.seconds)) / np.arange(1, GRID + 1)
@@ -49,13 +49,13 @@ class Along:
 
 @dataclass(frozen=True)
 class Rates:
-    """Seconds of the parts of a run, each an array of as many equally likely values, and how they are known.
+    """Seconds of the parts of a run, as arrays of equally likely values of one length, and how they are known.
 
-    `step` is of `samples` samples; of these seconds the part `data` (0 to 1, None if not known) is input. Where steps
-    differ along a run it is the mean of those `along` it, None where they do not or that is not known. `watts` are of a
-    whole node, None where nothing tells the power. `weights` are bytes, None if not known. `communication` is that of
-    a step. Of a step `host`, and of an evaluation `scoring`, is what several workers do not share, as far as that is
-    told apart.
+    A `step` has `samples` samples; the share `data` of its time (0 to 1, None if not known) is input. If steps differ
+    along a run, `step` is their mean and `along` tells how they vary; `along` is None if they do not differ or that is
+    not known. `watts` is the power of a whole node and `weights` are bytes, None if not known. `communication` is that
+    of a step. Several workers do not share the part `host` of a step and the part `scoring` of an evaluation, as far as
+    these are known.
     """
 
     samples: int
@@ -74,23 +74,23 @@ class Rates:
     scoring: np.ndarray | float = 0.0
 
     def shared(self, parts: int, communication: float) -> Rates:
-        """Of several workers that share out each step and each evaluation, but for `host` and `scoring`."""
+        """The rates of workers that share each step and evaluation in `parts`, except for `host` and `scoring`."""
         step = self.host + (self.step - self.host) / parts
         evaluation = self.scoring + (self.evaluation - self.scoring) / parts
         return replace(self, step=step, evaluation=evaluation, communication=communication)
 
     def steps_until(self, samples: np.ndarray, which: np.ndarray) -> np.ndarray:
-        """Seconds of the mean step of runs that end after so many samples, each with one of the values of `step`."""
+        """Seconds of the mean step of runs that end after `samples`; `which` has the index of each run's `step`."""
         mean: np.ndarray = self.step[which]
         return mean * self.along.until(samples) if self.along else mean
 
 
 def measured(cell: Cell, source: str, benchmark: Benchmark) -> Rates:
-    """The rates that a probe's cell of level=clock holds of a benchmark. Raises UserError where it lacks one.
+    """The rates of a benchmark in a probe's cell of level=clock. Raises UserError if it lacks one.
 
-    An evaluation is one of the later half of the repeats, by a model that has learnt a little. Where steps differ along
-    a run and were seen along it, the machine's pace at each repeat is that of its evaluation. A run's pace may be
-    another than that of the whole probe.
+    Evaluations are those of the later half of the repeats, of a model that has learnt a little. If steps differ along a
+    run and were seen along it, the evaluation of a repeat tells the machine's pace at that repeat. A run's pace may
+    differ from that of the whole probe.
     """
     if cell.error:
         raise UserError(f"{source}: {cell.conditions.name} was not measured: {cell.error}")
@@ -131,7 +131,7 @@ def measured(cell: Cell, source: str, benchmark: Benchmark) -> Rates:
 
 
 def along(benchmark: Benchmark, at: np.ndarray, seconds: np.ndarray) -> tuple[Along | None, tuple[str, ...]]:
-    """Steps along a run where they differ and were seen along it, or what is to be said where they were not."""
+    """How steps vary along a run, if they differ and were seen along it; if they were not, a note that says so."""
     if benchmark.uneven_steps is None:
         return None, ()
     if not len(at) or at.max() < benchmark.budget_samples / 2:
@@ -148,10 +148,10 @@ def from_peaks(
     flops: float | None = None,
     utilisation: tuple[float, float] = UTILISATION,
 ) -> Rates:
-    """An estimate for a system from the peak rate of its accelerators, of which the part `utilisation` is used.
+    """Estimate the rates of a system from the peak rate of its accelerators, of which the share `utilisation` is used.
 
-    `flops` are the operations of a training sample, where they are not declared. Raises UserError where one of these is
-    not known.
+    `flops` are the operations of a training sample, if they are not declared. Raises UserError if the operations or the
+    peak rate are not known.
     """
     flops = flops or benchmark.train_flops_per_sample
     peak = system.peak_flops(precision)
@@ -181,9 +181,9 @@ def composed(
     system: System,
     machine: Machine,
 ) -> Rates:
-    """An estimate from bricks: those of a training step of `samples`, and the `host` between them, come to `step` s.
+    """Estimate the rates from bricks: a training step of `samples` takes `step` s, of which `host` lie between them.
 
-    `evaluation` are the seconds of one and, of these, its scoring's; either is assumed where it is None, not known.
+    `evaluation` has the seconds of an evaluation and, of these, of its scoring; what is None is assumed.
     """
     rng = np.random.default_rng(0)
     times, scoring = (rng.permutation(np.geomspace(*each, EACH)) for each in (OF_BRICKS, HOST_EVALUATION_S))
@@ -204,7 +204,7 @@ def composed(
 
 
 def _assumed_evaluation(benchmark: Benchmark, seconds: np.ndarray, scoring: np.ndarray) -> np.ndarray:
-    """Of training samples that take `seconds` each."""
+    """Seconds of an evaluation, given the `seconds` of a training sample."""
     return np.asarray(benchmark.dataset.eval_samples * FORWARD * seconds + scoring)
 
 

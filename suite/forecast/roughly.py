@@ -1,4 +1,4 @@
-"""An estimate in a line that takes no probe: for `suite.run dry_run=true` and `suite.doctor`."""
+"""A one-line estimate without a probe, for `suite.run dry_run=true` and `suite.doctor`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from suite.forecast.needed import needed
 from suite.forecast.workers import communication
 from suite.measure.machine import Machine
 
-MATRIX = 1024  # rows of a product
-OF_PRODUCT = 0.1, 1.0  # of its rate, that processors reach in training
+MATRIX = 1024  # rows and columns of a product's matrices
+OF_PRODUCT = 0.1, 1.0  # of the product's rate, that processors reach in training
 
 
 def line(of: Benchmark, system: System, found: Machine, precision: str, framework: str) -> str:
@@ -44,9 +44,9 @@ def line(of: Benchmark, system: System, found: Machine, precision: str, framewor
 
 
 def _rates(benchmark: Benchmark, system: System, found: Machine, precision: str) -> rates.Rates:
-    """From the declared operations, and the peak rate; without accelerators that of a matrix product on this machine.
+    """The rates from declared operations and peak rates; without accelerators, from a matrix product's rate here.
 
-    Raises UserError where they do not tell.
+    Raises UserError if these are not known.
     """
     rate = formats()[precision].rate
     if system.accelerator or not rate:
@@ -60,7 +60,7 @@ def _rates(benchmark: Benchmark, system: System, found: Machine, precision: str)
 
 @cache
 def product() -> float:
-    """FLOP/s of a matrix product of float32 in NumPy, the fastest of three."""
+    """FLOP/s of a float32 matrix product in NumPy, the fastest of three."""
     a = np.ones((MATRIX, MATRIX), np.float32)
     times = []
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""A forecast in the terminal: of one system in full, of many as a table."""
+"""Show forecasts in the terminal: of one system in full, of many as a table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PUBLISHED = "samples as others published them, of other code"
 
 
 def whole(to: Console, made: Forecast) -> None:
-    """One forecast, with what it rests on."""
+    """Print one forecast and what it rests on."""
     to.print(Text(f"{made.benchmark} in {made.framework} on hw={made.system}"))
     if not made.measured:
         to.print(Text("ESTIMATE: no run of this benchmark was measured on this system", "yellow"))
@@ -36,7 +36,7 @@ def whole(to: Console, made: Forecast) -> None:
 
 
 def many(to: Console, made: Sequence[Forecast], failed: Mapping[str, str]) -> None:
-    """A row for each system, the fastest first; `failed` has why others have none."""
+    """Print a row for each system, the fastest first; `failed` has the reasons why others have no forecast."""
     if made:
         to.print(Text(f"{made[0].benchmark} in {made[0].framework}", "bold"))
     table = Table("system", "time", f"{COVERAGE:.0%} of runs", "cost", "energy", "limited by", "rates")
@@ -59,7 +59,7 @@ def many(to: Console, made: Sequence[Forecast], failed: Mapping[str, str]) -> No
 
 
 def choices(to: Console, made: Sequence[Forecast], chosen: Sequence[Choice]) -> None:
-    """The cheapest system for the deadline, the fastest for the budget."""
+    """Print the cheapest system for the deadline and the fastest for the budget."""
     currency = next((each.currency for each in made if each.currency), None)
     for each in chosen:
         most = format_seconds(each.most) if each.asked == DEADLINE else format_cost(each.most, currency)
@@ -69,7 +69,7 @@ def choices(to: Console, made: Sequence[Forecast], chosen: Sequence[Choice]) -> 
 
 
 def brief(made: Forecast) -> str:
-    """In a line."""
+    """The forecast in a line."""
     figures = {name: (told, shown) for name, told, shown in _figures(made)}
     time, cost = _cells(*figures["time"]), _cells(*figures["cost"])
     marks = [*([] if made.measured else [made.source]), *([PUBLISHED] if made.published else [])]
@@ -78,7 +78,7 @@ def brief(made: Forecast) -> str:
 
 
 def samples(told: Range) -> str:
-    """How many a run takes."""
+    """The samples of a run in words."""
     median, interval = _cells(told, lambda value: f"{value:,.0f}")
     return f"{median} samples, {COVERAGE:.0%} of runs {interval}"
 

@@ -1,4 +1,4 @@
-"""Where the rates of a system come from: what was measured and kept, a probe made here and now, or its peak rates."""
+"""Find the rates of a system: from a kept measurement, a probe made here and now, or peak rates."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from suite.probe.record import Cell, Conditions
 from suite.probe.subject import COUNTED_STEPS, Subject
 from suite.probe.sweeping import sweep
 
-REPEATS, SECONDS = 8, 3.0  # of a probe that is made here: with its evaluations about a minute
-LONGEST_STEP_S = 10.0  # of a system that is probed as one of several
+REPEATS, SECONDS = 8, 3.0  # of a probe made here: about a minute with its evaluations
+LONGEST_STEP_S = 10.0  # of processors that are probed as one of several systems
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Of what a forecast is: `batch` is that of the benchmark where None; `kept` is what lies at from=.
+    """What a forecast is asked of. `batch` is the benchmark's own if None; `kept` is what lies at from=.
 
-    `say` is told what is being done; `alone` is whether no other system is asked for.
+    `say` is told the progress; `alone` is whether no other system is asked for.
     """
 
     benchmark: Benchmark
@@ -43,9 +43,9 @@ class Asked:
 
     @property
     def counted(self) -> tuple[float, float]:
-        """Operations of a training sample, as this machine's processors do them, and bytes of the weights.
+        """Operations of a training sample, counted on this machine's processors, and bytes of the weights.
 
-        Raises UserError where they cannot be counted, such as for want of data.
+        Raises UserError if they cannot be counted, for example without the data.
         """
         if isinstance(self._counted, UserError):
             raise self._counted
@@ -53,7 +53,7 @@ class Asked:
 
     @cached_property
     def _counted(self) -> tuple[float, float] | UserError:
-        """What is counted once, or why it cannot be: the next system would wait for as long."""
+        """The counts, or why there are none; cached, because counting would take as long for the next system."""
         self.say(f"counting the operations of {self.benchmark.name}")
         cpu = config.system(systems.CPU)
         subject = Subject(_conditions(self, "fp32"), cpu, SECONDS, self.data_dir)
@@ -65,7 +65,7 @@ class Asked:
 
 
 def found_for(asked: Asked, system: System, found: Machine) -> tuple[Rates, Machine]:
-    """The rates of a run on the system, and one of its nodes. Raises UserError where nothing tells them."""
+    """The rates of a run on the system, and one of its nodes. Raises UserError if nothing tells them."""
     communication(system, 0.0)  # an unknown link is refused before anything is measured
     node = found
     if asked.kept and like(probed := asked.kept.system(found), system):
@@ -92,12 +92,12 @@ def here(system: System, found: Machine) -> bool:
 
 
 def like(measured: System, other: System) -> bool:
-    """Whether what was measured on one system tells what a worker of the other takes."""
+    """Whether measurements on one system hold for a worker of the other."""
     return (measured.accelerator, measured.peak_tflops) == (other.accelerator, other.peak_tflops)
 
 
 def _of_nodes(made: Rates, probed: System, system: System) -> Rates:
-    """With the power of a node of `system`. A probe's is that of a whole node, of whose accelerators it used one."""
+    """The rates with the power of a node of `system`. A probe measures a whole node, but uses one accelerator."""
     if not made.measured or system.accelerator is None or made.watts is None:
         return made
     if probed.accelerators_per_node == 1:
@@ -108,7 +108,7 @@ def _of_nodes(made: Rates, probed: System, system: System) -> Rates:
 
 
 def _refuse_long_steps(asked: Asked, system: System) -> None:
-    """Raise UserError where a step would take processors longer than whoever asks for several systems would wait."""
+    """Raise UserError if a step on processors takes too long to probe them as one of several systems."""
     flops, own = asked.benchmark.train_flops_per_sample, asked.benchmark.hyperparameters.get(GLOBAL_BATCH_SIZE, 1)
     if system.accelerator or flops is None:
         return
@@ -143,7 +143,7 @@ def _conditions(asked: Asked, precision: str) -> Conditions:
 
 
 def _from_peaks(asked: Asked, system: System, found: Machine) -> Rates:
-    """The operations are counted here where they are not declared."""
+    """Rates from peak rates; operations that are not declared are counted on this machine."""
     benchmark = asked.benchmark
     flops = benchmark.train_flops_per_sample or asked.counted[0]
     precision = systems.precision_of(system, found, benchmark)

@@ -1,4 +1,4 @@
-"""What several workers add to a step: the all-reduce of its gradients, by the alpha-beta model of a ring."""
+"""The time that several workers add to a step: a ring all-reduce of gradients, by the alpha-beta model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from suite.errors import UserError
 
 
 def ring(workers: int, nbytes: float, latency_s: float, bytes_per_s: float) -> float:
-    """Seconds of a ring all-reduce of `nbytes` over so many workers.
+    """Seconds of a ring all-reduce of `nbytes` over `workers`.
 
     2 (n - 1) messages, one after the other, each of a latency alpha and of nbytes / n at the link's bandwidth 1 / beta
     (R. Thakur, R. Rabenseifner and W. Gropp 2005, Optimization of Collective Communication Operations in MPICH).
@@ -17,10 +17,10 @@ def ring(workers: int, nbytes: float, latency_s: float, bytes_per_s: float) -> f
 
 
 def communication(system: System, weights: float | None) -> float:
-    """Seconds of a step in which the workers of the system send `weights` bytes of gradients; 0 for a single worker.
+    """Seconds that the workers of the system take to send `weights` bytes of gradients in a step; 0 for one worker.
 
-    Raises UserError where the link between the workers, or the size of the model, is not known. conf/hw/ does not tell
-    that between nodes.
+    Raises UserError if the link between the workers or the size of the model is not known. conf/hw/ does not have the
+    link between nodes.
     """
     workers = system.world_size
     if workers == 1:
@@ -42,7 +42,7 @@ def communication(system: System, weights: float | None) -> float:
 
 
 def _within_a_node(system: System) -> bool:
-    """Whether its link, or a part of it, is that of the one node of its file."""
+    """Whether its bandwidth or latency is still the one that its file has for a single node."""
     if system.name not in config.names("hw"):
         return False
     filed = config.system(system.name)
