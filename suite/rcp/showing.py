@@ -16,11 +16,11 @@ from suite.record import history
 from suite.rules.reference import Point, ReferenceRun
 
 _HEAD = ("benchmark", "target", "batch size", "framework", "reached", "samples to it", "mean", "quality there", "code")
-_REVISION = 7  # of its characters are shown
+_REVISION = 7  # characters shown of a revision
 
 
 def markdown(stored: Sequence[tuple[Benchmark, Sequence[Point]]]) -> str:
-    """A row for each benchmark, batch size and framework: the reference's batch size in bold, and runs that failed."""
+    """A Markdown row for each benchmark, batch size and framework; the reference's batch size and failures are bold."""
     rows = [_HEAD, ("---",) * len(_HEAD), *(row for each in stored for row in _rows(*each))]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
@@ -61,7 +61,7 @@ def _range(low: str, high: str) -> str:
 
 
 def figures(stored: Sequence[tuple[Benchmark, Sequence[Point]]]) -> list[Figure]:
-    """The curves of each benchmark's runs at the reference's batch size; each framework has its kind of line."""
+    """The curves of each benchmark's runs at the reference's batch size, with a kind of line for each framework."""
     return [_figure(*each) for each in stored]
 
 
