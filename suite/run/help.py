@@ -27,7 +27,9 @@ def help_text(argv: Sequence[str]) -> str:
             benchmark = config.benchmark(task, scale)
             lines.append(f"    scale={scale:<7} {benchmark.title}; {benchmark.metric} {benchmark.target:g}")
     lines += ["", "Systems (hw=):"]
-    lines += [f"  {name:<8} {config.system(name).title}" for name in config.names("hw")]
+    systems = config.names("hw")
+    width = max(map(len, systems))
+    lines += [f"  {name:<{width}} {config.system(name).title}" for name in systems]
     lines += ["", "Frameworks of the reference (framework=):"]
     lines += [f"  {name:<11} {config.framework(name).title}" for name in written()]
     lines += [
