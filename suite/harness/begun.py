@@ -1,4 +1,4 @@
-"""What an earlier command left of a run that is to go on: its log, and the files that say how it was begun."""
+"""What an earlier command left of a run that is resumed: its log, and the files that record how it was begun."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _MEND = "bring back the file as it was, or begin a new run with another out="
 
 
 def open_log(folder: Path, not_before_ms: int) -> Log:
-    """The log of the run in `folder`, which is made; a new one where no more than a part of its head was written.
+    """Open the log of the run in `folder`, which is created; start the log afresh if only a part of its head exists.
 
-    Raises UserError where the folder cannot be written, and, with all left as it is, where its log is damaged or its
-    config.yaml is another than that of the log, or its initialisation has lasted for longer than a review lets pass.
+    Raises UserError if the folder cannot be written. Also raises it, leaving everything as it is, if the log is
+    damaged, config.yaml is not the one named in it, or the initialisation has taken longer than a review allows.
     """
     path = folder / evidence.LOG
     try:
@@ -45,9 +45,9 @@ def open_log(folder: Path, not_before_ms: int) -> Log:
 
 
 def changed(folder: Path, description: Mapping[str, Any]) -> list[str]:
-    """Where system.json, as the run was begun, is not the `description` of now.
+    """The places where system.json, written when the run was begun, differs from the current `description`.
 
-    Raises UserError where it cannot be read.
+    Raises UserError if it cannot be read.
     """
     began = _described(folder)
     now = json.loads(json.dumps(description))
@@ -55,9 +55,9 @@ def changed(folder: Path, description: Mapping[str, Any]) -> list[str]:
 
 
 def machine(folder: Path, now: Machine) -> Machine:
-    """The machine of `now`, with the number of processors and the library that system.json has, as the run was begun.
+    """`now`, with the number of CPUs and the library that system.json recorded when the run was begun.
 
-    Raises UserError where it cannot be read.
+    Raises UserError if it cannot be read.
     """
     detected = _described(folder).get("detected")
     told = detected if isinstance(detected, dict) else {}
@@ -73,7 +73,7 @@ def _described(folder: Path) -> dict[str, Any]:
 
 
 def _too_late(log: Log) -> str | None:
-    """Why a run whose clock does not run yet would not pass its review."""
+    """Why a run whose clock has not started yet would fail its review; None if it would not."""
     first = {line.key: line for line in reversed(log.lines)}
     if keys.INIT_START not in first or keys.RUN_START in first:
         return None
@@ -88,8 +88,8 @@ def _too_late(log: Log) -> str | None:
 
 
 def _has_head(folder: Path, lines: list[Line]) -> bool:
-    """Whether a log of these lines tells of how the run was begun. Raises UserError where one of a begun run does not,
-    or of another config.yaml than there is.
+    """Whether a log of these lines has its whole head. Raises UserError if a line is damaged, if the head of a run that
+    was begun is incomplete, or if config.yaml is not the one named in the log.
     """
     path, config = folder / evidence.LOG, folder / evidence.CONFIG
     for line in lines:

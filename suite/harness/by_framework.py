@@ -1,4 +1,4 @@
-"""Folders of the suite that hold a module for each framework, named as conf/framework/ names it."""
+"""Packages of the suite that hold one module for each framework, named as in conf/framework/."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from suite.harness import lean, quiet
 
 
 def having(package: str) -> list[str]:
-    """The frameworks that `package` has a module of, installed or not."""
+    """The frameworks for which `package` has a module, installed or not."""
     return [each for each in config.names("framework") if find_spec(f"{package}.{each}")]
 
 
 def load(package: str, framework: str, what: str) -> ModuleType:
-    """The module of a framework. Raises UserError for one that `package` has no `what` of, or that is not installed."""
+    """Import the module of a framework. Raises UserError if `package` has no `what` for it, or it is not installed."""
     if framework not in having(package):
         raise UserError(f"framework {framework} has no {what} here; {' and '.join(having(package))} have")
     found = config.framework(framework)

@@ -11,9 +11,9 @@ import numpy as np
 
 
 def clear_cache(data: Mapping[str, np.ndarray]) -> bool:
-    """Drop the arrays from this process's memory and from the page cache; False where the system offers no way to.
+    """Drop the arrays from this process's memory and from the page cache; return False if the system cannot.
 
-    Arrays that are no memory maps were made by this process and have no file to be read from.
+    Arrays that are not memory maps are left: this process made them, so they have no file to be read from again.
     """
     if not hasattr(os, "posix_fadvise"):
         return False
@@ -22,8 +22,8 @@ def clear_cache(data: Mapping[str, np.ndarray]) -> bool:
         if isinstance(array, np.memmap) and mapping is not None and array.filename is not None:
             mapping.madvise(mmap.MADV_DONTNEED)
             descriptor = os.open(array.filename, os.O_RDONLY)
-            with suppress(OSError):  # of a file system that cannot be written
-                os.fsync(descriptor)  # what was just written is dropped from no cache before it is on the disk
+            with suppress(OSError):  # on a read-only file system
+                os.fsync(descriptor)  # pages just written stay cached until they are on the disk
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
             os.close(descriptor)
     return True

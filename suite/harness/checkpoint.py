@@ -1,4 +1,4 @@
-"""Checkpoints: what a killed run goes on from, and the sums and copies of states that an audit goes on from."""
+"""Checkpoints, from which a killed run resumes, and the checksums and copies of states that an audit starts from."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from suite.record.evidence import CHECKPOINT
 from suite.record.mllog import Log
 from suite.store.disk import partial
 
-SHARE = 0.01  # of a run's time, at most, for writing checkpoints
+SHARE = 0.01  # the largest part of a run's time spent on writing checkpoints
 
 
 @dataclass
 class Checkpoints:
-    """Writes a run's checkpoints as often as `SHARE` allows: at the first occasion, then at each that is paid for.
+    """Writes a run's checkpoints: one at the first occasion, later ones as often as `SHARE` allows.
 
-    The lines of `log` are on the disk before a checkpoint is: after a power cut too they tell of all that it has seen.
-    With `keep` the initial state and that at each evaluation are kept as well, whatever that takes.
+    The lines of `log` reach the disk before a checkpoint does, so even after a power cut they cover all that it has
+    seen. With `keep` the initial state and the state at each evaluation are kept as well, whatever time that takes.
     """
 
     folder: Path
@@ -36,7 +36,7 @@ class Checkpoints:
     _not_before: float = field(default=0.0, init=False)
 
     def occasion(self, state: Callable[[], Mapping[str, np.ndarray]], samples: int) -> None:
-        """Save `state()` after `samples` samples if it is time to."""
+        """Save `state()` after `samples` samples if a checkpoint is due."""
         began = time.monotonic()
         if began >= self._not_before:
             self.save(state(), samples)
@@ -49,7 +49,7 @@ class Checkpoints:
         states.write(self.folder / CHECKPOINT, state, samples)
 
     def logged(self, state: Mapping[str, np.ndarray], samples: int) -> str:
-        """The sum of a state, the initial one or that at an evaluation, for the log; it is kept if it is to be."""
+        """The sha256, for the log, of the initial state or of one at an evaluation; with `keep` the state is stored."""
         if self.keep:
             path = states.path_of(self.folder, samples)
             path.parent.mkdir(exist_ok=True)
@@ -60,7 +60,7 @@ class Checkpoints:
 def load(folder: Path, logged: int) -> tuple[dict[str, np.ndarray], int] | None:
     """The last checkpoint's state and samples, or None if there is none.
 
-    Raises UserError if it cannot be read, or is of more samples than the log tells of, which are `logged`.
+    Raises UserError if it cannot be read, or has seen more samples than the log records, which is `logged`.
     """
     path = folder / CHECKPOINT
     if not path.exists():
@@ -78,7 +78,7 @@ def load(folder: Path, logged: int) -> tuple[dict[str, np.ndarray], int] | None:
 
 
 def remove(folder: Path) -> None:
-    """Remove the checkpoint of a run that has ended, and what a kill left of one."""
+    """Remove the checkpoint of a run that has ended, and any partial one that a kill left."""
     for path in _files(folder):
         path.unlink(missing_ok=True)
 
@@ -90,8 +90,8 @@ def _files(folder: Path) -> tuple[Path, Path]:
 def reserve(folder: Path, state: Mapping[str, np.ndarray], kept: int = 0) -> None:
     """Make sure, before the clock starts, that the folder can hold two checkpoints, `kept` states and the evidence.
 
-    What of these lies there already has its room. Raises OSError if the folder is not writable or its disk, or quota,
-    has too little room.
+    Space that existing checkpoints and states take up counts towards this. Raises OSError if the folder is not
+    writable, or its disk or quota has too little room.
     """
     lying = (*_files(folder), *states.kept(folder))
     there = sum(path.stat().st_size for path in lying if path.exists())
@@ -110,6 +110,6 @@ def reserve(folder: Path, state: Mapping[str, np.ndarray], kept: int = 0) -> Non
 
 
 def evaluations(benchmark: Benchmark) -> int:
-    """The most evaluations that a run of `benchmark` comes to."""
+    """The largest number of evaluations that a run of `benchmark` can have."""
     ahead = max(benchmark.budget_samples - benchmark.evaluation.first, 0)
     return 1 + -(-ahead // benchmark.evaluation.every)

@@ -1,4 +1,4 @@
-"""From empty, or interrupted, evidence folders to sealed ones: the runs of a session, one after the other."""
+"""Makes or resumes the runs of a session, one after the other, and seals their evidence folders."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from suite.record.summary import Summary, summarise
 
 
 def complete(session: Session) -> tuple[list[Summary], int | None]:
-    """Make, or go on with, each run until a signal ends one; a run that ended by itself is left alone.
+    """Make or resume each run until a signal ends one; a run that ended by itself is left alone.
 
-    Returns what they took, and the signal that ended the last of them, or came as it ended, for the command to end as
-    well. Raises UserError when a folder cannot hold its run, Stopped for a signal before the clock has started.
+    Returns the runs' summaries, and the signal, if any, that ended the last run or arrived while it was ending: the
+    command is to end too. Raises UserError if a folder cannot hold its run, Stopped for a signal before the clock
+    has started.
     """
     summaries: list[Summary] = []
-    ended_ms = 0  # the last line of the run before, however the clock was set since
+    ended_ms = 0  # time of the previous run's last line, in case the clock has been set back since
     stopped_by = None
     for index in range(1, len(session.plan.seeds) + 1):
         folder = session.plan.folder(index).absolute()
@@ -41,12 +42,12 @@ def complete(session: Session) -> tuple[list[Summary], int | None]:
 
 
 def _finish(run: Run) -> int | None:
-    """Train, as far as that is not done, measure, and seal; the signal that came meanwhile, if any."""
+    """Do what is left of training, measure and seal; return the signal that arrived meanwhile, if any."""
     session, log, folder = run.session, run.log, run.session.plan.folder(run.index)
     resume = session.resume
     mend = f"mend that, then go on with {resume}"
     other = ", or with other code begin a new run" if session.own else ""
-    with run.terminal, interruptible() as interrupted, chdir(Path.cwd()):  # which the author's code may leave
+    with run.terminal, interruptible() as interrupted, chdir(Path.cwd()):  # the author's code may change it
         try:
             stop = run_stop(log.lines)
             if stop is None or is_interrupt(stop):

@@ -1,4 +1,4 @@
-"""Which implementation a run trains with where it is not the reference: `implementation=PATH`, a folder or a file."""
+"""The user's own implementation, which a run can train with: `implementation=PATH`, a folder or a file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from suite.record.names import REFERENCE, is_implementation
 from suite.record.system import CODE, blob_name, git_blobs, git_output
 from suite.store import code, packages
 
-_LACKED = re.compile(f"cannot import name '(.+?)' from .*module '{loading.PACKAGE}")  # Python takes it for a circle
+_LACKED = re.compile(f"cannot import name '(.+?)' from .*module '{loading.PACKAGE}")  # Python calls it circular
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,10 @@ class OwnImplementation:
         return self.path if self.path.is_dir() else self.path.parent
 
     def load(self, task: str) -> ImplementationModule:
-        """The module that holds `build`, imported from the bytes that were read.
+        """Import the module that holds `build` from the bytes that were read.
 
-        Raises UserError for packages that the task or the code lacks, and for whatever else stops its import;
-        BrokenContract if it lacks a part.
+        Raises UserError if the task lacks packages, or for whatever stops the import; BrokenContract if the module
+        lacks a required part.
         """
         packages.require(task)
         quiet.without_accelerator()
@@ -60,14 +60,14 @@ class OwnImplementation:
         return held_to_contract(module)
 
     def changed(self) -> list[str]:
-        """The files that are no longer what was read, or were not there then; all of them where they cannot be read."""
+        """The files that have changed, appeared or gone since they were read; all of them if they cannot be read."""
         try:
             return code.differing(self.told.files, code.sums_now(self.path))
         except UserError:
             return sorted(self.told.files)
 
     def _said(self, error: BaseException) -> str:
-        """What went wrong, in the author's own file where it passed through one."""
+        """Describe `error`, with the place in the author's own file if it passed through one."""
         frames = traceback.extract_tb(error.__traceback__)
         own = [frame for frame in frames if Path(frame.filename).is_relative_to(self.folder)]
         place = f"{Path(own[-1].filename).relative_to(self.folder)}:{own[-1].lineno}: " if own else ""
@@ -80,15 +80,15 @@ class OwnImplementation:
 
 
 def trainer(own: OwnImplementation | None, framework: str) -> str:
-    """Whose code trains, in a sentence: `own`, or the reference in a framework."""
+    """A name, for use in a sentence, for the code that trains: `own`, or the reference in a framework."""
     return own.told.name if own else f"the reference in {framework}"
 
 
 def read(path: Path, framework: str | None = None) -> OwnImplementation:
-    """The implementation at `path`, of which nothing is imported. `framework` names its framework, else its imports do.
+    """Read the implementation at `path` without importing it. Its framework is `framework`, else the one it imports.
 
-    Raises UserError for a path that is none, that is the suite's own, or holds what is no code; for a syntax error, an
-    import from elsewhere, and a framework that cannot be told. BrokenContract where no file holds `build`.
+    Raises UserError for a path that does not exist, is the suite's own or holds something other than code; for a syntax
+    error, an import from elsewhere, or a framework that cannot be determined. BrokenContract if no file holds `build`.
     """
     where = f"implementation={path}"
     if not path.exists():
@@ -106,7 +106,7 @@ def read(path: Path, framework: str | None = None) -> OwnImplementation:
 
 
 def check_place(path: Path) -> str:
-    """The name of an implementation at `path`, there or not. Raises UserError where none of one's own can be."""
+    """The name of an implementation at `path`, existing or not. Raises UserError if its place or name is refused."""
     where, at = f"implementation={path}", path.resolve()
     if any(at == own or own in at.parents or at in own.parents for own in (ROOT / each for each in CODE)):
         raise UserError(
@@ -133,7 +133,7 @@ def _parsed(where: str, files: Mapping[str, bytes]) -> Iterator[tuple[str, ast.M
 
 
 def _entry(where: str, trees: Mapping[str, ast.Module]) -> str:
-    """The file that holds `build`: `__init__.py`, else the only one beside it. Raises UserError if it is not clear."""
+    """The file that holds `build`: `__init__.py`, else the only top-level one. Raises UserError if it is ambiguous."""
     holding = [name for name, tree in trees.items() if "/" not in name and _binds(tree.body, "build")]
     if INIT in holding:
         return INIT
@@ -145,7 +145,7 @@ def _entry(where: str, trees: Mapping[str, ast.Module]) -> str:
 
 
 def _binds(body: Sequence[ast.stmt], name: str) -> bool:
-    """Whether statements of a module give it a `name`: by a definition, an assignment or an import."""
+    """Whether the statements of a module bind `name`, by a definition, an assignment or an import."""
     pending = [*body]
     while pending:
         names: list[str] = []
@@ -164,7 +164,7 @@ def _binds(body: Sequence[ast.stmt], name: str) -> bool:
 
 
 def _revision(folder: Path, files: Mapping[str, bytes]) -> tuple[str | None, bool | None]:
-    """The git revision that the folder is at, and whether a file is otherwise there; both None without git."""
+    """The git revision of the folder, and whether any of the files differs from it; both None without git."""
     try:
         revision = git_output("rev-parse", "HEAD", at=folder).decode().strip()
         known = git_blobs("HEAD", ".", at=folder)

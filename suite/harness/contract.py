@@ -1,4 +1,4 @@
-"""Holds an implementation to the contract at the seam: a mistake of its author is one line that names the contract.
+"""Checks each call of an implementation against its contract: its author's mistake becomes one line that quotes it.
 
 Each call costs a few type checks; no array is copied.
 """
@@ -24,15 +24,15 @@ from suite.record.states import LONGEST_NAME
 from suite.store.task import described, is_plain
 
 _NOBODYS = (Path(__file__).parent.parent, Path(sysconfig.get_path("stdlib")))  # no author's code lies there
-_LIMIT = 2**63  # of a whole number that every reader of evidence can hold
+_LIMIT = 2**63  # whole numbers below it fit every reader of evidence
 
 
 class Refused(UserError):
-    """The system refuses something, such as a file, to an implementation's code; the text says what, and where."""
+    """The system refused something, such as a file, to an implementation's code; the message says what, and where."""
 
 
 class Given(dict[str, np.ndarray]):
-    """The arrays of `data` that a function of an implementation, `to`, is given; who asks for others is told so."""
+    """The arrays of `data` that an implementation's function `to` is given; asking for others is a BrokenContract."""
 
     def __init__(self, data: Mapping[str, np.ndarray], names: Iterable[str], to: Callable[..., Any]) -> None:
         super().__init__({name: data[name] for name in names})
@@ -45,17 +45,17 @@ class Given(dict[str, np.ndarray]):
 
 
 def training_data(data: Mapping[str, np.ndarray]) -> Given:
-    """What `build` is given of a benchmark's arrays: those of the training split, and those of none."""
+    """The arrays that `build` is given: those of the training split and those of no split."""
     return Given(data, [name for name in data if not name.startswith(("test_", "answer_"))], ImplementationModule.build)
 
 
 def evaluation_data(data: Mapping[str, np.ndarray]) -> Given:
-    """What `predict` is given of a benchmark's arrays: those of the evaluation split, without the answers."""
+    """The arrays that `predict` is given: those of the evaluation split, without the answers."""
     return Given(data, [name for name in data if name.startswith("test_")], Implementation.predict)
 
 
 class Checked:
-    """The implementation `inner` of the module `name`; raises BrokenContract where an answer is not as promised."""
+    """Wraps the implementation `inner` of the module `name`; raises BrokenContract if a result is not as promised."""
 
     def __init__(self, inner: Any, name: str) -> None:
         for contract in (
@@ -69,7 +69,7 @@ class Checked:
         self.inner, self.name = inner, name
 
     def train_until(self, samples: int) -> TrainStats:
-        """The inner one's `train_until`, which must have reached `samples`."""
+        """Call the inner `train_until`, which must reach `samples`."""
         with _called(Implementation.train_until, self.name):
             stats = self.inner.train_until(samples)
         if not isinstance(stats, TrainStats):
@@ -84,7 +84,7 @@ class Checked:
         return stats
 
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
-        """The inner one's `predict`, which is given the `evaluation_data` of all arrays `data`."""
+        """Call the inner `predict` with the `evaluation_data` of all arrays `data`."""
         with _called(Implementation.predict, self.name):
             predictions = self.inner.predict(evaluation_data(data))
         if not isinstance(predictions, Sequence) or isinstance(predictions, str):
@@ -92,7 +92,7 @@ class Checked:
         return predictions
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """The inner one's `state_dict`, whose names and arrays a checkpoint can hold."""
+        """Call the inner `state_dict`, whose names and arrays must be ones that a checkpoint can hold."""
         with _called(Implementation.state_dict, self.name):
             state = self.inner.state_dict()
         if not isinstance(state, dict):
@@ -106,7 +106,7 @@ class Checked:
         return state
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """The inner one's `load_state_dict`."""
+        """Call the inner `load_state_dict`."""
         with _called(Implementation.load_state_dict, self.name):
             self.inner.load_state_dict(state)
 
@@ -117,11 +117,11 @@ class Checked:
 def build(
     module: ImplementationModule, benchmark: Benchmark, data: Mapping[str, np.ndarray], seed: int, device: Device
 ) -> Checked:
-    """The module's implementation of `benchmark`, held to the contract; it is given the `training_data` of `data`, and
-    a copy of the hyperparameters.
+    """Build the module's implementation of `benchmark` from the `training_data` of `data` and a copy of the
+    hyperparameters, and wrap it in `Checked`.
 
-    Raises UserError where it cannot be built with hyperparameters that are not the benchmark's own; but what several
-    workers raise may be of the way to each other, of which torch.distributed raises RuntimeErrors.
+    Raises UserError if it cannot be built with hyperparameters other than the benchmark's own. With several workers a
+    RuntimeError is passed on, since torch.distributed raises it for failed connections too.
     """
     name = getattr(module, "__name__", type(module).__name__)
     try:
@@ -139,7 +139,7 @@ def build(
 
 
 def place(error: BaseException) -> str:
-    """The file and line of the author's code that `error` came through last: not the suite's, a package's, Python's."""
+    """The last file and line of the author's code, not the suite's, packages' or Python's, that `error` came from."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if "site-packages" not in f.filename and not _is_nobodys(Path(f.filename))]
     frame = (own or list(frames))[-1]
@@ -152,9 +152,8 @@ def _is_nobodys(path: Path) -> bool:
 
 @contextmanager
 def _called(function: Callable[..., Any], name: str) -> Iterator[None]:
-    """With the author's `function` of the module `name` at work: it neither ends the command, nor are its files ours.
-
-    Raises BrokenContract where it exits, Refused for what the system refuses to it.
+    """Guard a call of the author's `function` of the module `name`: its exit does not end the command, and its OSErrors
+    are not mistaken for the suite's. Raises BrokenContract if it exits, Refused for an OSError.
     """
     what = f"{function.__name__} of {name}"
     try:
@@ -176,5 +175,5 @@ def check_json(predictions: Sequence[Any]) -> None:
 
 
 def _is_name(name: object) -> bool:
-    """Whether a checkpoint gives a state's name back as it was."""
+    """Whether a checkpoint can store this name of a state's array and return it unchanged."""
     return isinstance(name, str) and 0 < len(name) <= LONGEST_NAME and name.isprintable() and not name.endswith(".npy")

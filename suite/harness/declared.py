@@ -1,4 +1,4 @@
-"""What an implementation says of itself in plain values, read from its file: an import would import its framework."""
+"""What an implementation declares in plain values, read from its source: importing it would import its framework."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from suite.harness.implementation import ImplementationModule, source
 
 @dataclass(frozen=True)
 class Declared:
-    """How many accelerators it trains on, and in which numeric formats, None where it does not say that.
+    """How many accelerators an implementation can train on, and in which numeric formats, None if not declared.
 
-    With `own_draws` it draws order and augmentation by random numbers of its own. `shared_by` names hyperparameters
-    that hold how many samples stay on one worker, None where it does not say how a step is shared out.
+    With `own_draws` it draws order and augmentation from its own random numbers. `shared_by` names hyperparameters
+    that say how many samples stay on one worker, None if it does not declare how a step is shared out.
     """
 
     accelerators: int
@@ -29,7 +29,7 @@ class Declared:
     shared_by: tuple[str, ...] | None = None
 
     def parts(self, hyperparameters: Mapping[str, Any]) -> int | None:
-        """In how many parts workers can share a step of a recipe; None where that is not known."""
+        """Into how many parts a step with these hyperparameters can be split among workers; None if not known."""
         if self.shared_by is None or GLOBAL_BATCH_SIZE not in hyperparameters:
             return None
         least = next((hyperparameters[name] for name in self.shared_by if name in hyperparameters), 1)
@@ -38,12 +38,12 @@ class Declared:
 
 
 def by_reference(task: str, framework: Framework) -> Declared:
-    """What the reference of `task` says. Raises UserError for a framework in which it is not written."""
+    """What the reference of `task` declares. Raises UserError for a framework in which it is not written."""
     return declared(ast.parse(source(task, framework).read_text()), f"reference_impls.{task}.{framework.name}")
 
 
 def declared(tree: ast.Module, name: str) -> Declared:
-    """What the module `name` says. Raises BrokenContract where that is missing, or not plain."""
+    """What the module `name` declares. Raises BrokenContract if a declaration is missing or not a plain value."""
     said = _said(tree)
     accelerators, own_draws = said.get("ACCELERATORS"), said.get("OWN_DRAWS", False)
     precisions, shared_by = said.get("PRECISIONS"), said.get("SHARED_BY")
@@ -65,7 +65,7 @@ def _texts(value: Any) -> bool:
 
 
 def _said(tree: ast.Module) -> dict[str, Any]:
-    """What the module gives to names first; an expression where that is no plain value."""
+    """The first value that the module assigns to each name; the expression itself if it is not a plain value."""
     found: dict[str, Any] = {}
     for node in tree.body:
         match node:

@@ -1,4 +1,4 @@
-"""A run's folder: new when a run begins, and one command's at a time."""
+"""A run's folder: new when a run begins, and used by one command at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOCK = ".lock"
 
 
 def configs(out: Path) -> tuple[Path, Path]:
-    """Where the configuration of the first run in `out` lies: of the only one, or of the first of several."""
+    """The two places where the configuration of the first run in `out` may lie: for a single run, and for several."""
     return out / CONFIG, out / "run_1" / CONFIG
 
 
@@ -24,9 +24,9 @@ def has_run(out: Path) -> bool:
 
 
 def used(out: Path, resume: str) -> str | None:
-    """Why no run could begin in `out`; None where it is new, or empty but for what a command left that never began.
+    """Why no run can begin in `out`; None if it is new or holds only what a command left before its run began.
 
-    `resume` are the options that go on with a run there.
+    `resume` holds the options that resume a run there.
     """
     try:
         if not out.exists() or not any(map(_counts, out.iterdir())):
@@ -39,9 +39,9 @@ def used(out: Path, resume: str) -> str | None:
 
 @contextmanager
 def locked(out: Path) -> Iterator[None]:
-    """Keep other commands off the folder `out`, which is made, for as long as the block lasts.
+    """Create the folder `out` and keep other commands out of it for as long as the block lasts.
 
-    Raises UserError if another command has it, or if it cannot be written.
+    Raises UserError if another command is using it, or if it cannot be written.
     """
     with ExitStack() as stack:
         try:
@@ -54,7 +54,7 @@ def locked(out: Path) -> Iterator[None]:
 
 
 def _counts(path: Path) -> bool:
-    """Whether it is more than what a command leaves that is killed as it begins, before resume= could go on."""
+    """Whether `path` is more than a command leaves behind if it is killed before resume= could go on from there."""
     if path.is_dir() and not path.is_symlink() and path.name.startswith("run_"):
         return any(map(_counts, path.iterdir()))
     return path.name not in (LOCK, partial(Path(CONFIG)).name) and (path.name != LOG or path.stat().st_size > 0)

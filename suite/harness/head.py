@@ -1,4 +1,4 @@
-"""What is known of a run before its implementation is built: the files that say it, and the head of its log."""
+"""Writes what is known of a run before its implementation is built: the first files and the head of its log."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from suite.store.disk import write_atomically
 
 
 def write(run: Run) -> None:
-    """Write config.yaml, the files of one's own implementation and system.json; log the submission, the configuration,
-    whose code trains, seed, hyperparameters and data.
+    """Write config.yaml, the files of the user's own implementation and system.json; log the submission, the
+    configuration, the user's own implementation, seed, hyperparameters and data.
     """
     session, plan, log, folder = run.session, run.session.plan, run.log, run.folder
     benchmark, resolved, description = plan.benchmark, plan.resolved(run.index), session.description()
     config = yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True).encode()
-    write_atomically(folder / evidence.CONFIG, config)  # first: from it a killed run goes on
+    write_atomically(folder / evidence.CONFIG, config)  # first: a killed run resumes from it
     if session.own:
         code.write(session.own.files, folder / code.CODE)
     write_atomically(folder / evidence.SYSTEM, json.dumps(description, indent=1).encode())
-    arrays = sums(benchmark.dataset, session.data)  # which may read them
+    arrays = sums(benchmark.dataset, session.data)  # before the caches are cleared: it may read the arrays
     log.event(keys.CACHE_CLEAR, session.clear_caches())
     log.start(keys.INIT_START)
     log.event(keys.SUBMISSION_BENCHMARK, benchmark.name)

@@ -1,4 +1,4 @@
-"""What the harness asks of an implementation, and what it tells one. No tensor type crosses this line."""
+"""The interface between the harness and an implementation. No tensor type crosses it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from suite.store.task import callable_like, is_there
 class Device:
     """What to train on: `kind` is `cpu` or `gpu`; `precision` is that of the forward and backward passes.
 
-    Of several workers this is the one of `rank`, and of `local_rank` on its node, whose accelerator it takes;
-    `addresses` is `HOST:PORT` of each by rank, for what their framework sends, and empty where there is only one.
-    `memory_gb` is what an accelerator has, None if not known. One that is `imagined` is not there: shapes alone count,
-    and other workers are not asked.
+    `rank` is the worker's number among all workers; `local_rank` is its number on its node, and that of its
+    accelerator there. `addresses` holds the `HOST:PORT` of each worker by rank, for the framework's own messages; it is
+    empty for a single worker. `memory_gb` is an accelerator's memory, None if not known. An `imagined` device does not
+    exist: only shapes count, and other workers are not contacted.
     """
 
     kind: str
@@ -44,13 +44,13 @@ class Device:
 
     @property
     def cpus(self) -> int:
-        """How many processes or threads of its own fit: the worker's share of the logical CPUs of its machine."""
+        """How many processes or threads the worker can use: its share of the logical CPUs of its machine."""
         hosts = [address.rpartition(":")[0] for address in self.addresses]
         return max(usable_cpus() // (hosts.count(hosts[self.rank]) if hosts else 1), 1)
 
 
 def untrained(who: str, device: Device, precisions: Iterable[str] | None) -> str | None:
-    """Why `who`, which trains in `precisions` (None: not known), does not do so on the device; None where it does."""
+    """Why `who`, which trains in `precisions` (None: not known), cannot train on the device; None if it can."""
     if precisions is not None and device.precision not in precisions:
         return f"precision={device.precision}: {who} trains in {', '.join(precisions)}"
     if device.precision == "tf32" and device.kind != "gpu":
@@ -59,22 +59,22 @@ def untrained(who: str, device: Device, precisions: Iterable[str] | None) -> str
 
 
 def check_precision(who: str, module: ImplementationModule, device: Device) -> None:
-    """Raise UserError where the module, which is `who`'s, says that it does not train in the device's precision."""
+    """Raise UserError if `who`'s module cannot train in the device's precision."""
     if problem := untrained(who, device, getattr(module, "PRECISIONS", None)):
         raise UserError(problem)
 
 
 def unshared(workers: int, most: int, of: str) -> str | None:
-    """Why so many workers cannot train together where a step has `most` parts `of` something; None where they can."""
+    """Why so many workers cannot share a step of `most` parts, called `of` in the message; None if they can."""
     if workers <= most:
         return None
     return f"{workers} workers cannot share the {most} {of} of a step: take {most} workers at most, or a larger batch"
 
 
 def unseen(framework: str, mend: str) -> UserError:
-    """The error of a framework that is to train on an accelerator and sees none.
+    """The error for a framework that is to train on an accelerator and sees none.
 
-    Each implementation must ask: TensorFlow would train on the processors and say nothing.
+    Each implementation must check this itself: TensorFlow would train on the CPU without a word.
     """
     return UserError(
         f"{framework} sees no accelerator on this machine: {mend}; python -m suite.doctor names the driver, and the "
@@ -86,7 +86,7 @@ def unseen(framework: str, mend: str) -> UserError:
 class TrainStats:
     """`samples` seen since the start of the run, and the mean `loss` over the last step (None if not known).
 
-    Where the benchmark has a `global_batch_size` each step counts so many; one whose steps differ has none.
+    Each step counts `global_batch_size` samples; a benchmark whose steps differ has no such hyperparameter.
     """
 
     samples: int
@@ -96,11 +96,11 @@ class TrainStats:
 class Implementation(Protocol):
     """A model in training. Made by a module's `build(hyperparameters, data, seed, device)`, which also warms it up.
 
-    `build` is untimed, so it reads, normalises, moves and caches no array of a split. `train_until` and `predict` do so
-    at their first call, and keep on the device what they made.
+    `build` is not timed, so it must not read, normalise, move or cache any array of a split. `train_until` and
+    `predict` do that at their first call, and keep the result on the device.
 
-    Of several workers each has one, and all are called alike. A step is of the same samples as with one worker, shared
-    out; then all have the same state, which `state_dict` gives whole.
+    With several workers each has its own, and all get the same calls. A step uses the same samples as with one worker,
+    divided among them; after it all have the same state, which `state_dict` returns whole.
     """
 
     def train_until(self, samples: int) -> TrainStats:
@@ -110,7 +110,7 @@ class Implementation(Protocol):
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """One JSON value for each example of the `test_*` arrays, which `data` holds and nothing else, in order.
 
-        Of several workers each predicts a share; the shares follow one another by rank.
+        With several workers each predicts a share; the shares are joined in the order of the ranks.
         """
         ...
 
@@ -126,11 +126,11 @@ class Implementation(Protocol):
 class ImplementationModule(Protocol):
     """A module `reference_impls.<task>.<framework>`, or one of your own, `implementation=PATH`.
 
-    `ACCELERATORS`: how many workers can train together, at most, one for each accelerator. `PRECISIONS`, which may be
-    left out: the numeric formats of conf/formats.yaml that it trains in. `SHARED_BY`, which may be left out: names of
-    hyperparameters, of which one, where a recipe has it, is how many samples of a step stay on one worker; else each
-    is alone. `OWN_DRAWS`, False where left out: whether order and augmentation are drawn by random numbers of its own.
-    A plain number, tuples of plain texts, and True or False, for they are read without an import.
+    `ACCELERATORS` is the largest number of workers, one for each accelerator, that can train together. Three more may
+    be left out. `PRECISIONS`: the numeric formats of conf/formats.yaml that it trains in. `SHARED_BY`: names of
+    hyperparameters; the first that the benchmark has says how many samples of a step stay on one worker, else one does.
+    `OWN_DRAWS`: whether it draws order and augmentation from its own random numbers, False if left out. All are read
+    without an import, so they must be literals: a number, tuples of strings, and True or False.
     """
 
     ACCELERATORS: int
@@ -149,7 +149,7 @@ class ImplementationModule(Protocol):
 def source(task: str, framework: Framework) -> Path:
     """The file of the reference implementation of `task`.
 
-    Raises UserError that names the frameworks in which the task is written.
+    Raises UserError, which names the frameworks in which the task is written, for any other.
     """
     spec = find_spec(_module(task, framework))
     assert spec
@@ -158,10 +158,10 @@ def source(task: str, framework: Framework) -> Path:
 
 
 def load_implementation(task: str, framework: Framework) -> ImplementationModule:
-    """The reference implementation of `task`.
+    """Import the reference implementation of `task`.
 
-    Raises UserError that names the frameworks it is written in, or the packages of task and framework that are missing;
-    BrokenContract if it lacks a part.
+    Raises UserError, which names the frameworks it is written in, for any other, and for missing packages of the task
+    or the framework; BrokenContract if the module lacks a required part.
     """
     name = _module(task, framework)
     packages.require(task, framework)
@@ -171,7 +171,7 @@ def load_implementation(task: str, framework: Framework) -> ImplementationModule
 
 
 def held_to_contract(module: Any) -> ImplementationModule:
-    """The module. Raises BrokenContract if it lacks a part."""
+    """Return `module`. Raises BrokenContract if it lacks a required part."""
     accelerators = getattr(module, "ACCELERATORS", None)
     if type(accelerators) is not int or accelerators < 1:
         found = "has no ACCELERATORS" if accelerators is None else f"has ACCELERATORS {accelerators!r:.40}"
@@ -194,7 +194,7 @@ def frameworks(task: str) -> list[str]:
 
 
 def compared(task: str, framework: str) -> str:
-    """The framework of the reference that code in `framework` is held to: the same, else the first installed."""
+    """The framework of the reference that code in `framework` is compared with: the same, else the first installed."""
     written = frameworks(task)
     if framework in written:
         return framework

@@ -1,4 +1,4 @@
-"""What code imports, read from its text: which packages, in which versions, and so in which framework it is written."""
+"""Finds what code imports by parsing it: the packages, their versions, and so the framework it is written in."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from suite.config.models import Framework
 from suite.errors import UserError, unknown
 
 OURS = ("suite", "tasks", "reference_impls", "__main__")
-_ALWAYS = "numpy"  # what every implementation speaks, so that it tells least
+_ALWAYS = "numpy"  # every implementation uses it, so it says least
 
 
 def imports(trees: Mapping[str, ast.Module]) -> dict[str, str | None]:
-    """The version of each package that the files import, wherever in a file that stands; None of one that is missing.
+    """The version of each package that the files import, anywhere in a file; None for one that is not installed.
 
-    Those that a reference module imports count where a file imports that module. The standard library, the suite and
-    the files themselves do not.
+    What a reference module imports counts if a file imports that module. The standard library, the suite and the files
+    themselves do not count.
     """
     tops = {name.partition("/")[0].removesuffix(".py") for name in trees}
     frameworks, found = _modules(), dict[str, set[str]]()
@@ -39,9 +39,9 @@ def imports(trees: Mapping[str, ast.Module]) -> dict[str, str | None]:
 
 
 def refuse_strays(found: Mapping[str, str | None], name: str, where: str) -> None:
-    """Raise UserError, which begins with `where`, for code from elsewhere: nobody would know afterwards what it was.
+    """Raise UserError, which begins with `where`, for imports from no installed package: nobody could tell what it was.
 
-    So for what the code of this `name` imports by that name: what is installed need not be what is kept.
+    The same holds if the code called `name` imports `name`: what is installed may not be what is kept.
     """
     if name in found and name not in _modules():
         raise UserError(
@@ -56,9 +56,9 @@ def refuse_strays(found: Mapping[str, str | None], name: str, where: str) -> Non
 
 
 def framework_of(found: Mapping[str, str | None], given: str | None, where: str) -> Framework:
-    """The framework that code is written in: of those in conf/framework the one that it imports, or the `given` one.
+    """The framework that code is written in: the `given` one, else the one of conf/framework that it imports.
 
-    Raises UserError, which begins with `where`, if that is none or not clear.
+    Raises UserError, which begins with `where`, if it imports none or several, or not the `given` one.
     """
     known = {name: config.framework(name) for name in config.names("framework")}
     if given is not None:
@@ -91,7 +91,7 @@ def _modules() -> set[str]:
 
 
 def _imported(trees: Iterable[ast.Module]) -> Iterator[str]:
-    """The modules that absolute imports name; of `from a import b` also a.b, which may be one."""
+    """The modules that absolute imports name; for `from a import b` also `a.b`, which may be one."""
     for tree in trees:
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
@@ -101,7 +101,7 @@ def _imported(trees: Iterable[ast.Module]) -> Iterator[str]:
 
 
 def _of_reference(name: str) -> list[str]:
-    """What a module of the reference imports, itself not imported; nothing where there is no such module."""
+    """What a reference module imports, found without importing it; nothing if there is no such module."""
     spec = find_spec("reference_impls")
     for root in (spec and spec.submodule_search_locations) or ():
         module = Path(root, *name.split(".")[1:])
@@ -112,9 +112,9 @@ def _of_reference(name: str) -> list[str]:
 
 
 def _version(top: str, names: Iterable[str], distributions: Iterable[str]) -> str | None:
-    """The version of a package; where several distributions bring a part of it, of the one that holds what is imported.
+    """The version of the distribution that provides a package; None if there is none.
 
-    Where these are several, it is that of the one that is called like the package.
+    Of several, the one that holds the longest of the imported names counts; of equals, the one named like the package.
     """
     several = sorted(set(distributions), key=lambda each: (each.lower() != top, each))
     if len(several) > 1:
@@ -123,7 +123,7 @@ def _version(top: str, names: Iterable[str], distributions: Iterable[str]) -> st
 
 
 def _depth(names: Iterable[str], distribution: str) -> int:
-    """How many parts the longest of these names has of which the distribution holds a module."""
+    """The number of parts of the longest of these names for which the distribution holds a module, else 0."""
     files = [f"{file}".partition(".")[0] + "/" for file in metadata.files(distribution) or ()]
     held = (name.split(".") for name in names if any(file.startswith(name.replace(".", "/") + "/") for file in files))
     return max(map(len, held), default=0)

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a question that the timed loop asks, so that a run ends with sealed evidence."""
+"""Turns Ctrl-C and SIGTERM into a flag that the timed loop polls, so that a run ends with sealed evidence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SAID = "\nending after this step, with sealed evidence; a second signal ends it
 
 
 class Interrupted:
-    """Tells whether the run is to end. While `armed`, the first signal only sets it; another one ends it at once."""
+    """A flag for the end of the run. Once `armed`, the first signal only sets it; a second ends the run at once."""
 
     def __init__(self) -> None:
         self.armed = False
@@ -26,7 +26,7 @@ class Interrupted:
         return self.by is not None
 
     def arm(self) -> None:
-        """From now on the first signal only sets it; what a framework has put in its place meanwhile goes."""
+        """Let the first signal only set the flag from now on, and replace handlers that a framework has installed."""
         for number in SIGNALS:
             signal.signal(number, self.handle)
         self.armed = True
@@ -37,12 +37,12 @@ class Interrupted:
             raise Stopped(number)
         self.by = number
         with suppress(OSError):
-            os.write(2, _SAID.encode())  # print may be at work on what it would write to
+            os.write(2, _SAID.encode())  # not print: the signal may have interrupted one
 
 
 @contextmanager
 def interruptible() -> Iterator[Interrupted]:
-    """Handle `SIGNALS` by an `Interrupted` for as long as the block lasts."""
+    """Handle `SIGNALS` with an `Interrupted` for as long as the block lasts."""
     interrupted = Interrupted()
     before = {number: signal.signal(number, interrupted.handle) for number in SIGNALS}
     try:

@@ -1,4 +1,4 @@
-"""Imports code under a name of its own, from the bytes that were read: neither a cache nor a later edit takes part."""
+"""Imports code under a name of its own from the bytes that were read, whatever is cached or edited later."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from types import ModuleType
 from suite import config
 from suite.harness.imported import OURS
 
-PACKAGE = "implementation_"  # begins the name that code has as a package, whatever its folder is called
+PACKAGE = "implementation_"  # prefix of the code's package name, whatever its folder is called
 INIT = "__init__.py"
 
 
 def load(name: str, folder: Path, files: Mapping[str, bytes], entry: str) -> ModuleType:
-    """The module `entry` of the code `files`, whose folder is `folder`, as `implementation_<name>` or a part of it.
+    """Import the module `entry` of the code `files` in `folder`, as `implementation_<name>` or a submodule of it.
 
-    A file may import others of the folder relatively (`from .model import`), or as a script does (`import model`); the
-    latter by no name of the standard library's or of a framework's. What was loaded before is forgotten. Raises
-    whatever the code does.
+    A file may import others of the folder relatively (`from .model import`), or as a script does (`import model`). In
+    the latter form names of the standard library, the frameworks and the suite take precedence. Code loaded before is
+    forgotten. Raises whatever the code raises.
     """
     forget()
     finder = _Finder(PACKAGE + "".join(c if c.isalnum() else "_" for c in name), folder, files)
@@ -33,7 +33,7 @@ def load(name: str, folder: Path, files: Mapping[str, bytes], entry: str) -> Mod
 
 
 def forget() -> None:
-    """Let Python find nothing more of the code that was loaded last."""
+    """Remove the code that was loaded last from Python's modules and finders."""
     sys.meta_path[:] = [each for each in sys.meta_path if not isinstance(each, _Finder)]
     for name, module in list(sys.modules.items()):
         spec = getattr(module, "__spec__", None)
@@ -66,16 +66,16 @@ class _Finder(MetaPathFinder):
         return None
 
     def _spec(self, name: str, file: str, within: list[str] | None) -> ModuleSpec | None:
-        """Of a module, or of a package; where that has no __init__.py it is as with an empty one.
+        """The spec of a module or a package; a package without __init__.py is given an empty one.
 
-        So it has a file's name: `inspect` fails on a module that has none and had one when it was loaded before.
+        That gives it a file name: `inspect` fails on a module that has none and had one when it was loaded before.
         """
         loader = _Source(str(self.folder / file), self.files.get(file, b""))
         return spec_from_file_location(name, self.folder / file, loader=loader, submodule_search_locations=within)
 
 
 class _Source(SourceLoader):
-    """Loads one module from bytes; it has no time of change, so that no bytecode is taken or written for it."""
+    """Loads one module from bytes; it has no modification time, so no bytecode is read or written for it."""
 
     def __init__(self, path: str, content: bytes) -> None:
         self.path, self.content = path, content
@@ -85,5 +85,5 @@ class _Source(SourceLoader):
         return self.path
 
     def get_data(self, path: str | bytes) -> bytes:
-        """The bytes of the module; of another file beside it, such as a kernel's source, what lies there."""
+        """The bytes of the module as read; for another file, such as a kernel's source, its current content."""
         return self.content if str(path) == self.path else Path(str(path)).read_bytes()

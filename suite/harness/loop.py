@@ -24,7 +24,7 @@ from suite.record.mllog import Log
 
 Reason = Literal["target", "budget", "diverged", "refused", "interrupt"]
 
-_SLICE_S = 1.0  # how often the loop comes up for air: live line, Ctrl-C
+_SLICE_S = 1.0  # how often the loop updates the live line and looks for Ctrl-C
 
 
 @dataclass
@@ -50,8 +50,8 @@ class Loop:
         self.checkpoints = Checkpoints(self.folder, self.log, self.keep_states)
 
     def run(self, samples: int) -> Reason:
-        """Go on from `samples` until the target, the budget, an interrupt, a loss or predictions without numbers, or
-        predictions that the task refuses.
+        """Train on from `samples` until the target, the end of the budget, an interrupt, a loss or predictions that are
+        not numbers, or predictions that the task refuses; return which of these.
         """
         while True:
             self.log.start(keys.BLOCK_START, samples_count=samples)
@@ -66,7 +66,7 @@ class Loop:
             self.log.stop(keys.BLOCK_STOP, samples_count=samples)
             if reason is None and self.interrupted():
                 reason = "interrupt"
-                if evaluates or samples < due:  # going on from here would leave out no evaluation
+                if evaluates or samples < due:  # resuming from here skips no evaluation
                     self.checkpoints.save(self.implementation.state_dict(), samples)
             if reason is not None:
                 self.log.stop(
@@ -80,7 +80,7 @@ class Loop:
     def _train_until(self, end: int, samples: int) -> tuple[int, float | None]:
         """Train to `end` in slices; log throughput and loss every `tracked_every` samples, and at the end.
 
-        A loss that is not a number ends it.
+        An interrupt, or a loss that is not a number, ends it early.
         """
         loss: float | None = None
         slice_samples = 1
@@ -118,7 +118,7 @@ class Loop:
         except (TypeError, RecursionError):
             check_json(predictions)
             raise
-        except BadPrediction as error:  # the run has failed; what it predicted is evidence
+        except BadPrediction as error:  # the run has failed; its predictions are evidence
             metrics, refused = {}, {"refused": shown(str(error))}
         quality = metrics.get(self.benchmark.metric, math.nan)
         epoch = self.benchmark.dataset.train_samples

@@ -1,4 +1,4 @@
-"""How memory is kept between steps on a CPU, and let go of between implementations."""
+"""Keeps freed memory between steps on a CPU, and frees it between implementations."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from contextlib import suppress
 
 import psutil
 
-GROWN = 1 << 30  # bytes that a process may have more than when it last let go
-_held: list[int] = []  # what it had then
+GROWN = 1 << 30  # bytes by which a process may grow before `let_go` collects again
+_held: list[int] = []  # its size after the last collection
 
 
 def keep_freed_memory() -> None:
@@ -21,10 +21,10 @@ def keep_freed_memory() -> None:
 
 
 def let_go(device_kind: str) -> None:
-    """Free what implementations kept that were dropped: they hold themselves by what they compile.
+    """Free the memory of dropped implementations, which what they compiled keeps alive in reference cycles.
 
-    On a GPU always, of whose memory Python knows nothing; else where the process has grown by GROWN, for to look
-    through what a framework makes takes half a second.
+    On a GPU this is always done, as Python knows nothing of its memory. Elsewhere it is done only once the process has
+    grown by GROWN, as collecting among a framework's objects takes half a second.
     """
     process = psutil.Process()
     if device_kind == "gpu" or process.memory_info().rss > sum(_held) + GROWN:

@@ -1,4 +1,4 @@
-"""Keeps frameworks from complaining, on a machine without an accelerator, that they find no driver of one."""
+"""Keeps frameworks from complaining about missing drivers on a machine without an accelerator."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from pathlib import Path
 from suite import config
 
 DEVICES = Path("/dev")
-NODES = ("nvidiactl", "dxg", "kfd", "accel")  # of NVIDIA, of any in WSL, of AMD, of others
+NODES = ("nvidiactl", "dxg", "kfd", "accel")  # NVIDIA, any in WSL, AMD, others
 
 
 def variables() -> dict[str, str]:
-    """The variables of `quiet` in conf/framework/, of every framework."""
+    """The `quiet` variables of every framework in conf/framework/."""
     frameworks = [config.framework(name) for name in config.names("framework")]
     return {name: value for each in frameworks for name, value in each.quiet.items()}
 
 
 def without_accelerator() -> None:
-    """Set `variables` where the user has not; to be called before a framework is imported.
+    """Set those of `variables` that the user has not set; call it before importing a framework.
 
-    With an accelerator all is shown: it may say why that is not found.
+    With an accelerator none is set, so that everything is shown: it may say why the accelerator is not found.
     """
     if not any((DEVICES / name).exists() for name in NODES):
         for name, value in variables().items():

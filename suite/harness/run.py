@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 @dataclass
 class Run:
-    """Run `index`, which counts from 1, into `folder`, where its `log` lies."""
+    """Run number `index`, from 1, with its evidence in `folder` and its `log` there."""
 
     session: Session
     index: int
     folder: Path
     log: Log
     tracker: Tracker | None = field(init=False)
-    machine: Machine = field(init=False)  # as a review knows it, which derives cost and energy again
+    machine: Machine = field(init=False)  # as in the evidence, from which a review derives cost and energy again
     sampler: Sampler = field(init=False)
     terminal: Terminal = field(init=False)
     witness: Witness | None = field(init=False, default=None)
@@ -54,7 +54,7 @@ class Run:
             self.terminal.recall(line)
         self.log.listeners.append(self.terminal.line)
         if plan.witness:
-            from suite.record import witness  # where it is used: it takes 0.2 s to import
+            from suite.record import witness  # only if used: importing it takes 0.2 s
 
             self.witness = witness.Witness(plan.witness, self.folder)
             self.log.listeners.append(self.witness.line)

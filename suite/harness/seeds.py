@@ -1,4 +1,4 @@
-"""Seeds: one fixes a run's data order, initialisation and augmentation, one the evaluation arrays drawn for it."""
+"""Seeds: one fixes a run's data order, initialisation and augmentation, another the evaluation arrays drawn for it."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def is_token(text: str) -> bool:
 
 
 def of_round(token: str, submitter: str, benchmark: str, system: str, division: str, runs: int) -> tuple[int, ...]:
-    """The seeds of a result of `runs` runs in the round of `token`: nobody chooses them.
+    """The seeds of a result of `runs` runs in the round of `token`, derived so that nobody can choose them.
 
-    Raises UserError for what can be no token, and for a number of runs out of its range.
+    Raises UserError for an invalid token, and for a number of runs out of its range.
     """
     _check(runs)
     if not is_token(token):
@@ -57,11 +57,11 @@ def from_token(token: str, submitter: str, benchmark: str, system: str, division
 
 
 def evaluation_seed(lines: Iterable[Line]) -> int | None:
-    """What evaluation arrays are drawn from for the run that logs `lines`, from 0 to 2^63 - 1.
+    """The seed, from 0 to 2^63 - 1, for drawing the evaluation arrays of the run that logs `lines`.
 
-    It is derived from the run's seed and the round's token; without a token from the seed and the last line of the
-    log's head, so that nobody knows it before the run begins, and a resumed run has it again. None where the lines do
-    not tell it.
+    It is derived from the run's seed and the round's token. Without a token it is derived from the seed and the last
+    line of the log's head, so that nobody knows it before the run begins and a resumed run gets the same one. None if
+    the lines do not contain these.
     """
     first: dict[str, Line] = {}
     for line in lines:

@@ -23,8 +23,8 @@ from suite.store.task import Task
 class Session:
     """What the runs of one plan have in common. `data` holds all arrays of the benchmark, the answers among them.
 
-    `module` is of the implementation `own`, None for the reference. `followers` are the other workers, if any.
-    `resume` are the options of a command that goes on with them.
+    `module` is that of the implementation `own`, or of the reference where `own` is None. `followers` are the other
+    workers, if any. `resume` holds the options of a command that resumes the runs.
     """
 
     plan: Plan
@@ -40,13 +40,13 @@ class Session:
 
     @property
     def workers(self) -> list[int]:
-        """The processes of the other workers on this node."""
+        """The process ids of the other workers on this node."""
         return self.followers.processes(0) if self.followers else []
 
     def clear_caches(self) -> bool:
-        """Drop the data from the memory of all workers, and of their nodes; False where a system offers no way to.
+        """Drop the data from the memory of all workers and the page caches of their nodes; False if a system cannot.
 
-        The last worker of a node does it for all: what one of them still maps stays.
+        Pages that a worker still maps stay, so only the last worker of a node empties its page cache.
         """
         if self.followers is None:
             return clear_cache(self.data)

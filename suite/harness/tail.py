@@ -1,4 +1,4 @@
-"""What is measured of a run once it has stopped: the last lines of its log."""
+"""Writes the last lines of a run's log: what is measured once it has stopped."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from suite.store.disk import write_atomically
 
 
 def write(run: Run) -> Line:
-    """Log the environment, energy and cost between run_start and run_stop, what became of one's own code, and who saw
-    the clock.
+    """Log the environment, energy and cost between run_start and run_stop, changes to the user's own code, and what
+    the witness saw of the clock.
 
-    What is logged already stays. Returns the line of run_stop.
+    Lines that are logged already are not repeated. Returns the line of run_stop.
     """
     log, system, own, witness = run.log, run.session.plan.system, run.session.own, run.witness
     power = run.folder / evidence.POWER
-    if not power.exists():  # deleted, for it was damaged
+    if not power.exists():  # the user has deleted a damaged one
         write_atomically(power, f"{header(system.nodes)}\n".encode())
     start, stop = next(line for line in log.lines if line.key == keys.RUN_START), run_stop(log.lines)
     assert stop

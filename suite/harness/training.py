@@ -76,7 +76,7 @@ def train(run: Run, interrupted: Interrupted) -> None:
 
 
 def _restart(run: Run) -> tuple[dict[str, np.ndarray], int] | None:
-    """Log that the run goes on, unsealed, and return the last checkpoint's state and samples if there is one."""
+    """Log the restart, unseal the evidence, and return the last checkpoint's state and samples if there is one."""
     log, folder, system = run.log, run.folder, run.session.plan.system
     evaluations = [line for line in log.lines if line.key == keys.EVAL_ACCURACY]
     logged = evaluations[-1].metadata["predictions_sha256"] if evaluations else None
@@ -100,14 +100,14 @@ def _restart(run: Run) -> tuple[dict[str, np.ndarray], int] | None:
 
 
 def _build(run: Run, data: Mapping[str, np.ndarray]) -> Checked | Led:
-    """The implementation; where others follow, theirs as well."""
+    """Build the implementation, and those of the followers if there are any."""
     session, plan, followers = run.session, run.session.plan, run.session.followers
     seed, kind, precision = plan.seeds[run.index - 1], plan.system.device_kind, plan.precision
     memory_gb = plan.system.memory_gb
     device = Device(kind, precision, addresses=followers.addresses if followers else (), memory_gb=memory_gb)
 
     def own() -> Checked:
-        let_go(kind)  # what the run before built
+        let_go(kind)  # what the previous run built
         return contract.build(session.module, plan.benchmark, data, seed, device)
 
     if followers is None:
@@ -119,7 +119,7 @@ def _build(run: Run, data: Mapping[str, np.ndarray]) -> Checked | Led:
 
 
 def _initial(run: Run, state: Mapping[str, np.ndarray]) -> None:
-    """Log the sum of the state that each attempt begins from; make sure that there is room for states."""
+    """Make sure that there is room for states; log the sha256 of the initial state unless the clock has started."""
     benchmark, keep = run.session.plan.benchmark, run.session.plan.checkpoints == "keep"
     checkpoint.reserve(run.folder, state, 1 + checkpoint.evaluations(benchmark) if keep else 0)
     if not run.log.has(keys.RUN_START):

@@ -1,4 +1,4 @@
-"""Messages between the leader and a follower: JSON, and where a state travels its arrays; nothing is unpickled."""
+"""Messages between the leader and a follower: JSON, followed by the arrays of a state if any; nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from typing import Any
 
 import numpy as np
 
-ALIVE_S = 2.0  # a worker that has nothing to say says so
-SILENCE_S = 20.0  # without a word: long enough for a machine that swaps, or was stopped for a moment
-START_SILENCE_S = 300.0  # until all have built: a framework imported from a cold disk holds Python's lock
-PART = 16 << 20  # bytes that are sent at a time: a second on a slow network, so that a large state is no silence
-CONNECT_S = 300.0  # for the leader to be found, and for all to have found it: nodes may start minutes apart
-OWN_JOIN_S = 45.0  # for all that the leader has started on its own machine
+ALIVE_S = 2.0  # between two signs of life
+SILENCE_S = 20.0  # allowed without a message: enough for a machine that swaps, or was suspended for a moment
+START_SILENCE_S = 300.0  # the same until all have built: importing a framework from a cold disk holds the GIL
+PART = 16 << 20  # bytes sent at a time: a second on a slow network, so that sending a large state is not silence
+CONNECT_S = 300.0  # to reach the leader, and for all workers to join it: nodes may start minutes apart
+OWN_JOIN_S = 45.0  # for all workers to join that the leader has started on its own machine
 ENDED = "its process has ended"
-OWN_CONNECT_S = 10.0  # for the leader that has started this worker: it listens by then, or has ended
+OWN_CONNECT_S = 10.0  # to reach a leader that has started this worker: it listens by then, or has ended
 _AGAIN_S = 0.2
 
 
 class Channel:
-    """One end of a connection. `inbox` holds what came, in order; `on_lost` is called once with why no more will come.
-    Messages of the kinds in `at_once` are given to its functions instead, as they come.
+    """One end of a connection. `inbox` holds the messages received, in order; those of the kinds in `at_once` go to its
+    functions instead, on arrival. `on_lost` is called once, with the reason, when the connection is lost.
 
-    Both ends tell each other that they live, so that a machine that is cut off is found out as well.
+    Both ends send signs of life, so that a machine that is cut off is noticed too.
     """
 
     def __init__(self, connection: Connection, on_lost: Callable[[str], None]) -> None:
@@ -44,7 +44,7 @@ class Channel:
         }
         self._silence_s = START_SILENCE_S
         self._connection, self._on_lost = connection, on_lost
-        with socket.socket(fileno=os.dup(connection.fileno())) as same:  # what nobody takes would be sent without end
+        with socket.socket(fileno=os.dup(connection.fileno())) as same:  # else a send that nobody reads never ends
             same.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", math.ceil(SILENCE_S), 0))
         self._sending, self._heard, self._closed = threading.Lock(), time.monotonic(), threading.Event()
         for work in (self._read, self._live):
@@ -66,7 +66,7 @@ class Channel:
             self._lose(ENDED if isinstance(error, ConnectionError) else f"the connection to it broke ({error})")
 
     def built(self) -> None:
-        """Hold both ends to SILENCE_S from now on, as all have built."""
+        """Apply SILENCE_S at both ends from now on, as all have built."""
         self._expect_words()
         self.send("built")
 
@@ -76,7 +76,7 @@ class Channel:
             return str(same.getsockname()[0]).removeprefix("::ffff:")  # an IPv4 address as an IPv6 socket has it
 
     def close(self) -> None:
-        """End the connection; nobody is told."""
+        """Close the connection without calling `on_lost`."""
         self._closed.set()
         self._connection.close()
 
@@ -101,7 +101,7 @@ class Channel:
         while not self._closed.wait(ALIVE_S):
             self.send("alive")
             stood_still, began = time.monotonic() - began > SILENCE_S / 2, time.monotonic()
-            if stood_still:  # this process, as all do that are suspended: what came meanwhile was not read
+            if stood_still:  # this process was suspended: what came meanwhile was not read
                 self._heard = began
             elif (silent := time.monotonic() - self._heard) > self._silence_s:
                 self._lose(f"nothing was heard of it for {silent:.0f} s: it hangs, or its network is down")
@@ -116,7 +116,7 @@ class Channel:
 
 
 def packed(kind: str, state: Mapping[str, np.ndarray] | None = None, **values: Any) -> Sequence[bytes | memoryview]:
-    """A message of that kind, with plain values, and a state's arrays if there are any; it may be sent to many."""
+    """Pack a message of that kind, with plain values and a state's arrays if any. It can be sent to many."""
     content = io.BytesIO()
     if state is not None:
         np.savez(content, allow_pickle=False, **{f"state/{name}": array for name, array in state.items()})
@@ -126,14 +126,17 @@ def packed(kind: str, state: Mapping[str, np.ndarray] | None = None, **values: A
 
 
 def listen(host: str | None, port: int, backlog: int) -> socket.socket:
-    """Where `connect` finds the leader: at `host`, or at all addresses of this machine. Raises OSError."""
+    """Open the leader's listening socket, at `host` or at all addresses of this machine. Raises OSError."""
     if host is None and socket.has_dualstack_ipv6():
         return socket.create_server(("", port), family=socket.AF_INET6, backlog=backlog, dualstack_ipv6=True)
     return socket.create_server((host or "", port), backlog=backlog)
 
 
 def connect(host: str, port: int, key: str, within_s: float) -> Connection:
-    """A connection to the leader, which may not listen yet. Raises OSError where it does not answer in that time."""
+    """Connect to the leader, trying again if it does not listen yet.
+
+    Raises OSError, EOFError or AuthenticationError if it has not answered properly in that time.
+    """
     until = time.monotonic() + within_s
     while True:
         try:
@@ -145,7 +148,7 @@ def connect(host: str, port: int, key: str, within_s: float) -> Connection:
 
 
 def _connected(host: str, port: int, key: bytes, within_s: float) -> Connection:
-    """What multiprocessing's Client makes, which would wait for ever for what listens there and says nothing."""
+    """Connect as multiprocessing's Client does, which would wait forever for a listener that says nothing."""
     with socket.create_connection((host, port), within_s) as made:
         made.settimeout(None)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", int(within_s) + 1, 0))
@@ -162,7 +165,7 @@ def at(host: str, port: int) -> str:
 
 
 def reserved_port() -> socket.socket:
-    """What keeps a port of this machine, at which nothing listens, from being given to others until it is closed."""
+    """A socket that keeps a free port of this machine from being given to others until it is closed."""
     reserved = socket.socket()
     reserved.bind(("", 0))
     return reserved

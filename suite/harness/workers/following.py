@@ -38,9 +38,9 @@ LEFT = 1  # the exit code of a follower whose leader has gone
 
 
 def follow(place: Place) -> NoReturn:
-    """Follow the leader until it says stop, or has gone; the process ends then. Signals are the leader's to obey.
+    """Obey the leader until it says stop or is lost, then end the process. Signals are left to the leader to handle.
 
-    Raises UserError where there is no leader to be found.
+    Raises UserError if the leader cannot be reached.
     """
     within_s = OWN_CONNECT_S if place.launcher == "suite" else CONNECT_S
     try:
@@ -87,13 +87,13 @@ class _Worker:
     def _answer(self, **answer: Any) -> None:
         try:
             self.channel.send("done", **answer)
-        except (TypeError, ValueError, RecursionError):  # of what JSON cannot hold; nothing was sent
+        except (TypeError, ValueError, RecursionError):  # JSON cannot hold the answer; nothing was sent
             contract.check_json(answer.get("predictions", ()))
             raise
 
     def _left(self, why: str) -> None:
-        """The leader has gone, or cannot be reached: whatever this process waits for will not come."""
-        if self.place.rank == 1 or why != ENDED:  # of those that see the leader's process end one says so
+        """End the process: the leader is gone or cannot be reached, so whatever this waits for will not come."""
+        if self.place.rank == 1 or why != ENDED:  # one follower is enough to report that the leader's process ended
             complain(WorkerLost(f"{self.leader}, which leads the workers: {why}{self.advice}"))
         _end(LEFT)
 
@@ -119,7 +119,7 @@ class _Worker:
         self.advice = advice
         self.reserved.close()
         self.data = for_run(self.benchmark, self.task, self.arrays, evaluation_seed)
-        vars(self).pop("implementation", None)  # that of the run before: there may be no room for two
+        vars(self).pop("implementation", None)  # the previous run's: there may be no room for two
         let_go(device)
         place = Device(device, precision, self.place.rank, self.place.local_rank, tuple(addresses), memory_gb)
         self.implementation = contract.build(self.module, self.benchmark, self.data, seed, place)

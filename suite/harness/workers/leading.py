@@ -1,4 +1,4 @@
-"""The leader's side: who follows, and an implementation each of whose calls goes to the followers first."""
+"""The leader's side: letting followers join, telling them what to do, and noticing when one is lost."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from suite.harness.workers.channel import CONNECT_S, ENDED, OWN_JOIN_S, Channel,
 from suite.harness.workers.place import PORT, Place
 from suite.harness.workers.sameness import difference, told
 
-GRACE_S = 5.0  # for a leader that waits in a collective operation for a worker that is lost
-_SETTLE_S = 3.0  # where one worker ends, what the others raise comes as soon as the news of it
+GRACE_S = 5.0  # for the leader to return from a collective operation with a lost worker
+_SETTLE_S = 3.0  # for news that a worker has ended, which may come after the errors that this raises in the others
 Answer = TypeVar("Answer")
 
 
 class Follower:
-    """One of the followers. `hello` is what it said of itself as it joined."""
+    """One of the followers. `hello` is what it reported of itself when it joined."""
 
     def __init__(self, connection: Connection, followers: Followers) -> None:
         self.hello: dict[str, Any] = {}
@@ -40,11 +40,11 @@ class Follower:
 
     @property
     def name(self) -> str:
-        """As a person finds it."""
+        """Its rank and host, for messages."""
         return f"rank {self.hello.get('rank', '?')} on {self.hello.get('host', '?')}"
 
     def answer(self) -> dict[str, Any]:
-        """Its next message, waited for. Raises WorkerLost where a worker is lost, or has failed."""
+        """Wait for its next message. Raises WorkerLost if any worker is lost or has failed."""
         while True:
             try:
                 return self.channel.inbox.get(timeout=0.2)
@@ -63,10 +63,10 @@ class Follower:
 class Followers:
     """The followers of the leader at `place`, in the order of their ranks.
 
-    Where one is lost while they are `needed`, to the end of a run's training, and the leader does not come back from a
-    collective operation in GRACE_S, the process ends.
-    Once they have joined, `addresses` is `HOST:PORT` of each worker by rank, the leader's too, for what their framework
-    sends; the leader's own port is `reserved` until it builds. `advice` is what to do where one is lost.
+    If one is lost while they are `needed`, until the end of a run's training, and the leader does not return from a
+    collective operation within GRACE_S, the process ends.
+    Once they have joined, `addresses` holds `HOST:PORT` of each worker by rank, the leader included, for messages of
+    their framework; the leader's port stays `reserved` until it builds. `advice` says what to do if one is lost.
     """
 
     def __init__(self, place: Place) -> None:
@@ -80,7 +80,7 @@ class Followers:
         self._news = threading.Condition()
         own = place.launcher == "suite"
         self._join_s = OWN_JOIN_S if own else CONNECT_S
-        host = place.host if own else None  # on other machines the name may be of another address
+        host = place.host if own else None  # other machines may resolve the name to another address
         try:
             self._listener = listen(host, place.port, place.world_size)
         except OSError as error:
@@ -92,9 +92,9 @@ class Followers:
         threading.Thread(target=self._accept, name="workers join", daemon=True).start()
 
     def join(self, processes: Sequence[subprocess.Popen[bytes]]) -> None:
-        """Wait for all of them, whose processes are known where the leader has started them.
+        """Wait for all of them to join; `processes` are theirs if the leader has started them.
 
-        Raises UserError that names the ranks that did not come, WorkerLost where one has ended.
+        Raises UserError that names the ranks that did not join, or one that differs; WorkerLost if one has ended.
         """
         missing = self.wait_joined(processes)
         self.raise_if_lost()
@@ -112,7 +112,7 @@ class Followers:
         self.addresses = tuple(self._addresses())
 
     def _addresses(self) -> Iterator[str]:
-        """Those of the workers of the leader's node are of one host, by the address at which other nodes found it."""
+        """Each worker's address; on the leader's node all have the host under which other nodes reached it."""
         elsewhere = [each for each in self.each if each.hello["node"]]
         here = (elsewhere or self.each)[0].channel.local_host()
         yield at(here, self.reserved.getsockname()[1])
@@ -120,7 +120,7 @@ class Followers:
             yield at(each.hello["address"] if each.hello["node"] else here, each.hello["port"])
 
     def wait_joined(self, processes: Sequence[subprocess.Popen[bytes]] = ()) -> list[int]:
-        """The ranks that have not joined when all have, one is lost, or the time for it has passed."""
+        """Wait until all have joined, one is lost, or time is up; return the ranks that have not joined."""
         expected, until = set(range(1, self.place.world_size)), time.monotonic() + self._join_s
         while time.monotonic() < until:
             with self._news:
@@ -137,7 +137,7 @@ class Followers:
         return [self._joined[rank] for rank in sorted(self._joined)]
 
     def processes(self, node: int) -> list[int]:
-        """The followers' processes on a node."""
+        """The process ids of the followers on a node."""
         return [each.hello["pid"] for each in self.each if each.hello["node"] == node]
 
     def machines(self) -> list[dict[str, Any]]:
@@ -146,7 +146,7 @@ class Followers:
         return [nodes[node] for node in sorted(nodes) if node]
 
     def prepare(self, plan: Plan, implementation: str | None, data_dir: str | None) -> None:
-        """Let them load the plan's implementation, that in the folder `implementation` if any, and its data."""
+        """Let them load the plan's data and implementation, the one at the path `implementation` if given."""
         self.tell(
             "prepare",
             benchmark=plan.benchmark.model_dump(mode="json"),
@@ -169,13 +169,13 @@ class Followers:
         return [each.answer() for each in self.each]
 
     def with_own(self, own: Callable[[], Answer]) -> tuple[Answer, list[dict[str, Any]]]:
-        """What the leader makes of a call that all have been told, and their answers.
+        """Make the leader's own part of a call that the followers have been told; return its result and their answers.
 
-        Raises WorkerLost for what the leader's collective operations raise where a worker is lost.
+        Raises WorkerLost in place of what the leader's collective operations raise when a worker is lost.
         """
         try:
             made = own()
-        except UserError:  # all make the same mistakes, but building may also fail as another's process ends
+        except UserError:  # all make the same mistakes, but another's end may also make building fail
             if self.wait_lost(_SETTLE_S) and ENDED in str(self._fault):
                 self.raise_if_lost()
             raise
@@ -186,7 +186,7 @@ class Followers:
         return made, self.answers()
 
     def lose(self, why: str) -> None:
-        """Remember the first worker that was lost, and end the process if its main thread does not."""
+        """Record the first worker that was lost, and end the process after GRACE_S if its main thread has not."""
         with self._news:
             if self._fault is None and not self._closing.is_set():
                 self._fault = why
@@ -196,7 +196,7 @@ class Followers:
             self._news.notify_all()
 
     def wait_lost(self, seconds: float) -> bool:
-        """Whether a worker is lost, or becomes so within that time."""
+        """Wait up to that time for a worker to be lost; return whether one is."""
         with self._news:
             return bool(self._news.wait_for(lambda: self._fault, seconds))
 
@@ -206,7 +206,7 @@ class Followers:
             raise WorkerLost(self._fault)
 
     def close(self) -> None:
-        """Let them go."""
+        """Let them go and close the connections."""
         self._closing.set()
         self.tell("stop")
         for each in self.each:
@@ -221,12 +221,12 @@ class Followers:
                 threading.Thread(target=self._admit, args=(connection,), daemon=True).start()
 
     def _admit(self, connection: Connection) -> None:
-        """Take a follower in, in a thread of its own: what connects and says nothing keeps no other waiting."""
+        """Admit a follower, in a thread of its own so that a silent connection keeps no other waiting."""
         key = self.place.key.encode()
         try:
             deliver_challenge(connection, key)
             answer_challenge(connection, key)
-        except (OSError, EOFError, AuthenticationError):  # another run's, or of no run
+        except (OSError, EOFError, AuthenticationError):  # a worker of another run, or no worker
             connection.close()
             return
         follower = Follower(connection, self)
@@ -244,10 +244,10 @@ class Followers:
             os._exit(LOST)
 
     def _release(self) -> None:
-        """Let those go that can still be told, and end those of the suite's own that cannot."""
+        """Let the followers go that can still be reached, then kill those that the suite has started itself."""
         letting = threading.Thread(target=self.tell, args=("stop",), daemon=True)
         letting.start()
-        letting.join(1.0)  # one that is stopped, or cut off, may take nothing more
+        letting.join(1.0)  # one that is suspended or cut off may not take it
         if self.place.launcher == "suite":
             for process in self.processes(0):
                 with suppress(ProcessLookupError):
@@ -256,11 +256,11 @@ class Followers:
 
 @contextmanager
 def followed(place: Place, processes: Sequence[subprocess.Popen[bytes]]) -> Iterator[Followers | None]:
-    """The followers of the leader at `place`, all of them, who are let go with the block; None for a single worker.
+    """All followers of the leader at `place`, which are let go when the block ends; None for a single worker.
 
-    `processes` are theirs where the leader has started them.
+    `processes` are theirs if the leader has started them.
 
-    Raises UserError where one does not come, or differs from the leader in what a run's workers have alike.
+    Raises UserError if one does not join, or differs from the leader where a run's workers must be alike.
     """
     if place.world_size == 1:
         yield None
@@ -269,7 +269,7 @@ def followed(place: Place, processes: Sequence[subprocess.Popen[bytes]]) -> Iter
     try:
         followers.join(processes)
         yield followers
-    except Stopped:  # torchrun and srun end the leader where they find that another worker has ended
+    except Stopped:  # torchrun and srun end the leader when another worker has ended
         if followers.wait_lost(_SETTLE_S):
             followers.raise_if_lost()
         raise
@@ -282,7 +282,7 @@ def followed(place: Place, processes: Sequence[subprocess.Popen[bytes]]) -> Iter
 
 
 def dismiss(place: Place) -> None:
-    """Let the followers of a leader go that has nothing for them to do, and that they would look for in vain."""
+    """Let the followers go when there is nothing for them to do, so that they do not look for the leader in vain."""
     if place.world_size > 1:
         with suppress(UserError):
             followers = Followers(place)
@@ -292,7 +292,7 @@ def dismiss(place: Place) -> None:
 
 @contextmanager
 def dismissed_on_mistake(place: Place) -> Iterator[None]:
-    """Where the block raises UserError the followers are let go first."""
+    """Let the followers go first if the block raises UserError."""
     try:
         yield
     except UserError:

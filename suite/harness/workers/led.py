@@ -1,4 +1,4 @@
-"""An implementation of several workers: each call to the leader's goes to the followers first."""
+"""An implementation on several workers: each call of the leader's goes to the followers first."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Led:
 
     @classmethod
     def build(cls, make: Callable[[], Checked], followers: Followers, **given: Any) -> Led:
-        """What `make` builds for the leader, while the followers build theirs from what is `given`."""
+        """Build the leader's implementation by `make`, while the followers build theirs from `given`."""
         followers.needed = True
         followers.raise_if_lost()
         followers.tell("build", addresses=followers.addresses, advice=followers.advice, **given)
@@ -33,7 +33,7 @@ class Led:
         return cls(own, followers)
 
     def train_until(self, samples: int) -> TrainStats:
-        """The samples that all have seen, and the mean of their losses, each that of its share of a batch."""
+        """Train on all workers; return the samples all have seen, and the mean loss over their shares of a batch."""
         self.followers.tell("train_until", samples=samples)
         stats, others = self.followers.with_own(lambda: self.own.train_until(samples))
         for follower, each in zip(self.followers.each, others, strict=True):
@@ -52,7 +52,7 @@ class Led:
         return [*predictions, *(prediction for each in others for prediction in each["predictions"])]
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """The state, which all have alike, bit for bit. Raises WorkerLost that names who has another."""
+        """The state, bit for bit the same on all workers. Raises WorkerLost that names one with another state."""
         self.followers.tell("state_dict")
         (state, sha256), others = self.followers.with_own(self._state_and_sum)
         for follower, each in zip(self.followers.each, others, strict=True):
@@ -67,6 +67,6 @@ class Led:
         return state, state_sha256(state)
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Give all the state."""
+        """Load the state on all workers."""
         self.followers.tell("load_state_dict", state)
         self.followers.with_own(lambda: self.own.load_state_dict(state))

@@ -1,4 +1,4 @@
-"""Where this process stands among a run's workers, as whatever started it says: torchrun, srun, or the suite itself."""
+"""This process's place among a run's workers, as told by what started it: torchrun, srun, or the suite itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from suite.errors import UserError, whole
 
-OWN = "SUITE_WORKER"  # of workers that the suite starts: rank, world size, port and key
+OWN = "SUITE_WORKER"  # set for workers that the suite starts: rank, world size, port and key
 PORT = "SUITE_PORT"  # where the leader listens, if not at the launcher's port
 LOCALHOST = "127.0.0.1"
 _SLURM_PORTS = range(20_000, 60_000)
@@ -22,10 +22,10 @@ _OTHERS = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "WORLD_SIZ
 
 @dataclass(frozen=True)
 class Place:
-    """A worker's rank of `world_size`, and its `local_rank` of `local_size` on the node of that number.
+    """A worker's `rank` among `world_size` workers, and its `local_rank` among the `local_size` on node number `node`.
 
-    The leader listens at `host` and `port`; `key` keeps others' workers apart from these. `launcher` is who started
-    them all, None for a process that nobody started as one of several; `restarts` how often it did so before.
+    The leader listens at `host` and `port`; `key` keeps out workers of other runs. `launcher` is what started all
+    workers, None for a process that was not started as one of several; `restarts` is how often it did so before.
     """
 
     rank: int = 0
@@ -45,14 +45,14 @@ class Place:
         return self.rank > 0
 
     def own(self, rank: int) -> str:
-        """What tells the suite's own worker of that rank, beside this leader, where it stands."""
+        """The value of OWN that tells the worker of that rank, started by this leader, its place."""
         return f"{rank} {self.world_size} {self.port} {self.key}"
 
 
 def find(environ: Mapping[str, str] = os.environ) -> Place:
     """The place that the environment tells.
 
-    Raises UserError where a launcher tells only a part of it, or is another: each process would train alone.
+    Raises UserError if a launcher tells only a part of it, or is an unknown one: each process would train alone.
     """
     try:
         if OWN in environ:
@@ -61,7 +61,7 @@ def find(environ: Mapping[str, str] = os.environ) -> Place:
         if "TORCHELASTIC_RUN_ID" in environ:
             return _torchrun(environ)
         of_step = int(environ.get("SLURM_STEP_NUM_TASKS", 1))
-        for name in _OTHERS:  # mpirun may start a process of its own on each node by srun, and the workers by these
+        for name in _OTHERS:  # mpirun may start its own process on each node by srun, and the workers by that
             if int(environ.get(name) or 1) not in (1, of_step):
                 raise UserError(
                     f"{name}={environ[name]}: a launcher that is neither torchrun nor srun started several processes; "
@@ -86,7 +86,7 @@ def _torchrun(environ: Mapping[str, str]) -> Place:
         local_size=int(environ["LOCAL_WORLD_SIZE"]),
         node=int(environ["GROUP_RANK"]),
         host=environ["MASTER_ADDR"],
-        port=_port(environ, int(environ["MASTER_PORT"]) + 1),  # at the port itself torchrun listens
+        port=_port(environ, int(environ["MASTER_PORT"]) + 1),  # torchrun itself listens at MASTER_PORT
         key=environ["TORCHELASTIC_RUN_ID"],
         launcher="torchrun",
         restarts=int(environ.get("TORCHELASTIC_RESTART_COUNT", 0)) + _requeued(environ),
@@ -117,7 +117,7 @@ def _requeued(environ: Mapping[str, str]) -> int:
 
 
 def _first_node(nodes: str) -> str:
-    """The first of a list of nodes in SLURM's short form, `gpu[003-010,012],login`; a container has no scontrol."""
+    """The first node in SLURM's short form, `gpu[003-010,012],login`, without scontrol, which containers lack."""
     first = re.match(r"(?:[^\[,]|\[[^\]]*\])+", nodes)
     if first is None:
         raise ValueError(f"no node in {nodes!r}")
@@ -125,12 +125,12 @@ def _first_node(nodes: str) -> str:
 
 
 def _port(environ: Mapping[str, str], usual: int) -> int:
-    """Where the leader listens. Raises UserError for a port that there is not."""
+    """The port at which the leader listens. Raises UserError for an invalid one."""
     return whole(PORT, environ.get(PORT, str(usual)), _LAST_PORT)
 
 
 def _address_of_node(name: str) -> str:
-    """The name of a node, or where it is the name of no host the address that SLURM has of it."""
+    """The name of a node, or the address that SLURM has for it if the name cannot be resolved."""
     with contextlib.suppress(OSError):
         socket.getaddrinfo(name, None)
         return name
@@ -140,7 +140,7 @@ def _address_of_node(name: str) -> str:
 
 
 def _tasks_of_node(text: str, node: int) -> int:
-    """The tasks of a node, from SLURM's short form: `2(x3),1` is two on each of the first three, one on the fourth."""
+    """The number of tasks of a node, from SLURM's short form: `2(x3),1` is two on each of the first three, then one."""
     counts: list[int] = []
     for part in text.split(","):
         tasks, _, times = part.partition("(x")

@@ -1,4 +1,4 @@
-"""What a worker tells of its machine, its software and the suite's code, which are to be those of the leader."""
+"""What a worker reports of its machine, its software and the suite's code, all of which must match the leader's."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def told() -> dict[str, Any]:
         "software": versions(),
         "code": _code_sha256(),
     }
-    plain: dict[str, Any] = json.loads(json.dumps(found))  # as it comes out at the other end
+    plain: dict[str, Any] = json.loads(json.dumps(found))  # as the other end receives it
     return plain
 
 
 def difference(leader: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
-    """In what another worker's machine, software or code is not the leader's, in a line; None if they are alike."""
+    """The first difference of another worker's machine, software or code from the leader's, in a line; None if none."""
     return next(_differences(leader, other), None)
 
 

@@ -26,11 +26,11 @@ _END_S = 5.0
 def started(
     place: Place, world_size: int, module: str = "suite.run"
 ) -> Iterator[tuple[Place, list[subprocess.Popen[bytes]]]]:
-    """The leader's place among `world_size` workers, and those that are started here, to be ended with the block.
+    """Start all workers but the leader on this machine; yield the leader's place among `world_size` and the processes.
 
-    Where a launcher has started all at `place` there are none to be started, else all but the leader, on this machine.
-    They run `module`, look for modules where the leader does, whatever lies in the current folder, and end with the
-    connection to it. They ignore signals, which are the leader's to obey.
+    If a launcher has started this process, at `place`, there are none to start. The workers run `module` and look for
+    modules where the leader does, not in the current folder. They end with the connection to the leader, or with the
+    block. They ignore signals, which are left to the leader to handle.
     """
     if place.launcher:
         yield place, []
@@ -56,7 +56,7 @@ def started(
 
 @contextlib.contextmanager
 def _blocked_in_children() -> Iterator[None]:
-    """Block `SIGNALS` in what is started in the block from its first moment on; in this process, while it lasts."""
+    """Block `SIGNALS` in this process during the block, and from the first moment on in processes started in it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
@@ -65,11 +65,11 @@ def _blocked_in_children() -> Iterator[None]:
 
 
 def take_share(place: Place, environ: MutableMapping[str, str] = os.environ) -> None:
-    """Give this worker its share of its node's processors: as many threads, and where there are several NUMA nodes
-    processors that lie together.
+    """Give this worker its share of its node's CPUs: as many threads and, with several NUMA nodes, CPUs of one region.
 
-    Before a framework is imported, which reads the number of its threads then. What the user has set stays; srun binds
-    by itself. torchrun would have PyTorch's workers meet at its own store, of which the run's addresses say nothing.
+    Call it before a framework is imported, which reads the number of threads then. What the user has set stays; srun
+    binds CPUs itself. PyTorch's workers are also kept from meeting at torchrun's own store, which is none of the run's
+    addresses.
     """
     environ.pop("TORCHELASTIC_USE_AGENT_STORE", None)
     if place.local_size == 1:
@@ -77,7 +77,7 @@ def take_share(place: Place, environ: MutableMapping[str, str] = os.environ) -> 
     threads = max(1, usable_cpus() // place.local_size)
     if place.launcher == "torchrun" and environ.get("OMP_NUM_THREADS") == "1" and not _began_with("OMP_NUM_THREADS"):
         for variables in (environ, STARTED):
-            variables.pop("OMP_NUM_THREADS", None)  # torchrun's own, of any machine
+            variables.pop("OMP_NUM_THREADS", None)  # torchrun's own, on any machine
     for name in THREADS:
         environ.setdefault(name, str(threads))
     ordered = by_numa_node(usable_indices())
@@ -88,7 +88,7 @@ def take_share(place: Place, environ: MutableMapping[str, str] = os.environ) -> 
 
 
 def _began_with(name: str) -> bool:
-    """Whether the process that started this one, a launcher, was given the variable itself; so where nothing tells."""
+    """Whether the launcher that started this process was given the variable itself; True if that cannot be read."""
     try:
         variables = Path(f"/proc/{os.getppid()}/environ").read_bytes().split(b"\0")
     except OSError:
@@ -97,7 +97,7 @@ def _began_with(name: str) -> bool:
 
 
 def by_numa_node(indices: list[int]) -> list[int]:
-    """The processors, those of one NUMA node beside each other."""
+    """The CPUs, ordered by NUMA node."""
 
     def node(index: int) -> int:
         found = (NODES.parent / "cpu" / f"cpu{index}").glob("node[0-9]*")

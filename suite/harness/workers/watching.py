@@ -1,4 +1,4 @@
-"""Every node measures: noise, power and load, which the first worker of each sends to the leader."""
+"""Measures noise, power and load on every node; the first worker of each other node sends them to the leader."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from suite.measure.samples import Sample
 
 
 class NodeWatch:
-    """A follower's: it measures its node, on which the run has the processes `workers` beside this one."""
+    """Measures a follower's node, on which the run has the processes `workers` beside this one."""
 
     def __init__(self, node: int, machine: Machine, channel: Channel) -> None:
         self._node, self._machine, self._channel = node, machine, channel
@@ -30,7 +30,7 @@ class NodeWatch:
         return self._quiet.reasons
 
     def start(self, device: str, workers: Sequence[int], clock_ms: int) -> None:
-        """Send samples from now on, which by the leader's clock is `clock_ms`."""
+        """Send samples from now on; the time now is `clock_ms` by the leader's clock."""
         began = time.monotonic()
         meter = Meter(device, workers)
 
@@ -42,13 +42,13 @@ class NodeWatch:
         self._beat = Beat(send)
 
     def stop(self) -> tuple[str, ...]:
-        """Send the last sample; why the node's processors were slower than they can be."""
+        """Send the last sample; return why the node's CPUs were slower than they can be."""
         self._beat.stop()
         return noise.during(self._machine, self._quiet, []).reasons
 
 
 def measuring(followers: Followers) -> dict[int, Follower]:
-    """Who measures on each node but the leader's: its first worker."""
+    """The follower that measures each node but the leader's: the first of that node."""
     first: dict[int, Follower] = {}
     for each in followers.each:
         first.setdefault(each.hello["node"], each)
@@ -64,10 +64,10 @@ def before(followers: Followers) -> dict[int, list[str]]:
 
 
 def start(followers: Followers, device: str, clock: Callable[[], int], add: Callable[[Sample], None]) -> None:
-    """Let all other nodes send their samples to `add`, by the leader's `clock`."""
+    """Let all other nodes send their samples, timed by the leader's `clock`, to `add`."""
 
     def take(message: Mapping[str, Any]) -> None:
-        with suppress(OSError):  # of the leader's disk, which would be taken for the connection's
+        with suppress(OSError):  # an error of the leader's disk, not of the connection
             add(Sample(*message["row"]))
 
     for node, each in measuring(followers).items():
@@ -77,8 +77,8 @@ def start(followers: Followers, device: str, clock: Callable[[], int], add: Call
 
 
 def stop(followers: Followers) -> dict[int, list[str]]:
-    """End that, the last that a run needs its followers for; why the processors of each node were slower than they can
-    be.
+    """Stop the samples, the last thing a run needs its followers for; return why each node's CPUs were slower than
+    they can be.
     """
     for each in measuring(followers).values():
         each.channel.send("watched")
