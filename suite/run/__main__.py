@@ -37,11 +37,11 @@ BUDGET_ENDED = 3
 def main(argv: list[str]) -> int:
     """Run the command line `argv` and return its exit code: 0 target reached, 2 user's mistake, 3 not reached.
 
-    130 is Ctrl-C, 143 SIGTERM. Of several commands (`-m`) the code is that of the first that is not 0, but that of a
-    signal where one ended them all. Raises UserError for a mistake in the only command, and for one that can be seen
-    before the first begins.
+    130 is Ctrl-C, 143 SIGTERM. For several commands (`-m`) it is the first code that is not 0, or that of a signal,
+    which ends them all. Raises UserError for a mistake in a single command, and for one that can be found before the
+    first command begins.
 
-    Where this process is one of several workers and not the first, it takes its orders from that one.
+    If this process is one of several workers and not the first, it takes its orders from the first.
     """
     place = places.find()
     if place.follows:
@@ -73,9 +73,9 @@ def main(argv: list[str]) -> int:
 
 
 def _commands(argv: list[str], place: Place) -> tuple[list[Options], list[str], Mapping[str, str] | None]:
-    """The options of each command, the words that they are of, and SLURM's, None where they are not for SLURM.
+    """The options of each command, the words they were parsed from, and SLURM's options, None if it is not asked for.
 
-    Raises UserError for what can be seen of them before the first begins.
+    Raises UserError for mistakes that can be found before the first command begins.
     """
     slurm_options, words = slurm.split(argv)
     if slurm_options is not None and (count := combinations(words)) > 1:
@@ -97,9 +97,9 @@ def _commands(argv: list[str], place: Place) -> tuple[list[Options], list[str], 
 
 
 def _launched(options: Options, words: Sequence[str], slurm_options: Mapping[str, str]) -> int:
-    """Give the only command to SLURM, with the out= folder that it would choose itself.
+    """Submit the command to SLURM, with an out= folder chosen now if none is given; return its exit code.
 
-    Raises UserError, before it waits in a queue, for what no machine could run.
+    Raises UserError, before it waits in a queue, for a plan that no machine could run or whose folder is taken.
     """
     made = Planned.of(options, detect(), Path(options.resume) if options.resume else None)
     if problem := obstacles.on_machines_of_a_job(made.plan, made.own) or made.taken():
@@ -109,8 +109,8 @@ def _launched(options: Options, words: Sequence[str], slurm_options: Mapping[str
 
 
 def _dry_run(options: Options, place: Place, elsewhere: bool) -> int:
-    """Print what the command would do, `elsewhere` where it is for the machines of a job; its exit code."""
-    from suite.run import dry_run  # where it is asked for: it imports the probe
+    """Print what the command would do, `elsewhere` if on the machines of a job; return its exit code."""
+    from suite.run import dry_run  # only if asked for: it imports the probe
 
     with dismissed_on_mistake(place):
         made = Planned.of(options, detect(), _resumed(options, place))
@@ -123,7 +123,7 @@ def _dry_run(options: Options, place: Place, elsewhere: bool) -> int:
 
 
 def _run(options: Options, place: Place, commands: int) -> int:
-    """Make, or go on with, the runs of one of so many `commands`; its exit code."""
+    """Make or resume the runs of one of so many `commands`; return its exit code."""
     console = printing.console()
     with dismissed_on_mistake(place):
         made = Planned.of(options, detect(), _resumed(options, place))
@@ -154,7 +154,7 @@ def _run(options: Options, place: Place, commands: int) -> int:
 
 
 def _trained(made: Planned, place: Place, console: Console) -> tuple[list[Summary], int | None]:
-    """What the runs took, and the signal that ended the last of them, if one did."""
+    """Load all that the runs need and make them; return their summaries, and the signal that ended the last, if any."""
     plan, own, options = made.plan, made.own, made.options
     with _workers(plan.system.world_size, place) as followers:
         name = plan.benchmark.task
@@ -171,7 +171,7 @@ def _trained(made: Planned, place: Place, console: Console) -> tuple[list[Summar
 
 
 def _resumed(options: Options, place: Place) -> Path | None:
-    """The folder of the run to go on with: that of resume=, or of out= where torchrun or SLURM has started it again."""
+    """The folder of the run to resume, if any: that of resume=, or of out= if torchrun or SLURM has restarted it."""
     if options.resume:
         return Path(options.resume)
     if not place.restarts or (place.launcher is None and options.out is None):
@@ -183,7 +183,7 @@ def _resumed(options: Options, place: Place) -> Path | None:
 
 @contextmanager
 def _workers(world_size: int, place: Place) -> Iterator[Followers | None]:
-    """The followers of this process, which the suite starts itself where no launcher has; None for a single worker."""
+    """The followers of this process, started by the suite itself if no launcher has; None for a single worker."""
     with starting.started(place, world_size) as (led, processes):
         starting.take_share(led)
         with followed(led, processes) as followers:

@@ -13,7 +13,10 @@ from suite.run.planned import Planned
 
 
 def show(to: Console, made: Planned, nowhere: str | None, here: Sequence[str], elsewhere: bool) -> None:
-    """Print it, and why no machine could run it, or not one `here`; `elsewhere` is for the machines of a job."""
+    """Print this, with the reasons why no machine (`nowhere`) or not this one (`here`) could run the plan.
+
+    `elsewhere` says that the plan is for the machines of a job.
+    """
     plan, data_dir = made.plan, made.options.data_dir
     needed = _memory(made, nowhere)
     told = {**made.unseen(), "memory": needed.line(plan.system), **_forecast(made)}
@@ -22,7 +25,7 @@ def show(to: Console, made: Planned, nowhere: str | None, here: Sequence[str], e
 
 
 def _memory(made: Planned, nowhere: str | None) -> Footprint:
-    """What a worker of the plan needs of its accelerator."""
+    """The accelerator memory that a worker of the plan needs."""
     plan = made.plan
     if plan.contestant:
         return Footprint(None, "the implementation is not the suite's")

@@ -85,7 +85,7 @@ def _hyperparameters(benchmark: Benchmark) -> Iterator[str]:
 
 
 def _freedom(free: Range | Formula | None) -> str:
-    """A note of what the closed division allows of a hyperparameter; none for one that is fixed."""
+    """A note on the values that the closed division allows for a hyperparameter; empty for one that is fixed."""
     match free:
         case Range(low=low, high=high, multiple_of=multiple):
             return f"  (free from {low:g} to {high:g}{f', in multiples of {multiple}' if multiple else ''})"

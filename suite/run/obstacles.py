@@ -22,15 +22,15 @@ from suite.store.packages import lacking, without_compiler
 
 
 def anywhere(made: Plan, own: OwnImplementation | None) -> str | None:
-    """Why no machine could run the plan: it trains with fewer workers, a step has fewer parts, or in other formats.
+    """Why no machine could run the plan: too many workers for the code or a step, or a format it does not train in.
 
-    Raises UserError for a framework in which the task is not written.
+    None if one could. Raises UserError for a framework in which the task is not written.
     """
     return _too_many(made, own) or _untrained(made, own)
 
 
 def on_machines_of_a_job(made: Plan, own: OwnImplementation | None) -> str | None:
-    """The same of a plan that was made on another machine, whose processors tell nothing of the numeric format."""
+    """The same for a plan made on a login node, which cannot tell the numeric format that the job's machines take."""
     fixed = made.system.precision or made.benchmark.precision
     return _too_many(made, own) or (_untrained(made, own) if fixed else None)
 
@@ -59,14 +59,14 @@ def _untrained(made: Plan, own: OwnImplementation | None) -> str | None:
 
 
 def _declared(made: Plan, own: OwnImplementation | None) -> Declared:
-    """Raises UserError for a framework in which the task is not written."""
+    """What the code that trains declares. Raises UserError for a framework in which the task is not written."""
     return own.declared if own else by_reference(made.benchmark.task, made.framework)
 
 
 def here(made: Planned, place: Place) -> list[str]:
     """Why this machine, and the workers that were started on it, cannot run the plan; empty if they can."""
     plan, own, found = made.plan, made.own, made.found
-    framework = None if plan.contestant else plan.framework  # what an own one lacks is found when it is loaded
+    framework = None if plan.contestant else plan.framework  # what the user's own lacks is found when it is loaded
     reasons = (
         mismatch(plan.system, found, begun=made.resumed is not None),
         _world(plan.system, place),
@@ -80,7 +80,7 @@ def here(made: Planned, place: Place) -> list[str]:
 
 
 def _world(system: System, place: Place) -> str | None:
-    """Why the workers that were started are not those of the system."""
+    """Why the workers that were started do not match the system; None if they do."""
     nodes, each = system.nodes, system.workers_per_node
     asked = f"hw={system.name} trains with {system.world_size} worker{'s' if system.world_size > 1 else ''}"
     on_each = f"{nodes} node{'s' if nodes > 1 else ''} of {each}"
@@ -103,7 +103,7 @@ def _world(system: System, place: Place) -> str | None:
 
 
 def _without_tf32(found: Machine) -> str | None:
-    """Why a run in tf32 would be one in fp32."""
+    """Why a run in tf32 would in fact be one in fp32; None if it would not."""
     for each in found.accelerators:
         if not _multiplies_tf32(each.architecture):
             return (
@@ -114,7 +114,7 @@ def _without_tf32(found: Machine) -> str | None:
 
 
 def _multiplies_tf32(architecture: str) -> bool:
-    """Whether frameworks let it; of other makers' accelerators they may."""
+    """Whether frameworks multiply in tf32 on this architecture; for those of other makers it is assumed."""
     if architecture.startswith("sm_"):
         return int(architecture.removeprefix("sm_")) >= 80
     if architecture.startswith("gfx"):
@@ -137,7 +137,7 @@ def _among_code(made: Plan, own: OwnImplementation, mlflow: bool) -> str | None:
 
 
 def _unset_clock() -> str | None:
-    """Why no review would take the time for that of a run, as on a machine that has not asked for the time yet."""
+    """Why no review would accept this machine's time, as when the clock has not been set yet; None if one would."""
     now = time.time()
     if now * 1000 >= EARLIEST_MS:
         return None

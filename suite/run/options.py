@@ -27,8 +27,8 @@ from suite.harness.implementation import frameworks
 from suite.run.resuming import stored
 
 MULTIRUN = ("-m", "--multirun")
-GROUPS = ("task", "framework", "hw")  # each names a file of the folder of conf/ that is called like it
-_GROUP = re.compile(rf"\$\{{({'|'.join(GROUPS)})\}}")  # made part of a text it is the name, not what the file holds
+GROUPS = ("task", "framework", "hw")  # each names a file in the folder of conf/ of the same name
+_GROUP = re.compile(rf"\$\{{({'|'.join(GROUPS)})\}}")  # within a text it stands for the name, not the file's content
 VERBATIM = ("out", "data_dir", "implementation", "resume", "submitter", "token", "witness")
 PATHS = ("out", "implementation", "resume")
 TEXTS = (*VERBATIM, "scale", "division", "category", "checkpoints")
@@ -87,7 +87,7 @@ def parse(argv: list[str]) -> list[Options]:
 
 
 def combinations(words: Sequence[str]) -> int:
-    """How many commands `-m` makes of `words`, where what is verbatim is one value whatever it holds.
+    """How many commands `-m` makes of `words`; a verbatim value counts as one, whatever it holds.
 
     Raises UserError for a word that is no option.
     """
@@ -152,14 +152,14 @@ def _refuse(word: str, allowed: Iterable[str], hyperparameters: Collection[str])
 
 
 def _verbatim(word: str) -> bool:
-    """Whether the value is a path or a name, each character of which counts: not null, and not in quotes."""
+    """Whether the value is a path or a name that is taken character by character: not null, and not in quotes."""
     name, _, value = word.partition("=")
     quoted = len(value) > 1 and value[0] in "'\"" and value[0] == value[-1]
     return name in VERBATIM and value not in ("", "null") and not quoted
 
 
 def _swept(word: str) -> bool:
-    """Whether the value, in a sweep, is several or is made of other options."""
+    """Whether the value, in a sweep, stands for several or refers to other options."""
     return re.search(r"[,($]", word.partition("=")[2]) is not None
 
 
@@ -216,7 +216,7 @@ def _composed(words: Sequence[str], texts: Mapping[str, str]) -> Options:
         values[name] = None if values[name] is None else str(values[name])
     for name in PATHS:
         values[name] = values[name] and os.path.expanduser(values[name])
-    given |= {name: values[name] for name in VERBATIM if name in given}  # in a sweep out= may be made of other options
+    given |= {name: values[name] for name in VERBATIM if name in given}  # in a sweep out= may refer to other options
     return Options(**values, benchmark=benchmark, given=given)
 
 

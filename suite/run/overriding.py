@@ -1,6 +1,6 @@
-"""Values of the chosen benchmark that the command line sets: each has to be there, and keeps its kind.
+"""Sets values of the chosen benchmark from the command line: each must exist already and keeps its type.
 
-A hyperparameter that the benchmark binds to one of them follows it, unless it is set itself.
+A hyperparameter that the benchmark ties to one of them by a formula follows it, unless it is set itself.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ KINDS = {
 
 
 def overridden(benchmark: Benchmark, given: Mapping[str, Any]) -> Benchmark:
-    """`benchmark` with the values of `given`, by their paths such as `target` or `hyperparameters.dropout`, and with
-    what its formulas make of them.
+    """`benchmark` with the values of `given`, by paths such as `target` or `hyperparameters.dropout`, and with the
+    hyperparameters that follow them by a formula.
 
-    Raises UserError for a name that is not there, with the nearest of its level, and for a value of another kind.
+    Raises UserError for an unknown name, with the nearest one at its level, and for a value of another type.
     """
     values = benchmark.model_dump()
     for path, value in given.items():
@@ -43,7 +43,7 @@ def overridden(benchmark: Benchmark, given: Mapping[str, Any]) -> Benchmark:
 
 
 def _follow(benchmark: Benchmark, values: dict[str, Any], own: set[str]) -> None:
-    """Set what is bound to a value that was changed and is not among those that were set themselves, `own`."""
+    """Set each hyperparameter that follows a changed one by a formula, unless it is in `own`, those set themselves."""
     for name, free in benchmark.free.items():
         if isinstance(free, Formula) and name not in own:
             usual, other = benchmark.hyperparameters[free.proportional_to], values[free.proportional_to]
@@ -71,7 +71,7 @@ def _set(values: dict[str, Any], path: list[str], value: Any, of: str) -> None:
 
 
 def _alike(value: Any, reference: Any) -> bool:
-    """Whether `value` is of the reference's kind: a whole number may stand for a number, not the other way."""
+    """Whether `value` is of the type of `reference`; an int may stand for a float, but not the other way round."""
     if reference is None:
         return True
     if isinstance(reference, list):

@@ -32,7 +32,7 @@ class Planned:
 
     @classmethod
     def of(cls, options: Options, found: Machine, resumed: Path | None) -> Planned:
-        """Raises UserError for a value that is not allowed, or contradicts the run that was resumed."""
+        """Plan a command. Raises UserError for a value that is not allowed or contradicts the resumed run."""
         framework = options.framework if "framework" in options.given else None
         own = read(Path(options.implementation), framework) if options.implementation else None
         plan = from_evidence(resumed, options.given, own) if resumed else from_options(options, found, own)
@@ -44,11 +44,11 @@ class Planned:
         return gone_on_by(self.plan.out, self.options.given)
 
     def taken(self) -> str | None:
-        """Why no new result could begin in its folder."""
+        """Why no new result can begin in the plan's folder; None if one can."""
         return None if self.resumed else used(self.plan.out, self.resume)
 
     def unseen(self) -> dict[str, str]:
-        """Why a plan for processors may have been meant for accelerators; nothing where no sign of any is seen."""
+        """Why a plan for CPUs may have been meant for accelerators; empty if there is no sign of any."""
         if self.resumed or self.options.hw != AUTO or self.plan.system.device_kind != "cpu":
             return {}
         why = nvidia.broken()

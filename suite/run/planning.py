@@ -56,7 +56,7 @@ def from_options(options: Options, found: Machine, own: OwnImplementation | None
     _attainable(benchmark)
     framework = own.framework if own else config.framework(options.framework)
     result_id = uuid.uuid4().hex
-    stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{result_id[:4]}"  # commands of one second keep apart
+    stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{result_id[:4]}"  # keeps commands of the same second apart
     what = own.told.name if own else framework.name
     out = options.out or f"runs/{benchmark.task}-{benchmark.scale}-{what}-{system.name}-{stamp}"
     return Plan(
@@ -78,8 +78,8 @@ def from_options(options: Options, found: Machine, own: OwnImplementation | None
 
 
 def _attainable(benchmark: Benchmark) -> None:
-    """Raise UserError unless a run could be evaluated, and meet the target; by its first evaluation alone where the
-    task lacks packages, which is an obstacle of its own."""
+    """Raise UserError unless a run could be evaluated and could meet the target. If packages of the task are missing,
+    which is reported elsewhere, only the first evaluation is checked."""
     check_first(benchmark)
     if not missing(benchmark.task):
         task = load_task(benchmark.task)
@@ -88,7 +88,7 @@ def _attainable(benchmark: Benchmark) -> None:
 
 
 def _seeds(options: Options, benchmark: str, system: str) -> tuple[int, ...]:
-    """The seeds of the runs: the round's, where a token was given. Raises UserError for one that draws none."""
+    """The seeds of the runs: the round's, if a token was given. Raises UserError for options that give none."""
     if (token := options.token) is None:
         return seeds.draw(options.runs, options.seed)
     if options.seed is not None:

@@ -31,16 +31,16 @@ from suite.store import files
 
 
 class _Unread(Console):
-    """A console that training does without, once nobody reads it, as with `| head`, or it cannot be written to."""
+    """A console that falls silent, while training goes on, if nobody reads it (`| head`) or it cannot be written to."""
 
     def _check_buffer(self) -> None:
         try:
             super()._check_buffer()
-        except OSError:  # of a terminal that has gone, or a full disk
+        except OSError:  # the terminal has gone, or the disk is full
             self.on_broken_pipe()
 
     def on_broken_pipe(self) -> None:
-        """Say nothing more, where rich would end the process."""
+        """Print nothing more; rich itself would end the process."""
         self.quiet = True
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -58,9 +58,9 @@ def plan(
     told: Mapping[str, str] | None = None,
     elsewhere: bool = False,
 ) -> None:
-    """Print the plan, and what is `told` of it beside; the machine that was `found` need not be its system.
+    """Print the plan and the additional rows `told`; the machine that was `found` need not be the plan's system.
 
-    `elsewhere` says that it is for other machines in any case.
+    `elsewhere` says that the plan is for other machines in any case.
     """
     benchmark, system = made.benchmark, made.system
     table = Table.grid(padding=(0, 2))
@@ -90,7 +90,7 @@ def plan(
 
 
 def _steps(made: Plan) -> str | None:
-    """How many steps the budget has, of how many samples; None where the benchmark counts no batches."""
+    """How many steps the budget has, of how many samples; None if the benchmark has no batch size."""
     size = made.benchmark.hyperparameters.get(GLOBAL_BATCH_SIZE)
     if size is None:
         return None
@@ -100,7 +100,7 @@ def _steps(made: Plan) -> str | None:
 
 
 def _data(benchmark: Benchmark, root: Path) -> str:
-    """The dataset, how much of it is a pilot's, and what has to be brought to where."""
+    """The dataset, the share that a pilot takes, and what is still to be brought or made, and where."""
     dataset = benchmark.dataset
     part = f", {dataset.subset:g} of it, a pilot" if dataset.subset else ""
     if not (missing := files.missing_bytes(dataset, root)):
@@ -127,13 +127,13 @@ def _size(count: int) -> str:
 
 
 def _changed(benchmark: Benchmark) -> str:
-    """The hyperparameters that are not the suite's, by their values: those that were set, and those that follow."""
+    """The hyperparameters, with their values, that differ from the suite's: those that were set or that follow."""
     usual = config.benchmark(benchmark.task, benchmark.scale).hyperparameters
     return ", ".join(f"{name} {value}" for name, value in benchmark.hyperparameters.items() if value != usual.get(name))
 
 
 def obstacles(to: Console, nowhere: str | None, here: Sequence[str], memory: str | None) -> None:
-    """Print why no machine could run the plan, or not here, or that memory may not do; nothing if all is well."""
+    """Print why no machine, or not this one, could run the plan, or memory may not suffice; nothing if all is well."""
     if nowhere:
         to.print(Text(f"No machine could run it yet: {nowhere}", "yellow"), soft_wrap=True)
     for why in here:
@@ -175,13 +175,13 @@ def result(to: Console, made: Plan, summaries: Sequence[Summary], mlflow: bool, 
 
 
 def go_on(to: Console, resume: str, launcher: str | None) -> None:
-    """Print the command that goes on with an interrupted run, with the options `resume`, started as it was."""
+    """Print the command that resumes an interrupted run, with the options `resume` and the same launcher."""
     command = {None: "python -m", "torchrun": "torchrun ... -m", "srun": "srun ... python -m"}[launcher]
     to.print(f"go on     {command} suite.run {resume}", soft_wrap=True)
 
 
 def verdict(to: Console, reviewed: Review) -> None:
-    """Print what a review of the evidence says, by which rules, and what it was not held to."""
+    """Print the verdict of a review, the rules it rests on, and why samples were not held to the reference, if so."""
     severities = Counter(finding.severity for finding in reviewed.findings)
     listed = ", ".join(f"{severity}: {count}" for severity, count in severities.items())
     rules = ", ".join(dict.fromkeys(each.rule for each in reviewed.findings if each.severity == reviewed.verdict))
@@ -199,7 +199,7 @@ def _implementation(contestant: Contestant) -> str:
 
 
 def _precision(made: Plan, found: Machine) -> str:
-    """The precision; of a machine that is elsewhere only what is declared is known."""
+    """The precision; for a machine that is elsewhere only a declared one is known."""
     if made.benchmark.precision or made.system.precision or not mismatch(made.system, found):
         return made.precision
     return "bf16 where its accelerators have it, else fp16,"

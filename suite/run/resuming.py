@@ -1,5 +1,5 @@
-"""Going on with an interrupted run: its plan is all in its evidence, and an option may only repeat it, or is of each
-command anew.
+"""Resumes an interrupted run: its evidence holds the whole plan, and options may only repeat it, except for those that
+each command gives anew.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from suite.store.code import CODE, differing
 from suite.store.disk import read_safely
 
 _OF_COMMAND = ("implementation", "data_dir", "mlflow")  # options of each command, not of a run
-_OF_CODE = ("framework",)  # which tells in what code of one's own trains that imports two
-_WORKERS = "hw.workers"  # may differ, on as many nodes: a step is of the same samples with any number of workers
-_UNSTORED = tuple(f"hw.{name}" for name, field in System.model_fields.items() if field.exclude)  # of forecasts alone
+_OF_CODE = ("framework",)  # in which the user's own code trains, if it imports two
+_WORKERS = "hw.workers"  # may differ on as many nodes: a step has the same samples with any number of workers
+_UNSTORED = tuple(f"hw.{name}" for name, field in System.model_fields.items() if field.exclude)  # for forecasts alone
 _STORED = {"task", "scale", "framework", "precision", "submitter", "result_id", "runs", "seeds", "system", "benchmark"}
 
 
@@ -46,7 +46,7 @@ def stored(out: Path, option: str = "resume=") -> dict[str, Any]:
 
 
 def gone_on_by(out: Path, given: Mapping[str, Any]) -> str:
-    """The options with which a command goes on with the run in `out`: of those `given` what its evidence has not."""
+    """The options of a command that resumes the run in `out`: resume=, and those `given` that its evidence lacks."""
     names = (
         *_OF_COMMAND,
         *(_OF_CODE if given.get("implementation") is not None else ()),
@@ -60,12 +60,12 @@ def gone_on_by(out: Path, given: Mapping[str, Any]) -> str:
 
 
 def from_evidence(out: Path, given: Mapping[str, Any], own: OwnImplementation | None, option: str = "resume=") -> Plan:
-    """The plan to go on with, from what an interrupted command left in `out`.
+    """The plan to resume, from what an interrupted command left in `out`.
 
-    `given` holds the options on the command line, `own` the implementation that they name, and `option` is that which
-    names `out`, empty where it stands alone. Raises UserError where one contradicts the stored run, where it would have
-    to change it, and for one run of several, with which none can go on alone. Only the number of workers on each node
-    may change, once all runs have begun.
+    `given` holds the options on the command line, `own` the implementation that they name; `option` is the one that
+    names `out`, empty where it stands alone. Raises UserError for an option that contradicts or would change the stored
+    run, and for a single run of several, which cannot be resumed alone. Only the number of workers on each node may
+    change, once all runs have begun.
     """
     lacking = {"division": DIVISIONS[0], "status": STATUSES["research"], "checkpoints": "last"}  # in older evidence
     values, named = lacking | stored(out, option), f"{option}{out}"
@@ -117,7 +117,7 @@ def from_evidence(out: Path, given: Mapping[str, Any], own: OwnImplementation | 
 
 
 def _contestant(out: Path, named: str, stored: Any, own: OwnImplementation | None) -> Contestant | None:
-    """Whose code the run was begun with. Raises UserError unless `own` is the same, byte for byte."""
+    """The implementation that the run was begun with. Raises UserError unless `own` is the same, byte for byte."""
     if stored is None:
         if own:
             raise UserError(f"implementation={own.path} contradicts {named}, which is a run of the reference")
@@ -142,7 +142,7 @@ def _stored_at(values: Mapping[str, Any], path: Sequence[str]) -> Any:
 
 
 def _repeats(value: Any, stored: Any) -> bool:
-    """Whether an option says what is stored: of a mapping, all that it names."""
+    """Whether an option repeats what is stored; of a mapping only the names that it gives are compared."""
     if isinstance(value, dict) and isinstance(stored, dict):
         return all(name in stored and _repeats(each, stored[name]) for name, each in value.items())
     return bool(value == stored)

@@ -22,10 +22,10 @@ _ENDS = {  # https://slurm.schedmd.com/job_state_codes.html: in all other states
     *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED"),
     *("REVOKED", "TIMEOUT"),
 }
-FORGOTTEN = "FORGOTTEN"  # which is no state of SLURM's: it no longer tells how the job ended
-_EVERY_S = 10.0  # between two questions to SLURM, which serves all users, once a job takes long
-_LOG_S = 60.0  # after a job's end, for what it said to come to the login node: a network's disk tells late of new files
-_SEAL_S = 60  # before the job's time is over the run is told to end
+FORGOTTEN = "FORGOTTEN"  # not a state of SLURM's: it no longer knows how the job ended
+_EVERY_S = 10.0  # between two queries to SLURM, which serves all users, once a job takes long
+_LOG_S = 60.0  # after a job's end, for its output to reach the login node: a network file system shows new files late
+_SEAL_S = 60  # how long before the job's time limit the run is told to end
 _OURS = {  # options of submitit that the run sets itself, or that would do nothing
     *("nodes", "ntasks_per_node", "additional_parameters", "setup", "teardown", "srun_args"),
     *("array_parallelism", "signal_delay_s", "stderr_to_stdout", "use_srun", "gpus_per_task", "num_gpus"),
@@ -34,9 +34,9 @@ _PROCESSORS = ("cpus_per_task", "cpus_per_gpu", "exclusive")
 
 
 def split(argv: Sequence[str]) -> tuple[dict[str, str] | None, list[str]]:
-    """SLURM's options, None where the command is not for SLURM, and the words of the run.
+    """SLURM's options, None if the command is not for SLURM, and the words of the run.
 
-    Raises UserError for another launcher, and for SLURM's options without it.
+    Raises UserError for another launcher, and for SLURM's options without its launcher.
     """
     launchers = {word.removeprefix(LAUNCHER) for word in argv if word.startswith(LAUNCHER)}
     options = dict(word.removeprefix(_PREFIX).partition("=")[::2] for word in argv if word.startswith(_PREFIX))
@@ -53,7 +53,7 @@ def split(argv: Sequence[str]) -> tuple[dict[str, str] | None, list[str]]:
 def launch(words: Sequence[str], system: System, options: Mapping[str, str]) -> int:
     """Submit the run of `words` to SLURM, follow it to its end, and return its exit code.
 
-    Raises UserError where submitit or SLURM is missing, and for what sbatch does not take.
+    Raises UserError if submitit or SLURM is missing, and if sbatch does not accept the job.
     """
     job, logs = _submitted(words, system, options)
     print(f"job       {job}, {system.nodes} nodes of {system.workers_per_node}; its log: {logs}/{job}_0_log.out")
@@ -84,20 +84,20 @@ def _submitted(words: Sequence[str], system: System, options: Mapping[str, str])
         if name not in allowed:
             raise unknown("option of slurm", name, allowed)
     given = {name: True if value == "true" else value for name, value in options.items()}  # exclusive has no value
-    # which srun does not take over from sbatch since SLURM 22.05
+    # srun does not inherit this from sbatch since SLURM 22.05
     own = {"srun_args": [f"--cpus-per-task={given['cpus_per_task']}"]} if "cpus_per_task" in given else {}
     gpus: dict[str, Any] = {}
     if system.accelerators_per_node and "gpu" not in options.get("gres", ""):
         gpus = {"gpus_per_node": system.accelerators_per_node}
     executor.update_parameters(
-        **{"job_name": "suite", "time": None, **gpus, **own, **given},  # submitit's own time would be five minutes
+        **{"job_name": "suite", "time": None, **gpus, **own, **given},  # submitit's own limit would be five minutes
         nodes=system.nodes,
         ntasks_per_node=system.workers_per_node,
         stderr_to_stdout=True,
         additional_parameters={"signal": f"TERM@{_SEAL_S}"},
     )
     _FOLDER.mkdir(parents=True, exist_ok=True)
-    try:  # as a command: submitit's own wrapper would answer the signals, and pickle what the evidence tells
+    try:  # as a command: submitit's own wrapper would handle the signals, and pickle the result
         job = executor._submit_command(shlex.join([sys.executable, "-u", "-m", "suite.run", *words]))
     except FailedJobError as error:
         said = [line for line in str(error).splitlines() if "error:" in line] or [str(error)]
@@ -106,7 +106,7 @@ def _submitted(words: Sequence[str], system: System, options: Mapping[str, str])
 
 
 def _followed(job: str, logs: Path) -> int:
-    """Show the job's state as it changes, and what its workers say; its exit code."""
+    """Show the job's state as it changes and what its workers print; return its exit code."""
     shown, read, told = "", dict[Path, int](), {"JobState": "PENDING", "ExitCode": "0:0"}
     until, wait_s = math.inf, 0.0
     while True:
@@ -127,7 +127,7 @@ def _followed(job: str, logs: Path) -> int:
 
 
 def _print_news(job: str, logs: Path, read: dict[Path, int]) -> None:
-    """Print what its logs have beyond where they were `read` to; a file may be found by name before it is listed."""
+    """Print what the job's logs hold beyond the offsets `read`; a file can be opened before a listing shows it."""
     for path in sorted({logs / f"{job}_0_log.out", *logs.glob(f"{job}_*_log.out")}):
         with suppress(FileNotFoundError), path.open(errors="replace") as file:
             file.seek(read.get(path, 0))
@@ -137,7 +137,7 @@ def _print_news(job: str, logs: Path, read: dict[Path, int]) -> None:
 
 
 def _told(job: str, before: dict[str, str]) -> dict[str, str]:
-    """What SLURM tells of a job: nothing new while it does not answer, and its end where it has forgotten it."""
+    """What SLURM tells of a job: `before` while it does not answer, in the state FORGOTTEN once it has forgotten it."""
     asked = ["scontrol", "--oneliner", "show", "job", job]
     done = subprocess.run(asked, capture_output=True, text=True, check=False)
     if done.returncode == 0:
