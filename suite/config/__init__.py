@@ -43,7 +43,7 @@ def benchmark(task: str, scale: str, values: dict[str, Any] | None = None) -> Be
 
 
 def _check_free(of: Benchmark, where: str) -> None:
-    """Raise UserError unless what is free are hyperparameters, and their own values lie within the ranges."""
+    """Raise UserError unless all that is free are hyperparameters whose own values lie within their ranges."""
     for name, free in of.free.items():
         for each in (name, free.proportional_to) if isinstance(free, Formula) else (name,):
             if each not in of.hyperparameters:
@@ -58,7 +58,7 @@ def _check_free(of: Benchmark, where: str) -> None:
 def system(name: str, values: dict[str, Any] | None = None) -> System:
     """The system `conf/hw/<name>.yaml`, or the already overridden `values` of that file.
 
-    Raises UserError for a field that is wrong, and for a file with a price that does not say whose it is.
+    Raises UserError for a field that is wrong, and for a file that gives a price but not whose it is.
     """
     file = load("hw", name)
     priced = [each for each in ("price_per_hour", "price_per_cpu_hour") if file.get(each) is not None]

@@ -1,4 +1,4 @@
-"""How far two implementations may be apart, as `conf/equivalence.yaml` has it."""
+"""How far apart two implementations may be, as `conf/equivalence.yaml` says."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from suite.config.values import Values, checked
 
 
 class Bounds(Values):
-    """How far two implementations may be apart in one numeric format."""
+    """How far apart two implementations may be in one numeric format."""
 
     nudge: float
     distance: float
@@ -22,13 +22,13 @@ class Bounds(Values):
 
 
 def bounds(precision: str) -> Bounds | None:
-    """The bounds of a numeric format; None where they were not measured, as of a format that is not known."""
+    """The bounds of a numeric format; None if they were not measured, or the format is not known."""
     found = formats().get(precision)
     return _all().get(found.rate or "") if found else None
 
 
 def unmeasured(precision: str) -> str:
-    """What is said of a format without bounds."""
+    """The message for a format without bounds."""
     return f"bounds not measured for {precision}"
 
 

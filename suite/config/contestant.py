@@ -1,4 +1,4 @@
-"""What evidence says of an implementation that is not the suite's: the one record of whose code trained."""
+"""The record, in evidence, of an implementation that is not the suite's."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from suite.config.values import Values
 
 
 class Contestant(Values):
-    """An implementation that is not the suite's, as evidence names it.
+    """An implementation that is not the suite's, as evidence records it.
 
-    `entry` is the file that holds `build`, `files` gives the sha256 of each by its path, `imports` the version of each
-    package that they import, None where it has none. `revision` is that of the git repository that holds the files;
-    `dirty` says whether one of them is otherwise there. Both are None outside a repository.
+    `entry` is the file that holds `build`, `files` gives the sha256 of each file by its path, `imports` the version of
+    each package that they import, None if it has none. `revision` is that of the git repository that holds the files;
+    `dirty` says whether one of them differs from it. Both are None outside a repository.
     """
 
     name: str
@@ -25,5 +25,5 @@ class Contestant(Values):
 
     @property
     def sha256(self) -> str:
-        """One sum for all files."""
+        """One checksum for all files."""
         return hashlib.sha256(json.dumps(self.files, sort_keys=True).encode()).hexdigest()

@@ -17,50 +17,50 @@ from suite.errors import UserError, shown, unknown
 
 
 class File(Values):
-    """One file of a dataset, relative to the data root, and where it can be downloaded by itself, if it can."""
+    """One file of a dataset, and the address from which it can be downloaded by itself, if there is one."""
 
     path: str
-    """Where the file lies in the data folder."""
+    """Its path in the data folder."""
     bytes: int
-    """Its size."""
+    """Its size in bytes."""
     sha256: str | None = None
-    """Of its content. Left out where it was never read here: then what the server says of it is taken, where it says
-    so, and the log of a run has the sum that was found."""
+    """The sha256 of its content. Left out if the file was never read here: then the one that the server reports, if
+    any, is taken, and the log of a run records the one that was found."""
     url: str | None = None
-    """Where it can be downloaded by itself."""
+    """The address from which it can be downloaded by itself."""
 
 
 class Remote(File):
     """A file that can be downloaded."""
 
     url: str
-    """Where it can be downloaded."""
+    """The address from which it can be downloaded."""
 
 
 class Mirror(Values):
-    """Where a dataset's files can be downloaded one by one: at `url` + the path without its beginning `below`."""
+    """Where a dataset's files can be downloaded one by one: at `url` + the path without its prefix `below`."""
 
     url: str
-    """What the addresses begin with."""
+    """The beginning of the addresses."""
     below: str
-    """The beginning of the paths that the mirror does not have."""
+    """The prefix of the paths that the addresses do not contain."""
 
 
 class Shards(Values):
-    """An array that is too large for one file, or for the memory: shards of one form, each mapped into the memory.
+    """An array that is too large for one file, or for memory: shards of one form, each of them memory-mapped.
 
-    It is given as arrays of its name, `_` and a number of four digits from 0.
+    Each shard is an array of its own, named by the array's name, `_` and a number of four digits from 0.
     """
 
     files: str
-    """What the paths of its files begin with; they follow one another by their paths."""
+    """The prefix of the paths of its files, which are ordered by path."""
     dtype: str
     """numpy's name of the elements' type."""
     offset: int = Field(default=0, ge=0)
-    """Bytes before the first element."""
+    """The number of bytes before the first element of each file."""
     samples_are: Literal["elements", "told"] = "elements"
-    """`elements` where each is a sample; `told` where other arrays say which elements are one, as of bytes of pictures:
-    how many a part has is not known before it is read."""
+    """`elements` if each element is a sample; `told` if other arrays say which elements form one, as with the bytes of
+    pictures: then the number of samples in a part is not known before it is read."""
 
     def samples(self, file: File) -> int:
         """How many elements a file holds, each a sample."""
@@ -70,11 +70,11 @@ class Shards(Values):
 class Dataset(Values):
     """Where a benchmark's data comes from and what it must be.
 
-    `arrays` gives the sha256 of each prepared array (dtype, shape and bytes, see `suite.store.arrays`):
-    the content that counts, whatever the files around it look like. `files` is empty when the data is embedded, or when
-    users have it in several forms; a name stands for the many files of `conf/files/<name>.txt`. `archive` unpacks, in
-    the data root, to the files. What `made` files hold is read in place of the others, from which `tasks.<task>.shards`
-    makes them; where it has a function `bring`, that finds the form in which they are there.
+    `arrays` gives the sha256 of each prepared array (dtype, shape and bytes, see `suite.store.arrays`): only this
+    content counts, whatever the files around it look like. `files` is empty when the data is embedded, or when users
+    have it in several forms; a name stands for the files listed in `conf/files/<name>.txt`. `archive` unpacks to the
+    files, in the data folder. The `made` files are read in place of the others, from which `tasks.<task>.shards` makes
+    them; if that has a function `bring`, it finds the form in which a user has the others.
     """
 
     name: str
@@ -86,24 +86,24 @@ class Dataset(Values):
     source: str
     """Where it comes from: an address, a package, or the code that makes it."""
     train_samples: int | None = None
-    """The examples of the training split, one epoch. Left out where training makes its data."""
+    """The number of examples in the training split, one epoch. Left out if training makes its own data."""
     eval_samples: int = 0
-    """The examples of the evaluation split. Left out until a check has printed it."""
+    """The number of examples in the evaluation split. Left out until a check has printed it."""
     files: tuple[File, ...] | str = ()
-    """The files, or NAME for the many of `conf/files/NAME.txt`. Left out where the data is embedded, or is had in
-    several forms."""
+    """The files, or NAME for those listed in `conf/files/NAME.txt`. Left out if the data is embedded, or if users have
+    it in several forms."""
     archive: Remote | None = None
-    """What unpacks, in the data folder, to the files."""
+    """An archive that unpacks to the files, in the data folder."""
     mirror: Mirror | None = None
     """Where the files can be downloaded one by one."""
     made: tuple[File, ...] | str | None = None
-    """The files, or NAME for those of `conf/files/NAME.txt`, that the task makes of the others, off the clock."""
+    """The files, or NAME for those listed in `conf/files/NAME.txt`, that the task makes from the others, untimed."""
     shards: dict[str, Shards] | None = None
-    """The arrays, by their names, that are files as they lie on the disk."""
+    """The arrays, by name, that are mapped from the files as they are."""
     subset: float | None = Field(default=None, gt=0, lt=1)
-    """Not to be given: which share of the shards a pilot takes, `subset=`."""
+    """Not to be given: the share of the shards that a pilot takes, set by the option `subset=`."""
     arrays: dict[str, str | None] = Field(default_factory=dict)
-    """The sha256 of each array that `prepare` returns, null where nobody has made it here. Left out until a check,
+    """The sha256 of each array that `prepare` returns, null if it was never made here. Left out until a check,
     `python -m suite.check task=TASK`, has printed them."""
 
     @property
@@ -114,12 +114,12 @@ class Dataset(Values):
 
     @property
     def source_files(self) -> Dataset:
-        """The dataset of those files that come from elsewhere."""
+        """The dataset with only the files that come from elsewhere, none that is made from them."""
         return self.model_copy(update={"made": None})
 
     @property
     def in_forms(self) -> str:
-        """Of what files are made whose source users have in several forms, which the task knows; empty elsewhere."""
+        """What the files are made of, if users have their source in several forms that the task knows; else empty."""
         return f"made of {self.source}" if self.made is not None and not self.files else ""
 
     @property
@@ -138,9 +138,9 @@ class Dataset(Values):
         )
 
     def part(self, share: float) -> Dataset:
-        """The dataset with the first `share` of each sharded training array alone, at least one shard.
+        """The dataset with only the first `share` of each sharded training array, at least one shard.
 
-        Raises UserError where it has none.
+        Raises UserError if no training array is sharded.
         """
         training = {name: form for name, form in (self.shards or {}).items() if name.startswith("train_")}
         if not training:
@@ -173,7 +173,7 @@ class Dataset(Values):
 def listed(name: str) -> tuple[File, ...]:
     """The files of `conf/files/<name>.txt`, which has a line `<sha256>  <bytes>  <path>` for each; `-` for no sum.
 
-    Raises UserError where there is none, and for another line.
+    Raises UserError if there is no such file, and for a line of any other form.
     """
     lists = {path.stem: path for path in (folder.CONF / "files").glob("*.txt")}
     if name not in lists:

@@ -22,7 +22,7 @@ def names(group: str) -> list[str]:
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's, which would take the last of a key's values where it stands twice in one mapping, and 3e-3 for text."""
+    """PyYAML's safe loader, except that it refuses a key given twice in one mapping and reads 3e-3 as a number."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         node = super().compose_mapping_node(anchor)
@@ -41,14 +41,14 @@ _Loader.add_implicit_resolver(
 
 @cache
 def load(group: str, name: str) -> dict[str, Any]:
-    """The plain values of `conf/<group>/<name>.yaml`. Raises UserError as `table`, and for another name."""
+    """The plain values of `conf/<group>/<name>.yaml`. Raises UserError as `table` does, and for an unknown name."""
     if name not in names(group):
         raise unknown({"hw": "system"}.get(group, group), name, names(group))
     return table(CONF / group / f"{name}.yaml")
 
 
 def table(path: Path) -> dict[str, Any]:
-    """The plain values by name of a file of conf/. Raises UserError where it holds others, and as `values` does."""
+    """The plain values, by name, of a file of conf/. Raises UserError if it holds no mapping, and as `values` does."""
     found = values(path)
     if not isinstance(found, dict):
         raise UserError(f"{_shown(path)} holds {found!r:.40}; expected names and their values.")
@@ -56,7 +56,7 @@ def table(path: Path) -> dict[str, Any]:
 
 
 def values(path: Path) -> Any:
-    """The plain values of a file of conf/. Raises UserError for what is no YAML, and for a key that it gives twice."""
+    """The plain values of a file of conf/. Raises UserError if it is not YAML, and for a key that it gives twice."""
     try:
         return yaml.load(path.read_text("utf-8"), _Loader)
     except yaml.MarkedYAMLError as error:

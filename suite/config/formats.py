@@ -25,12 +25,12 @@ def formats() -> dict[str, Format]:
 
 
 def closed() -> list[str]:
-    """The names of those that the closed division allows."""
+    """The names of the formats that the closed division allows."""
     return [name for name, each in formats().items() if each.closed]
 
 
 def known(name: str) -> str:
-    """`name`. Raises UserError where no format has it."""
+    """Return `name`. Raises UserError if no format has that name."""
     if name not in formats():
         raise unknown("precision", name, formats())
     return name

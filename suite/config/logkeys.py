@@ -1,4 +1,4 @@
-"""Keys of a log that are ours, for facts that MLPerf's vocabulary has no word for, and those that describe a run."""
+"""The suite's own keys of a log, for facts that MLPerf's vocabulary lacks, and the keys that describe a run."""
 
 from mlperf_logging.mllog import constants as keys
 
@@ -9,14 +9,14 @@ ENVIRONMENT = "suite_environment"
 COST = "suite_cost"
 ENERGY = "suite_energy"
 IMPLEMENTATION = "suite_implementation"  # whose code trains, where it is not the reference, and the sums of its files
-IMPLEMENTATION_AFTER = "suite_implementation_after"  # which files were others when the run had ended
+IMPLEMENTATION_AFTER = "suite_implementation_after"  # which files had changed when the run had ended
 STATE = "suite_state"  # the sum of the initial state
 WITNESS = "suite_witness"
 TRACKED = "tracked_stats"  # the key that MLPerf submissions use for throughput and loss along the way
 
 INIT_LIMITS_MIN = {keys.CLOSED: 30, keys.OPEN: 240}  # MLPerf's, from init_start to run_start
 
-# What names a run, in the configuration and in the line of the log with its sum.
+# What names a run, in the configuration and in the log line with the configuration's checksum.
 IDENTITY = ("run_id", "result_id", "run_index", "runs", "task", "scale", "framework")
 # What describes a run, logged once, beside the hyperparameters.
 HEAD = (

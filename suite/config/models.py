@@ -21,7 +21,7 @@ Rate = Literal["fp32", "tf32", "bf16", "fp16", "fp8"]
 
 
 class Evaluation(Values):
-    """The fixed cadence, in training samples: at the first whole step at or after `first`, then every `every`."""
+    """When evaluations take place, in samples: at the first whole step at or after `first`, then every `every`."""
 
     first: int = Field(gt=0)
     """Training samples before the first evaluation."""
@@ -30,14 +30,15 @@ class Evaluation(Values):
 
 
 class Range(Values):
-    """A hyperparameter that is free from `low` to `high`, both allowed."""
+    """A hyperparameter that is free from `low` to `high`, inclusive."""
 
     low: float
-    """The least that is allowed."""
+    """The smallest value that is allowed."""
     high: float
-    """The most that is allowed."""
+    """The largest value that is allowed."""
     multiple_of: int | None = Field(default=None, gt=0)
-    """Of what it must be a multiple, in any division, for the implementations to divide it. Left out where of none."""
+    """A number of which the value must be a multiple, in any division, since implementations divide it into such parts.
+    Left out if there is none."""
 
     def divides(self, value: float) -> bool:
         """Whether `value` is such a multiple."""
@@ -55,10 +56,10 @@ class Formula(Values):
     power: float = 1.0
     """1 for proportional, 0.5 for the square root, -1 for inversely proportional."""
     tolerance: float = Field(ge=0, lt=1)
-    """How far, relatively, it may be from what the formula gives: from 1 - tolerance to 1 / (1 - tolerance) times."""
+    """How far, relatively, it may be from the formula's value: from 1 - tolerance to 1 / (1 - tolerance) times that."""
 
     def of(self, reference: float, other: float, usual: float) -> float:
-        """What `reference` becomes where the other hyperparameter is `other`, not `usual`; whole if `reference` is."""
+        """What `reference` becomes if the other hyperparameter is `other`, not `usual`; whole if `reference` is."""
         value = float(reference * (other / usual) ** self.power)
         return max(round(value), 1) if isinstance(reference, int) else value
 
@@ -73,37 +74,36 @@ class Benchmark(Values):
     title: str
     """What the benchmark is, in a line."""
     metric: str
-    """The quality that is looked at: one of the task's METRICS."""
+    """The metric that measures quality: one of the task's METRICS."""
     metric_signature: str | None = None
-    """Which version of the metric it is, where its library has a name for that."""
+    """The version of the metric, if its library has a name for that."""
     target: float
     """The quality that ends a run."""
     direction: Literal["higher", "lower"]
     """Which way the metric gets better."""
     evaluation: Evaluation
-    """When the quality is looked at."""
+    """When the quality is measured."""
     budget_samples: int = Field(gt=0)
     """Training samples after which a run ends without success."""
     runs: int = Field(gt=0)
-    """The runs that make a result."""
+    """The number of runs that make a result."""
     parameters: int | None = Field(default=None, gt=0, exclude=True)
-    """Numbers of the model that are trained, whose gradients workers send each other in fp32. Left out where they are
-    not known. It decides nothing of a run and does not stand in its configuration."""
+    """The number of trainable parameters of the model, whose gradients workers exchange in fp32. Left out if it is not
+    known. It does not influence a run and is not part of its configuration."""
     train_flops_per_sample: float | None = Field(default=None, gt=0, exclude=True)
-    """Floating-point operations of the model's products, forward and backward, for a training sample, the mean where
-    samples differ. Left out where they are not known. It decides nothing of a run and does not stand in its
-    configuration."""
+    """The floating-point operations of the model's products, forward and backward, for a training sample; the mean if
+    samples differ. Left out if not known. It does not influence a run and is not part of its configuration."""
     uneven_steps: str | None = Field(default=None, exclude=True)
-    """Why steps take longer later in a run, or less: forecasts need a probe, or bricks, of places all along it.
-    Left out where steps are alike. It decides nothing of a run and does not stand in its configuration."""
+    """Why steps get longer, or shorter, later in a run: forecasts then need a probe, or bricks, of places all along it.
+    Left out if steps are alike. It does not influence a run and is not part of its configuration."""
     dataset: Dataset
-    """What is learned from."""
+    """The data that is learned from."""
     precision: Precision | None = None
-    """A numeric format of `conf/formats.yaml`, on every system. Left out where the system's is taken."""
+    """A numeric format of `conf/formats.yaml`, to train in on every system. Left out to take the system's."""
     hyperparameters: dict[str, Any]
-    """What `build` is given, by names of your own; `global_batch_size` is what each step counts."""
+    """What `build` is given, by names of your own; `global_batch_size` is how many samples each step counts."""
     free: dict[str, Range | Formula] = Field(default_factory=dict)
-    """The hyperparameters that a submitter may choose, and how far; every other one is fixed."""
+    """The hyperparameters that a submitter may choose, and within what limits; all others are fixed."""
 
     @field_validator("precision")
     @classmethod
@@ -141,11 +141,11 @@ class Benchmark(Values):
 
     @property
     def submittable(self) -> bool:
-        """Whether a result can be submitted: not one that is for trying, nor one of a part of the training data."""
+        """Whether a result can be submitted: not at a scale for trying, nor with only part of the training data."""
         return self.scale not in FOR_TRYING and self.dataset.subset is None
 
     def of_subset(self, share: float) -> Benchmark:
-        """The benchmark with a share of the training data's shards. Raises UserError where it has none."""
+        """The benchmark with a share of the training data's shards. Raises UserError for other shares, or no shards."""
         if not 0 < share < 1:
             raise UserError(f"subset={share:g}: a share of the training data is more than 0 and less than 1")
         return self.model_copy(update={"dataset": self.dataset.part(share)})
@@ -155,16 +155,17 @@ class Benchmark(Values):
         return quality >= self.target if self.direction == "higher" else quality <= self.target
 
     def next_evaluation(self, samples: int) -> int:
-        """The samples at which the evaluation after `samples` is due: at the first whole step at or after it."""
+        """The samples from which the evaluation after `samples` is due, at the first whole step; at most the budget."""
         first, every = self.evaluation.first, self.evaluation.every
         blocks = 0 if samples < first else (samples - first) // every + 1
         return min(first + blocks * every, self.budget_samples)
 
     @property
     def tracked_every(self) -> int:
-        """How many samples lie between two lines of throughput and loss, at each of which a checkpoint may be written:
-        as many as between evaluations; where these are more than a twentieth of the budget apart an equal part of
-        that, a hundredth of the budget at most.
+        """The number of samples between two lines of throughput and loss, at each of which a checkpoint may be written.
+
+        It is that between evaluations or, if these are more than a twentieth of the budget apart, an equal part of it
+        that is at most a hundredth of the budget.
         """
         every, budget = self.evaluation.every, self.budget_samples
         parts = -(-every * 100 // budget) if every * 20 > budget else 1
@@ -177,12 +178,13 @@ class TaskFile(Values):
     title: str
     """What is learned and how its quality is measured, in a line."""
     scales: dict[str, dict[str, Any]] = Field(min_length=1)
-    """The benchmarks by the name of their scale, smallest first: `mini` embedded, `pilot` to try the path of `full`,
-    `small` public and real, `full` of the size that the field compares by. The first two cannot be submitted."""
+    """The benchmarks by the name of their scale, smallest first: `mini` with embedded data, `pilot` to try the path of
+    `full`, `small` with public, real data, `full` of the size by which the field compares. The first two cannot be
+    submitted."""
 
 
 class Price(Values):
-    """Where a price per hour comes from."""
+    """The source of a price per hour."""
 
     provider: Filled
     instance: str
@@ -197,9 +199,9 @@ class System(Values):
 
     `accelerator` is a regular expression searched for in each accelerator's name, or `None` for no accelerator.
     Unknown figures are `None`. `*_per_cpu` figures are multiplied by the number of logical CPUs found. Price and
-    power ceiling are of one node. `workers` is how many processes train on each node of a system without accelerators;
-    on others it is one for each accelerator. `link_*` is what a worker sends to the next at most, and the least time of
-    a message; forecasts take them and no run does, so they do not stand in its configuration.
+    power ceiling are those of one node. `workers` is how many processes train on each node of a system without
+    accelerators; on others it is one for each accelerator. `link_*` are the largest bandwidth from a worker to the next
+    and the smallest latency of a message; only forecasts use them, so they are not part of a run's configuration.
     """
 
     name: str
@@ -236,7 +238,7 @@ class System(Values):
         return self.nodes * self.workers_per_node
 
     def peak_flops(self, precision: str) -> float | None:
-        """Operations a second of one accelerator at most, in a numeric format; None where that is not known."""
+        """The peak operations per second of one accelerator in a numeric format; None if not known."""
         found = formats.formats().get(precision)
         tflops = self.peak_tflops.get(cast(Rate, found.rate)) if found else None
         return None if tflops is None else tflops * 1e12
@@ -279,10 +281,10 @@ class Framework(Values):
     module: str
     extra: str | None = None
     variables: dict[str, str] = Field(default_factory=dict)
-    """Variables that have it compute what is written in it, whatever a user has set for other programs."""
+    """Environment variables that make it compute what the code says, whatever a user has set for other programs."""
     quiet: dict[str, str] = Field(default_factory=dict)
-    """Variables that keep it from telling how it starts, set on a machine that has no accelerator."""
+    """Environment variables that suppress its messages on starting, set on a machine that has no accelerator."""
     without: list[str] = Field(default_factory=list)
-    """Packages that its own import would load where they are installed, and that no reference uses in it."""
+    """Packages that its own import would load if installed, and that no reference in it uses."""
     c_compiler: bool = False
     """Whether it compiles for accelerators with a C compiler and Python's headers, on the machine that trains."""

@@ -17,8 +17,8 @@ Kept = Literal["last", "keep"]  # checkpoints: the last one while the run lasts,
 class Plan:
     """What a command will do: `len(seeds)` runs of one benchmark on one system, together one result.
 
-    `token` is that of the round whose seeds these are, None where no round drew them; `witness` the address of a
-    time-stamping authority, None where nobody is asked. `contestant` is whose code trains, None for the reference.
+    `token` is that of the round that drew the seeds, None if none did; `witness` is the address of a time-stamping
+    authority, None if none is asked. `contestant` is the implementation that trains, None for the reference.
     """
 
     benchmark: Benchmark
@@ -38,7 +38,7 @@ class Plan:
 
     @property
     def declared(self) -> dict[str, str]:
-        """What a person says of the result; it stands alike in log, configuration and system description."""
+        """What the submitter says of the result, which log, configuration and system description repeat."""
         return {"submitter": self.submitter, "division": self.division, "status": self.status}
 
     def folder(self, index: int) -> Path:
@@ -46,7 +46,7 @@ class Plan:
         return self.out / f"run_{index}" if len(self.seeds) > 1 else self.out
 
     def resolved(self, index: int) -> dict[str, Any]:
-        """The content of `config.yaml` of run `index`: all that decided what the run did, no path of a machine."""
+        """The content of `config.yaml` of run `index`: all that determines what the run does, no path of a machine."""
         return {
             "suite_version": __version__,
             "task": self.benchmark.task,

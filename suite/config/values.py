@@ -1,10 +1,10 @@
-"""Immutable records, made of plain values, and what is said of values that make none."""
+"""Immutable records, made from plain values, and the error for values that do not fit."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date
-from reprlib import repr as brief  # of values of any depth and length
+from reprlib import repr as brief  # short for values of any depth and length
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -28,12 +28,12 @@ def checked(record: type[Record], values: dict[str, Any], where: str) -> Record:
         return record.model_validate(values)
     except ValidationError as error:
         found = error.errors()
-        first = next((each for each in found if each["type"] == "extra_forbidden"), found[0])  # before what it misses
+        first = next((each for each in found if each["type"] == "extra_forbidden"), found[0])  # before missing ones
         raise _mistake(record, first, where) from None
 
 
 def _mistake(record: type[Values], error: ErrorDetails, where: str) -> UserError:
-    """One line for what pydantic found: the field, and what is wrong with it or the nearest name."""
+    """The error, in one line, for what pydantic found: the field, and what is wrong with it or the nearest name."""
     *path, last = error["loc"] or ("",)
     holders = records_at(record, path)
     unions = ("[", *(each.__name__ for each in holders))  # pydantic puts a union's member into the path
@@ -53,7 +53,7 @@ def _mistake(record: type[Values], error: ErrorDetails, where: str) -> UserError
 def records_at(record: type[Values], path: Sequence[int | str]) -> list[type[Values]]:
     """The records that can stand at `path` (of names, indices, and pydantic's names of a union's members) in `record`.
 
-    Where none is found they are those of the nearest place above.
+    If there is none they are those of the nearest place above.
     """
     at: list[type[Values]] = [record]
     for part in path:
