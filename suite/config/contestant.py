@@ -13,7 +13,7 @@ class Contestant(Values):
 
     `entry` is the file that holds `build`, `files` gives the sha256 of each file by its path, `imports` the version of
     each package that they import, None if it has none. `revision` is that of the git repository that holds the files;
-    `dirty` says whether one of them differs from it. Both are None outside a repository.
+    `dirty` says whether one of them differs from that revision. Both are None outside a repository.
     """
 
     name: str

@@ -37,7 +37,7 @@ class Range(Values):
     high: float
     """The largest value that is allowed."""
     multiple_of: int | None = Field(default=None, gt=0)
-    """A number of which the value must be a multiple, in any division, since implementations divide it into such parts.
+    """A number of which the value must be a multiple, in any division, as implementations divide it into equal parts.
     Left out if there is none."""
 
     def divides(self, value: float) -> bool:

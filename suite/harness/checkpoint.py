@@ -60,7 +60,7 @@ class Checkpoints:
 def load(folder: Path, logged: int) -> tuple[dict[str, np.ndarray], int] | None:
     """The last checkpoint's state and samples, or None if there is none.
 
-    Raises UserError if it cannot be read, or has seen more samples than the log records, which is `logged`.
+    Raises UserError if it cannot be read, or has seen more samples than the log records, `logged`.
     """
     path = folder / CHECKPOINT
     if not path.exists():

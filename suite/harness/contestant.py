@@ -48,8 +48,8 @@ class OwnImplementation:
     def load(self, task: str) -> ImplementationModule:
         """Import the module that holds `build` from the bytes that were read.
 
-        Raises UserError if the task lacks packages, or for whatever stops the import; BrokenContract if the module
-        lacks a required part.
+        Raises UserError for packages of the task that are missing, and for whatever else stops the import;
+        BrokenContract if the module lacks a required part.
         """
         packages.require(task)
         quiet.without_accelerator()

@@ -139,7 +139,7 @@ def build(
 
 
 def place(error: BaseException) -> str:
-    """The last file and line of the author's code, not the suite's, packages' or Python's, that `error` came from."""
+    """The last file and line that `error` passed in the author's code: not the suite's, a package's or Python's."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if "site-packages" not in f.filename and not _is_nobodys(Path(f.filename))]
     frame = (own or list(frames))[-1]

@@ -160,8 +160,8 @@ def source(task: str, framework: Framework) -> Path:
 def load_implementation(task: str, framework: Framework) -> ImplementationModule:
     """Import the reference implementation of `task`.
 
-    Raises UserError, which names the frameworks it is written in, for any other, and for missing packages of the task
-    or the framework; BrokenContract if the module lacks a required part.
+    Raises UserError for any other framework, naming those it is written in, and for packages of the task or the
+    framework that are missing, naming them; BrokenContract if the module lacks a required part.
     """
     name = _module(task, framework)
     packages.require(task, framework)

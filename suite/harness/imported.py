@@ -39,7 +39,7 @@ def imports(trees: Mapping[str, ast.Module]) -> dict[str, str | None]:
 
 
 def refuse_strays(found: Mapping[str, str | None], name: str, where: str) -> None:
-    """Raise UserError, which begins with `where`, for imports from no installed package: nobody could tell what it was.
+    """Raise UserError, which begins with `where`, for imports from no installed package: nobody could tell what ran.
 
     The same holds if the code called `name` imports `name`: what is installed may not be what is kept.
     """

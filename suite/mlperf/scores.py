@@ -22,9 +22,9 @@ _RUNS: dict[str, int] = get_result_file_counts("training")
 class Score:
     """The score of the runs of one benchmark on one system.
 
-    `minutes` is the olympic mean times `scaling`, None if too many runs do not comply or the factor cannot be used and
-    `scaling` is None. `runs` are the minutes of the runs that comply, ascending; `logs` is the number of all runs,
-    `needed` how many the round asks for. `path`, `org` and `system` are safe to print.
+    `minutes` is the olympic mean times `scaling`, None if too many runs do not comply, or if `scaling` is None because
+    the factor cannot be used. `runs` are the minutes of the runs that comply, ascending; `logs` is the number of all
+    runs, `needed` how many the round asks for. `path`, `org` and `system` are safe to print.
     """
 
     path: str

@@ -37,7 +37,7 @@ def line_hash(line: bytes) -> str:
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a log file. If `problem` says why it is not a well-formed MLLOG line, the parsed fields are empty."""
+    """One line of a log file. If it is not a well-formed MLLOG line, `problem` says why; parsed fields are empty."""
 
     number: int
     raw: bytes

@@ -1,4 +1,4 @@
-"""Check names: of submitters, which must read alike to everybody, of implementations, and of witnesses."""
+"""Check names: of submitters, no two of which may look alike, of implementations, and of witnesses."""
 
 from __future__ import annotations
 

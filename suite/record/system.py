@@ -188,7 +188,10 @@ def git_output(*words: str, at: Path | None = None) -> bytes:
 
 
 def git_blobs(revision: str, *paths: str, at: Path | None = None) -> dict[str, str]:
-    """Git's name of each file below `paths` at a revision of the project, or of the folder `at`, by the file's path."""
+    """Git's name of each file below `paths` at a revision of the project, or of the folder `at`, by the file's path.
+
+    Raises OSError, SubprocessError or, for a path that is not UTF-8, ValueError.
+    """
     listed = git_output("ls-tree", "-r", "-z", revision, "--", *paths, at=at).decode()
     entries = (entry.partition("\t") for entry in listed.split("\0") if entry)
     return {name: told.split()[2] for told, _, name in entries}

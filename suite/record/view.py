@@ -79,7 +79,7 @@ class View:
         return [point for line in self._new_lines() for point in self._points(line)]
 
     def power(self) -> list[Point]:
-        """Load and power of the leader's node during the timed run: means of at most `POWER_POINTS` intervals."""
+        """Load and power of the leader's node by second of the timed run: means of at most `POWER_POINTS` intervals."""
         if self.started_ms is None or self.ended_ms is None:
             return []
         try:

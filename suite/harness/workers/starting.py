@@ -29,8 +29,8 @@ def started(
     """Start all workers but the leader on this machine; yield the leader's place among `world_size` and the processes.
 
     If a launcher has started this process, at `place`, there are none to start. The workers run `module` and look for
-    modules where the leader does, not in the current folder. They end with the connection to the leader, or with the
-    block. They ignore signals, which are left to the leader to handle.
+    modules where the leader does, whatever the current folder holds. They end with the connection to the leader, or
+    with the block. They ignore signals, which are left to the leader to handle.
     """
     if place.launcher:
         yield place, []
