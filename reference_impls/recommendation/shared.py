@@ -88,7 +88,7 @@ class Question:
 
 
 class Histories:
-    """The windows of the users' histories, which follow one another in `train_items`; the items are on the device.
+    """The windows of the users' histories; `train_items`, on the device, has these one after the other, each in order.
 
     `windows` int64 [W, 3]: each has at most `lengths[-1]` targets, counted from the end of a history. A row says where
     in `train_items` the user's history begins, and where the window's targets begin and end.

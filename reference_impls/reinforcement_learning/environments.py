@@ -162,7 +162,7 @@ def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
 
 
 class Environments:
-    """The groups of a worker's `own` environments, divided among `cpus` processes or, if fewer, one for each group."""
+    """The groups of a worker's `own` environments, divided among `cpus` processes, at most one for each group."""
 
     def __init__(self, name: str, count: int, seed: int, cpus: int, own: slice = slice(None)) -> None:
         first = Episode(name)  # made here, so that the training process reports a missing package

@@ -191,7 +191,7 @@ def _ends(name: str, shard: np.ndarray) -> np.ndarray:
 
 
 def made_up(hyper: Hyperparameters, parts: int, kind: str) -> Iterator[list[Part]]:
-    """Steps of `parts` parts to warm up on: of each length on a GPU, longest first; of one on a CPU, uncompiled."""
+    """Steps of `parts` parts to warm up on: on a GPU of each length, longest first; on a CPU, uncompiled, of one."""
     for length in reversed(hyper.lengths.tolist()) if kind == "gpu" else (SHORTEST,):
         rows = hyper.part_size // length
         source, target = np.full((rows, length), 5, np.int32), np.full((rows, length + 1), 5, np.int32)

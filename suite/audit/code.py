@@ -75,7 +75,7 @@ def code(run: Run, root: Path, result: str, package: str | None) -> Code:
 
 
 def _compared(packed: Code, run: Run) -> Code:
-    """A package's code, marked where it differs from this copy; the review has checked it against a known revision."""
+    """A package's code, marked where it differs from this copy; not if its revision is known: the review checks it."""
     revision = revision_of(run.evidence)
     if revision and blobs(revision, run.benchmark):
         return packed

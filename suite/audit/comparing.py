@@ -49,7 +49,7 @@ class Compared:
 
     @property
     def way(self) -> Way | None:
-        """How far apart the claimed and the trained state are; None unless the run kept the states before and after."""
+        """How far apart the claimed and the trained state are; None unless the states before and after are at hand."""
         made = self.replay
         if made.kept is None or made.begin != made.claim.before:
             return None
@@ -155,7 +155,7 @@ def leads_to_its_state(block: Compared) -> Iterator[Finding]:
 
 @AUDIT.rule("audit.5")
 def predicts_from_its_state(block: Compared) -> Iterator[Finding]:
-    """The logged predictions and metrics are those of the logged state, the same of the same bits on a like machine."""
+    """The logged predictions and metrics are the logged state's; the same bits on a like machine predict the same."""
     made = block.replay
     claim, predicted = made.claim, made.predicted if block.exact else made.kept_predicted
     if predicted is None or predicted.sha256 == claim.predictions_sha256:

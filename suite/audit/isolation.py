@@ -3,7 +3,7 @@
 Linux namespaces isolate it, without privileges, through util-linux's `unshare` and `setpriv`. The process has no
 network but a dead loopback, sees no other processes, and has its own shared memory. Every file system is read-only
 except the current folder and /dev, hidden folders appear empty, and it has no capability to undo any of this. A socket
-in a read-only file system can still be connected to, so /run is hidden and /dev/null covers each socket elsewhere.
+in a read-only file system can still be connected to, so /run is hidden and /dev/null covers each open one elsewhere.
 The process can still read whatever else its user can read, reach a socket outside /run that is opened after it started
 or by a relative path, and use the accelerators.
 """

@@ -16,7 +16,7 @@ from suite.probe.measuring import median
 from suite.probe.record import Figure
 
 T = TypeVar("T")
-ALIVE = 3  # tensors as large as the largest input in use at a time: an operator's input, its result, and the one before
+ALIVE = 3  # tensors in use at a time, as large as the largest input: an operator's input, its result, the one before
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,7 @@ def _sweep(memory: Floats) -> float:
 def measure(
     framework: Framework, bricks: Sequence[Brick], device: Device, mode: str, repeats: int, say: Callable[[str], None]
 ) -> tuple[list[Time], float]:
-    """Time the bricks in `repeats` rounds; return the times and the seconds it took. `say` is told the progress."""
+    """Time the bricks in `repeats` rounds; return the times and the seconds of all rounds. `say` gets the progress."""
     found, spent, done = [Timed(each.held, each.given) for each in bricks], 0.0, 0
     for running in groups(framework, bricks, device, mode, found):
         began, done = time.perf_counter(), done + len(running)

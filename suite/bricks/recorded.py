@@ -23,9 +23,9 @@ class Called:
 class Recorded:
     """The calls of a step; `left_out` counts those that no brick can hold.
 
-    `between` is the host's time in seconds that lies in no brick: between the calls, and in calls that were left out of
-    the forward pass. None if it was not measured. `at` is the number of samples before the step in a run whose steps
-    differ, else None.
+    `between` is the host's time in seconds that lies in no brick: between the calls, and in those calls of the forward
+    pass that were left out. None if it was not measured. `at` is the number of samples before the step in a run whose
+    steps differ, else None.
     """
 
     tensors: list[Tensor] = field(default_factory=list)

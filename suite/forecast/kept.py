@@ -146,7 +146,7 @@ def _composed(
 
 
 def _with_scoring(evaluation: Composed, pace: float | None) -> tuple[float, float | None] | None:
-    """Seconds of an evaluation and of its scoring, None if not known; None if its bricks have no times."""
+    """Seconds of an evaluation, and of its scoring or None if not known. None for both if its bricks have no times."""
     scoring = evaluation.model.scoring
     if evaluation.sequential.value is None:
         return None

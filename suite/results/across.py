@@ -53,7 +53,7 @@ def of_comparisons(made: Sequence[Comparison]) -> list[Across]:
 
 
 def standings(entries: Sequence[Entry], system_of: Callable[[Entry], str], reference: str) -> list[Standing]:
-    """The standing of every system but the reference, by its fastest result in each contest that passed the review."""
+    """The standing of every system but the reference, by its result in each contest that `fastest` finds."""
     best = fastest(entries, system_of)
     theirs = best.get(reference, {})
     made = []

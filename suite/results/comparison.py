@@ -193,7 +193,7 @@ def _compared(benchmark: str, a: Sequence[Entry], b: Sequence[Entry]) -> Compari
 def comparable(figure: str, entries: Sequence[Entry]) -> bool:
     """Whether a figure of these results compares.
 
-    A cost does not in different currencies, or at a submitter's own price. An energy does not if it is of a part of a
+    A cost does not if currencies differ, or at a submitter's own price. An energy does not if it is of a part of a
     run, or of other parts of the machine than another's (measurement.8), or if only some of them were measured.
     """
     if figure == "cost":

@@ -19,7 +19,7 @@ class Measured(BaseModel, frozen=True):
     """The results. `quality` is of the served answers, None if they cannot be scored; `trained` is what the run logged.
 
     `highest` is the highest rate that kept the `bound` on the latency in the scenario `server`, `too_high` the lowest
-    that did not; each is None without such a rate. All three are None if no rate was to be searched for.
+    that did not; each is None if none was found, as when requests failed. All three are None if none was searched for.
     """
 
     benchmark: str

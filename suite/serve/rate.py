@@ -42,9 +42,9 @@ def highest(load: Callable[[float], Load], first: float, alone: float) -> Highes
     """Find the highest rate that keeps the bound, by bisecting its logarithm.
 
     It starts at `first` a second, and doubles or halves until the bound lies between two rates. `alone` is the rate of
-    requests made one after another: far below it none waits for another, so a lower rate keeps no bound that this one
-    breaks. The lowest rate that broke it is tried once more, so that one disturbance does not end the search. A failed
-    request does, because it says nothing about the rate.
+    requests made one after another: far below it none waits for another, so if such a rate breaks the bound, a lower
+    one does too. The lowest rate that broke it is tried once more, so that one disturbance does not end the search. A
+    failed request does, because it says nothing about the rate.
     """
     kept: float | None = None
     late: list[float] = []  # rates that did not keep it, the lowest last

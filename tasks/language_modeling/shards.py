@@ -32,7 +32,7 @@ class Sharded:
 
 SHARDED = {
     "pilot": Sharded(f"{PILOT}/val_000000.bin", 65_536, PILOT_VOCABULARY, 1),
-    # GPT-2's 50,257 tokens (Radford et al. 2019), of which <|endoftext|> is the last; records are scored on 10 * 2^20
+    # GPT-2's 50,257 tokens (Radford et al. 2019), the last <|endoftext|>; records are scored on 10 * 2^20 tokens
     "full": Sharded("fineweb10B/fineweb_val_000000.bin", 10_485_760, 50_257, 50_256),
 }
 

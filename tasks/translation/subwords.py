@@ -12,7 +12,7 @@ PAD, BEGIN, END, UNKNOWN = range(4)  # subwords with a meaning of their own
 
 
 def subword_model(text: Iterable[str], size: int, coverage: float = 1.0) -> bytes:
-    """A byte-pair encoding (Sennrich et al. 2016) of `size` subwords, digits apart; the same text gives the same bytes.
+    """A byte-pair encoding (Sennrich et al. 2016) of `size` subwords, each digit one; always the same bytes for a text.
 
     The most frequent characters that make up the share `coverage` of the text are subwords, all others unknown.
     """

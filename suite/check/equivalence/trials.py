@@ -119,7 +119,7 @@ def _form(precision: str, ours: State, theirs: State) -> Trial:
 
 
 def _start(precision: str, ours: State, theirs: State, own_draws: bool) -> Trial:
-    """Compare the states that a seed gives: floats up to rounding, the rest exactly, without arrays if `own_draws`."""
+    """Compare the states of a seed: floats up to rounding, the rest exactly, or only its scalars if `own_draws`."""
     apart = {}
     for name, array in ours.items():
         if is_float(array):

@@ -1,9 +1,9 @@
 """What a run's clock counts: its start, a step, an evaluation with its scoring; and the power drawn meanwhile.
 
 It is the very loop of a run, timed by its own log, with no target and with earlier evaluations than the benchmark's.
-When the budget ends it starts over. Before each evaluation it trains for a repeat's time or, if longer, for as long as
-the last evaluation took, but at most to where a run would evaluate, because a model that has hardly learnt may take
-several times as long to evaluate. If steps differ along a run (`uneven_steps` in conf/task/), each repeat is at another
+When the budget ends it starts over. A model that has hardly learnt may take several times as long to evaluate, so
+before each evaluation it trains for a repeat's time or, if longer, for as long as the last evaluation took, but at most
+to where a run would evaluate. If steps differ along a run (`uneven_steps` in conf/task/), each repeat is at another
 place of it. `python -m suite.forecast` computes the time of a whole run from these figures.
 """
 
