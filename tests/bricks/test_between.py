@@ -13,12 +13,13 @@ from suite.probe.workload import Training
 
 
 class Taking(TorchFunctionMode):
-    """A clock that only what functions of torch are said to take moves on, and what is added to `now`."""
+    """A clock that only what functions of torch are said to take moves on, and what is added to `now` and `waited`."""
 
     def __init__(self, monkeypatch, takes):
         super().__init__()
-        self.now, self.takes = 0.0, takes
-        monkeypatch.setattr(torch_recording, "time", SimpleNamespace(thread_time=lambda: self.now))
+        self.now, self.waited, self.takes = 0.0, 0.0, takes
+        clocks = SimpleNamespace(thread_time=lambda: self.now, perf_counter=lambda: self.now + self.waited)
+        monkeypatch.setattr(torch_recording, "time", clocks)
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         self.now += self.takes.get(func, 0.0)
@@ -40,6 +41,27 @@ def test_what_the_host_does_between_the_calls(monkeypatch):
     # the second has no brick
     with Taking(monkeypatch, {torch.matmul: 8.0, torch.linalg.svdvals: 2.0}) as clock:
         assert torch_recording.between(Waiting(), 2) == 1.0 + 2.0
+
+
+def test_a_step_waits_between_the_calls_for_other_processes(monkeypatch):
+    """As for environments, whose rules are computed in processes of their own."""
+
+    class Playing:
+        samples = 1
+
+        def __init__(self):
+            self.plays = iter((5.0, 4.0, 0.0, 6.0))  # each try whole, then call by call
+
+        def ready(self, steps):
+            pass
+
+        def run(self, steps):
+            clock.waited += next(self.plays)
+            torch.matmul(torch.ones(3, 3), torch.ones(3, 3))
+            clock.waited += 0.5
+
+    with Taking(monkeypatch, {torch.matmul: 8.0}) as clock:
+        assert torch_recording.between(Playing(), 2) == 4.0 + 0.5
 
 
 def test_what_the_host_does_is_told_of_one_step_where_batches_differ(monkeypatch):

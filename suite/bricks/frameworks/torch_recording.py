@@ -124,28 +124,45 @@ class Recorder(TorchFunctionMode):
 
 
 class Inside(TorchFunctionMode):
-    """Records the seconds of each call that may be in a brick: the table's functions and the backward pass."""
+    """Records the CPU seconds of each call that may be in a brick: the table's functions and the backward pass.
+
+    `waits` are the seconds that the thread has waited before each of them, and after the last, for other processes.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.seconds = list[float]()
+        self.seconds, self.waits = list[float](), list[float]()
+        self.idle = _idle()
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         """Run one function."""
+        if func not in NAMES and func is not torch.Tensor.backward:
+            return func(*args, **(kwargs or {}))
+        self.waits.append(_idle() - self.idle)
         began = time.thread_time()
         result = func(*args, **(kwargs or {}))
-        if func in NAMES or func is torch.Tensor.backward:
-            self.seconds.append(time.thread_time() - began)
+        self.seconds.append(time.thread_time() - began)
+        self.idle = _idle()
         return result
+
+    def __exit__(self, *raised: Any) -> None:
+        super().__exit__(*raised)  # type: ignore[no-untyped-call]
+        self.waits.append(_idle() - self.idle)
+
+
+def _idle() -> float:
+    """A clock in seconds that stands still while this thread computes."""
+    return time.perf_counter() - time.thread_time()
 
 
 def between(workload: Workload, times: int) -> float:
-    """Seconds of CPU time of a step that lie in no brick: the whole step less its calls.
+    """Seconds of a step that lie in no brick: CPU time of the whole step less its calls, and waits between the calls.
 
-    The whole, and each call, is the least of `times` tries. A benchmark's batches may differ, so it repeats one and the
-    same step; if the number of calls differs all the same, the least sum of all calls counts.
+    The whole, each call and each wait is the least of `times` tries. A benchmark's batches may differ, so it repeats
+    one and the same step; if the number of calls differs all the same, the least sum of all calls counts.
     """
-    whole, inside, back = list[float](), list[list[float]](), _before_a_step(workload)
+    whole, inside, waits = list[float](), list[list[float]](), list[list[float]]()
+    back = _before_a_step(workload)
     for _ in range(times):
         back()
         began = time.thread_time()
@@ -155,9 +172,14 @@ def between(workload: Workload, times: int) -> float:
         with Inside() as mode:
             workload.run(1)
         inside.append(mode.seconds)
-    alike = len({len(each) for each in inside}) == 1
-    calls = sum(map(min, zip(*inside, strict=True))) if alike else min(map(sum, inside))
-    return max(min(whole) - calls, 0.0)
+        waits.append(mode.waits)
+    return max(min(whole) - _least(inside), 0.0) + _least(waits)
+
+
+def _least(tries: Sequence[Sequence[float]]) -> float:
+    """The sum of what each try has, each the least of all tries if these have as many."""
+    alike = len({len(each) for each in tries}) == 1
+    return sum(max(min(each), 0.0) for each in zip(*tries, strict=True)) if alike else min(map(sum, tries))
 
 
 def _before_a_step(workload: Workload) -> Callable[[], None]:
