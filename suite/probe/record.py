@@ -23,6 +23,7 @@ OUT_OF_MEMORY = ("OutOfMemoryError", "ResourceExhaustedError", "MemoryError")  #
 Data = Literal["real", "synthetic"]
 Mode = Literal["train", "infer"]
 DEFAULT_BATCH = 32  # of a model where nothing else is asked for
+DEFAULT_SIZE = 224  # height and width of pictures, where neither size= nor the model says
 MODES: tuple[Mode, ...] = ("train", "infer")
 
 

@@ -22,7 +22,8 @@ from suite.bricks.frameworks.torch_table import NAMES
 from suite.bricks.recorded import BATCHES, Called, Recorded
 from suite.errors import UserError
 from suite.measure.machine import room_of
-from suite.probe.instruments.torch_models import SIZE, Model
+from suite.probe.instruments.torch_models import Model
+from suite.probe.record import DEFAULT_SIZE
 from suite.probe.subject import SEED, Subject
 from suite.probe.workload import Training, Workload
 
@@ -270,7 +271,7 @@ def _recorded(subject: Subject, network: Callable[[], Any] | None, batches: int)
 def _built(subject: Subject, network: Callable[[], Any] | None) -> Workload:
     conditions = subject.conditions
     if network:
-        workload: Workload = Model(network(), conditions, conditions.size or SIZE, subject.device, SEED)
+        workload: Workload = Model(network(), conditions, conditions.size or DEFAULT_SIZE, subject.device, SEED)
     else:
         workload = subject.build()
     workload.ready(1)

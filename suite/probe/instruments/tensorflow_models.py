@@ -11,11 +11,10 @@ import tensorflow as tf
 from suite.errors import UserError, unknown
 from suite.harness.implementation import Device
 from suite.probe.instruments.tensorflow_counting import device_name, number_type
-from suite.probe.record import DEFAULT_BATCH, Conditions
+from suite.probe.record import DEFAULT_BATCH, DEFAULT_SIZE, Conditions
 
 POLICIES = {"fp32": "float32", "bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
 MOMENTUM = 0.9
-SIZE = 224  # of pictures where a network leaves it open
 
 
 class Model:
@@ -26,7 +25,7 @@ class Model:
         self.network, self.device = network, device_name(device)
         random = np.random.default_rng(seed)
         _, height, width, channels = network.input_shape
-        size = conditions.size or SIZE
+        size = conditions.size or DEFAULT_SIZE
         with tf.device(self.device):
             shape = (self.samples, height or size, width or size, channels)
             self.images = tf.constant(random.standard_normal(shape, np.float32))

@@ -12,9 +12,8 @@ import torch.nn.functional as F
 from suite.errors import UserError, unknown
 from suite.harness.implementation import Device
 from suite.probe.instruments.torch_counting import number_type, torch_device, wait
-from suite.probe.record import DEFAULT_BATCH, Conditions
+from suite.probe.record import DEFAULT_BATCH, DEFAULT_SIZE, Conditions
 
-SIZE = 224
 MOMENTUM = 0.9
 
 
@@ -80,7 +79,7 @@ def model(conditions: Conditions, device: Device, seed: int) -> Model:
     name = known.get(str(conditions.model).lower())
     if name is None:
         raise unknown("model of torchvision", str(conditions.model), known.values())
-    size = conditions.size or SIZE
+    size = conditions.size or DEFAULT_SIZE
     if conditions.size is None:
         (*_, weights) = models.get_model_weights(name)
         crop = weights.transforms().crop_size
