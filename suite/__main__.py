@@ -10,7 +10,7 @@ import importlib
 from pathlib import Path
 
 import suite
-from suite.errors import command, unknown
+from suite.errors import command, one_of
 
 _PREFIX = "`python -m suite."  # begins the docstring of each command
 
@@ -24,8 +24,7 @@ def main(argv: list[str]) -> int:
         print(*(f"  {name:<{width}}  {text}" for name, (_, text) in sorted(found.items())), sep="\n")
         print("\nsuite COMMAND --help explains one.")
         return 0
-    if argv[0] not in found:
-        raise unknown("command", argv[0], found)
+    one_of("command", argv[0], found)
     module, _ = found[argv[0]]
     return int(importlib.import_module(module).main(argv[1:]))
 

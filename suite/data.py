@@ -10,7 +10,7 @@ from rich.table import Table
 
 from suite import config
 from suite.config.models import Benchmark
-from suite.errors import OneLineParser, UserError, command, unknown
+from suite.errors import OneLineParser, UserError, command, one_of
 from suite.record.tables import show_table
 from suite.store import files, shards
 
@@ -46,8 +46,7 @@ def main(argv: list[str]) -> int:
     args = parser.parse_words(argv, ("task", "scale", "subset"))
     if args.command is None:
         raise UserError(f"do what? Give one of: {', '.join(COMMANDS)} (--help explains them).")
-    if args.command not in COMMANDS:
-        raise unknown("command", args.command, COMMANDS)
+    one_of("command", args.command, COMMANDS)
     names, scale = args.words, args.options.get("scale", "")
     if "task" in args.options:
         names.append(args.options["task"])

@@ -82,6 +82,13 @@ def unknown(kind: str, given: str, allowed: Iterable[str]) -> UserError:
     return UserError(f"unknown {kind} {given!r}: {hint}Allowed: {', '.join(names)}.")
 
 
+def one_of(kind: str, given: str, allowed: Collection[str]) -> str:
+    """Return `given`. Raises the error of `unknown` if it is not one of `allowed`."""
+    if given not in allowed:
+        raise unknown(kind, given, allowed)
+    return given
+
+
 def printable(text: str) -> str:
     """`text` with everything escaped that a terminal or a browser would not show as one plain character."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

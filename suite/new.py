@@ -17,7 +17,7 @@ import yaml
 from suite import config
 from suite.config import folder
 from suite.config.folder import ROOT
-from suite.errors import UserError, command, shown, split_options, unknown
+from suite.errors import UserError, command, one_of, shown, split_options
 from suite.harness import contestant, loading
 from suite.harness.implementation import frameworks
 from suite.record.system import CODE
@@ -63,8 +63,7 @@ def main(argv: list[str]) -> int:
 def _implementation(path: Path, task: str, framework: str) -> None:
     """Write the reference of `task` in `framework` to a new folder `path`."""
     config.load("task", task)
-    if framework not in frameworks(task):
-        raise unknown(f"framework for {task}", framework, frameworks(task))
+    one_of(f"framework for {task}", framework, frameworks(task))
     name = contestant.check_place(path)
     if path.suffix == ".py":
         raise UserError(f"implementation={path} is to be a folder: leave .py away")

@@ -14,7 +14,7 @@ from suite import config
 from suite.audit import drawing, showing
 from suite.audit.auditing import Asked, Audited, Plan, audit, planned
 from suite.config.formats import formats
-from suite.errors import OneLineParser, UserError, command, truth, unknown, whole
+from suite.errors import OneLineParser, UserError, command, one_of, truth, whole
 from suite.record.summary import format_count
 from suite.review import archive
 from suite.review.model import report
@@ -52,11 +52,14 @@ def main(argv: list[str]) -> int:
     """Audit what the command line `argv` names, print what was found and return the exit code."""
     args = _arguments(argv)
     path, options = Path(args.words[0]), args.options
+    for name, allowed in (("framework", config.names("framework")), ("precision", formats())):
+        if name in options:
+            one_of(name, options[name], allowed)
     asked = Asked(
         blocks=whole("blocks", options.get("blocks", "2"), 1000),
         entropy=options.get("draw") or drawing.fresh(),
-        framework=_one_of("framework", options.get("framework"), config.names("framework")),
-        precision=_one_of("precision", options.get("precision"), list(formats())),
+        framework=options.get("framework"),
+        precision=options.get("precision"),
         states=Path(options["states"]) if "states" in options else None,
         isolated=truth("isolated", options.get("isolated", "false")),
         equivalence=truth("equivalence", options.get("equivalence", "false")),
@@ -114,12 +117,6 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     if len(args.words) != 1:
         raise UserError(f"{len(args.words)} folders given: name one. See suite audit --help.")
     return args
-
-
-def _one_of(name: str, value: str | None, allowed: tuple[str, ...] | list[str]) -> str | None:
-    if value is not None and value not in allowed:
-        raise unknown(name, value, allowed)
-    return value
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from suite.audit.replaying import Means, NotLogged, initial_state, kept_initial,
 from suite.audit.subject import Claim, Run, run_of
 from suite.config.folder import ROOT
 from suite.config.models import Benchmark
-from suite.errors import UserError, shown, unknown
+from suite.errors import UserError, one_of, shown
 from suite.measure import noise
 from suite.measure.load import LoadMeter
 from suite.measure.machine import Machine, detect
@@ -137,10 +137,10 @@ def _part(root: Path, submission: Submission, result: Result, made: Sequence[Run
     blocks = [(run, claim) for run in made for claim in run.claims]
     drawn = drawing.draw(blocks, asked.blocks, asked.entropy)
     files, task = code(made[0], root, result.path, package), made[0].benchmark.task
-    if asked.framework is not None and asked.framework not in (written := files.frameworks(task)):
-        raise unknown(f"framework for {task}", asked.framework, written)
-    if asked.framework is not None and (own := contestant_of(made[0].evidence)):
-        raise UserError(f"framework={asked.framework} is for the reference, and {own.name} trained: leave it out")
+    if asked.framework is not None:
+        one_of(f"framework for {task}", asked.framework, files.frameworks(task))
+        if own := contestant_of(made[0].evidence):
+            raise UserError(f"framework={asked.framework} is for the reference, and {own.name} trained: leave it out")
     return Part(made[0].benchmark, tuple(made), tuple(drawn), files)
 
 

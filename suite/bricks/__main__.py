@@ -19,7 +19,7 @@ from suite.bricks.brick import Brick
 from suite.bricks.chaining import Bricks
 from suite.bricks.composing import compose, counted
 from suite.bricks.record import Key, Made, Model, Timings
-from suite.errors import OneLineParser, UserError, command, printable, split_options, unknown, whole
+from suite.errors import OneLineParser, UserError, command, one_of, printable, split_options, unknown, whole
 from suite.harness.implementation import Device
 from suite.harness.memory import keep_freed_memory
 from suite.measure import noise
@@ -63,8 +63,7 @@ def main(argv: list[str]) -> int:
     if not args.words:
         raise UserError(f"do what? Give one of: {', '.join(VERBS)} (--help explains them).")
     verb = args.words[0]
-    if verb not in VERBS:
-        raise unknown("command of bricks", verb, VERBS)
+    one_of("command of bricks", verb, VERBS)
     if args.json and verb != "compose":
         raise UserError(f"--json is of compose: {verb} writes a file, out=")
     act, allowed, files = VERBS[verb]

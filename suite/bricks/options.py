@@ -13,7 +13,7 @@ from suite.bricks import frameworks
 from suite.bricks.arguments import MOST_CALLS
 from suite.config import formats
 from suite.config.models import System
-from suite.errors import UserError, truth, unknown, whole
+from suite.errors import UserError, one_of, truth, whole
 from suite.harness import contestant, loading
 from suite.harness.imported import framework_of, imports
 from suite.measure import systems
@@ -85,8 +85,7 @@ def _sources(given: Mapping[str, str], found: Machine) -> list[Source]:
     if "models" in given and (others := given.keys() & {"scale", "implementation", "hw"}):
         raise UserError(f"{'= and '.join(sorted(others))}= is for task=")
     mode = given.get("mode", "infer")
-    if mode not in MODES:
-        raise unknown("mode", mode, MODES)
+    one_of("mode", mode, MODES)
     values: dict[str, Any] = {name: whole(name, given[name]) for name in ("batch", "size") if name in given}
     values["mode"] = mode
     here = systems.resolve(config.system(systems.CPU), found)  # shapes are the same everywhere

@@ -11,7 +11,7 @@ from typing import Any
 from suite.config.folder import load, names
 from suite.config.models import Benchmark, Formula, Framework, Price, Range, System, TaskFile
 from suite.config.values import checked
-from suite.errors import UserError, unknown
+from suite.errors import UserError, one_of
 
 __all__ = ["benchmark", "checked", "framework", "load", "names", "scales", "system", "task_file", "which_task"]
 
@@ -35,8 +35,7 @@ def benchmark(task: str, scale: str, values: dict[str, Any] | None = None) -> Be
     """The benchmark `task/scale` from `conf/task/`, or from `values` in place of that file's."""
     file = f"conf/task/{task}.yaml"
     offered = checked(TaskFile, values or load("task", task), f"{file}:").scales
-    if scale not in offered:
-        raise unknown(f"scale of {task}", scale, offered)
+    one_of(f"scale of {task}", scale, offered)
     found = checked(Benchmark, {"task": task, "scale": scale, **offered[scale]}, f"{file}: scales.{scale}")
     _check_free(found, f"{file}: scales.{scale}.free")
     return found
@@ -46,8 +45,7 @@ def _check_free(of: Benchmark, where: str) -> None:
     """Raise UserError unless all that is free are hyperparameters whose own values lie within their ranges."""
     for name, free in of.free.items():
         for each in (name, free.proportional_to) if isinstance(free, Formula) else (name,):
-            if each not in of.hyperparameters:
-                raise unknown(f"hyperparameter in {where}", each, of.hyperparameters)
+            one_of(f"hyperparameter in {where}", each, of.hyperparameters)
         value = of.hyperparameters[name]
         if isinstance(free, Range) and not (isinstance(value, int | float) and free.low <= value <= free.high):
             raise UserError(

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from suite.config import folder
 from suite.config.values import Values
-from suite.errors import UserError, shown, unknown
+from suite.errors import UserError, one_of, shown
 
 
 class File(Values):
@@ -176,8 +176,7 @@ def listed(name: str) -> tuple[File, ...]:
     Raises UserError if there is no such file, and for a line of any other form.
     """
     lists = {path.stem: path for path in (folder.CONF / "files").glob("*.txt")}
-    if name not in lists:
-        raise unknown("list of conf/files", name, lists)
+    one_of("list of conf/files", name, lists)
     found = []
     for number, line in enumerate(lists[name].read_text().splitlines(), 1):
         try:

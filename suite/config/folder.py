@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from suite.errors import UserError, unknown
+from suite.errors import UserError, one_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CONF = ROOT / "conf"
@@ -42,8 +42,7 @@ _Loader.add_implicit_resolver(
 @cache
 def load(group: str, name: str) -> dict[str, Any]:
     """The plain values of `conf/<group>/<name>.yaml`. Raises UserError as `table` does, and for an unknown name."""
-    if name not in names(group):
-        raise unknown({"hw": "system"}.get(group, group), name, names(group))
+    one_of({"hw": "system"}.get(group, group), name, names(group))
     return table(CONF / group / f"{name}.yaml")
 
 

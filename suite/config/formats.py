@@ -6,7 +6,7 @@ from functools import cache
 
 from suite.config import folder
 from suite.config.values import Values, checked
-from suite.errors import unknown
+from suite.errors import one_of
 
 
 class Format(Values):
@@ -31,6 +31,4 @@ def closed() -> list[str]:
 
 def known(name: str) -> str:
     """Return `name`. Raises UserError if no format has that name."""
-    if name not in formats():
-        raise unknown("precision", name, formats())
-    return name
+    return one_of("precision", name, formats())

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from suite import config
 from suite.config.models import System
-from suite.errors import USER_ERROR, OneLineParser, UserError, command, split_options, unknown
+from suite.errors import USER_ERROR, OneLineParser, UserError, command, one_of, split_options
 from suite.forecast import choosing, options, showing, sources
 from suite.forecast.kept import read
 from suite.forecast.model import Forecast, forecast
@@ -67,8 +67,7 @@ def main(argv: list[str]) -> int:
     found = detect()
     kept = read(given["from"]) if "from" in given else None
     wanted = options.parse(given, found, kept)
-    if wanted.framework not in (written := frameworks(wanted.task)):
-        raise unknown(f"framework for {wanted.task}", wanted.framework, written)
+    one_of(f"framework for {wanted.task}", wanted.framework, frameworks(wanted.task))
     if kept and not any(sources.like(kept.system(found), system) for system in wanted.systems):
         measured = kept.system(found)
         raise UserError(

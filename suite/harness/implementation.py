@@ -12,7 +12,7 @@ import numpy as np
 
 from suite import config
 from suite.config.models import Framework, Precision
-from suite.errors import BrokenContract, UserError, unknown
+from suite.errors import BrokenContract, UserError, one_of
 from suite.harness import lean, quiet
 from suite.measure.cpus import usable_cpus
 from suite.store import packages
@@ -205,6 +205,5 @@ def _module(task: str, framework: Framework) -> str:
     written = frameworks(task)
     if not written:
         raise BrokenContract(f"reference_impls/{task}/ holds no module of a framework", ImplementationModule)
-    if framework.name not in written:
-        raise unknown(f"framework for {task}", framework.name, written)
+    one_of(f"framework for {task}", framework.name, written)
     return f"reference_impls.{task}.{framework.name}"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from suite import config
 from suite.config.models import Framework
-from suite.errors import UserError, unknown
+from suite.errors import UserError, one_of
 
 OURS = ("suite", "tasks", "reference_impls", "__main__")
 _ALWAYS = "numpy"  # every implementation uses it, so it says least
@@ -62,8 +62,7 @@ def framework_of(found: Mapping[str, str | None], given: str | None, where: str)
     """
     known = {name: config.framework(name) for name in config.names("framework")}
     if given is not None:
-        if given not in known:
-            raise unknown("framework", given, known)
+        one_of("framework", given, known)
         if known[given].module not in found:
             said = ", ".join(found) or "no package"
             raise UserError(

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 from suite import config
 from suite.config import formats
 from suite.config.models import System
-from suite.errors import UserError, positive, unknown, whole
+from suite.errors import UserError, one_of, positive, whole
 from suite.harness.contestant import OwnImplementation, read
 from suite.measure import systems
 from suite.measure.machine import Machine
@@ -135,7 +135,7 @@ def _conditions(lists: Mapping[str, list[str]], system: System, found: Machine) 
         config.load("framework", framework)
     for values in product(*lists.values()):
         given: dict[str, Any] = dict(zip(lists, values, strict=True))
-        _one_of("mode", given.setdefault("mode", "train"), MODES)
+        one_of("mode", given.setdefault("mode", "train"), MODES)
         given.setdefault("framework", "torch")
         if "kernels" in given:
             tags.known(given["kernels"])
@@ -148,10 +148,5 @@ def _conditions(lists: Mapping[str, list[str]], system: System, found: Machine) 
         precision = given.setdefault("precision", systems.precision_of(system, found, benchmark))
         formats.known(precision)
         if "data" in given:
-            _one_of("data", given["data"], cast(tuple[str, ...], get_args(Data)))
+            one_of("data", given["data"], get_args(Data))
         yield Conditions(**{FIELDS.get(name, name): value for name, value in given.items()})
-
-
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise unknown(name, value, allowed)

@@ -10,7 +10,7 @@ from typing import cast, get_args
 from suite import config
 from suite.config.models import Benchmark
 from suite.config.plan import Kept, Plan
-from suite.errors import UserError, shown, unknown
+from suite.errors import UserError, one_of, shown
 from suite.harness import seeds
 from suite.harness.contestant import OwnImplementation
 from suite.measure import systems
@@ -33,12 +33,9 @@ def from_options(options: Options, found: Machine, own: OwnImplementation | None
         raise UserError(f"runs={options.runs} is not a whole number")
     if options.seed is not None and type(options.seed) is not int:
         raise UserError(f"seed={options.seed} is not a whole number")
-    if options.division not in DIVISIONS:
-        raise unknown("division", str(options.division), DIVISIONS)
-    if options.checkpoints not in (allowed := get_args(Kept)):
-        raise unknown("checkpoints", str(options.checkpoints), allowed)
-    if options.category not in STATUSES:
-        raise unknown("category", str(options.category), STATUSES)
+    one_of("division", str(options.division), DIVISIONS)
+    one_of("checkpoints", str(options.checkpoints), get_args(Kept))
+    one_of("category", str(options.category), STATUSES)
     if problem := names.problem(str(options.submitter)):
         raise UserError(f"submitter={options.submitter} {problem}: write it in plain letters")
     if options.witness is not None and names.host_of(options.witness) is None:

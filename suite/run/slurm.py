@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.config.models import System
-from suite.errors import BY_SIGNAL, LOST, UserError, unknown
+from suite.errors import BY_SIGNAL, LOST, UserError, one_of, unknown
 
 LAUNCHER = "hydra/launcher="
 _PREFIX = "slurm."
@@ -81,8 +81,7 @@ def _submitted(words: Sequence[str], system: System, options: Mapping[str, str])
         raise UserError(f"{LAUNCHER}slurm needs SLURM, which is not here ({error}): use a login node") from error
     allowed = sorted(executor._valid_parameters() - _OURS)
     for name in options:
-        if name not in allowed:
-            raise unknown("option of slurm", name, allowed)
+        one_of("option of slurm", name, allowed)
     given = {name: True if value == "true" else value for name, value in options.items()}  # exclusive has no value
     # srun does not inherit this from sbatch since SLURM 22.05
     own = {"srun_args": [f"--cpus-per-task={given['cpus_per_task']}"]} if "cpus_per_task" in given else {}

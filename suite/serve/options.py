@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from suite.errors import UserError, positive, unknown, whole
+from suite.errors import UserError, one_of, positive, whole
 
 MOST_BATCH = 4096
 BATCH, QUEUE = 32, 256
@@ -41,8 +41,7 @@ def parse(given: Mapping[str, str]) -> Options:
         raise UserError(f"url= has a model of its own: give {', '.join(sorted(others))} where it listens")
     scenarios = tuple(filter(None, given.get("scenario", ",".join(SCENARIOS)).split(",")))
     for each in scenarios or ("",):
-        if each not in SCENARIOS:
-            raise unknown("scenario", each, SCENARIOS)
+        one_of("scenario", each, SCENARIOS)
     if "rate" in given and "server" not in scenarios:
         raise UserError(f"rate={given['rate']} is of scenario=server; {', '.join(scenarios)} ask as fast as they can")
     batch, queue = _together(given)

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeGuard, cast
 import numpy as np
 
 from suite.config.models import Benchmark
-from suite.errors import BadPrediction, BrokenContract, UserError, unknown
+from suite.errors import BadPrediction, BrokenContract, UserError, one_of
 from suite.store import packages
 
 Arrays = dict[str, np.ndarray]
@@ -110,8 +110,7 @@ def _are_bounds(bounds: Any) -> bool:
 
 def check_metric(benchmark: Benchmark, task: Task) -> None:
     """Raise UserError, which names the nearest metric, unless the benchmark's metric is one of the task's."""
-    if benchmark.metric not in task.METRICS:
-        raise unknown(f"metric of {benchmark.name}", benchmark.metric, task.METRICS)
+    one_of(f"metric of {benchmark.name}", benchmark.metric, task.METRICS)
 
 
 def check_target(benchmark: Benchmark, task: Task) -> None:

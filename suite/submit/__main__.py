@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from suite.errors import UserError, command, shown, split_options, truth, unknown
+from suite.errors import UserError, command, one_of, shown, split_options, truth
 from suite.record import names
 from suite.record.parsing import MalformedError
 from suite.record.summary import format_count
@@ -81,10 +81,8 @@ def main(argv: list[str]) -> int:
     org, division, category = options["org"], options.get("division", DIVISIONS[0]), options["category"]
     if problem := names.problem(org) or ("" if names.folder(org) else "has neither letters nor digits"):
         raise UserError(f"org={shown(org)} {problem}")
-    if division not in DIVISIONS:
-        raise unknown("division", division, DIVISIONS)
-    if category not in STATUSES:
-        raise unknown("category", category, STATUSES)
+    one_of("division", division, DIVISIONS)
+    one_of("category", category, STATUSES)
     partial = truth("partial", options.get("partial", "false"))
     results = collect(folders, options.get("system"))
     file = Path(options["description"]) if "description" in options else None

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from suite.errors import UserError, unknown
+from suite.errors import UserError, one_of
 from suite.record.parsing import MalformedError, yaml_mapping
 from suite.record.system import KEYS, STORAGE
 from suite.rules.claims import MAX_DESCRIPTION, SPELLED
@@ -36,8 +36,7 @@ def told(path: Path | None, systems: Iterable[str], others: Iterable[str] = ()) 
         raise UserError(f"cannot read description={path}: {error.strerror}") from error
     of_one = {name: value for name, value in values.items() if isinstance(value, dict)}
     for name in of_one:
-        if name not in (known := {*made, *others}):
-            raise unknown(f"system of description={path}", name, known)
+        one_of(f"system of description={path}", name, {*made, *others})
     for name in made:
         for key, value in ({**values, **of_one.get(name, {})}).items():
             if key not in of_one:
@@ -47,8 +46,7 @@ def told(path: Path | None, systems: Iterable[str], others: Iterable[str] = ()) 
 
 def _told(path: Path, key: str, value: Any) -> str:
     allowed = [name for name in KEYS if name not in DECLARED]
-    if key not in allowed:
-        raise unknown(f"field of description={path}", key, allowed)
+    one_of(f"field of description={path}", key, allowed)
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise UserError(f"description={path}: {key} is {value!r:.60}, not a text")
     return str(value).strip()

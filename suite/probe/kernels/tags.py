@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from suite.errors import UserError, unknown
+from suite.errors import UserError, one_of
 from suite.probe.kernels.deepbench import SETS
 from suite.probe.kernels.problems import KINDS, Listed
 
@@ -19,8 +19,7 @@ WIDTH = 4  # bytes of a number, to tell which problems are quick
 def known(text: str) -> str:
     """Return `text` unchanged. Raises UserError for an unknown tag."""
     for tag in text.split(AND):
-        if tag not in TAGS:
-            raise unknown("tag of kernels=", tag, TAGS)
+        one_of("tag of kernels=", tag, TAGS)
     return text
 
 

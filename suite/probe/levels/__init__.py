@@ -7,7 +7,7 @@ import pkgutil
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
-from suite.errors import unknown
+from suite.errors import one_of
 from suite.probe.record import Cell
 from suite.probe.subject import Subject
 
@@ -42,9 +42,8 @@ def names() -> dict[str, str]:
 
 def load(name: str) -> Level:
     """The level of this name. Raises UserError for an unknown one."""
-    if name not in (known := _modules()):
-        raise unknown("level", name, known)
-    module: Any = importlib.import_module(known[name])
+    known = _modules()
+    module: Any = importlib.import_module(known[one_of("level", name, known)])
     return cast(Level, module)
 
 
