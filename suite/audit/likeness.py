@@ -28,7 +28,7 @@ def unlike(run: Run, means: Means, machine: Machine, software: Mapping[str, str]
         "processor": (told("detected", "cpu_model"), machine.cpu_model),
         "logical CPUs": (told("detected", "logical_cpus"), machine.logical_cpus),
         "native bf16": (told("detected", "cpu_bf16"), machine.cpu_bf16),
-        "accelerators": (_names(told("detected", "accelerators")), [each.name for each in machine.accelerators]),
+        "accelerators": (run.evidence.accelerators, [each.name for each in machine.accelerators]),
         **{name: (told("software", name), software.get(name)) for name in (module, "numpy")},
     }
     if isinstance(theirs := told("environment", "variables"), dict):
@@ -39,8 +39,3 @@ def unlike(run: Run, means: Means, machine: Machine, software: Mapping[str, str]
     return tuple(
         shown(f"{name} {claimed}, here {found}") for name, (claimed, found) in pairs.items() if not same(claimed, found)
     )
-
-
-def _names(accelerators: Any) -> list[Any]:
-    found = accelerators if isinstance(accelerators, list) else []
-    return [each.get("name") if isinstance(each, dict) else each for each in found]

@@ -112,7 +112,7 @@ def division(run: Evidence) -> Iterator[Finding]:
         if described is not None and not same(line.value, described):
             expected = f"{name} {line.value}, as in log line {line.number}"
             mend = f"name one {name} everywhere"
-            yield Finding(SYSTEM, run.json_line(SYSTEM, name), expected, described, mend)
+            yield Finding(SYSTEM, run.system_line(name), expected, described, mend)
         configured = run.configured(name)
         older = configured is None and key != keys.SUBMISSION_ORG  # its configuration named the submitter alone
         if run.parsed(CONFIG) and not older and not same(line.value, configured):

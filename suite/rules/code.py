@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -20,7 +19,7 @@ from suite.rules.reading import Evidence
 from suite.rules.revision import revision_of
 from suite.rules.seals import MAX_FILE_BYTES, SEAL
 from suite.store.code import CODE, differing, misread_below
-from suite.store.disk import UnsafeFile, read_safely
+from suite.store.disk import UnsafeFile, read_safely, sum_or_reason
 
 SHARED = "reference_impls/"
 _AS_WRITTEN = "submit the package as suite submit wrote it"
@@ -162,14 +161,7 @@ def _unknown(place: str, packed: Mapping[str, str], benchmark: Benchmark) -> Ite
 
 def unlike_here(sums: Mapping[str, str]) -> list[str]:
     """The names of the files, given with their sha256, that this copy of the suite lacks or has with another."""
-    return [name for name, sha256 in sorted(sums.items()) if sha256 != _sha256_here(name)]
-
-
-def _sha256_here(name: str) -> str | None:
-    try:
-        return hashlib.sha256(read_safely(ROOT / name, MAX_FILE_BYTES)).hexdigest()
-    except (UnsafeFile, OSError):
-        return None
+    return [name for name, told in sorted(sums.items()) if told != sum_or_reason(ROOT / name, MAX_FILE_BYTES)]
 
 
 def _is_blob(path: Path, name: str) -> bool:

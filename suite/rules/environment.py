@@ -48,7 +48,7 @@ def one_environment(runs: Sequence[Evidence]) -> Iterator[Finding]:
         apart = differences(first.described("environment"), run.described("environment"))
         for path, expected, found in apart[:MAX_FINDINGS]:  # a stranger's file may have any number
             name = ".".join(map(str, ("environment", *path)))
-            where = run.json_line(SYSTEM, str(path[-1]) if path else "environment")
+            where = run.system_line(str(path[-1]) if path else "environment")
             mend = "none: where the variable decides how the runs went, their mean is of different things"
             yield Finding(path_of(run, SYSTEM), where, f"{name}: {expected}, as in {first.label}", found, mend, "note")
 

@@ -54,7 +54,7 @@ def named_alike(run: Evidence) -> Iterator[Finding]:
         logged = {"name": line.value, **{name: line.metadata.get(name) for name in values if name != "name"}}
         yield from _differing(LOG, line.number, values, logged)
     if run.parsed(SYSTEM):
-        at = run.json_line(SYSTEM, "implementation")
+        at = run.system_line("implementation")
         yield from _differing(SYSTEM, at, values, run.described("implementation"))
         yield from _installed(run, told)
     framework = run.configured("framework")

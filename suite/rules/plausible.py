@@ -92,8 +92,7 @@ def _alone(samples: Sequence[Sample], counter: str) -> list[Sample]:
 
 def _accelerators(run: Evidence) -> int:
     """How many accelerators of each node took part."""
-    found = run.described("detected", "accelerators")
-    return len(found) if run.configured("system", "accelerator") and isinstance(found, list) else 0
+    return len(run.accelerators) if run.configured("system", "accelerator") else 0
 
 
 def _most_watts(run: Evidence, counter: str, accelerators: int) -> float:

@@ -91,26 +91,23 @@ def on_schedule(run: Evidence) -> Iterator[Finding]:
     benchmark, stop = run.benchmark, run.timeline.run_stop
     if benchmark is None or not run.readable:
         return
-    batch, behind = batch_size(run, benchmark), 0
+    batch, behind, mend = batch_size(run, benchmark), 0, "evaluate when the benchmark says"
     marks = [*run.lines_of.get(keys.EVAL_ACCURACY, []), *run.lines_of.get(RESTART, [])]
     for line in sorted(marks, key=lambda line: line.number):
         samples = samples_of(line)
         if samples is None:
             continue
         at = benchmark.next_evaluation(behind)
+        expected = f"an evaluation at {at} to {at + batch - 1} samples"
         if line.key == RESTART and samples >= at:
-            expected = f"an evaluation at {at} to {at + batch - 1} samples"
-            yield Finding(
-                LOG, line.number, expected, f"none before it went on at {samples}", "evaluate when the benchmark says"
-            )
+            yield Finding(LOG, line.number, expected, f"none before it went on at {samples}", mend)
         if line.key == keys.EVAL_ACCURACY and not behind < at <= samples < at + batch:
-            expected = f"an evaluation at {at} to {at + batch - 1} samples" if at > behind else "no further evaluation"
-            yield Finding(LOG, line.number, expected, samples, "evaluate when the benchmark says")
+            yield Finding(LOG, line.number, expected if at > behind else "no further evaluation", samples, mend)
         behind = samples
     at, ended = benchmark.next_evaluation(behind), samples_of(stop) if stop else None
     if stop and ended is not None and at > behind and ended >= at + batch:
         expected = f"an evaluation at {at} to {at + batch - 1} samples"
-        yield Finding(LOG, stop.number, expected, f"none before the end at {ended}", "evaluate when the benchmark says")
+        yield Finding(LOG, stop.number, expected, f"none before the end at {ended}", mend)
 
 
 @RUN.rule("quality.4")

@@ -173,9 +173,9 @@ class Evidence:
         """Whether these files are well-formed and still as sealed, so that they can be compared with others."""
         return self.parsed(*names) and not self.changed & set(names)
 
-    def json_line(self, name: str, key: str) -> int | None:
-        """The first line of a JSON file that holds `key` in quotes."""
-        return contents.line_of(self.contents.get(name, b""), key)
+    def system_line(self, key: str) -> int | None:
+        """The first line of system.json that holds `key` in quotes."""
+        return contents.line_of(self.contents.get(SYSTEM, b""), key)
 
     def config_line(self, *path: str | int) -> int | None:
         """The line of config.yaml that holds the value at `path`, else that of the nearest enclosing value."""
@@ -219,6 +219,13 @@ class Evidence:
         """How many workers the configured system has."""
         each = whole(self.configured("system", "accelerators_per_node")) or whole(self.configured("system", "workers"))
         return self.nodes * (each or 1)
+
+    @property
+    def accelerators(self) -> list[Any]:
+        """The names of the accelerators that were detected."""
+        found = self.described("detected", "accelerators")
+        listed = found if isinstance(found, list) else []
+        return [each.get("name") if isinstance(each, dict) else each for each in listed]
 
     @property
     def token(self) -> Any:

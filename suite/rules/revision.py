@@ -53,7 +53,7 @@ def known_code(run: Evidence) -> Iterator[Finding]:
     if run.parsed(SYSTEM) and not (isinstance(revision, str) and dirty is False):
         found = f"revision {revision} with changes" if isinstance(revision, str) else "code of no known revision"
         mend = "run it from a clean checkout, so that a reviewer can read what ran"
-        yield Finding(SYSTEM, run.json_line(SYSTEM, "git"), "code of a git revision", found, mend, "note")
+        yield Finding(SYSTEM, run.system_line("git"), "code of a git revision", found, mend, "note")
 
 
 @RUN.rule("model.4")
@@ -69,7 +69,7 @@ def one_revision(run: Evidence) -> Iterator[Finding]:
         described, logged = run.described("git", name), line.metadata.get(f"git_{name}")
         if not same(described, logged):
             yield Finding(LOG, line.number, f"git_{name} {described}, as in {SYSTEM}", logged, _AS_WRITTEN)
-    revision, where = run.described("git", "revision"), run.json_line(SYSTEM, "revision")
+    revision, where = run.described("git", "revision"), run.system_line("revision")
     if revision is not None and revision_of(run) is None:
         yield Finding(SYSTEM, where, "a revision of 40 or 64 hexadecimal digits", revision, _AS_WRITTEN)
     elif revision is not None and has_history() and committed_ms(revision) is None:

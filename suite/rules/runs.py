@@ -160,7 +160,7 @@ def one_machine(runs: Sequence[Evidence]) -> Iterator[Finding]:
         if not (first.parsed(SYSTEM) and run.parsed(SYSTEM)):
             continue
         for part, path, expected, found in apart(first.system, run.system):
-            where = run.json_line(SYSTEM, str(path[-1]) if path else part)
+            where = run.system_line(str(path[-1]) if path else part)
             name = ".".join(map(str, path)) or part
             mend = "submit runs of one command on one machine: python -m suite.run runs=N"
             yield Finding(path_of(run, SYSTEM), where, f"{name}: {expected}, as in {first.label}", found, mend)

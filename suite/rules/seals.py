@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -21,7 +20,7 @@ from suite.record.parsing import MalformedError, is_sha256, json_object
 from suite.record.states import SMALL
 from suite.rules.finding import Finding
 from suite.rules.reading import LIMITS
-from suite.store.disk import LINK, UnsafeFile, entries, read_safely, reason
+from suite.store.disk import LINK, UnsafeFile, entries, read_safely, reason, sum_or_reason
 
 SEAL = "submission.json"
 SIGNATURE = "submission.json.sig"  # of the seal, by `ssh-keygen -Y sign`
@@ -101,7 +100,7 @@ def findings(folder: Path) -> Iterator[Finding]:
     for path in sorted(there - seal.files.keys()):
         yield Finding(path, None, f"only files that {SEAL} names", "another file", _AS_WRITTEN)
     for path in sorted(seal.files.keys() & there):
-        found = _sha256(folder / path)
+        found = sum_or_reason(folder / path, MAX_FILE_BYTES)
         if found != seal.files[path]:
             yield Finding(path, None, f"sha256 {seal.files[path]}, as {SEAL} has it", found, _AS_WRITTEN)
     yield from _copies(seal.files)
@@ -146,13 +145,6 @@ def _files(folder: Path) -> Iterator[str]:
     for path, what in entries(folder):
         if path not in (SEAL, SIGNATURE) and what != LINK and not (folder / path).is_dir():
             yield path
-
-
-def _sha256(path: Path) -> str:
-    try:
-        return hashlib.sha256(read_safely(path, MAX_FILE_BYTES)).hexdigest()
-    except (UnsafeFile, OSError) as error:
-        return reason(error)
 
 
 def _inside(path: str) -> bool:

@@ -69,7 +69,7 @@ def described(run: Evidence) -> Iterator[Finding]:
     accelerated = description.get("accelerators_per_node") not in ("", "0", None)
     needed = {*FILLED, *(FILLED_WITH_ACCELERATORS if accelerated else ())}
     for key in KEYS:
-        value, line = description.get(key), run.json_line(SYSTEM, key)
+        value, line = description.get(key), run.system_line(key)
         if not isinstance(value, str):
             yield Finding(SYSTEM, line, f"{key} as text", value, f"fill in {key}; leave it empty if it is not known")
         elif key in needed and not value.strip():
@@ -89,7 +89,7 @@ def named_alike(run: Evidence) -> Iterator[Finding]:
     if run.parsed(CONFIG):
         names.append((CONFIG, run.config_line("system", "name"), run.configured("system", "name")))
     if isinstance(run.described("description"), dict):
-        names.append((SYSTEM, run.json_line(SYSTEM, "system_name"), run.described("description", "system_name")))
+        names.append((SYSTEM, run.system_line("system_name"), run.described("description", "system_name")))
     for file, line, name in names:
         if name != platform.value:
             expected = f"system {platform.value}, as in log line {platform.number}"
@@ -105,7 +105,7 @@ def _framework(run: Evidence) -> Iterator[Finding]:
     version = run.described("software", framework.module)
     expected = framework_text(framework, version if isinstance(version, str) else None)
     if text.strip() != expected:
-        yield Finding(SYSTEM, run.json_line(SYSTEM, "framework"), expected, text, "describe the framework that ran")
+        yield Finding(SYSTEM, run.system_line("framework"), expected, text, "describe the framework that ran")
 
 
 def free_of(name: str) -> set[str]:
@@ -141,11 +141,9 @@ def detected(run: Evidence) -> Iterator[Finding]:
     """The description agrees with what was detected, and the accelerators are those of the named system."""
     if not run.parsed(SYSTEM):
         return
-    found = run.described("detected", "accelerators")
-    names = [each.get("name") if isinstance(each, dict) else each for each in found] if isinstance(found, list) else []
-    cpus = run.described("detected", "logical_cpus")
+    names, cpus = run.accelerators, run.described("detected", "logical_cpus")
     if not whole(cpus):
-        line = run.json_line(SYSTEM, "logical_cpus")
+        line = run.system_line("logical_cpus")
         yield Finding(SYSTEM, line, "logical_cpus, a whole number from 1", cpus, _AS_WRITTEN)
     memory_gb = number(run.described("detected", "memory_gb"))
     facts = {
@@ -163,10 +161,10 @@ def detected(run: Evidence) -> Iterator[Finding]:
     for name, fact in facts.items():
         text = run.described("description", name)
         if isinstance(text, str) and text.strip() and text.strip() != str(fact).strip():
-            yield Finding(SYSTEM, run.json_line(SYSTEM, name), f"{name} {fact}, as detected", text, _AS_WRITTEN)
+            yield Finding(SYSTEM, run.system_line(name), f"{name} {fact}, as detected", text, _AS_WRITTEN)
     system_text, kernel = run.described("description", "operating_system"), run.described("detected", "kernel")
     if isinstance(system_text, str) and system_text.strip() and not system_text.endswith(kernel_text(kernel)):
-        line = run.json_line(SYSTEM, "operating_system")
+        line = run.system_line("operating_system")
         yield Finding(SYSTEM, line, f"an operating_system of kernel {kernel}, as detected", system_text, _AS_WRITTEN)
     yield from _other_nodes(run)
     system = listed(run)
@@ -175,13 +173,13 @@ def detected(run: Evidence) -> Iterator[Finding]:
     matching = [name for name in names if isinstance(name, str) and re.search(system.accelerator, name)]
     if not len(matching) == len(names) == system.accelerators_per_node:
         expected = f"{system.accelerators_per_node} accelerators matching {system.accelerator}, for hw={system.name}"
-        line = run.json_line(SYSTEM, "accelerators")
+        line = run.system_line("accelerators")
         yield Finding(SYSTEM, line, expected, names or "none", "name the system that the run was made on")
 
 
 def _other_nodes(run: Evidence) -> Iterator[Finding]:
     """Where a run of several nodes does not describe each, or one differs from the leader's in what must be alike."""
-    others, line = run.described("other_nodes"), run.json_line(SYSTEM, "other_nodes")
+    others, line = run.described("other_nodes"), run.system_line("other_nodes")
     found = others if isinstance(others, list) else []
     if run.parsed(CONFIG) and len(found) != run.nodes - 1:
         expected = f"other_nodes, what was detected on {run.nodes - 1} beside the leader's"
@@ -210,21 +208,16 @@ def configured(run: Evidence) -> Iterator[Finding]:
         yield Finding(CONFIG, run.config_line("precision"), expected, precision, _AS_WRITTEN)
     for name, least in COUNTS.items():
         value = run.configured("system", name)
-        if value is not None and not least <= _count(value) <= MOST_NODES:
+        count = whole(value)
+        if value is not None and (count is None or not least <= count <= MOST_NODES):
             expected = f"{name}, a whole number from {least} to {MOST_NODES:,}"
             yield Finding(CONFIG, run.config_line("system", name), expected, value, _AS_WRITTEN)
     yield from _version(run)
     unused = run.described("detected", "accelerators")
     if not accelerated and unused:
         mend = "none: such a machine may run hw=cpu; see that the accelerators took no part"
-        line = run.json_line(SYSTEM, "accelerators")
+        line = run.system_line("accelerators")
         yield Finding(SYSTEM, line, "a machine without accelerators", f"{unused}, by a run without", mend, "note")
-
-
-def _count(value: Any) -> int:
-    """`value` if it is a whole number from 0, else -1."""
-    found = whole(value)
-    return -1 if found is None else found
 
 
 @RUN.rule("model.5")

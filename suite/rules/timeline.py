@@ -81,9 +81,11 @@ def timeline(lines: Sequence[Line], hyperparameters: Collection[str] = ()) -> Ti
             continue
         allowed, after = ((HEAD_STATE,), state) if line.key in hyperparameters else _place(line.key, state)
         if state is not None and state not in allowed:
-            made.findings.append(_out_of_order(line, state))
+            expected = f"{_expected(state)} (the run is {state})"
+            made.findings.append(Finding(LOG, line.number, expected, line.key, _AS_WRITTEN))
         if line.key in STEPS and line.event_type != STEPS[line.key][2]:
-            made.findings.append(_wrong_type(line))
+            expected = f"{line.key} as {STEPS[line.key][2]}"
+            made.findings.append(Finding(LOG, line.number, expected, line.event_type, _AS_WRITTEN))
         if line.key == TRACKED and not _tracks(line):
             made.findings.append(Finding(LOG, line.number, "throughput and loss", line.value, _AS_WRITTEN))
         if line.key == keys.RUN_START and made.run_start is None:
@@ -123,12 +125,3 @@ def _tracks(line: Line) -> bool:
 
 def _expected(state: str) -> str:
     return " or ".join(key for key, step in STEPS.items() if state in (step[0], ALSO.get(key))) or "no further step"
-
-
-def _out_of_order(line: Line, state: str) -> Finding:
-    return Finding(LOG, line.number, f"{_expected(state)} (the run is {state})", line.key, _AS_WRITTEN)
-
-
-def _wrong_type(line: Line) -> Finding:
-    expected = f"{line.key} as {STEPS[line.key][2]}"
-    return Finding(LOG, line.number, expected, line.event_type, _AS_WRITTEN)

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from suite.errors import UserError, shown
-from suite.store.disk import UnsafeFile, odd, read_safely, reason, write_atomically
+from suite.store.disk import UnsafeFile, odd, read_safely, sum_or_reason, write_atomically
 
 CODE = "implementation"  # the folder of a run's evidence, and of a package's code, that holds the files
 MAX_FILES = 200
@@ -72,7 +72,9 @@ def sums_now(path: Path) -> dict[str, str]:
     At most `MAX_FILES` + 1 are given. Raises UserError for a folder that cannot be read.
     """
     folder = path if path.is_dir() else path.parent
-    return {name: what or _sum(folder / name) for name, what in islice(_names(path), MAX_FILES + 1)}
+    return {
+        name: what or sum_or_reason(folder / name, MAX_FILE_BYTES) for name, what in islice(_names(path), MAX_FILES + 1)
+    }
 
 
 def sums_below(folder: Path, names: Iterable[str]) -> dict[str, str]:
@@ -84,7 +86,7 @@ def sums_below(folder: Path, names: Iterable[str]) -> dict[str, str]:
     for name in names:
         if (folder / name).is_dir():
             continue
-        found[name] = _sum(folder / name)
+        found[name] = sum_or_reason(folder / name, MAX_FILE_BYTES)
         if len(found) > MAX_FILES:
             break
     return found | misread_below(folder, found)
@@ -139,14 +141,6 @@ def write(files: Mapping[str, bytes], folder: Path) -> None:
 
 def _left_out(name: str) -> bool:
     return name.startswith(".") or name == "__pycache__"
-
-
-def _sum(file: Path) -> str:
-    """The sha256 of a plain file, or why it has none."""
-    try:
-        return hashlib.sha256(read_safely(file, MAX_FILE_BYTES)).hexdigest()
-    except (UnsafeFile, OSError) as error:
-        return reason(error)
 
 
 def _names(path: Path) -> Iterator[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import stat
@@ -103,6 +104,14 @@ def read_safely(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
     """The bytes of a plain file of at most `limit` bytes; see `open_safely`."""
     with open_safely(path, limit) as file:
         return file.read(limit + 1)
+
+
+def sum_or_reason(path: Path, limit: int) -> str:
+    """The sha256 of a plain file of at most `limit` bytes, or why it has none."""
+    try:
+        return hashlib.sha256(read_safely(path, limit)).hexdigest()
+    except (UnsafeFile, OSError) as error:
+        return reason(error)
 
 
 def read_json(path: Path, limit: int, what: str) -> Any:
