@@ -116,6 +116,11 @@ class Brick(Values):
         return sum(each.elements * WIDTHS[each.dtype] for each in self.tensors)
 
     @property
+    def content(self) -> str:
+        """All that it says, as JSON: bricks are the same if their contents are."""
+        return self.model_dump_json(exclude_defaults=True)
+
+    @property
     def name(self) -> str:
         """The operators of its calls, and the shape of its first fresh tensor, or else of its first."""
         shape = next((each.shape for each in self.tensors if each.fresh), self.tensors[0].shape if self.tensors else ())

@@ -48,11 +48,10 @@ class Bricks:
         )
 
     def _place(self, made: Brick) -> int:
-        key = made.model_dump_json(exclude_defaults=True)
-        if key not in self.places:
-            self.places[key] = len(self.made)
+        place = self.places.setdefault(made.content, len(self.made))
+        if place == len(self.made):
             self.made.append(made)
-        return self.places[key]
+        return place
 
 
 def chained(recorded: Recorded, granularity: int) -> Iterator[Sequence[Called]]:

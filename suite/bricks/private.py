@@ -25,10 +25,8 @@ def disguised(
 
     Raises UserError if not enough decoys are found for which `runs` is true.
     """
-    every = {_content(each): each for each in bricks}
-    own = [_content(each) for each in bricks]
-    for content, brick in decoys_of(list(bricks), decoys, runs):
-        every[content] = brick
+    own = [each.content for each in bricks]
+    every = dict([*zip(own, bricks, strict=True), *decoys_of(bricks, decoys, runs)])
     order = sorted(every)
     places = {content: at for at, content in enumerate(order)}
     kept = tuple(
@@ -40,7 +38,7 @@ def disguised(
 
 def decoys_of(bricks: Sequence[Brick], count: int, runs: Callable[[Brick], bool]) -> list[tuple[str, Brick]]:
     """Make `count` decoys that are not among the bricks, with their content; drawn with the system's randomness."""
-    drawn, taken = secrets.SystemRandom(), {_content(each) for each in bricks}
+    drawn, taken = secrets.SystemRandom(), {each.content for each in bricks}
     sizes = _sizes(bricks)
     found: list[tuple[str, Brick]] = []
     for _ in range(TRIES * count if bricks else 0):
@@ -51,7 +49,7 @@ def decoys_of(bricks: Sequence[Brick], count: int, runs: Callable[[Brick], bool]
         if not own:
             continue
         made = _replaced(brick, drawn.choice(own), drawn.choice(sizes))
-        if made and (content := _content(made)) not in taken and runs(made):
+        if made and (content := made.content) not in taken and runs(made):
             taken.add(content)
             found.append((content, made))
     if len(found) < count:
@@ -93,7 +91,3 @@ def _replaced(brick: Brick, old: int, new: int) -> Brick | None:
         return Brick.model_validate({**brick.model_dump(), "tensors": tensors, "calls": calls})
     except ValueError:
         return None
-
-
-def _content(brick: Brick) -> str:
-    return brick.model_dump_json(exclude_defaults=True)

@@ -163,8 +163,7 @@ class Key(Values):
 
 def digest(bricks: Sequence[Brick]) -> str:
     """The sha256 of bricks in their order."""
-    text = "\n".join(brick.model_dump_json(exclude_defaults=True) for brick in bricks)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256("\n".join(brick.content for brick in bricks).encode()).hexdigest()
 
 
 def check_places(models: tuple[Model, ...], bricks: int) -> None:
