@@ -15,7 +15,6 @@ import struct
 import tokenize
 import zipfile
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -87,18 +86,9 @@ def write(path: Path, state: Mapping[str, np.ndarray], samples: int) -> None:
 
     Raises OSError if it cannot be written; no partial file is left then, least of all on a full disk.
     """
-    part = disk.partial(path)
-    try:
-        with part.open("wb") as file:
-            arrays = {f"{_PREFIX}{name}": array for name, array in state.items()}
-            np.savez(file, allow_pickle=False, **arrays, **{_SAMPLES: np.array(samples)})
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except OSError:
-        with suppress(OSError):
-            part.unlink()
-        raise
+    arrays = {f"{_PREFIX}{name}": array for name, array in state.items()}
+    with disk.replacing(path) as part, part.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays, **{_SAMPLES: np.array(samples)})
 
 
 def read(path: Path) -> tuple[State, int]:

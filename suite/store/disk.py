@@ -35,9 +35,16 @@ def write_atomically(path: Path, content: bytes) -> None:
 
     If it cannot be written, such as on a full disk, no partial file is left.
     """
+    with replacing(path) as part:
+        part.write_bytes(content)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """As `write_atomically`, for a block that writes the partial file and closes it."""
     part = partial(path)
     try:
-        part.write_bytes(content)
+        yield part
         sync(part)
         part.replace(path)
     except OSError:
@@ -123,7 +130,7 @@ def read_json(path: Path, limit: int, what: str) -> Any:
 
 
 @contextmanager
-def open_safely(path: Path, limit: int = MAX_FILE_BYTES) -> Iterator[BinaryIO]:
+def open_safely(path: Path, limit: int) -> Iterator[BinaryIO]:
     """Open a plain file of at most `limit` bytes. Raises UnsafeFile for anything else, OSError if it is unreadable.
 
     A symbolic link in the last component is refused; the caller must give a folder whose path holds no links.
