@@ -26,6 +26,7 @@ from suite.measure import noise
 from suite.measure.machine import detect
 from suite.measure.systems import AUTO, system_here
 from suite.probe.record import one_line
+from suite.probe.showing import show_noisy
 from suite.record.system import versions
 from suite.record.tables import plain_console
 from suite.store.disk import refuse_unwritable
@@ -122,7 +123,7 @@ def make(given: dict[str, str], *, to: Console, as_json: bool) -> int:
     if key and wanted.key:
         record.write(key, wanted.key)
     showing.made(to, models, len(bricks.made), failed)
-    showing.noisy(to, found.noisy)
+    show_noisy(to, found.noisy)
     to.print(f"kept in {wanted.out}", soft_wrap=True)
     if key and wanted.key:
         to.print(f"{key.decoys} decoys among {key.bricks} bricks; yours alone: {wanted.key}", soft_wrap=True)
@@ -173,7 +174,7 @@ def measure(given: dict[str, str], file: str, *, to: Console, as_json: bool) -> 
     if lacking:
         more = f", and {len(lacking) - 1} more" if len(lacking) > 1 else ""
         to.print(f"not timed: {printable(lacking[0])}{more}", soft_wrap=True)
-    showing.noisy(to, timings.noisy)
+    show_noisy(to, timings.noisy)
     to.print(f"kept in {given['out']}", soft_wrap=True)
     return 0
 

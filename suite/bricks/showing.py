@@ -13,6 +13,7 @@ from rich.text import Text
 from suite.bricks.composing import Composed
 from suite.bricks.record import Model, Timings
 from suite.errors import printable
+from suite.probe.showing import show_noisy
 from suite.record.tables import show_table
 
 MOST_SHOWN = 8
@@ -30,17 +31,11 @@ def made(to: Console, models: Sequence[Model], bricks: int, failed: dict[str, st
     _left_out(to, sum((Counter(model.left_out) for model in models), Counter()))
 
 
-def noisy(to: Console, whys: Sequence[str]) -> None:
-    """Print what disturbed the machine."""
-    for why in whys:
-        to.print(Text(f"NOISY  {printable(why)}", "yellow"), soft_wrap=True)
-
-
 def composed(to: Console, found: Sequence[Composed], timings: Timings) -> None:
     """Print a row for each model, then what is in none of its sums."""
     of = f"{timings.framework} {timings.mode} {timings.precision} on hw={timings.system}"
     to.print(printable(f"{of}, threads {timings.threads or 'not set'}, {timings.date}"))
-    noisy(to, timings.noisy)
+    show_noisy(to, timings.noisy)
     table = Table()
     table.add_column("model")
     for name in ("ms", "95 % interval", "hot", "cold", "between", "from memory", "longest path", "steps", "unique"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -40,7 +42,12 @@ def show(console: Console, probe: Probe) -> None:
         _show_parts(console, cell, of=len(probe.cells))
     if probe.level == BESIDE and (rows := comparing.beside(probe.cells)):
         _show_beside(console, [cell.conditions.described for cell in probe.cells], rows)
-    for why in probe.noisy:
+    show_noisy(console, probe.noisy)
+
+
+def show_noisy(console: Console, whys: Iterable[str]) -> None:
+    """Print what disturbed the machine."""
+    for why in whys:
         console.print(Text(f"NOISY  {printable(why)}", "yellow"), soft_wrap=True)
 
 
