@@ -87,7 +87,7 @@ def _files(folder: Path) -> tuple[Path, Path]:
     return folder / CHECKPOINT, partial(folder / CHECKPOINT)
 
 
-def reserve(folder: Path, state: Mapping[str, np.ndarray], kept: int = 0) -> None:
+def reserve(folder: Path, state: Mapping[str, np.ndarray], kept: int) -> None:
     """Make sure, before the clock starts, that the folder can hold two checkpoints, `kept` states and the evidence.
 
     Space that existing checkpoints and states take up counts towards this. Raises OSError if the folder is not

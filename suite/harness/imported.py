@@ -24,7 +24,7 @@ def imports(trees: Mapping[str, ast.Module]) -> dict[str, str | None]:
     themselves do not count.
     """
     tops = {name.partition("/")[0].removesuffix(".py") for name in trees}
-    frameworks, found = _modules(), dict[str, set[str]]()
+    frameworks, found = modules(), dict[str, set[str]]()
     pending, seen = list(_imported(trees.values())), set[str]()
     while pending:
         name = pending.pop()
@@ -43,7 +43,7 @@ def refuse_strays(found: Mapping[str, str | None], name: str, where: str) -> Non
 
     The same holds if the code called `name` imports `name`: what is installed may not be what is kept.
     """
-    if name in found and name not in _modules():
+    if name in found and name not in modules():
         raise UserError(
             f"{where} imports {name}, its own name: its files import each other relatively (from .model import x) or "
             "by their names (import model); where another package is meant, rename it"
@@ -84,7 +84,7 @@ def framework_of(found: Mapping[str, str | None], given: str | None, where: str)
     raise UserError(f"{where} imports {names}: say in which it trains, framework={fits[0].name}")
 
 
-def _modules() -> set[str]:
+def modules() -> set[str]:
     """The modules of the frameworks in conf/framework."""
     return {config.framework(name).module for name in config.names("framework")}
 

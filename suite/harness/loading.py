@@ -11,8 +11,7 @@ from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
-from suite import config
-from suite.harness.imported import OURS
+from suite.harness.imported import OURS, modules
 
 PACKAGE = "implementation_"  # prefix of the code's package name, whatever its folder is called
 INIT = "__init__.py"
@@ -47,8 +46,7 @@ class _Finder(MetaPathFinder):
     def __init__(self, package: str, folder: Path, files: Mapping[str, bytes]) -> None:
         self.package, self.folder, self.files = package, folder, files
         tops = {name.partition("/")[0].removesuffix(".py") for name in files if name.endswith(".py")}
-        frameworks = {config.framework(name).module for name in config.names("framework")}
-        self.siblings = tops - sys.stdlib_module_names - frameworks - set(OURS)
+        self.siblings = tops - sys.stdlib_module_names - modules() - set(OURS)
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None

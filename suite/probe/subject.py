@@ -125,10 +125,6 @@ class Subject:
         """The same subject under other conditions."""
         return replace(self, conditions=self.conditions.model_copy(update=conditions))
 
-    def of_batch(self, batch: int) -> Subject:
-        """The same subject with another batch."""
-        return self.changed(batch=batch)
-
     def flops(self, steps: int) -> float:
         """Floating-point operations of a step, the mean of the first `steps`, as its framework counts them.
 

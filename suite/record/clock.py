@@ -46,7 +46,7 @@ class Clock:
         return {"boot": self.boot, "offset_ms": self.offset_ms}
 
 
-def begun(not_before_ms: int = 0) -> Clock:
+def begun(not_before_ms: int) -> Clock:
     """The clock of a new log: the system's time, but not before `not_before_ms`."""
     return Clock(max(_wall_ms(), not_before_ms) - _since_boot_ms(), _boot())
 

@@ -51,7 +51,7 @@ def prepared(benchmark: Benchmark, task: Task, data_dir: str | None = None) -> A
     return arrays
 
 
-def prepared_to_score(benchmark: Benchmark, task: Task, data_dir: str | None = None) -> Arrays:
+def prepared_to_score(benchmark: Benchmark, task: Task, data_dir: str | None) -> Arrays:
     """The arrays that `task.score` needs: those of `prepared` without the shards. Brings no files.
 
     Raises UserError for a file that is missing or wrong, too.

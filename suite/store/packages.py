@@ -45,7 +45,7 @@ def install(task: str, framework: Framework | None = None) -> str:
     return _install(framework, task if any(_requirements(DISTRIBUTION, task)) else None)
 
 
-def lacking(task: str, framework: Framework | None = None) -> str | None:
+def lacking(task: str, framework: Framework | None) -> str | None:
     """The missing packages and the command that installs them, in one line; None if none is missing."""
     names = missing(task, framework)
     return f"{task} needs {listed(names)}: {install(task, framework)}" if names else None

@@ -252,7 +252,7 @@ def _of_model(subject: Subject, network: Callable[[], Any] | None) -> Sequence[R
     weights = sum(each.numel() * each.element_size() for each in workload.network.parameters())
     if COPIES * weights < room_of("cpu"):
         few = min(workload.samples, 2 if workload.training else 1)  # BatchNorm cannot train on a single value a channel
-        found[0].between = between(_built(subject.of_batch(few), network), TIMED)  # the same for any batch size
+        found[0].between = between(_built(subject.changed(batch=few), network), TIMED)  # the same for any batch size
     return found
 
 

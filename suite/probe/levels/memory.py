@@ -62,7 +62,7 @@ class Measurement:
             self.notes.append(f"not predicted: that takes a batch that can be chosen, of {LEAST_BATCH} or more")
             return {}
         try:
-            return {each: self.subject.of_batch(each).memory() for each in (batch // 4, batch // 2)}
+            return {each: self.subject.changed(batch=each).memory() for each in (batch // 4, batch // 2)}
         except UserError as error:
             self.notes.append(f"not predicted: {error}")
             return {}
