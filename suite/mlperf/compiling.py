@@ -112,7 +112,7 @@ def _rule_file(name: str, content: bytes) -> RuleFile:
 
 def _tests(texts: str | list[str], name: str) -> tuple[Test, ...]:
     return tuple(
-        Test(text, _function(name, ("s", "ll", "v"), [ast.Return(_expression(text))]))
+        Test(text, _function(name, ("s", "ll", "v"), [ast.Return(ast.parse(text.strip(), mode="eval").body)]))
         for text in ([texts] if isinstance(texts, str) else texts)
     )
 
@@ -120,10 +120,6 @@ def _tests(texts: str | list[str], name: str) -> tuple[Test, ...]:
 def function_of(part: ast.expr) -> Function:
     """Compile a part of a condition to a function of (s, ll, v)."""
     return _function("condition", ("s", "ll", "v"), [ast.Return(deepcopy(part))])
-
-
-def _expression(text: str) -> ast.expr:
-    return ast.parse(text.strip(), mode="eval").body
 
 
 def _statements(text: str, name: str, *arguments: str) -> Function:

@@ -72,7 +72,7 @@ def one_at_a_time(runs: Sequence[Evidence]) -> Iterator[Finding]:
             left = [  # by the clock of the later run
                 (each, each.ended_ms - each.ahead_ms + stay.ahead_ms)
                 for each in placed[:at]
-                if each.run is not stay.run and (by_boot or not _together(each, stay))
+                if each.run is not stay.run and (by_boot or result_of(each.run) != result_of(stay.run))
             ]
             overlapping = [pair for pair in left if stay.begun_ms < pair[1] - OVERLAP_MS]
             if not overlapping:
@@ -129,10 +129,6 @@ def _stays(run: Evidence) -> Iterator[_Stay]:
             )
             stays[boot] = made._replace(begun_ms=begun_ms, ended_ms=ended_ms, line=before.line)
     yield from stays.values()
-
-
-def _together(one: _Stay, other: _Stay) -> bool:
-    return result_of(one.run) == result_of(other.run)
 
 
 def _severity(one: _Stay, other: _Stay) -> Severity:
