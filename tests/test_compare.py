@@ -16,7 +16,7 @@ from tests.mlperf import maker
 from tests.results.maker import HOSTILE, entry, everywhere, run
 from tests.rules.conftest import sound_result, sound_run  # noqa: F401
 from tests.rules.editor import Evidence
-from tests.rules.evidence_maker import isolate, write_run
+from tests.rules.evidence_maker import isolate, write_result, write_run
 from tests.rules.mutants import MUTANTS
 
 
@@ -152,8 +152,7 @@ def test_what_tells_a_side_s_results_apart_need_not_be_the_other_s():
 
 
 def test_prints_a_table(sound_result, tmp_path, capsys):  # noqa: F811
-    for index in range(1, 4):
-        write_run(tmp_path / "other" / f"run_{index}", index, runs=3, seed=700)
+    write_result(tmp_path / "other", 3, seed=700)
     assert main([str(sound_result), str(tmp_path / "other")]) == 0
     printed = capsys.readouterr().out
     for text in ("image_classification/mini", "time to quality", "30.0 s", "noise", "5 of 5", "3 of 3", "estimated"):

@@ -20,7 +20,7 @@ from suite.rules.reading import Evidence
 from tests.command import run as run_command
 from tests.rules import evidence_maker
 from tests.rules.conftest import sound_result  # noqa: F401
-from tests.rules.evidence_maker import write_run
+from tests.rules.evidence_maker import write_result, write_run
 from tests.rules.mutants import MUTANTS
 from tests.rules.mutants.benchmark import hyperparameters
 from tests.rules.mutants.outcome import interrupted
@@ -37,7 +37,6 @@ def points(tmp_path, monkeypatch):
 
 
 def test_makes_points_that_results_are_then_held_to(sound_result, points, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(reference, "path", lambda benchmark: points)
     for index in range(1, 11):
         write_run(tmp_path / "own" / f"run_{index}", index, runs=10, seed=500, evaluations=2 + index % 3)
     assert main([str(tmp_path / "own")]) == 0
@@ -58,8 +57,7 @@ def test_makes_points_that_results_are_then_held_to(sound_result, points, tmp_pa
 
 
 def test_adds_to_the_points_and_leaves_what_is_there(points, tmp_path, capsys):
-    for index in range(1, 4):
-        write_run(tmp_path / "one" / f"run_{index}", index, runs=3)
+    write_result(tmp_path / "one", 3)
     single = write_run(tmp_path / "two", seed=200)
     assert main([str(tmp_path / "one")]) == 0
     assert "3 runs; they count from 5 on" in capsys.readouterr().out
@@ -94,9 +92,8 @@ def test_points_stand_by_batch_size(points, tmp_path):
 
 def test_the_threshold_is_the_review_s_which_may_hold_to_another_batch_size(points, tmp_path, capsys):
     rate = BENCHMARK.hyperparameters["muon_learning_rate"]
-    for index in range(1, 6):
-        write_run(tmp_path / "usual" / f"run_{index}", index, runs=5, evaluations=4)
-        run = write_run(tmp_path / "larger" / f"run_{index}", index, runs=5, seed=500)
+    write_result(tmp_path / "usual", 5, evaluations=4)
+    for run in write_result(tmp_path / "larger", 5, seed=500):
         hyperparameters(run, global_batch_size=200, muon_learning_rate=2 * rate)
     assert main([str(tmp_path / "usual"), str(tmp_path / "larger")]) == 0
     usual, larger = capsys.readouterr().out.splitlines()[1:]
@@ -157,8 +154,7 @@ def out_of_budget(path, seed):
 
 
 def test_a_run_that_failed_stands_among_the_points(short, tmp_path, capsys):
-    for index in range(1, 7):
-        write_run(tmp_path / "own" / f"run_{index}", index, runs=6, seed=500)
+    write_result(tmp_path / "own", 6, seed=500)
     out_of_budget(tmp_path / "failed", seed=900)
     assert main([str(tmp_path / "own"), str(tmp_path / "failed")]) == 0
     assert "batch size 100: 7 runs, 1 of which did not reach the target (seed 900)" in capsys.readouterr().out
@@ -189,8 +185,7 @@ def test_shows_the_points_that_are_there(short, tmp_path, capsys, monkeypatch):
 
 
 def test_a_point_needs_runs_that_reached_the_target(short, tmp_path, capsys):
-    for index in range(1, 5):
-        write_run(tmp_path / "own" / f"run_{index}", index, runs=4, seed=500)
+    write_result(tmp_path / "own", 4, seed=500)
     out_of_budget(tmp_path / "failed", seed=900)
     assert main([str(tmp_path / "own"), str(tmp_path / "failed")]) == 0
     assert "they count from 5 on" in capsys.readouterr().out

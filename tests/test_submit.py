@@ -15,8 +15,8 @@ from suite.rules.seals import SEAL
 from suite.submit.__main__ import main
 from tests.command import run as run_command
 from tests.rules.editor import Evidence
-from tests.rules.evidence_maker import write_run
-from tests.submit.conftest import ORG, PLACE, files, head, runs, small, submit, told  # noqa: F401
+from tests.rules.evidence_maker import write_result
+from tests.submit.conftest import ORG, PLACE, files, head, runs, small, submit, told, write_committed  # noqa: F401
 
 
 def test_complete_submission_passes_its_review(submit, told, capsys):
@@ -96,10 +96,8 @@ def test_more_runs_are_added(submit, told, tmp_path, capsys):
     before = files(submit.folder)
     assert submit(f"description={told}", "system=another") == 1  # copies of the runs that are there
     assert "runs.8" in capsys.readouterr().out
-    more = [write_run(tmp_path / "more" / f"run_{index}", index, runs=3, seed=900) for index in range(1, 4)]
-    for each in more:
-        each.recode(revision=head())
-    words = [f"org={ORG}", "category=available", str(tmp_path / "more"), f"out={tmp_path / 'out'}"]
+    more = write_committed(tmp_path / "more", seed=900)
+    words = [f"org={ORG}", "category=available", str(more), f"out={tmp_path / 'out'}"]
     assert main([*words, "system=another", f"description={told}"]) == 0
     after = files(submit.folder)
     assert {path for path in before if before[path] != after[path]} == {SEAL}
@@ -111,8 +109,7 @@ def test_nothing_is_overwritten(submit, told, runs, tmp_path):
     submit(f"description={told}")
     before = files(submit.folder)
     shutil.rmtree(runs)
-    for index in range(1, 4):
-        write_run(runs / f"run_{index}", index, runs=3, seed=500)
+    write_result(runs, 3, seed=500)
     mend = f"; to mend what was written move {submit.folder} away and give the command again with all its runs="
     with pytest.raises(UserError, match=f"holds another result already: nothing is overwritten{mend}$"):
         submit(f"description={told}")
@@ -142,9 +139,8 @@ def test_what_was_detected_otherwise_is_another_machine(submit, runs):
 
 def test_a_description_of_two_systems_may_come_with_the_results_of_one(submit, told, runs, tmp_path):
     submit(f"description={told}", "system=first")
-    for index in range(1, 4):
-        shutil.rmtree(runs / f"run_{index}")
-        write_run(runs / f"run_{index}", index, runs=3, seed=900).recode(revision=head())
+    shutil.rmtree(runs)
+    write_committed(runs, seed=900)
     values = yaml.safe_load(told.read_text())
     told.write_text(yaml.safe_dump({**values, "first": {"cooling": "air"}, "second": {"cooling": "water"}}))
     assert submit(f"description={told}", "system=second") == 0

@@ -21,7 +21,8 @@ STEP_S = 10  # by the log's clock, each block takes this long
 class SteppedClock:
     """A clock that stands still until it is moved."""
 
-    ms = 1_700_000_000_000
+    def __init__(self, ms: int) -> None:
+        self.ms = ms
 
     def now_ms(self) -> int:
         """The current time in milliseconds since 1970."""
@@ -36,7 +37,7 @@ class ExampleRun:
         self.result_id = result_id or uuid.uuid4().hex
         self.run_id, self.index, self.runs, self.samples = f"{self.result_id}-{index}", index, runs, 0
         folder.mkdir(parents=True)
-        self.clock = SteppedClock()
+        self.clock = SteppedClock(1_700_000_000_000)
         with mock.patch.object(mllog, "begun", return_value=self.clock):
             self.log = mllog.Log(folder / evidence.LOG)
 

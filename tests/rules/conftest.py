@@ -1,6 +1,9 @@
+import shutil
+from pathlib import Path
+
 import pytest
 
-from tests.rules.evidence_maker import isolate, write_run
+from tests.rules.evidence_maker import isolate, write_result, write_run
 
 _FOLDERS = []  # the folder of the result, made once
 
@@ -24,6 +27,11 @@ def sound_result(tmp_path_factory, monkeypatch):
     isolate(monkeypatch, tmp_path_factory.mktemp("points"))
     if not _FOLDERS:
         _FOLDERS.append(tmp_path_factory.mktemp("sound") / "result")
-        for index in range(1, 6):
-            write_run(_FOLDERS[0] / f"run_{index}", index, runs=5)
+        write_result(_FOLDERS[0], 5)
     return _FOLDERS[0]
+
+
+@pytest.fixture
+def result(sound_result, tmp_path):
+    """The folder of five runs that pass, to be edited."""
+    return Path(shutil.copytree(sound_result, tmp_path / "result"))

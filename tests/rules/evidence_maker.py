@@ -30,6 +30,7 @@ from suite.record.equivalence import FILE, Comparison, Equivalence, Trial
 from suite.rules import dates, reference, revision
 from suite.rules.reference import Point, Reference, ReferenceRun
 from suite.store import code
+from tests.record.example_run import SteppedClock
 from tests.rules.editor import Evidence
 from tests.rules.subject import (
     APART_MS,
@@ -50,16 +51,6 @@ from tests.rules.subject import (
     nearly_right,
 )
 from tests.witness_server import Authority
-
-
-class SteppedClock:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self, ms: int) -> None:
-        self.ms = ms
-
-    def now_ms(self) -> int:
-        return self.ms
 
 
 def held_to_the_reference(precision: str, found: float = 0.001) -> Equivalence:
@@ -199,6 +190,11 @@ def write_run(
         made.stamp(authority)
     evidence.seal(folder, log.head)
     return made
+
+
+def write_result(folder: Path, runs: int, **parameters: Any) -> list[Evidence]:
+    """All runs of a result, each as `write_run` makes it, in the folder."""
+    return [write_run(folder / f"run_{index}", index, runs, **parameters) for index in range(1, runs + 1)]
 
 
 def _head(log: mllog.Log, plan: Plan, resolved: Record, folder: Path) -> None:

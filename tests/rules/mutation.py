@@ -16,7 +16,7 @@ import pytest
 from suite.rules.verdict import review
 from tests.rules.derived import derived
 from tests.rules.editor import Evidence
-from tests.rules.evidence_maker import isolate, write_run
+from tests.rules.evidence_maker import isolate, write_result, write_run
 from tests.rules.mutants import MUTANTS, RESULT_MUTANTS
 
 Mutant = tuple[str, str, str, Callable[[Path], object]]  # rule, what is changed, of a run or a result, the change
@@ -53,8 +53,7 @@ def changed() -> Iterator[Mutant]:
 def survey(folder: Path, mutants: Iterable[Mutant]) -> Survey:
     """Make and review each of `mutants` in `folder`."""
     write_run(folder / "sound" / "run")
-    for index in range(1, 6):
-        write_run(folder / "sound" / "result" / f"run_{index}", index, runs=5)
+    write_result(folder / "sound" / "result", 5)
     made = Survey(Counter(), [])
     for rule, name, of, mutate in mutants:
         shutil.copytree(folder / "sound" / of, folder / "mutant" / "evidence")

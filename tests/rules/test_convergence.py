@@ -16,7 +16,7 @@ from suite.rules.convergence import at, convergence, margin, population, t_test
 from suite.rules.reading import RESULT, Evidence
 from suite.rules.reference import recipe
 from suite.rules.verdict import review
-from tests.rules.evidence_maker import reference_points, write_run
+from tests.rules.evidence_maker import reference_points, write_result
 from tests.rules.mutants.outcome import interrupted
 from tests.rules.subject import BENCHMARK
 
@@ -200,8 +200,8 @@ def test_points_of_another_recipe_and_points_of_too_few_runs_do_not_count(sound_
 def test_applies_to_results_that_have_an_olympic_mean(sound_result, tmp_path):
     runs = evidence(sound_result)
     assert convergence(runs[:2]) is None
-    for index in (1, 2):
-        interrupted(write_run(tmp_path / f"run_{index}", index, runs=2))
+    for run in write_result(tmp_path, 2):
+        interrupted(run)
     lost = evidence(tmp_path)
     assert convergence([lost[0], *runs[1:]]).mean == 6000
     assert convergence([*lost, *runs[2:]]) is None

@@ -9,7 +9,7 @@ from suite.rules.seals import SEAL
 from suite.rules.verdict import review
 from suite.store.arrays import prepared
 from tests.rules.editor import Evidence
-from tests.rules.evidence_maker import write_run
+from tests.rules.evidence_maker import write_result, write_run
 from tests.rules.mutants.copies import copied
 from tests.rules.subject import BENCHMARK
 
@@ -18,19 +18,17 @@ def copies(folder):
     return [f.file for f in review(folder).findings if f.rule == "runs.8"]
 
 
-def test_names_the_copy_and_what_it_shares(sound_result, tmp_path):
-    folder = Path(shutil.copytree(sound_result, tmp_path / "result"))
-    copied(folder, lambda records: None)
-    (finding,) = [f for f in review(folder).findings if f.rule == "runs.8"]
+def test_names_the_copy_and_what_it_shares(result):
+    copied(result, lambda records: None)
+    (finding,) = [f for f in review(result).findings if f.rule == "runs.8"]
     assert finding.file == "run_5/log.txt"
     assert finding.found == "the losses, throughputs, times between its lines of run_1/log.txt"
 
 
 def test_a_copy_in_another_result_of_the_package_is_found(tmp_path):
     """Of results in no package both are named: whose each is, nothing tells."""
-    for index in (1, 2, 3):
-        write_run(tmp_path / "one" / f"run_{index}", index, runs=3)
-        write_run(tmp_path / "two" / f"run_{index}", index, runs=3, seed=200)
+    write_result(tmp_path / "one", 3)
+    write_result(tmp_path / "two", 3, seed=200)
     assert copies(tmp_path) == []
     shutil.copytree(tmp_path / "one" / "run_2", tmp_path / "two" / "run_2", dirs_exist_ok=True)
     found = [(f.file, f.severity) for f in review(tmp_path).findings if f.rule == "runs.8"]
@@ -42,8 +40,7 @@ def test_a_copy_in_another_result_of_the_package_is_found(tmp_path):
 def test_a_copy_of_another_submitter_s_names_both(tmp_path):
     """Whose it was no review can tell, nor does the order of their folders."""
     for name, seed in (("one", 0), ("two", 200)):
-        write_run(tmp_path / name / "run_1", 1, runs=2, seed=seed)
-        second = write_run(tmp_path / name / "run_2", 2, runs=2, seed=seed)
+        _, second = write_result(tmp_path / name, 2, seed=seed)
     copied = Path(shutil.copytree(tmp_path / "one" / "run_2", tmp_path / "two" / "run_2", dirs_exist_ok=True))
     Evidence(copied).edit("submission_org", lambda record: record.update(value="rival"))
     Evidence(copied).edit("seed", lambda record: record.update(value=999))
@@ -78,7 +75,7 @@ def test_one_seed_of_two_submitters_that_gives_one_curve_is_told(tmp_path):
 
 
 def test_two_seeds_do_not_predict_alike(tmp_path, monkeypatch):
-    first, second = (write_run(tmp_path / f"run_{index}", index, runs=2) for index in (1, 2))
+    first, second = write_result(tmp_path, 2)
     monkeypatch.setattr("suite.config.benchmark", lambda task, scale: BENCHMARK.model_copy(update={"scale": "small"}))
     monkeypatch.setattr("suite.rules.quality.prepared_to_score", lambda b, task, data_dir: prepared(BENCHMARK, task))
     assert copies(tmp_path) == []
@@ -90,7 +87,6 @@ def test_two_seeds_do_not_predict_alike(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("spelling", ["100", "0100", 100.0, "1e2", " 100 "])
-def test_one_seed_spelled_otherwise_is_no_seed(spelling, sound_result, tmp_path):
-    folder = Path(shutil.copytree(sound_result, tmp_path / "result"))
-    Evidence(folder / "run_5").edit("seed", lambda record: record.update(value=spelling))
-    assert "runs.2" in {f.rule for f in review(folder).findings}
+def test_one_seed_spelled_otherwise_is_no_seed(spelling, result):
+    Evidence(result / "run_5").edit("seed", lambda record: record.update(value=spelling))
+    assert "runs.2" in {f.rule for f in review(result).findings}

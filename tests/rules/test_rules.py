@@ -1,7 +1,6 @@
 """Each rule is found broken by its own id, and by no other's; rules.md and the checks name the same rules."""
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -91,10 +90,9 @@ def test_mutant_of_a_run_breaks_its_rule_alone(rule, mutate, run):
 
 
 @pytest.mark.parametrize(("rule", "mutate"), RESULT_MUTATIONS, ids=[f"{r}-{m.__name__}" for r, m in RESULT_MUTATIONS])
-def test_mutant_of_a_result_breaks_its_rule_alone(rule, mutate, sound_result, tmp_path):
-    folder = Path(shutil.copytree(sound_result, tmp_path / "result"))
-    mutate(folder)
-    made = review(folder)
+def test_mutant_of_a_result_breaks_its_rule_alone(rule, mutate, result):
+    mutate(result)
+    made = review(result)
     assert rules_of(made.findings, but=ALWAYS | NOTES - {rule}) == {rule}, made.findings
     assert made.verdict == ("pass" if rule in NOTES else "fail")
 
@@ -211,11 +209,10 @@ def test_submissions_of_two_submitters_lie_side_by_side(run, tmp_path):
     assert "division.6" not in rules_of(review(tmp_path / "all").findings)
 
 
-def test_one_run_that_did_not_converge_is_the_dropped_slowest(sound_result, tmp_path):
-    folder = Path(shutil.copytree(sound_result, tmp_path / "result"))
+def test_one_run_that_did_not_converge_is_the_dropped_slowest(result):
     for index in (2, 4):
-        MUTANTS["convergence.1"][0](Evidence(folder / f"run_{index}"))
-        made = review(folder)
+        MUTANTS["convergence.1"][0](Evidence(result / f"run_{index}"))
+        made = review(result)
         assert (made.verdict, made.converged) == ("pass", False)
         assert made.results[0].score_s == (30.0 if index == 2 else None)
 

@@ -15,10 +15,9 @@ from tests.rules.mutants.runs import side_by_side
 from tests.rules.subject import BEGUN_MS
 
 
-def test_simultaneous_runs_break_a_rule_in_a_package(sound_result, tmp_path):
-    folder = Path(shutil.copytree(sound_result, tmp_path / "result"))
-    side_by_side(folder)
-    runs = [reading.Evidence.read(path, str(path.relative_to(folder))) for path in sorted(folder.glob("*/run_*"))]
+def test_simultaneous_runs_break_a_rule_in_a_package(result):
+    side_by_side(result)
+    runs = [reading.Evidence.read(path, str(path.relative_to(result))) for path in sorted(result.glob("*/run_*"))]
     for package, severity in ((None, "note"), ("", "fail")):
         for run in runs:
             run.package = package
@@ -27,14 +26,11 @@ def test_simultaneous_runs_break_a_rule_in_a_package(sound_result, tmp_path):
         assert {each.file.rpartition("/")[0] for each in found} == {f"theirs/run_{index}" for index in range(1, 6)}
 
 
-def test_runs_of_one_result_have_one_machine_at_a_time_by_its_boot(sound_result, tmp_path):
+def test_runs_of_one_result_have_one_machine_at_a_time_by_its_boot(result):
     """Whatever their clocks say: all were begun as the first was."""
-    folder = Path(shutil.copytree(sound_result, tmp_path / "result"))
-    for path in sorted(folder.glob("run_*")):
-        begun = Evidence(path).records()[0]["time_ms"]
-        clock = {"boot": "one boot", "offset_ms": begun - 1_000_000}
-        Evidence(path).edit(logkeys.CONFIG, lambda record, told=clock: record["metadata"].update(clock=told))
-    made = review(folder)
+    for path in sorted(result.glob("run_*")):
+        Evidence(path).boot()
+    made = review(result)
     found = [(each.file, each.severity) for each in made.findings if each.rule == "timing.9"]
     assert found == [(f"run_{index}/log.txt", "fail") for index in range(2, 6)]
 
@@ -42,19 +38,15 @@ def test_runs_of_one_result_have_one_machine_at_a_time_by_its_boot(sound_result,
 def test_results_of_one_run_each_are_others(sound_result, tmp_path):
     """And in no package: two runs at once on a machine of one's own are a note."""
     for name in "ab":
-        run = Evidence(Path(shutil.copytree(sound_result / "run_1", tmp_path / "runs" / name)))
-        begun = run.records()[0]["time_ms"]
-        clock = {"boot": "one boot", "offset_ms": begun - 1_000_000}
-        run.edit(logkeys.CONFIG, lambda record, told=clock: record["metadata"].update(clock=told))
+        Evidence(Path(shutil.copytree(sound_result / "run_1", tmp_path / "runs" / name))).boot()
     found = [(each.file, each.severity) for each in review(tmp_path / "runs").findings if each.rule == "timing.9"]
     assert found == [("b/log.txt", "note")]
 
 
-def test_of_several_runs_at_one_time_that_of_the_package_is_named_and_once(sound_result, tmp_path):
-    folder = Path(shutil.copytree(sound_result, tmp_path / "result"))
-    side_by_side(folder)
-    ours, theirs = (reading.Evidence.read(folder / name / "run_1", f"{name}/run_1") for name in ("ours", "theirs"))
-    third = reading.Evidence.read(folder / "ours" / "run_1", "another/run_1")
+def test_of_several_runs_at_one_time_that_of_the_package_is_named_and_once(result):
+    side_by_side(result)
+    ours, theirs = (reading.Evidence.read(result / name / "run_1", f"{name}/run_1") for name in ("ours", "theirs"))
+    third = reading.Evidence.read(result / "ours" / "run_1", "another/run_1")
     ours.package, theirs.package, third.package = "", "", "of others"
     for run in (ours, theirs, third):  # gone on with after the machine was booted anew
         run.lines_of[logkeys.RESTART] = [replace(run.lines_of[logkeys.CONFIG][0], metadata={"clock": {"boot": "two"}})]
@@ -64,16 +56,15 @@ def test_of_several_runs_at_one_time_that_of_the_package_is_named_and_once(sound
 
 
 @pytest.mark.parametrize(("later", "found"), [(0, set()), (3_600_000, {"theirs"})])
-def test_a_clock_that_was_set_between_two_results_is_not_what_tells_their_times(later, found, sound_result, tmp_path):
+def test_a_clock_that_was_set_between_two_results_is_not_what_tells_their_times(later, found, result):
     """Set back by an hour after the first was made; or forward by an hour while it was made, to hide the second."""
-    folder = Path(shutil.copytree(sound_result, tmp_path / "result"))
-    side_by_side(folder)
-    for path in folder.glob("*/run_*"):
+    side_by_side(result)
+    for path in result.glob("*/run_*"):
         since_boot = {"boot": "one boot", "offset_ms": BEGUN_MS - 10_000_000}
         since_boot["offset_ms"] += (2 * later - 3_600_000) * (path.parent.name == "theirs")
         Evidence(path).edit(logkeys.CONFIG, lambda record, told=since_boot: record["metadata"].update(clock=told))
         if path.parent.name == "theirs":
             moved = lambda records: [each.update(time_ms=each["time_ms"] + later) for each in records]  # noqa: E731
             Evidence(path).edit_log(moved)
-    made = review(folder)
+    made = review(result)
     assert {each.file.partition("/")[0] for each in made.findings if each.rule == "timing.9"} == found

@@ -11,7 +11,7 @@ from suite.rules.seals import SEAL
 from suite.submit.__main__ import main
 from tasks import image_classification
 from tests.rules import evidence_maker
-from tests.rules.evidence_maker import isolate, write_run
+from tests.rules.evidence_maker import isolate, write_result
 from tests.rules.subject import BENCHMARK, CPU_ONLY
 
 ORG = "someone"  # the submitter that write_run logs
@@ -34,10 +34,14 @@ def small(tmp_path_factory, monkeypatch):
 @pytest.fixture
 def runs(tmp_path, small):
     """The folder of three runs of `small`, as many as it asks for."""
-    made = [write_run(tmp_path / "runs" / f"run_{index}", index, runs=3) for index in range(1, 4)]
-    for each in made:
-        each.recode(revision=head())
-    return tmp_path / "runs"
+    return write_committed(tmp_path / "runs")
+
+
+def write_committed(folder, **parameters):
+    """Write a result of three runs that were made by the code of this revision, and return its folder."""
+    for run in write_result(folder, 3, **parameters):
+        run.recode(revision=head())
+    return folder
 
 
 @cache

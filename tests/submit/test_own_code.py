@@ -13,9 +13,8 @@ from suite.review.model import report
 from suite.rules.seals import SEAL
 from suite.store.code import CODE, sums
 from tests.rules import evidence_maker
-from tests.rules.evidence_maker import write_run
 from tests.rules.subject import CONTESTANT, OWN_CODE
-from tests.submit.conftest import PLACE, files, head, resealed
+from tests.submit.conftest import PLACE, files, head, resealed, write_committed
 
 
 @pytest.fixture
@@ -26,9 +25,7 @@ def own(runs):
 
 def trained_anew(runs):
     shutil.rmtree(runs)
-    for index in range(1, 4):
-        write_run(runs / f"run_{index}", index, runs=3, own=True).recode(revision=head())
-    return runs
+    return write_committed(runs, own=True)
 
 
 @pytest.fixture

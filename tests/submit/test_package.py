@@ -11,7 +11,6 @@ import yaml
 from mlperf_logging.package_checker.package_checker import check_training_package
 from mlperf_logging.system_desc_checker import system_desc_checker
 
-from suite.config import logkeys
 from suite.errors import UserError
 from suite.mlperf import packages
 from suite.record import states
@@ -99,9 +98,7 @@ def test_one_result_of_a_benchmark_on_a_system(submit, tmp_path):
 
 def test_a_breach_for_which_a_waiver_is_asked_makes_it_partial(submit, runs, told, capsys):
     for path in sorted(runs.glob("run_*")):
-        begun = Evidence(path).records()[0]["time_ms"]
-        clock = {"boot": "one boot", "offset_ms": begun - 1_000_000}
-        Evidence(path).edit(logkeys.CONFIG, lambda record, told=clock: record["metadata"].update(clock=told))
+        Evidence(path).boot()
     assert submit(f"description={told}", "partial=true") == 1
     assert "timing.9" in capsys.readouterr().out
     waiver = {"rule": "timing.9", "reason": "clocks of a virtual machine", "reviewer": "me", "date": "2026-01-01"}

@@ -9,8 +9,7 @@ from suite.errors import UserError
 from suite.results.reading import Source, read
 from suite.review.model import report
 from suite.rules.seals import SEAL
-from tests.rules.evidence_maker import write_run
-from tests.submit.conftest import PLACE, files, head, resealed
+from tests.submit.conftest import PLACE, files, resealed, write_committed
 
 TOKEN = "the round of 2026"
 
@@ -19,9 +18,7 @@ TOKEN = "the round of 2026"
 def drawn(runs):
     """The runs, made anew with the token."""
     shutil.rmtree(runs)
-    for index in range(1, 4):
-        made = write_run(runs / f"run_{index}", index, runs=3, token=TOKEN)
-        made.recode(revision=head())
+    write_committed(runs, token=TOKEN)
 
 
 def test_submission_of_a_round_names_its_token_and_passes(submit, told, drawn):

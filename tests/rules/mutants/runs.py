@@ -8,7 +8,7 @@ from mlperf_logging.mllog import constants as keys
 
 from suite.config import logkeys
 from tests.rules.editor import Evidence
-from tests.rules.evidence_maker import write_run
+from tests.rules.evidence_maker import write_result
 from tests.rules.mutants.benchmark import hyperparameters, open_division
 from tests.rules.mutants.outcome import interrupted
 from tests.rules.mutants.registry import breaks, breaks_result
@@ -215,7 +215,7 @@ def two_runs_that_did_not_converge(folder):
 def faster_than_the_reference(folder):
     for index in range(1, 6):
         shutil.rmtree(folder / f"run_{index}")
-        write_run(folder / f"run_{index}", index, runs=5, evaluations=1)
+    write_result(folder, 5, evaluations=1)
 
 
 @breaks_result("convergence.4")
@@ -230,7 +230,7 @@ def side_by_side(folder):
     (folder / "ours").mkdir()
     for index in range(1, 6):
         (folder / f"run_{index}").rename(folder / "ours" / f"run_{index}")
-        write_run(folder / "theirs" / f"run_{index}", index, runs=5, seed=200)
+    write_result(folder / "theirs", 5, seed=200)
     for path in folder.glob("*/run_*"):
         Evidence(path).edit(logkeys.CONFIG, lambda record: record["metadata"].update(clock={"boot": "one boot"}))
 
