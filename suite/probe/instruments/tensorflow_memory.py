@@ -138,9 +138,7 @@ def fixed() -> Iterator[None]:
         yield
 
 
-def memory(build: Callable[[], Workload], device: Device) -> Tracked:
-    """See `Instruments.memory`."""
-    return Tracked(build, device)
+memory = Tracked
 
 
 def variables() -> list[Any]:

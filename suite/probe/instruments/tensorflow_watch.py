@@ -249,6 +249,4 @@ class Watched:
             yield Call(it.kind, it.shapes, it.phase, it.layer, seconds, it.flops, it.bytes)
 
 
-def watch(build: Callable[[], Workload], device: Device) -> Watched:
-    """See `Instruments.watch`."""
-    return Watched(build, device)
+watch = Watched

@@ -115,9 +115,7 @@ class Tracked:
         )
 
 
-def memory(build: Callable[[], Workload], device: Device) -> Tracked:
-    """See `Instruments.memory`."""
-    return Tracked(build, device)
+memory = Tracked
 
 
 def _bytes(tensors: Iterable[torch.Tensor]) -> int:

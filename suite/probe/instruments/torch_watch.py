@@ -223,6 +223,4 @@ class Watched:
         return float(begin.elapsed_time(end)) / 1e3
 
 
-def watch(build: Callable[[], Workload], device: Device) -> Watched:
-    """See `Instruments.watch`."""
-    return Watched(build, device)
+watch = Watched
