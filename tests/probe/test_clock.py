@@ -38,6 +38,14 @@ build = Slow
 """
 
 
+def clock(out, *words, implementation=ALIKE, seconds=0.001):
+    """The only cell of a probe of the smallest task."""
+    task = ["task=image_classification", "scale=mini", f"implementation={implementation}", "hw=cpu"]
+    assert main(["level=clock", *task, f"seconds={seconds}", *words, "mlflow=false", f"out={out}"]) == 0
+    (cell,) = record.read(out).cells
+    return cell
+
+
 @pytest.mark.slow
 def test_first_steps_past_the_budget_are_no_block(tmp_path, monkeypatch):
     """They train on 28,000 samples; the budget is 24,000."""
@@ -55,9 +63,7 @@ def test_it_trains_for_as_long_as_the_last_evaluation_took(tmp_path):
     own = tmp_path / "slow"
     own.mkdir()
     (own / "__init__.py").write_text((ALIKE / "__init__.py").read_text() + SLOW_TO_PREDICT)
-    words = ["task=image_classification", "scale=mini", f"implementation={own}", "hw=cpu", "seconds=0.001", "repeats=3"]
-    assert main(["level=clock", *words, "mlflow=false", f"out={tmp_path / 'probe'}"]) == 0
-    (cell,) = record.read(tmp_path / "probe").cells
+    cell = clock(tmp_path / "probe", "repeats=3", implementation=own)
     first, second, third = (row.values["samples"] for row in cell.rows)
     assert second - first >= 1000
     assert third - second >= 1000
@@ -68,9 +74,7 @@ def test_it_trains_for_as_long_as_the_last_evaluation_took(tmp_path):
 def test_where_steps_differ_along_a_run_each_repeat_is_at_another_place(tmp_path, monkeypatch):
     own = Subject.benchmark
     monkeypatch.setattr(Subject, "benchmark", lambda self: own(self).model_copy(update={"uneven_steps": "images grow"}))
-    words = ["task=image_classification", "scale=mini", f"implementation={ALIKE}"]
-    assert main(["level=clock", *words, "hw=cpu", "seconds=0.001", "repeats=4", "mlflow=false", f"out={tmp_path}"]) == 0
-    (cell,) = record.read(tmp_path).cells
+    cell = clock(tmp_path, "repeats=4")
     first: dict[float, float] = {}
     for row in cell.rows:
         first.setdefault(row.values["repeat"], row.values["samples"])
@@ -86,9 +90,7 @@ def test_power_is_that_of_the_repeats_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(sampler, "LoadMeter", lambda workers: meter)
     monkeypatch.setattr(sampler.Counters, "joules", lambda _: (None, None, None))
     monkeypatch.setattr(sampler, "INTERVAL_S", 600)
-    words = ["task=image_classification", "scale=mini", f"implementation={ALIKE}", "hw=cpu", "seconds=0.001"]
-    assert main(["level=clock", *words, "repeats=3", "mlflow=false", f"out={tmp_path}"]) == 0
-    (cell,) = record.read(tmp_path).cells
+    cell = clock(tmp_path, "repeats=3")
     found = machine.detect()
     ceiling = systems.power_ceiling(systems.system_here("cpu", found), found)
     assert cell.figures["power"].value == pytest.approx(ceiling)
@@ -98,9 +100,7 @@ def test_power_of_the_processors_alone_is_not_that_of_a_gpu(tmp_path, monkeypatc
     joules = count(0.0, 10.0)
     monkeypatch.setattr(sampler.Counters, "joules", lambda _: (None, next(joules), None))
     monkeypatch.setattr(System, "device_kind", "gpu")
-    words = ["task=image_classification", "scale=mini", f"implementation={ALIKE}", "hw=cpu", "seconds=0.001"]
-    assert main(["level=clock", *words, "repeats=1", "mlflow=false", f"out={tmp_path}"]) == 0
-    (cell,) = record.read(tmp_path).cells
+    cell = clock(tmp_path, "repeats=1")
     assert cell.figures["power"].value is None
     assert "power not known: rapl alone tells it, without the accelerators" in cell.notes
 
@@ -121,9 +121,8 @@ def test_what_diverges_before_it_is_evaluated_is_told(tmp_path):
     own = tmp_path / "diverges"
     own.mkdir()
     (own / "__init__.py").write_text((ALIKE / "__init__.py").read_text() + DIVERGES)
-    words = ["task=image_classification", "scale=mini", f"implementation={own}", "hw=cpu", "seconds=0.05", "repeats=1"]
     with pytest.raises(UserError, match="training diverged before its first evaluation"):
-        main(["level=clock", *words, "mlflow=false"])
+        clock(tmp_path / "probe", "repeats=1", implementation=own, seconds=0.05)
 
 
 def test_an_implementation_that_was_dropped_keeps_no_memory_from_the_next(monkeypatch):
