@@ -46,11 +46,9 @@ class Recorder:
         self.used: set[int] = set()  # by operations that are not calls
 
     def __call__(
-        self, kind: Any, inputs: Sequence[Any], attributes: Sequence[Any], outputs: Sequence[Any], name: Any = None,
-        graph: Any = None,
-    ) -> None:  # fmt: skip
+        self, kind: str, inputs: Sequence[Any], attributes: Any, outputs: Sequence[Any], name: Any, graph: Any
+    ) -> None:
         """Record one operation."""
-        kind = kind.decode() if isinstance(kind, bytes) else kind
         if kind in NOTHING or graph is not None:
             return
         if outputs and all(_is_small(each) for each in outputs):

@@ -104,12 +104,20 @@ def untold_tracing() -> AbstractContextManager[Any]:
 
 @contextmanager
 def told_of_operations(callback: Callable[..., object]) -> Iterator[None]:
-    """Context in which TensorFlow's op callbacks, as its debugger has them, give `callback` each operation made."""
-    op_callbacks.add_op_callback(callback)
+    """Context in which TensorFlow's op callbacks, as its debugger has them, give `callback` each operation made.
+
+    Its arguments are the kind, inputs, attributes, outputs, name and graph; an operation that is executed has no graph.
+    """
+
+    def told(kind: Any, inputs: Any, attributes: Any, outputs: Any, op_name: Any = None, graph: Any = None) -> object:
+        kind, name = (each.decode() if isinstance(each, bytes) else each for each in (kind, op_name))
+        return callback(kind, inputs, attributes, outputs, name, graph)
+
+    op_callbacks.add_op_callback(told)
     try:
         yield
     finally:
-        op_callbacks.remove_op_callback(callback)
+        op_callbacks.remove_op_callback(told)
 
 
 @contextmanager
@@ -127,11 +135,7 @@ def flops(call: Callable[[], object]) -> dict[str, int | None]:
     """See `Instruments.flops`; counts the operations that TensorFlow executes when its graphs run eagerly."""
     found: dict[str, int | None] = {}
 
-    def operation(
-        kind: Any, inputs: Sequence[Any], attributes: Sequence[Any], outputs: Sequence[Any], name: Any = None,
-        graph: Any = None,
-    ) -> None:  # fmt: skip
-        kind = kind.decode() if isinstance(kind, bytes) else kind
+    def operation(kind: str, inputs: Sequence[Any], attributes: Sequence[Any], outputs: Sequence[Any], *_: Any) -> None:
         if multiplies(kind):
             count, before = counted(kind, inputs, attributes, outputs), found.get(kind, 0)
             found[kind] = None if count is None or before is None else before + count

@@ -83,11 +83,9 @@ class Judge:
         self.found: dict[tuple[str, ...], Judged] = {}
 
     def __call__(
-        self, kind: Any, inputs: Sequence[Any], attributes: Sequence[Any], outputs: Sequence[Any], name: Any = None,
-        graph: Any = None,
-    ) -> None:  # fmt: skip
+        self, kind: str, inputs: Sequence[Any], attributes: Any, outputs: Sequence[Any], name: Any, graph: Any
+    ) -> None:
         """Judge an operation that was executed, unless one of its kind, shapes and types was judged before."""
-        kind = kind.decode() if isinstance(kind, bytes) else kind
         shapes = " ".join("x".join(map(str, each.shape)) or "1" for each in inputs)
         key = (kind, shapes, *(each.dtype.name for each in inputs))
         if graph is not None or kind in VIEWS or key in self.found:

@@ -77,9 +77,8 @@ class Sizes:
         return told_of_operations(self._note)
 
     def _note(
-        self, kind: Any, inputs: Sequence[Any], attributes: Any, outputs: Sequence[Any], op_name: Any = None,
-        graph: Any = None,
-    ) -> Sequence[Any]:  # fmt: skip
+        self, kind: str, inputs: Sequence[Any], attributes: Any, outputs: Sequence[Any], name: Any, graph: Any
+    ) -> Sequence[Any]:
         for each in outputs if graph else ():
             if not each.shape.is_fully_defined():
                 tf.numpy_function(partial(self._found, each.name, each.dtype.size), [tf.size(each)], [])

@@ -41,12 +41,10 @@ class Shadow:
         self.refused: set[str] = set()
 
     def __call__(
-        self, kind: Any, inputs: Sequence[Any], attributes: Sequence[Any], outputs: Sequence[Any], name: Any = None,
-        graph: Any = None,
-    ) -> None:  # fmt: skip
+        self, kind: str, inputs: Sequence[Any], attributes: Any, outputs: Sequence[Any], name: Any, graph: Any
+    ) -> None:
         """Follow an operation that was executed."""
         if graph is None:
-            kind = kind.decode() if isinstance(kind, bytes) else kind
             self.worker.submit(self._follow, kind, inputs, attributes, outputs).result()
 
     def _follow(self, kind: str, inputs: Sequence[Any], attributes: Sequence[Any], outputs: Sequence[Any]) -> None:

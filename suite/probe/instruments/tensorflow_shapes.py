@@ -28,11 +28,7 @@ def called(call: Callable[[], object], device: Device) -> Counter[tuple[Problem,
     names |= {dtype: name for name, dtype in DTYPES.items() if name == device.precision}  # of fp32 it may be tf32
     found: Counter[tuple[Problem, str]] = Counter()
 
-    def operation(
-        kind: Any, inputs: Sequence[Any], attributes: Sequence[Any], outputs: Sequence[Any], name: Any = None,
-        graph: Any = None,
-    ) -> None:  # fmt: skip
-        kind = kind.decode() if isinstance(kind, bytes) else kind
+    def operation(kind: str, inputs: Sequence[Any], attributes: Sequence[Any], outputs: Sequence[Any], *_: Any) -> None:
         if kind in PRODUCTS or kind in CONVOLUTIONS:
             shapes = [tuple(each.shape) for each in (*inputs, outputs[0])]
             problem = PRODUCTS.get(kind, _convolution)(kind, shapes, plain(attributes))

@@ -101,10 +101,9 @@ class Places:
             yield
 
     def _note(
-        self, kind: Any, inputs: Sequence[Any], attributes: Any, outputs: Sequence[Any], op_name: Any = None,
-        graph: Any = None,
-    ) -> None:  # fmt: skip
-        if graph is None or op_name is None:  # executed eagerly, or a constant that no operation of the graph makes
+        self, kind: str, inputs: Sequence[Any], attributes: Any, outputs: Sequence[Any], name: Any, graph: Any
+    ) -> None:
+        if graph is None or name is None:  # executed eagerly, or a constant that no operation of the graph makes
             return
         outer = graph
         while getattr(outer.outer_graph, "building_function", False):
@@ -112,7 +111,6 @@ class Places:
         if outer not in self.functions:
             self.phase = "data"
         self.noted = self.functions.setdefault(outer, {})
-        kind, name = (each.decode() if isinstance(each, bytes) else each for each in (kind, op_name))
         tensors = [each for each in (*inputs, *outputs) if isinstance(each, tf.Tensor) and each.dtype != tf.resource]
         known = all(each.shape.is_fully_defined() for each in tensors)
         shapes = " ".join(_shape(each) for each in tensors)
