@@ -17,7 +17,7 @@ from suite.config import folder
 from suite.measure.machine import detect
 from suite.record.environment import STARTED
 from suite.store import files
-from tests.eighth_task import NUMPY, install
+from tests.eighth_task import NUMPY, lend
 
 # Keep the caller's settings out of the tests: the terminal's abilities, the job they run in, a proxy for this machine.
 TERMINAL = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS")
@@ -59,10 +59,7 @@ settings.load_profile("suite")
 def eighth_task():
     """The eighth task in this process, removed again afterwards."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(folder, "CONF", folder.CONF)
-        for package in (tasks, reference_impls):
-            patch.setattr(package, "__path__", list(package.__path__))
-        install()
+        lend(patch)
         yield
 
 

@@ -6,9 +6,6 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-import reference_impls
-import tasks
-from suite.config import folder as conf
 from suite.config.models import System
 from suite.errors import UserError
 from suite.harness.implementation import Device
@@ -17,7 +14,7 @@ from suite.probe.__main__ import main
 from suite.probe.levels import names
 from suite.probe.subject import Subject
 from suite.sync import main as sync
-from tests.eighth_task import NUMPY, install
+from tests.eighth_task import NUMPY, lend
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BRIEF = ("repeats=3", "seconds=0.02", "mlflow=false")
@@ -115,10 +112,7 @@ def test_want_of_memory_marks_its_cell_alone(capsys, monkeypatch):
 
 
 def test_an_eighth_task_in_a_framework_without_instruments(capsys, monkeypatch):
-    monkeypatch.setattr(conf, "CONF", conf.CONF)
-    for package in (tasks, reference_impls):
-        monkeypatch.setattr(package, "__path__", [*package.__path__])
-    install()
+    lend(monkeypatch)
     own = f"implementation={NUMPY}"
     for code in ("framework=numpy", own):
         (cell,) = probe(capsys, "level=throughput", "task=parity", code, "scale=mini").cells
@@ -128,10 +122,7 @@ def test_an_eighth_task_in_a_framework_without_instruments(capsys, monkeypatch):
 
 
 def test_nothing_is_measured_in_a_precision_that_the_code_does_not_train_in(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(conf, "CONF", conf.CONF)
-    for package in (tasks, reference_impls):
-        monkeypatch.setattr(package, "__path__", [*package.__path__])
-    install()
+    lend(monkeypatch)
     own = tmp_path / "ours.py"
     own.write_text(NUMPY.read_text() + 'PRECISIONS = ("fp32",)\n')
     words = ("level=throughput", "task=parity", "scale=mini", f"implementation={own}", "precision=fp32,bf16")

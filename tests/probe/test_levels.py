@@ -7,10 +7,7 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
-import reference_impls
-import tasks
 from suite import config
-from suite.config import folder as conf
 from suite.errors import UserError
 from suite.harness.implementation import Device, frameworks
 from suite.measure.machine import detect
@@ -20,7 +17,7 @@ from suite.probe.instruments.torch_counting import number_type
 from suite.probe.instruments.torch_watch import Places
 from suite.probe.subject import Subject
 from suite.probe.sweeping import sweep
-from tests.eighth_task import HERE, install
+from tests.eighth_task import HERE, lend
 
 FRAMEWORKS = ["torch", pytest.param("tensorflow", marks=pytest.mark.slow)]  # which takes seconds to trace
 MODELS = {"torch": "model=mobilenet_v2", "tensorflow": "model=MobileNetV2"}
@@ -77,10 +74,7 @@ def test_phases_add_up_to_the_step(capsys, framework):
 
 @pytest.mark.parametrize("level", ["phases", "memory"])
 def test_code_of_which_no_layer_is_seen_is_told_so_and_not_taken_for_data(level, monkeypatch):
-    monkeypatch.setattr(conf, "CONF", conf.CONF)
-    for package in (tasks, reference_impls):
-        monkeypatch.setattr(package, "__path__", [*package.__path__])
-    install()
+    lend(monkeypatch)
     words = (f"level={level}", "task=parity", "scale=mini", f"implementation={HERE / 'shared.py'}", "precision=fp32")
     with pytest.raises(UserError, match=r"no torch\.nn\.Module is called in a step"):
         main([*words, "hw=cpu", "repeats=1", "seconds=0.02", "mlflow=false"])

@@ -4,10 +4,7 @@ import numpy as np
 import pytest
 import sentencepiece
 
-import reference_impls
-import tasks
 from suite import config
-from suite.config import folder as conf
 from suite.errors import UserError
 from suite.probe import altering, record, rounding, training
 from suite.probe.__main__ import main
@@ -16,7 +13,7 @@ from suite.probe.synthetic import synthetic
 from suite.record import states
 from suite.store.modules import load_alterations
 from tasks.translation.subwords import END, subword_model
-from tests.eighth_task import install
+from tests.eighth_task import lend
 
 TASK = ("task=image_classification", "scale=mini")
 BRIEF = ("repeats=1", "seconds=0.02", "hw=cpu", "--json")
@@ -174,10 +171,7 @@ def test_words_are_written_otherwise():
 
 
 def test_a_task_that_nothing_fits_is_told_so(monkeypatch):
-    monkeypatch.setattr(conf, "CONF", conf.CONF)
-    for package in (tasks, reference_impls):
-        monkeypatch.setattr(package, "__path__", [*package.__path__])
-    install()
+    lend(monkeypatch)
     with pytest.raises(UserError, match=r"parity/mini has no pictures, and no tasks/parity/preprocessing\.py"):
         main(["level=preprocessing", "task=parity", "framework=numpy", "scale=mini", "hw=cpu"])
 
