@@ -20,14 +20,13 @@ UNLIKELY = 4.0  # bound of -log10 of the chance that draws of one distribution d
 Pair = tuple[Implementation, Implementation]
 
 
-def of_dropout(precision: str, calm: Implementation, wet: Pair, states: Sequence[State]) -> Trial:
-    """Test whether what dropout adds to the loss has the same distribution in both implementations."""
+def of_dropout(precision: str, calm: Pair, wet: Pair, states: Sequence[State]) -> Trial:
+    """Test whether what dropout adds to the loss, by its pair `calm` without, has the same distribution in both."""
     trial = f"what dropout adds to the loss: {CHANCE} that both draw alike"
     added: tuple[list[float], list[float]] = ([], [])
     for state in states:
-        without = train(calm, state, 1).loss  # alike in both: another trial holds them to it
-        for each, made in zip(added, wet, strict=True):
-            with_it = train(made, state, 1).loss
+        for each, without_it, made in zip(added, calm, wet, strict=True):
+            without, with_it = train(without_it, state, 1).loss, train(made, state, 1).loss
             if with_it is None or without is None:
                 return found(trial, precision, None, None, remark="train_until tells no loss")
             each.append(with_it - without)

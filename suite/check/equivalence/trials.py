@@ -102,7 +102,7 @@ def _in(subject: Subject, precision: str, within: Bounds) -> Iterator[Trial]:
                 f"a step with {_named(larger)}", precision, within, *subject.pair(precision, **calm, **larger), state, 1
             )
     if calm:
-        yield draws.of_dropout(precision, ours, subject.pair(precision), moments)
+        yield draws.of_dropout(precision, (ours, theirs), subject.pair(precision), moments)
 
 
 def _named(hyperparameters: Mapping[str, Any]) -> str:

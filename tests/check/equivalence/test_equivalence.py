@@ -133,6 +133,26 @@ def test_a_loss_that_is_not_finite_in_the_reference_itself_is_not_judged():
     assert (dropout.found, dropout.remark) == (None, "the reference's loss is not finite")
 
 
+class Drawing(Tiny):
+    """A `Tiny` whose loss is that of samples of its own, drawn from `seed` and step, to which dropout adds."""
+
+    def __init__(self, benchmark, seed):
+        super().__init__(None)
+        self.seed, self.dropout = seed, benchmark.hyperparameters["dropout"]
+        self.state["step"] = np.array(0)
+
+    def train_until(self, samples):
+        of_samples, of_dropout = np.random.default_rng([self.seed, int(self.state["step"])]).random(2)
+        self.state = {"a": 0.9 * self.state["a"], "step": self.state["step"] + 1}
+        return TrainStats(1, of_samples + self.dropout * of_dropout)
+
+
+def test_what_dropout_adds_is_told_from_what_samples_of_its_own_differ_by():
+    builders = [lambda benchmark, _, seed=seed: Drawing(benchmark, seed) for seed in (1, 2)]
+    report = equivalence(Subject(config.benchmark(ITEMS, "mini"), *builders, {}, "gpu", 1, own_draws=True), ["fp32"])
+    assert equivalent(report), told(report)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_compiled_passes(precision, tmp_path, monkeypatch):
