@@ -102,6 +102,15 @@ def test_code_from_elsewhere_is_refused(ours, tmp_path, monkeypatch):
     )
 
 
+@pytest.mark.parametrize("imported", ["from .model import X", "from model import X"])
+def test_a_file_is_read_alone_and_what_lies_beside_it_is_not_imported(imported, ours, tmp_path):
+    """Else code would train that the evidence does not hold."""
+    (ours / "model.py").write_text("X = 1\n")
+    (ours / "build.py").write_text(f"import numpy\n{imported}\n" + NUMPY.read_text())
+    said = refused(tmp_path, *RUN, "implementation=ours/build.py")
+    assert "model'; install it, or name its folder, as a file is read alone" in said
+
+
 def test_a_path_that_is_none_names_what_makes_one(tmp_path):
     said = refused(tmp_path, *RUN, "implementation=ours")
     assert "implementation=ours: no such folder or file; python -m suite.new implementation=ours task=TASK" in said

@@ -73,7 +73,8 @@ class OwnImplementation:
         place = f"{Path(own[-1].filename).relative_to(self.folder)}:{own[-1].lineno}: " if own else ""
         mend, names = "", {part for name in self.files for part in re.split("[/.]", name)}
         if isinstance(error, ModuleNotFoundError):
-            mend = "; install it, or put the module into the folder: what an implementation needs is its own affair"
+            put = "put the module into the folder" if self.path.is_dir() else "name its folder, as a file is read alone"
+            mend = f"; install it, or {put}: what an implementation needs is its own affair"
         elif (lacked := _LACKED.search(str(error))) and lacked[1] not in names:
             mend = f"; it has no file {lacked[1]}.py: what is compiled is installed as a package, or built by build()"
         return f"{place}{type(error).__name__}: {shown(str(error))}{mend}"

@@ -51,7 +51,10 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The spec of a module of the folder, None for any other."""
+        """The spec of a module of the folder, None for one that is none of its.
+
+        Raises ModuleNotFoundError for one that was not read: else Python would look for it on the disk.
+        """
         top, *inner = name.split(".")
         if top not in (self.package, *self.siblings):
             return None
@@ -61,7 +64,7 @@ class _Finder(MetaPathFinder):
             return self._spec(name, f"{at}.py", None)
         if any(file.startswith(f"{at}/" if at else "") and file.endswith(".py") for file in self.files):
             return self._spec(name, init, [str(self.folder / at)])
-        return None
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
     def _spec(self, name: str, file: str, within: list[str] | None) -> ModuleSpec | None:
         """The spec of a module or a package; a package without __init__.py is given an empty one.
