@@ -6,12 +6,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from suite.check.ledger import Broken, Ledger
-from suite.check.training import State, Trained, copied, differing
+from suite.check.training import State, Trained, copied, differing, form_of
 from suite.config.models import Benchmark
 from suite.harness.implementation import Implementation, ImplementationModule
 from suite.store.task import Task, score
@@ -46,10 +45,10 @@ def together(
 
 
 def _same_form(one: Side, other: Side) -> None:
-    a, b = ({name: (x.shape, x.dtype) for name, x in each.trained.initial.items()} for each in (one, other))
-    if strays := sorted(name for name in a.keys() | b.keys() if a.get(name) != b.get(name)):
+    a, b = one.trained.initial, other.trained.initial
+    if strays := sorted(name for name in a.keys() | b.keys() if form_of(a.get(name)) != form_of(b.get(name))):
         name = strays[0]
-        forms = f"{_form(a.get(name))} in {one.framework} and {_form(b.get(name))} in {other.framework}"
+        forms = f"{form_of(a.get(name))} in {one.framework} and {form_of(b.get(name))} in {other.framework}"
         raise Broken(f"{name!r} is {forms}")
 
 
@@ -85,10 +84,6 @@ def _stepped(trained: Trained, begun: Trained) -> State:
     made.load_state_dict(copied(begun.last))
     made.train_until(begun.samples + 1)
     return made.state_dict()
-
-
-def _form(form: Any) -> str:
-    return f"{form[1]} {list(form[0])}" if form else "missing"
 
 
 def _apart(a: np.ndarray, b: np.ndarray) -> float:

@@ -57,6 +57,11 @@ def copied(state: Mapping[str, np.ndarray]) -> State:
     return {name: array.copy() for name, array in state.items()}
 
 
+def form_of(array: np.ndarray | None) -> str:
+    """The dtype and the shape of an array of a state, `missing` for one that is not there."""
+    return "missing" if array is None else f"{array.dtype} {list(array.shape)}"
+
+
 def dropout_off(hyperparameters: Mapping[str, object]) -> dict[str, object]:
     """The dropout rates among `hyperparameters`, set to 0; empty if there is no dropout."""
     return {name: 0.0 for name, value in hyperparameters.items() if name.endswith("dropout") and value}

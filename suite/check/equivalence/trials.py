@@ -15,7 +15,7 @@ from suite.check.equivalence import draws
 from suite.check.equivalence.states import amplified, at_later_steps, is_float, nudged, shaken
 from suite.check.equivalence.trainee import found, train
 from suite.check.equivalence.ways import distances, ways, worst
-from suite.check.training import SEED, State, copied, dropout_off
+from suite.check.training import SEED, State, copied, dropout_off, form_of
 from suite.config.bounds import Bounds, bounds, unmeasured
 from suite.config.models import Benchmark
 from suite.harness import contract
@@ -111,11 +111,14 @@ def _named(hyperparameters: Mapping[str, Any]) -> str:
 
 def _form(precision: str, ours: State, theirs: State) -> Trial:
     """Compare the names, shapes and dtypes of the state's arrays, and so the number of parameters."""
-    forms = [{name: (array.shape, array.dtype) for name, array in state.items()} for state in (ours, theirs)]
-    strays = sorted(name for name in forms[0].keys() | forms[1].keys() if forms[0].get(name) != forms[1].get(name))
+    names = sorted(ours.keys() | theirs.keys())
+    strays = [name for name in names if form_of(ours.get(name)) != form_of(theirs.get(name))]
     sizes = [sum(array.size for array in state.values() if is_float(array)) for state in (ours, theirs)]
     remark = f"{sizes[1]:,} numbers, {sizes[0]:,} in the reference"
-    return found("arrays of another name or form", precision, len(strays), 0, strays[0] if strays else "", remark)
+    where = strays[0] if strays else ""
+    if where:
+        remark = f"{form_of(theirs.get(where))}, {form_of(ours.get(where))} in the reference; {remark}"
+    return found("arrays of another name or form", precision, len(strays), 0, where, remark)
 
 
 def _start(precision: str, ours: State, theirs: State, own_draws: bool) -> Trial:

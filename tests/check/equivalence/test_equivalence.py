@@ -133,6 +133,19 @@ def test_a_loss_that_is_not_finite_in_the_reference_itself_is_not_judged():
     assert (dropout.found, dropout.remark) == (None, "the reference's loss is not finite")
 
 
+def test_an_array_of_another_form_is_told_with_both_forms():
+    counting = Tiny(0.5)
+    counting.state["updates"] = np.array(0)
+    report = equivalence(
+        Subject(config.benchmark(ITEMS, "mini"), lambda *_: counting, lambda *_: Tiny(0.5), {}, "gpu", 1), ["fp32"]
+    )
+    (row,) = report.trials
+    assert (row.where, row.remark) == (
+        "updates",
+        "missing, int64 [] in the reference; 3 numbers, 3 in the reference",
+    )
+
+
 class Drawing(Tiny):
     """A `Tiny` whose loss is that of samples of its own, drawn from `seed` and step, to which dropout adds."""
 
