@@ -84,7 +84,7 @@ def unseen(framework: str, mend: str) -> UserError:
 
 @dataclass(frozen=True)
 class TrainStats:
-    """`samples` seen since the start of the run, and the mean `loss` over the last step (None if not known).
+    """`samples` seen since the start of the run, and the mean `loss` over the last step, a float (None if not known).
 
     Each step counts `global_batch_size` samples; a benchmark whose steps differ has no such hyperparameter.
     """
@@ -115,7 +115,7 @@ class Implementation(Protocol):
         ...
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Everything that is needed to go on from here: parameters, optimizer state, counters."""
+        """Everything that is needed to go on from here, as numpy arrays: parameters, optimizer state, counters."""
         ...
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
