@@ -109,6 +109,13 @@ def test_the_plan_of_several_nodes_says_what_is_of_each(here, capsys, monkeypatc
         assert text in shown
 
 
+@pytest.mark.parametrize(("size", "each"), [(16, "2"), (20, "2.5")])
+def test_the_plan_of_several_workers_tells_their_share_of_a_step(capsys, size, each):
+    words = ("task=recommendation", "scale=mini", "hw=v100x8", f"hyperparameters.global_batch_size={size}")
+    assert main([*words, "dry_run=true"]) == 0
+    assert f" of {size} samples, {each} for each of 8 workers" in capsys.readouterr().out
+
+
 def test_the_plan_of_several_nodes_asks_for_the_network_between_them(capsys):
     assert main(["task=recommendation", "scale=mini", "hw=v100x8", "hw.nodes=2", "dry_run=true"]) == 0
     shown = " ".join(capsys.readouterr().out.split())

@@ -95,7 +95,8 @@ def _steps(made: Plan) -> str | None:
     if size is None:
         return None
     workers = made.system.world_size
-    share = f", {size / workers:,.0f} for each of {workers} workers" if workers > 1 else ""
+    each = f"{size / workers:,.1f}".removesuffix(".0")
+    share = f", {each} for each of {workers} workers" if workers > 1 else ""
     return f"at most {-(-made.benchmark.budget_samples // size):,} of {size:,} samples{share}"
 
 
