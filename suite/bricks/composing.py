@@ -23,10 +23,10 @@ ALIVE = 3  # tensors in use at a time, as large as the largest input: an operato
 class Composed:
     """A model's time in milliseconds.
 
-    `sequential` is the sum of its bricks, `critical` their longest path; `hot` and `cold` are the sums with weights in
-    the caches and in memory. All include `between`, the host's work between the calls, and are None where nothing could
-    be timed. `share` is the part of what a step touches that is taken to come from memory. `missing` counts the steps
-    whose bricks have no time; they are in no sum. `batches` has the time of each batch.
+    `sequential` is the sum of its bricks, `critical` the part of it on their longest path; `hot` and `cold` are the
+    sums with weights in the caches and in memory. All include `between`, the host's work between the calls, and are
+    None where nothing could be timed. `share` is the part of what a step touches that is taken to come from memory.
+    `missing` counts the steps whose bricks have no time; they are in no sum. `batches` has the time of each batch.
     """
 
     model: Model
@@ -60,6 +60,8 @@ def compose(model: Model, times: Sequence[Time], cache: Cache, pace: float | Non
     between = None if model.between is None or pace is None else model.between * pace
     beside = between or 0.0
     own = {at: _point(times[at], share) for at in counts}
+    if whole := sum(count * own[at] for at, count in counts.items()) / batches:
+        own = {at: each * (median_low(hot) + more) / whole for at, each in own.items()}  # their sum is the model's time
     return Composed(
         model=model,
         sequential=median([(each + more + beside) / 1e3 for each in hot], "ms"),

@@ -97,6 +97,13 @@ def test_of_branches_the_longest_counts():
     assert composed.sequential.value == pytest.approx(2.8)
 
 
+def test_a_longest_path_of_all_bricks_takes_the_whole_time_where_each_was_disturbed_in_another_round():
+    times = (Time(hot=(100.0, 100.0, 1000.0)), Time(hot=(100.0, 1000.0, 100.0)), Time(hot=(1000.0, 100.0, 100.0)))
+    composed = compose(made.model(0, 1, 2).model_copy(update={"between": 1.0}), times, made.CACHE, pace=100.0)
+    assert composed.sequential.value == pytest.approx(1.3)
+    assert (composed.critical, *composed.batches) == pytest.approx((1.3, 1.3))
+
+
 def test_the_time_of_batches_is_their_mean():
     two = made.model(0, 1, 1, after=((), (0,), ())).model_copy(update={"starts": (0, 2)})
     composed = compose(two, TIMES, made.CACHE)
