@@ -134,13 +134,18 @@ def schema() -> dict[str, Any]:
     return Probe.model_json_schema()
 
 
+def out_of_memory(error: Exception) -> bool:
+    """Whether the error is one of the frameworks' or Python's for want of memory."""
+    return type(error).__name__ in OUT_OF_MEMORY or "can't allocate memory" in str(error)
+
+
 def one_line(error: Exception) -> str:
     """An error as the one line that its cell records."""
-    text, kind = " ".join(str(error).split()), type(error).__name__
-    if kind in OUT_OF_MEMORY or "can't allocate memory" in text:
+    text = " ".join(str(error).split())
+    if out_of_memory(error):
         text = f"out of memory: {text}"
     elif not isinstance(error, UserError):
-        text = f"{kind}: {text}"
+        text = f"{type(error).__name__}: {text}"
     half = LONGEST_ERROR // 2
     return text if len(text) <= LONGEST_ERROR else f"{text[:half]} ... {text[-half:]}"  # frameworks say why at the end
 

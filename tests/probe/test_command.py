@@ -93,6 +93,13 @@ def test_a_size_that_the_model_refuses_marks_its_cell_alone(capsys):
     assert cells[1].error is None
 
 
+def test_a_batch_beyond_the_memory_is_no_size_that_the_model_refuses(capsys):
+    assert main(["level=throughput", "model=squeezenet1_1", "batch=999999999", "size=224", "precision=fp32"]) == 2
+    out = capsys.readouterr().out
+    assert "out of memory: " in out
+    assert "refuses" not in out
+
+
 def test_want_of_memory_marks_its_cell_alone(capsys, monkeypatch):
     from suite.probe.subject import Subject
 

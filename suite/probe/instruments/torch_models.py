@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from suite.errors import UserError, unknown
 from suite.harness.implementation import Device
 from suite.probe.instruments.torch_counting import number_type, torch_device, wait
-from suite.probe.record import DEFAULT_BATCH, DEFAULT_SIZE, Conditions
+from suite.probe.record import DEFAULT_BATCH, DEFAULT_SIZE, Conditions, out_of_memory
 
 MOMENTUM = 0.9
 
@@ -96,7 +96,7 @@ def model(conditions: Conditions, device: Device, seed: int) -> Model:
             made.network.eval()(made.images[:1])
             made.network.train(made.training)
     except (RuntimeError, ValueError) as error:
-        if isinstance(error, torch.OutOfMemoryError):
+        if out_of_memory(error):
             raise
         raise UserError(f"{name} refuses size={size}: {str(error).splitlines()[0]}") from error
     return made
