@@ -8,6 +8,7 @@ from functools import partial
 from pydantic import BaseModel
 
 from suite.errors import BadPrediction
+from suite.probe.showing import number
 from suite.serve.asking import Asked
 from suite.serve.model import Examples
 from suite.serve.options import Options
@@ -43,7 +44,7 @@ def measure(
     benchmark = examples.plan.benchmark
 
     def loaded(scenario: str, ask: Ask, rate: float | None = None, expected: float | None = None) -> Load:
-        say(f"{scenario}{'' if rate is None else f' at {rate:,.4g}/s'}")
+        say(f"{scenario}{'' if rate is None else f' at {number(rate)}/s'}")
         return load(scenario, ask, examples.count, wanted.seconds, rate, wanted.latency, expected)
 
     def streamed(scenario: str) -> Load:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from suite.plots import charts, templates
 from suite.plots.charts import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Chart
+from suite.probe.showing import number
 from suite.record.tables import show_table
 from suite.serve.measuring import Measured
 from suite.serve.scenarios import MLPERF_SECONDS, SCENARIOS, Load
@@ -82,9 +83,9 @@ def remarks(found: Measured) -> list[str]:
     lines = []
     if found.bound:
         bound = f"{1e3 * found.bound:g} ms at the {DRAWN}th percentile"
-        above = f", {found.too_high:,.4g}/s does not" if found.too_high else ""
+        above = f", {number(found.too_high)}/s does not" if found.too_high else ""
         if found.highest:
-            lines.append(f"{found.highest:,.4g}/s keeps {bound}{above}")
+            lines.append(f"{number(found.highest)}/s keeps {bound}{above}")
         elif any(load.failed or (load.shed and load.scenario == "single-stream") for load in found.loads):
             lines.append(f"the highest rate that keeps {bound} is not known: requests were not answered")
         else:
@@ -100,15 +101,15 @@ def remarks(found: Measured) -> list[str]:
 
 def _milliseconds(percentile: str) -> tuple[str, Callable[[Load], str]]:
     def cell(load: Load) -> str:
-        return f"{1e3 * load.latencies[percentile]:.4g}" if percentile in load.latencies else ""
+        return number(1e3 * load.latencies[percentile]) if percentile in load.latencies else ""
 
     return f"p{percentile}, ms", cell
 
 
 COLUMNS: tuple[tuple[str, Callable[[Load], str]], ...] = (
-    ("asked/s", lambda load: "" if load.rate is None else f"{load.rate:,.4g}"),
-    ("samples/s", lambda load: "" if load.reached is None else f"{load.reached:,.4g}"),
+    ("asked/s", lambda load: number(load.rate)),
+    ("samples/s", lambda load: number(load.reached)),
     ("queries", lambda load: f"{load.queries:,}"),
     *(_milliseconds(each) for each in ("50", "90", "99", "99.9")),
-    ("counts, ms", lambda load: "" if load.counts is None else f"{1e3 * load.counts:.4g}"),
+    ("counts, ms", lambda load: "" if load.counts is None else number(1e3 * load.counts)),
 )

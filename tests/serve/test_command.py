@@ -16,6 +16,7 @@ from suite import config
 from suite.errors import UserError
 from suite.harness import contract
 from suite.measure.noise import Environment
+from suite.probe.showing import number
 from suite.serve.__main__ import main, place
 from suite.serve.web import MAX_BYTES, Client
 from tests.command import PROJECT, run, start
@@ -123,7 +124,7 @@ def test_the_highest_rate_lies_between_one_that_keeps_the_bound_and_one_that_doe
     if found["highest"] is not None:  # a busy machine may keep no bound
         assert served[found["highest"]]["problems"] == []
         assert found["highest"] < found["too_high"]
-    remark = "no rate keeps" if found["highest"] is None else f"{found['highest']:,.4g}/s keeps"
+    remark = "no rate keeps" if found["highest"] is None else f"{number(found['highest'])}/s keeps"
     assert remark in page.read_text()
 
 

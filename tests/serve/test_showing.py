@@ -38,3 +38,13 @@ def test_the_latency_is_drawn_against_the_rate_where_two_were_answered(loads, hi
     assert "<i>" not in text
     assert ("queries a second" in text) == drawn
     assert ("500/s keeps 100 ms" if highest else "no rate keeps 100 ms") in text
+
+
+def test_large_figures_are_told_in_full():
+    found = Measured(
+        benchmark="task", metric="accuracy", trained=0.9, quality=None,
+        loads=[at(19_999.6, 12.3456)], bound=0.1, highest=12_345.6, too_high=None,
+    )  # fmt: skip
+    text = page(found, [])
+    assert all(f">{each}<" in text for each in ("20,000", "12,346"))
+    assert "12,346/s keeps 100 ms" in text
