@@ -174,10 +174,10 @@ def _judged(
     times = {name: told.get(f"result_{name}_{of}") for name in PERCENTILES}
     found = {f"{float(name):g}": ns / 1e9 for name, ns in times.items() if ns is not None}
     problems = [f"{number} of its samples {name}" for name, number in counts.items() if number]
-    if told["result_validity"] != "VALID":
+    lost = sum(counts.values())
+    if told["result_validity"] != "VALID" and not lost:  # LoadGen judges those without answers too
         problems.append(_why(told))
     reached, samples = _reached(scenario, told), told["result_query_count"] * told["effective_samples_per_query"]
-    lost = sum(counts.values())
     return Load(
         scenario=scenario,
         rate=rate,

@@ -42,6 +42,16 @@ def test_a_load_with_a_lost_sample_has_no_latency():
     assert (found.failed, found.latencies, found.counts) == (1, {}, None)
 
 
+def test_what_was_not_answered_is_not_said_to_have_taken_longer_than_the_bound():
+    def ask(_: int) -> Future:
+        future: Future = Future()
+        future.set_exception(OSError("reset"))
+        return future
+
+    found = scenarios.load("server", ask, examples=4, seconds=0.01, rate=100_000.0, bound=1e-9)
+    assert found.problems == [f"{found.queries} of its samples failed"]
+
+
 @pytest.mark.parametrize("ask", ["return Future()", "return pool.submit(time.sleep, 1)"], ids=["one", "threads"])
 def test_ctrl_c_under_load_ends_the_process_without_an_abort(ask):
     code = f"""
