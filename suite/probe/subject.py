@@ -28,6 +28,7 @@ from suite.store.task import Arrays, Task, for_run, load_task
 
 SEED = 1  # of every workload, so that repeats do the same
 COUNTED_STEPS = 2  # whose operations are counted
+LIKE_A_RUN = 0.1  # how far off those may be from a run's mean
 MODEL_PRECISIONS = ("fp32", "bf16", "fp16")
 
 
@@ -137,6 +138,19 @@ class Subject:
         if why := uncounted(counts):
             raise UserError(why)
         return sum(filter(None, counts.values())) / steps
+
+    def unlike_a_run(self, flops: float, samples: int) -> str | None:
+        """Say how far the operations of the first steps are from a run's; None if they are near, or not known."""
+        conditions = self.conditions
+        if self.own or not conditions.task or conditions.mode == "infer" or conditions.size is not None:
+            return None
+        declared, found = self.benchmark().train_flops_per_sample, flops / samples
+        if declared is None or abs(found / declared - 1) <= LIKE_A_RUN:
+            return None
+        return (
+            f"counted are the first {COUNTED_STEPS} steps, of {found / 1e6:.4g} MFLOP a sample; "
+            f"a run's have {declared / 1e6:.4g} on average"
+        )
 
     def uneven_steps(self) -> str | None:
         """How the benchmark's training steps differ along a run; None if they do not, or if this is no training."""

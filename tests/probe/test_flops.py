@@ -199,6 +199,18 @@ def test_what_cannot_be_counted_is_named(capsys, monkeypatch):
         assert not any(cell["figures"].get(each, {}).get("value") for each in ("GFLOP/step", "GFLOP/s", "MFU"))
 
 
+@pytest.mark.parametrize(("level", "times"), [("flops", 1), ("flops", 2), ("throughput", 2)])
+def test_first_steps_that_are_unlike_those_of_a_run_are_noted(capsys, monkeypatch, level, times):
+    library = instruments.load("torch")
+    known = library.flops
+    monkeypatch.setattr(library, "flops", lambda call: {name: times * each for name, each in known(call).items()})
+    words = ["task=recommendation", "scale=mini", "precision=fp32", "repeats=1", "seconds=0.01", "--json"]
+    assert main([f"level={level}", *words, "mlflow=false"]) == 0
+    (cell,) = json.loads(capsys.readouterr().out)["cells"]
+    unlike = "the first 2 steps, of 18.89 MFLOP a sample; a run's have 9.446 on average"
+    assert any(unlike in note for note in cell["notes"]) == (times == 2)
+
+
 SHAPES = {"ij": (3, 4), "jk": (4, 5), "...ij": (2, 3, 4, 5), "...jk": (2, 3, 5, 6), "n...jk": (7, 1, 3, 5, 6)}
 EINSUMS = {
     "ij,jk->ik": 2 * 3 * 4 * 5,

@@ -48,7 +48,8 @@ class Measurement:
             "overhead": measuring.mean([self.counting / plain for plain in self.plain], "x"),
         }
         columns = {"GFLOP": "a step", "share": "%"}
-        notes = [why] if why else []
+        unlike = whole and self.subject.unlike_a_run(whole, self.workload.samples)
+        notes = [each for each in (why, unlike) if each]
         return Cell(conditions=self.subject.conditions, figures=figures, columns=columns, rows=rows, notes=notes)
 
 

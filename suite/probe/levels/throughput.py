@@ -65,6 +65,8 @@ class Throughput:
         if few:
             self.notes.append(f"{' and '.join(few)}, and there were {len(self.times)}: give a longer seconds=")
         rate = float(np.mean(self.rates)) / samples * self.flops if self.flops else None
+        if self.flops and (unlike := self.subject.unlike_a_run(self.flops, samples)):
+            self.notes.append(f"GFLOP/s and MFU are as far off as this: {unlike}")
         figures = {
             "samples/s": measuring.mean(self.rates, "1/s"),
             "SE": Figure(value=measuring.standard_error(self.rates), unit="1/s"),
