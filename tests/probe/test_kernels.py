@@ -206,6 +206,8 @@ def test_problems_are_timed_and_told(capsys, framework):
         assert values["TFLOP/s"] == pytest.approx(values["GFLOP"] / values["us"] * 1e3)
         assert values["GB/s"] == pytest.approx(values["MB"] / values["us"] * 1e3)
         assert values["of peak"] == pytest.approx(100e3 * values["TFLOP/s"] / cell.figures["product"].value)
+    best = max(cell.rows, key=lambda row: row.values["TFLOP/s"])
+    assert f"the most operations a second: {1e3 * best.values['TFLOP/s']:.4g} GFLOP/s in {best.name}" in cell.notes
     assert sum(row.values["share"] for row in cell.rows) == pytest.approx(100)
     if framework == "torch":
         assert all(row.values["algorithm"].startswith(("oneDNN convolution", "MKL SGEMM")) for row in cell.rows)

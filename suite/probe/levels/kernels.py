@@ -97,10 +97,7 @@ class Kernels:
         """See `levels.Measurement`."""
         looks = [look for look in self.looks if look.why is None]
         peak = self._peak()
-        best = max(looks, key=_rate, default=None)
         notes = [*self.notes, f"of peak: of {peak / 1e12:.4g} TFLOP/s, {self._peak_of()}"]
-        if best and _rate(best):
-            notes.append(f"the most operations a second: {_rate(best) / 1e9:.4g} GFLOP/s in {best.listed.problem.name}")
         figures = {
             **({"sum": measuring.mean(_sums(looks), "ms")} if looks and looks[0].listed.calls else {}),
             **self.roof.figures(),
@@ -110,6 +107,9 @@ class Kernels:
         whole = sum(np.mean(look.times) * (look.listed.calls or 1) for look in looks)
         rows = [self._row(look, peak, float(whole)) for look in looks]
         rows.sort(key=lambda row: -cast(float, row.values["share"]))
+        if rates := {row.name: 1e3 * rate for row in rows if (rate := cast("float | None", row.values["TFLOP/s"]))}:
+            best = max(rates, key=rates.__getitem__)
+            notes.append(f"the most operations a second: {rates[best]:.4g} GFLOP/s in {best}")
         failed = {look.listed.problem.name: look.why for look in self.looks if look.why}
         rows += [Row(name=name, values={"why": why}) for name, why in failed.items()]
         for why in dict.fromkeys(failed.values()):
