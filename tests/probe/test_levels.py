@@ -233,6 +233,12 @@ def test_counters_are_told_or_why_there_are_none(capsys):
     assert cell.figures["busy CPUs"].value > 0
 
 
+def test_no_interval_of_a_counter_goes_below_nothing(capsys, monkeypatch):
+    monkeypatch.setattr("suite.probe.measuring.interval", lambda values: (-1.0, 3.0))
+    lows = column(look(capsys, "counters", *TASK), "from").values()
+    assert {each for each in lows if each is not None} == {0.0}
+
+
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_trace_nests_run_step_phase_layer_and_operator(capsys, framework, tmp_path):
     cell = look(capsys, "trace", *TASK, f"framework={framework}", f"out={tmp_path}")

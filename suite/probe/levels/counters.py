@@ -68,7 +68,7 @@ class Measurement:
         values: dict[str, float | str | None] = {
             "unit": unit,
             "a step": mean.value,
-            "from": mean.low,
+            "from": None if mean.low is None else max(mean.low, 0.0),  # nothing is counted down
             "to": mean.high,
             "a sample": None if mean.value is None else mean.value / self.workload.samples,
             "why": "" if mean.value is not None else f"unavailable: {missing}",
