@@ -104,7 +104,13 @@ def read(place: str) -> Kept:
     Raises UserError if it is neither, or if conf/ does not have its system.
     """
     path = Path(place)
-    kept = Kept(place, bricks.read(Timings, path) if bricks.holds(Timings, path) else record.read(path))
+    try:
+        kept = Kept(place, bricks.read(Timings, path) if bricks.holds(Timings, path) else record.read(path))
+    except UserError as error:
+        raise UserError(
+            f"from={error}; a forecast takes what python -m suite.probe level={rates.LEVEL} out=PATH or "
+            "python -m suite.bricks measure BRICKS out=PATH wrote"
+        ) from error
     config.load("hw", kept.found.system)
     return kept
 

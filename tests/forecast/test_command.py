@@ -226,7 +226,10 @@ def test_a_price_that_is_not_known_is_said(capsys, kept):
         ([*TASK, "budget=-1"], "budget=-1 is not a number above 0"),
         ([*TASK, "batch=0"], "batch=0 is not a whole number"),
         ([*TASK, "batch=100000"], "has reference convergence points at batch size"),
-        ([*TASK, "from=nowhere"], "nowhere is no probe"),
+        (
+            [*TASK, "from=nowhere"],
+            "from=nowhere is no probe: .*; a forecast takes what python -m suite.probe level=clock",
+        ),
         ([*TASK, "hw=v100", "results=somewhere"], "results=somewhere is drawn into --picture FILE"),
         (["task=language_modeling", "scale=pilot"], "no reference convergence points"),
         ([*TASK, "hw=v100x8", "hw.link_gb_per_s=null"], "what links them is not known"),
