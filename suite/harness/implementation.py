@@ -160,13 +160,20 @@ def source(task: str, framework: Framework) -> Path:
 def load_implementation(task: str, framework: Framework) -> ImplementationModule:
     """Import the reference implementation of `task`.
 
-    Raises UserError for any other framework, naming those it is written in, and for packages of the task or the
-    framework that are missing, naming them; BrokenContract if the module lacks a required part.
+    Raises UserError for any other framework, naming those it is written in, for packages of the task or the framework
+    that are missing, naming them, and for a framework whose import fails; BrokenContract if the module lacks a required
+    part.
     """
     name = _module(task, framework)
     packages.require(task, framework)
     quiet.without_accelerator()
-    lean.load(framework)
+    try:
+        lean.load(framework)
+    except ImportError as error:
+        anew = f"{packages.install(task, framework)} --force-reinstall"
+        raise UserError(
+            f"{framework.title} is installed and cannot be imported: {error}; install it anew: {anew}"
+        ) from error
     return held_to_contract(packages.imported(name, task, framework))
 
 

@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from suite import config
+from suite.errors import UserError
 from suite.harness.implementation import load_implementation
 from tests.command import ENVIRONMENT, run
 
@@ -53,3 +54,11 @@ def test_what_is_loaded_already_stays_and_what_is_not_can_be(tmp_path, monkeypat
     import left_out
 
     assert left_out.__name__ == "left_out"
+
+
+def test_an_installed_framework_that_cannot_be_imported_is_one_line(tmp_path, monkeypatch):
+    (tmp_path / "broken.py").write_text("raise ImportError('libbroken.so: cannot open shared object file')")
+    monkeypatch.syspath_prepend(tmp_path)
+    broken = config.framework("torch").model_copy(update={"module": "broken"})
+    with pytest.raises(UserError, match=r"cannot be imported: libbroken.so: .*; install it anew: pip install .*'\."):
+        load_implementation("recommendation", broken)
