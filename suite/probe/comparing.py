@@ -14,7 +14,7 @@ LOW, HIGH = "from", "to"  # columns
 
 @dataclass(frozen=True)
 class Compared:
-    """A figure of two like cells; `ratio` is b / a, or None if either is unknown or a is not above 0."""
+    """A figure of two like cells; `ratio` is b / a, or None if either is unknown, a is not above 0 or b is below."""
 
     cell: str
     figure: str
@@ -24,7 +24,7 @@ class Compared:
     @property
     def ratio(self) -> float | None:
         """b / a."""
-        if self.a.value is None or self.b.value is None or self.a.value <= 0:
+        if self.a.value is None or self.b.value is None or self.a.value <= 0 or self.b.value < 0:
             return None
         return self.b.value / self.a.value
 

@@ -54,6 +54,12 @@ def test_like_cells_are_compared_and_others_left_out():
     assert [each.ratio for each in found] == [2]
 
 
+@pytest.mark.parametrize(("a", "b"), [(0.5, -60), (-60, 0.5), (0, 1)])
+def test_figures_of_which_one_is_below_zero_have_no_ratio(a, b):
+    (found,) = comparing.compare(probe(cell(a)), probe(cell(b)))
+    assert found.ratio is None
+
+
 def test_what_cannot_be_compared_is_told():
     with pytest.raises(UserError, match="no cell of A"):
         comparing.compare(probe(cell(1, batch=1), cell(1, batch=2)), probe(cell(1, batch=3)))
