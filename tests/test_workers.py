@@ -101,7 +101,10 @@ def test_no_worker_holds_the_implementations_of_two_runs(folder):
         ("1:another state", "rank 1 on .* has another state"),
         ("2:miscounts", r"rank 2 on .* has seen 101 samples, the leader 100"),
         ("1:exits", r"rank 1 on .*: train_until of implementation_alike called sys.exit\(None\) at alike/__init__.py:"),
-        ("1:no JSON", r"rank 1 on .*: prediction 0 \(from 0\) that predict returned is a numpy.int64, .* The contract"),
+        (
+            "1:no JSON",
+            r"rank 1 on .*: prediction 0 \(from 0\) that predict returned is a numpy.int64, .* in order\.; go",
+        ),
         ("1:raises", "rank 1 on .*: RuntimeError: out of memory"),
         ("2:dies", "rank 2 on .*: its process has ended"),
     ],

@@ -81,8 +81,8 @@ class _Worker:
             self._answer(**(getattr(self, f"_{message['kind']}")(**given) or {}))
         except Exception as error:
             mistake = isinstance(error, UserError)
-            why = str(error) if mistake else f"{type(error).__name__}: {error}"
-            self.channel.send("failed", why=shown(why), traceback="" if mistake else traceback.format_exc())
+            why = str(error) if mistake else shown(f"{type(error).__name__}: {error}")
+            self.channel.send("failed", why=why, traceback="" if mistake else traceback.format_exc())
 
     def _answer(self, **answer: Any) -> None:
         try:
