@@ -1,5 +1,6 @@
 """`python -m suite.run`, tried with a task, a framework and a machine that `suite/` has never heard of."""
 
+import errno
 import gc
 import io
 import json
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import weakref
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -244,6 +246,15 @@ def test_a_full_disk_is_found_before_the_clock_starts(tmp_path):
     )
     assert "run_start" not in keys(tmp_path / "evidence")
     assert eighth(tmp_path, "run", "resume=evidence", "mlflow=false").returncode == 0
+
+
+def test_a_disk_that_is_full_before_the_run_begins_is_one_line_and_the_same_command_then_begins(tmp_path):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("suite.harness.head.write", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+        done = eighth(tmp_path, "run", *RUN, "out=evidence")
+    told = "error: evidence: No space left on device; mend that, then give the command again"
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, told)
+    assert eighth(tmp_path, "run", *RUN, "out=evidence").returncode == 0
 
 
 def test_an_own_price_decides_the_cost(tmp_path):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from suite.errors import BrokenContract, UserError, WorkerLost
 from suite.harness import begun, checkpoint, contract, tail
+from suite.harness.folder import has_run
 from suite.harness.interrupt import interruptible
 from suite.harness.run import Run
 from suite.harness.session import Session
@@ -67,7 +68,8 @@ def _finish(run: Run) -> int | None:
         except SamplesError as error:
             raise UserError(f"{folder / evidence.POWER}: {error}; {mend}") from error
         except OSError as error:
-            raise UserError(f"{folder}: {error.strerror or error}; {mend}") from error
+            then = mend if has_run(session.plan.out) else "mend that, then give the command again"
+            raise UserError(f"{folder}: {error.strerror or error}; {then}") from error
         except Exception as error:  # the author's code may raise anything
             error.add_note(f"{mend}{other}")
             raise
