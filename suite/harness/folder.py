@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from suite.errors import UserError
-from suite.record.evidence import CONFIG, LOG
+from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.store.disk import alone, partial
 
 LOCK = ".lock"
@@ -26,9 +26,11 @@ def has_run(out: Path) -> bool:
 def used(out: Path, resume: str) -> str | None:
     """Why no run can begin in `out`; None if it is new or holds only what a command left before its run began.
 
-    `resume` holds the options that resume a run there.
+    `resume` holds the options that resume a run there. Within another run's evidence, it would count as a part of it.
     """
     try:
+        if around := next(filter(_evidence, out.absolute().parents), None):
+            return f"out={out} lies within {around}, the evidence of another command: choose another out="
         if not out.exists() or not any(map(_counts, out.iterdir())):
             return None
         mend = f", or go on with {resume}" if has_run(out) else ""
@@ -51,6 +53,11 @@ def locked(out: Path) -> Iterator[None]:
         except OSError as error:
             raise UserError(f"{out} cannot be written ({error.strerror}): mend that, or choose another out=") from error
         yield
+
+
+def _evidence(folder: Path) -> bool:
+    """Whether `folder` holds a run, or the first of several."""
+    return any(all((at / name).is_file() for name in (LOG, CONFIG, SYSTEM)) for at in (folder, folder / "run_1"))
 
 
 def _counts(path: Path) -> bool:

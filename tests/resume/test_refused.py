@@ -30,6 +30,13 @@ def test_out_that_is_a_file_or_of_something_else_is_not_gone_on_with(tmp_path):
     assert "out=other is not empty: choose another out=\n" in refused(tmp_path, *RUN, "out=other")
 
 
+def test_refuses_a_folder_within_the_evidence_of_another_command(ended, tmp_path):
+    shutil.copytree(ended, tmp_path / "one")
+    shutil.copytree(ended, tmp_path / "several/run_1")
+    for out, around in {"one/more": "one", "several/run_4": "several", "several/run_1/a/b": "several/run_1"}.items():
+        assert f"out={out} lies within {tmp_path / around}, the evidence" in refused(tmp_path, *RUN, f"out={out}")
+
+
 @pytest.mark.parametrize(
     "late",
     [
