@@ -82,6 +82,7 @@ def test_prints_the_score_of_a_result(sound_result, capsys):
 
 
 def test_names_the_factor_of_a_score_that_is_no_olympic_mean(sound_result, monkeypatch, tmp_path, capsys):
+    """In the review as in the last lines of a run."""
     points = reference_points(tmp_path, samples=(5000, 6000, 6000, 7000, 7000))
     monkeypatch.setattr("suite.rules.reference.path", lambda benchmark: points)
     assert main([str(sound_result)]) == 0
@@ -90,6 +91,9 @@ def test_names_the_factor_of_a_score_that_is_no_olympic_mean(sound_result, monke
     assert main([str(sound_result), "--json"]) == 0
     (score,) = json.loads(capsys.readouterr().out)["scores"]
     assert score["seconds"] / score["normalisation"] == pytest.approx(30.0)
+    printing.verdict(printing.console(), review(sound_result))
+    said = "score     31.7 s: 30.0 s times 1.0556 for its few samples (convergence.2)"
+    assert capsys.readouterr().out.splitlines()[-1] == said
 
 
 def test_a_result_that_is_held_to_no_points_says_so(sound_result, monkeypatch, tmp_path, capsys):

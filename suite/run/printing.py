@@ -182,15 +182,22 @@ def go_on(to: Console, resume: str, launcher: str | None) -> None:
 
 
 def verdict(to: Console, reviewed: Review) -> None:
-    """Print the verdict of a review, the rules it rests on, and why samples were not held to the reference, if so."""
+    """Print the verdict of a review, the rules it rests on, the score where it is not the mean of the times, and why
+    samples were not held to the reference, if so.
+    """
     severities = Counter(finding.severity for finding in reviewed.findings)
     listed = ", ".join(f"{severity}: {count}" for severity, count in severities.items())
     rules = ", ".join(dict.fromkeys(each.rule for each in reviewed.findings if each.severity == reviewed.verdict))
     said = reviewed.verdict + (f": {rules}" if rules else "") + (f" ({listed})" if listed else "")
     to.print(f"verdict   {said}", soft_wrap=True)
     for result in reviewed.results:
-        if result.convergence and result.convergence.unheld:
-            to.print(f"samples   {result.convergence.unheld}", soft_wrap=True)
+        held = result.convergence
+        if held and held.normalisation != 1 and result.score_s is not None:
+            mean, factor = format_seconds(result.score_s / held.normalisation), f"{held.normalisation:.5g}"
+            said = f"{format_seconds(result.score_s)}: {mean} times {factor} for its few samples (convergence.2)"
+            to.print(f"score     {said}", soft_wrap=True)
+        if held and held.unheld:
+            to.print(f"samples   {held.unheld}", soft_wrap=True)
 
 
 def _implementation(contestant: Contestant) -> str:
