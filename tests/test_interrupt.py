@@ -96,7 +96,8 @@ def test_attempts_that_a_signal_ends_before_the_clock_runs_stay_in_the_log(tmp_p
             assert ended.stdout.endswith("go on     python -m suite.run resume=cut data_dir='some data' mlflow=false\n")
     done = eighth(tmp_path, "run", "resume=cut", "mlflow=false")
     assert done.returncode == 0, done.stderr
-    assert "run 1: 2 aborted starts" in done.stdout
+    assert "s were lost and count as initialisation\n" in done.stdout
+    assert "run 1: 2 aborted starts, whose time counts as initialisation\n" in done.stdout
     assert "verdict   pass" in done.stdout
     assert [keys(tmp_path / "cut").count(key) for key in ("init_start", "seed", "run_start")] == [1, 1, 1]
 

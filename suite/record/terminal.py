@@ -61,7 +61,8 @@ class Terminal:
             lost = format_seconds(line.metadata["lost_ms"] / 1000)
             begun = self._start_ms is not None
             what = f"going on from {line.metadata['samples_count']:,} samples" if begun else "initialising again"
-            self._build(f"{what}; {lost} were lost and count")
+            where = "" if begun else " as initialisation"
+            self._build(f"{what}; {lost} were lost and count{where}")
         elif line.key == ENVIRONMENT:
             if line.metadata["when"] == "before":
                 self._built()

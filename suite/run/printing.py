@@ -159,8 +159,10 @@ def result(to: Console, made: Plan, summaries: Sequence[Summary], mlflow: bool, 
         )
     show_table(to, table)
     for index, summary in enumerate(summaries, 1):
-        if said := format_restarts(summary.restarts, summary.aborted):
-            to.print(f"run {index}: {said}, whose time counts", style="yellow", soft_wrap=True)
+        before, after = format_restarts(0, summary.aborted), format_restarts(summary.restarts, 0)
+        for said, where in ((before, " as initialisation"), (after, "")):
+            if said:
+                to.print(f"run {index}: {said}, whose time counts{where}", style="yellow", soft_wrap=True)
         if summary.noise:
             to.print(f"run {index} is NOISY: {'; '.join(summary.noise)}", style="yellow", soft_wrap=True)
     if len(summaries) > 1:
