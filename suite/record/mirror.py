@@ -41,6 +41,7 @@ OF_A_RUN = (
     "reason",
     "noisy",
     "restarts",
+    "aborted_starts",
     "energy_source",
 )  # tags that the runs of a result differ in
 

@@ -151,7 +151,8 @@ class View:
                 noisy = line.value == "noisy" or self.tags.get("noisy") == "true"
                 self._tag("noisy", noisy)
             case logkeys.RESTART:
-                self._tag("restarts", line.value)
+                name = "restarts" if self.started_ms is not None else "aborted_starts"
+                self._tag(name, int(self.tags.get(name, 0)) + 1)
                 if self.ended_ms is not None:  # it was stopped by a signal, and goes on
                     self.ended_ms, self.status = None, "RUNNING"
                     self._tag("status", "running")

@@ -125,13 +125,15 @@ def test_a_line_counts_when_it_is_complete_and_only_once(tmp_path: Path) -> None
 
 def test_a_restarted_run_goes_on(tmp_path: Path) -> None:
     log = log_of(
+        line(logkeys.RESTART, 1, samples_count=0),
+        line(logkeys.RESTART, 2, samples_count=0),
         line(keys.RUN_START, time_ms=0),
         line(keys.EVAL_ACCURACY, 0.5, time_ms=1000, samples_count=10),
-        line(logkeys.RESTART, 1, time_ms=9000, samples_count=10),
+        line(logkeys.RESTART, 3, time_ms=9000, samples_count=10),
         line(keys.RUN_STOP, time_ms=12_000, samples_count=30, status="success", reason="target"),
     )
     view, points = shown(tmp_path, log)
-    assert view.tags["restarts"] == "1"
+    assert (view.tags["restarts"], view.tags["aborted_starts"]) == ("1", "2")
     assert [p.value for p in points if p.key == "time_to_quality_s"] == [12.0]
 
 
