@@ -78,7 +78,7 @@ def _runs(entry: Entry) -> list[dict[str, Any]]:
             "reached": run.converged,
             "seed": run.seed,
             **{name: getattr(run.summary, name) for name in FIGURES},
-            "lost": entry.lost,
+            "lost": None if run.converged else entry.lost,
             "evaluations": [asdict(point) for point in run.history.points],
             "left_out": run.history.left_out,
         }

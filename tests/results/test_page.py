@@ -221,6 +221,11 @@ def test_json_has_every_run_and_evaluation():
     assert made["runs"][0]["left_out"] == 0
 
 
+def test_json_marks_only_a_run_that_did_not_reach_its_target():
+    (made,) = json.loads(as_json([entry(runs=(run(), run(reached=False)))], PAGE))["results"]
+    assert [each["lost"] for each in made["runs"]] == [None, "NOT REACHED"]
+
+
 def test_means_are_those_of_the_runs_that_the_olympic_mean_keeps():
     runs = tuple(run(seconds, joules=joules) for seconds, joules in ((1.0, 7.0), (2.0, 20.0), (3.0, 40.0), (9.0, 7.0)))
     made = entry(runs=runs)
