@@ -117,6 +117,7 @@ P = ("task=parity", "framework=numpy", "hw=cpu")
         ((*P, "--dry_run"), "options have no dashes; write dry_run=VALUE"),
         ((*P, "--cfg"), "unknown option '--cfg'"),
         (("-m", *P, "seed=1,2", "out=one"), "out=one is the folder of 2 commands, and each needs its own"),
+        (("-m", *P, "seed=1,2", "target=0.8,0.9", "out=of_${seed}"), "as with out='of_1/${seed}-${target}'"),
         (("-m", *P, "hw.bogus=1,2"), "bogus"),
         ((*P, "seed=1", "seed=2"), "seed= is given twice"),
         (("-m", *P, "seed=interval(0,1)"), "'seed=interval(0,1)' cannot be run one value after the other"),
@@ -222,6 +223,12 @@ def test_a_text_is_in_a_sweep_what_it_is_without(here):
 def test_what_is_made_of_other_options_is_what_was_given():
     first, second = parse(["-m", *RUN, "seed=1,2", "out=of_${seed}"])
     assert (first.given["out"], second.given["out"]) == ("of_1", "of_2")
+
+
+def test_a_text_of_a_sweep_may_refer_to_a_value_of_the_benchmark():
+    words = ("hyperparameters.global_batch_size=50,100", "target=0.9")
+    made = parse(["-m", *P, *words, "out=${hyperparameters.global_batch_size}/${target}-${runs}"])
+    assert [each.out for each in made] == ["50/0.9-1", "100/0.9-1"]
 
 
 def test_a_group_in_a_text_is_the_name_that_was_chosen():

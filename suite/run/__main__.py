@@ -87,9 +87,11 @@ def _commands(argv: list[str], place: Place) -> tuple[list[Options], list[str], 
         )
     for out, count in Counter(options.out for options in commands if options.out).items():
         if count > 1:
+            given = [options.given for options in commands]
+            differ = [name for name in given[0] if name != "out" and len({str(each[name]) for each in given}) > 1]
             raise UserError(
                 f"out={out} is the folder of {count} commands, and each needs its own: leave it out, or tell them "
-                f"apart by what differs, as with out='{out}/${{framework}}-${{seed}}'"
+                f"apart by what differs, as with out='{out}/{'-'.join(f'${{{name}}}' for name in differ)}'"
             )
     if slurm_options is not None and commands[0].hw == AUTO and not commands[0].resume:
         raise UserError(f"hw={AUTO} would be this machine, not those of the job: name their system, hw=NAME")

@@ -28,7 +28,7 @@ from suite.run.resuming import stored
 
 MULTIRUN = ("-m", "--multirun")
 GROUPS = ("task", "framework", "hw")  # each names a file in the folder of conf/ of the same name
-_GROUP = re.compile(rf"\$\{{({'|'.join(GROUPS)})\}}")  # within a text it stands for the name, not the file's content
+_REFERENCE = re.compile(r"\$\{([\w.]+)\}")  # within a text; a group stands for its name, not the file's content
 VERBATIM = ("out", "data_dir", "implementation", "resume", "submitter", "token", "witness")
 PATHS = ("out", "implementation", "resume")
 TEXTS = (*VERBATIM, "scale", "division", "category", "checkpoints")
@@ -205,7 +205,8 @@ def _composed(words: Sequence[str], texts: Mapping[str, str]) -> Options:
                 _refuse_unwritten(str(given["task"]), name)
             config.load(group, name)
     benchmark = {name: value for name, value in given.items() if name.partition(".")[0] in OF_BENCHMARK}
-    values = {**_compose([word for word in words if word.lstrip("+").partition("=")[0] not in benchmark]), **texts}
+    others = [word for word in words if word.lstrip("+").partition("=")[0] not in benchmark]
+    values = {**_compose(others, benchmark), **texts}
     for name in ("dry_run", "mlflow"):
         if not isinstance(values[name], bool):
             raise UserError(f"{name}={values[name]} is neither true nor false")
@@ -226,8 +227,11 @@ def _refuse_unwritten(task: str, framework: str) -> None:
         raise unknown(f"framework for {task}", framework, written)
 
 
-def _compose(words: Sequence[str]) -> dict[str, Any]:
-    """What Hydra composes: the values of conf/config.yaml, the names of the groups' files, and the system's values."""
+def _compose(words: Sequence[str], benchmark: Mapping[str, Any]) -> dict[str, Any]:
+    """What Hydra composes: the values of conf/config.yaml, the names of the groups' files, and the system's values.
+
+    A text such as that of out= may also refer to the values set in the `benchmark`.
+    """
     # What a system's file leaves out may be set too.
     overrides = [f"++{word.lstrip('+')}" if word.lstrip("+").startswith("hw.") else word for word in words]
     try:
@@ -237,7 +241,7 @@ def _compose(words: Sequence[str]) -> dict[str, Any]:
         plain = OmegaConf.masked_copy(composed, [str(name) for name in composed if name != "hydra"])
         for name, text in cast(dict[str, Any], OmegaConf.to_container(plain)).items():
             if name in VERBATIM and isinstance(text, str):
-                plain[name] = _GROUP.sub(lambda group: chosen[group[1]], text)
+                plain[name] = _REFERENCE.sub(lambda found: str({**benchmark, **chosen}.get(found[1], found[0])), text)
         values = cast(dict[str, Any], OmegaConf.to_container(plain, resolve=True))
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(f"{_first_line(error)} (the values of conf/ are those that can be set)") from error
