@@ -215,13 +215,14 @@ def submittable(runs: Sequence[Evidence]) -> Iterator[Finding]:
 
 @PACKAGE.rule("division.6")
 def one_submitter(runs: Sequence[Evidence]) -> Iterator[Finding]:
-    """All runs of a submission are of one submitter, and in one division."""
+    """All runs of a submission, or of a result in none, are of one submitter, and in one division."""
     for key in (keys.SUBMISSION_ORG, keys.SUBMISSION_DIVISION):
-        firsts: dict[str | None, tuple[Evidence, Line, str]] = {}
+        firsts: dict[tuple[str | None, str], tuple[Evidence, Line, str]] = {}
         for run in runs:
             if (line := run.line(key)) is None:
                 continue
-            first, wanted, told = firsts.setdefault(run.package, (run, line, shown(line.value)))
+            owner = (run.package, result_of(run) if run.package is None else "")
+            first, wanted, told = firsts.setdefault(owner, (run, line, shown(line.value)))
             if not same(wanted.value, line.value):
                 expected = f"{key} {told}, as in {path_of(first, LOG)}"
                 yield Finding(

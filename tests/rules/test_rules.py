@@ -199,11 +199,14 @@ def test_batch_size_and_learning_rates_are_free_around_the_reference(benchmark):
         assert type(bound.of(reference[name], 64, 48)) is type(reference[name])
 
 
-def test_submissions_of_two_submitters_lie_side_by_side(run, tmp_path):
+def test_submissions_and_results_of_two_submitters_lie_side_by_side(run, tmp_path):
     for name in ("ours", "theirs"):
         made = run.copy(tmp_path / "all" / name / "result")
         made.edit(keys.SUBMISSION_ORG, lambda record, name=name: record.update(value=name))
+    assert "division.6" not in rules_of(review(tmp_path / "all").findings)
+    (tmp_path / "all" / SEAL).write_text("{}")
     assert "division.6" in rules_of(review(tmp_path / "all").findings)
+    (tmp_path / "all" / SEAL).unlink()
     for name in ("ours", "theirs"):
         (tmp_path / "all" / name / SEAL).write_text("{}")
     assert "division.6" not in rules_of(review(tmp_path / "all").findings)
