@@ -67,7 +67,8 @@ def unpacked(path: Path) -> Iterator[Path]:
     """Yield a temporary folder with the content of the archive `path`, and remove it afterwards.
 
     Only plain files and folders are unpacked, without their modes, owners and times. Raises UserError, in one line, if
-    the archive is damaged, holds anything else or exceeds a limit; nothing is reviewed then.
+    the archive is damaged, holds anything else or exceeds a limit; nothing is reviewed then. A UserError of the review
+    names the archive in the folder's place.
     """
     with tempfile.TemporaryDirectory(prefix="suite-review-") as name:
         folder = Path(name)
@@ -80,7 +81,10 @@ def unpacked(path: Path) -> Iterator[Path]:
         except Exception as error:  # a library's parser met bytes that it did not foresee
             found = str(error) or type(error).__name__
             raise UserError(f"{path.name} is damaged, or not the archive that its name says: {found:.200}") from error
-        yield folder
+        try:
+            yield folder
+        except UserError as error:
+            raise UserError(str(error).replace(name, str(path))) from error
 
 
 def _unzip(path: Path, folder: Path) -> None:

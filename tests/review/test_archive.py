@@ -35,6 +35,12 @@ def test_file_that_is_no_archive_is_told_which_are_read(tmp_path):
     refused(tmp_path / "given.tar.zst", r"Not a directory; give .* as \.zip, \.tar, \.tar\.xz")
 
 
+def test_archive_without_evidence_is_named_itself(tmp_path):
+    given = of_members(tmp_path / "given.tar", member("readme.txt"))
+    with pytest.raises(UserError, match=rf"^{given} holds no evidence: "):
+        main([str(given)])
+
+
 def test_changed_byte_in_an_archive_fails(run, tmp_path, capsys):
     with (run.folder / "log.txt").open("ab") as file:
         file.write(b"more\n")
