@@ -9,7 +9,7 @@ from typing import Any
 from suite.config.logkeys import RESTART
 from suite.errors import shown
 from suite.record.evidence import LOG, SYSTEM
-from suite.record.parsing import differences
+from suite.record.parsing import differences, whole
 from suite.rules.finding import MAX_FINDINGS, Finding
 from suite.rules.reading import RESULT, RUN, Evidence
 from suite.rules.runs import OF_ONE_RUN, path_of
@@ -27,8 +27,13 @@ def decided(run: Evidence) -> dict[str, str]:
 
 
 @RUN.rule("system.7")
-def went_on_alike(run: Evidence) -> Iterator[Finding]:
-    """A note where a restart found the machine, the code or the environment changed."""
+def told_and_kept(run: Evidence) -> Iterator[Finding]:
+    """A note where the environment is not described, or a restart found it, the machine or the code changed."""
+    variables, cpus = (run.described("environment", name) for name in ("variables", "cpus"))
+    if run.parsed(SYSTEM) and not (isinstance(variables, dict) and whole(cpus)):
+        where, found = run.system_line("environment"), run.described("environment") or "none"
+        mend = "submit the file as the suite wrote it"
+        yield Finding(SYSTEM, where, "an environment with variables and cpus", found, mend, "note")
     for line in run.lines_of.get(RESTART, []):
         changed = line.metadata.get("changed")
         if isinstance(changed, list) and changed:

@@ -69,6 +69,16 @@ def gone_on_elsewhere(run):
     restarted(run, keys.EVAL_STOP, changed=["detected.cpu_model", "environment.variables.OMP_NUM_THREADS"])
 
 
+@breaks("system.7")
+def environment_not_told(run):
+    run.edit_system(lambda values: values.pop("environment"))
+
+
+@breaks("system.7")
+def environment_without_variables(run):
+    run.edit_system(lambda values: values["environment"].update(variables=None))
+
+
 @breaks_result("system.7")
 def a_run_in_another_environment(folder):
     run = Evidence(folder / "run_3")
