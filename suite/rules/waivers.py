@@ -100,7 +100,8 @@ class WaiverFile:
                     made.waivers.append((line, Waiver.model_validate(values)))
                 except ValidationError as error:
                     first = error.errors()[0]
-                    made.malformed.append((line, f"{'.'.join(map(str, first['loc']))}: {first['msg']}"))
+                    problem = first["msg"].removeprefix("Value error, ")
+                    made.malformed.append((line, f"{'.'.join(map(str, first['loc']))}: {problem}"))
         except (MalformedError, UnsafeFile, OSError) as error:
             if applied and isinstance(error, OSError):
                 raise
