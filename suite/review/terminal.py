@@ -56,7 +56,8 @@ def show(console: Console, report: Report) -> None:
     line = Text(f"{report.verdict.upper()}: {said(report)}", STYLES[report.verdict])
     if report.converged is not None:
         line.append("; converged: yes" if report.converged else "; converged: no, the target was not reached")
-    for name, count in (("waived", len(report.waived)), ("notes", report.counted("note"))):
+    errors = report.counted("error") if report.verdict == "fail" else 0
+    for name, count in (("errors", errors), ("waived", len(report.waived)), ("notes", report.counted("note"))):
         line.append(f"; {name}: {count}" if count else "")
     console.print(line, soft_wrap=True)
 

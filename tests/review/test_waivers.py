@@ -180,10 +180,12 @@ def test_malformed_waiver_is_a_finding(run, tmp_path, capsys, content):
     assert reviewed(capsys, run.folder)["verdict"] == "fail"
 
 
-def test_waiver_of_a_day_to_come_is_told_plainly(breached, tmp_path, capsys):
+def test_waiver_of_a_day_to_come_is_told_plainly_and_counted_beside_the_breaches(breached, tmp_path, capsys):
     file = written(tmp_path / "waivers.yaml", WAIVER | {"date": "9999-01-01"})
     (finding,) = [f for f in reviewed(capsys, breached, "--waivers", file)["findings"] if f["rule"] == "review.1"]
     assert finding["found"] == "date: in the future"
+    main([str(breached), "--waivers", str(file)])
+    assert "FAIL: 1 finding against the rules; converged: yes; errors: 1; notes: " in capsys.readouterr().out
 
 
 def test_many_requests_are_told_as_one_is_and_their_sizes_count(run, tmp_path, monkeypatch, capsys):
