@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from suite.record.equivalence import FILE as EQUIVALENCE
-from suite.record.evidence import CONFIG, LOG, MANIFEST, POWER, PREDICTIONS, SYSTEM
+from suite.record.evidence import CHECKPOINT, CONFIG, LOG, MANIFEST, POWER, PREDICTIONS, SYSTEM
 from suite.record.mllog import line_hash
 from suite.rules.chain import broken_lines
 from suite.rules.finding import Finding
@@ -59,4 +59,6 @@ def nothing_else(run: Evidence) -> Iterator[Finding]:
     """A note for what is not evidence, since it is not reviewed."""
     stray = [CODE] if run.code and run.configured("implementation") is None else []
     for path in (*run.others, *stray):
-        yield Finding(path, None, "only evidence", "another entry, not reviewed", "leave it out", "note")
+        mend = "go on from it by python -m suite.run resume=FOLDER, or leave it out of a submission"
+        mend = mend if path == CHECKPOINT else "leave it out"
+        yield Finding(path, None, "only evidence", "another entry, not reviewed", mend, "note")

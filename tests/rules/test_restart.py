@@ -133,3 +133,9 @@ def test_only_a_run_that_a_signal_stopped_goes_on(run):
     signalled(run)
     run.edit(keys.RUN_STOP, lambda record: record["metadata"].update(reason="budget"))
     assert "log.3" in rules_of(review(run.folder).findings)
+
+
+def test_a_checkpoint_is_not_to_be_deleted_before_the_run_goes_on(run):
+    (run.folder / evidence.CHECKPOINT).write_bytes(b"")
+    (finding,) = [finding for finding in review(run.folder).findings if finding.rule == "package.5"]
+    assert finding.mend.startswith("go on from it by python -m suite.run resume=FOLDER")
