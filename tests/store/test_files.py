@@ -142,6 +142,15 @@ def test_an_archive_that_is_here_is_unpacked(root: Path, mode: str) -> None:
     assert tree(root) == MEMBERS | {name: archive}
 
 
+@pytest.mark.parametrize("name", ["set.zip", "set.tar.gz"])
+@pytest.mark.parametrize("archive", [b"<html>", tar(MEMBERS, "w:gz")[:-20], tar(MEMBERS)[:700]])
+def test_what_cannot_be_unpacked_is_one_line(root: Path, name: str, archive: bytes) -> None:
+    (root / name).write_bytes(archive)
+    with pytest.raises(UserError, match=rf"(?s){name} cannot be unpacked: .*any other as tar"):
+        files.ensure(dataset(archive, NOWHERE, name), root)
+    assert tree(root) == {name: archive}
+
+
 def test_a_corrupt_file_is_replaced_from_the_archive(root: Path) -> None:
     archive = tar(MEMBERS)
     lay_out(root, MEMBERS | {"set/a.bin": b"?", "set.tar": archive})
