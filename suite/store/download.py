@@ -39,9 +39,7 @@ def download_all(remotes: Sequence[Remote], root: Path, token: str = "") -> None
     stopped = threading.Event()
 
     def bring(remote: Remote) -> None:
-        target = root / remote.path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        download(remote, target, progress=False, token=token, stopped=stopped)
+        download(remote, root / remote.path, progress=False, token=token, stopped=stopped)
 
     with ThreadPoolExecutor(CONNECTIONS) as pool:
         brought = [pool.submit(bring, remote) for remote in remotes]
@@ -65,6 +63,7 @@ def download(
     be written.
     """
     stopped = stopped or threading.Event()
+    target.parent.mkdir(parents=True, exist_ok=True)
     part, named = partial(target), remote.sha256 is not None
     farthest = idle = 0
     while True:

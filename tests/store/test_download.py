@@ -43,6 +43,12 @@ def test_download_makes_the_folder_and_brings_the_files(server: Server, tmp_path
     assert server.ranges == [None]
 
 
+def test_an_archive_may_lie_in_a_folder_of_its_own(server: Server, tmp_path: Path) -> None:
+    files.ensure(dataset(ARCHIVE, server.url, "raw/set.tar"), tmp_path)
+    assert not files.faults(dataset(ARCHIVE, server.url), tmp_path, "sha256")
+    assert (tmp_path / "raw/set.tar").read_bytes() == ARCHIVE
+
+
 def test_a_broken_connection_is_resumed(server: Server, tmp_path: Path) -> None:
     server.answers = [("drop", 1000), ("drop", 500), 503]
     assert fetched(server, tmp_path)
