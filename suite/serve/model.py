@@ -17,13 +17,14 @@ from suite.harness import contract
 from suite.harness.contestant import OwnImplementation, trainer
 from suite.harness.contract import Checked
 from suite.harness.implementation import Device, check_precision, load_implementation
+from suite.harness.seeds import evaluation_seed
 from suite.record import evidence, states
 from suite.record.mllog import read
 from suite.record.summary import summarise
 from suite.run import resuming
 from suite.store.arrays import prepared
 from suite.store.modules import Requesting, load_requests
-from suite.store.task import Task, load_task, score
+from suite.store.task import Task, for_run, load_task, score
 
 Request = Mapping[str, np.ndarray]
 
@@ -128,8 +129,9 @@ def examples(folder: Path, own: OwnImplementation | None, data_dir: str | None) 
             f"{name} has no tasks/{name}/requests.py: nothing says what one request is, so that it cannot be served"
         )
     task = load_task(name)
-    trained = summarise(list(read(_run(folder) / evidence.LOG))).quality
-    return Examples(plan, task, requests, prepared(plan.benchmark, task, data_dir), trained)
+    lines = list(read(_run(folder) / evidence.LOG))
+    data = for_run(plan.benchmark, task, prepared(plan.benchmark, task, data_dir), evaluation_seed(lines))
+    return Examples(plan, task, requests, data, summarise(lines).quality)
 
 
 def load(

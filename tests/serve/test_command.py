@@ -15,10 +15,15 @@ import requests
 from suite import config
 from suite.errors import UserError
 from suite.harness import contract
+from suite.harness.contestant import read
+from suite.harness.seeds import evaluation_seed
 from suite.measure.noise import Environment
 from suite.probe.showing import number
+from suite.record import evidence, mllog
 from suite.serve.__main__ import main, place
+from suite.serve.model import examples
 from suite.serve.web import MAX_BYTES, Client
+from suite.store.task import load_task
 from tests.command import PROJECT, run, start
 
 OURS = PROJECT / "tests/implementations/alike"
@@ -70,6 +75,12 @@ def test_served_answers_have_the_quality_that_the_run_logged(trained, server, ca
                 assert 0 < load["latencies"]["50"] <= load["latencies"]["99"]
             assert load["failed"] == 0
     assert ours == [(), (requests.get(f"{server}/health", timeout=60).json()["pid"],)]
+
+
+def test_the_examples_are_those_that_the_run_drew(trained, monkeypatch):
+    task, seed = load_task("image_classification"), evaluation_seed(mllog.read(trained / evidence.LOG))
+    monkeypatch.setattr(task, "evaluation_arrays", lambda data, seed: {"test_seed": np.array([seed])}, raising=False)
+    assert examples(trained, read(OURS, None), None).data["test_seed"] == seed
 
 
 @pytest.mark.parametrize(
