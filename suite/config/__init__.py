@@ -42,12 +42,18 @@ def benchmark(task: str, scale: str, values: dict[str, Any] | None = None) -> Be
 
 
 def _check_free(of: Benchmark, where: str) -> None:
-    """Raise UserError unless all that is free are hyperparameters whose own values lie within their ranges."""
+    """Raise UserError unless all that is free are hyperparameters whose own values lie within their ranges, or from
+    which their formulas can tell others.
+    """
     for name, free in of.free.items():
         for each in (name, free.proportional_to) if isinstance(free, Formula) else (name,):
             one_of(f"hyperparameter in {where}", each, of.hyperparameters)
-        value = of.hyperparameters[name]
-        if isinstance(free, Range) and not (isinstance(value, int | float) and free.low <= value <= free.high):
+            value = of.hyperparameters[each]
+            if not isinstance(value, int | float):
+                raise UserError(f"{where}.{name}: {each} is {value!r:.60}, which is no number")
+        if isinstance(free, Formula) and value <= 0:
+            raise UserError(f"{where}.{name} follows {free.proportional_to}, which is {value}: make that more than 0")
+        if isinstance(free, Range) and not free.low <= value <= free.high:
             raise UserError(
                 f"{where}.{name} goes from {free.low:g} to {free.high:g}, without the benchmark's own {value!r}"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import date
 from reprlib import repr as brief  # short for values of any depth and length
@@ -27,9 +28,13 @@ def checked(record: type[Record], values: dict[str, Any], where: str) -> Record:
     try:
         return record.model_validate(values)
     except ValidationError as error:
-        found = error.errors()
-        first = next((each for each in found if each["type"] == "extra_forbidden"), found[0])  # before missing ones
-        raise _mistake(record, first, where) from None
+        raise _mistake(record, _nearest(error.errors()), where) from None
+
+
+def _nearest(found: list[ErrorDetails]) -> ErrorDetails:
+    """The error to tell: of a union, one of the member that fits best; and an unknown name before a missing one."""
+    faults = Counter(each["loc"][:-1] for each in found)
+    return min(found, key=lambda e: (-len(e["loc"]), faults[e["loc"][:-1]], e["type"] != "extra_forbidden"))
 
 
 def _mistake(record: type[Values], error: ErrorDetails, where: str) -> UserError:

@@ -25,6 +25,11 @@ def with_name(name):
     return answering("state_dict", lambda state: {**state, name: np.zeros(1)})
 
 
+def follow(scale, other):
+    """Let the learning rate follow another hyperparameter."""
+    scale["free"]["opt_base_learning_rate"].update(proportional_to=other)
+
+
 def circle():
     """A list that holds itself."""
     made = []
@@ -212,12 +217,28 @@ TOLD = {
         "scales.mini.free 'batch_size': did you mean 'global_batch_size'?",
     ),
     "a formula of a hyperparameter that there is none of": (
-        declaring(lambda scale: scale["free"]["opt_base_learning_rate"].update(proportional_to="batch")),
+        declaring(lambda scale: follow(scale, "batch")),
         "unknown hyperparameter in conf/task/parity.yaml: scales.mini.free 'batch'",
     ),
     "a range without the benchmark's own value": (
         declaring(lambda scale: scale["free"]["global_batch_size"].update(low=40)),
         "scales.mini.free.global_batch_size goes from 40 to 100, without the benchmark's own 20",
+    ),
+    "a range that lacks a bound": (
+        declaring(lambda scale: scale["free"]["global_batch_size"].pop("low")),
+        "conf/task/parity.yaml: scales.mini.free.global_batch_size.low is missing: The smallest value that is allowed.",
+    ),
+    "a formula with a mistake": (
+        declaring(lambda scale: scale["free"]["opt_base_learning_rate"].update(tolerance=2)),
+        "conf/task/parity.yaml: scales.mini.free.opt_base_learning_rate.tolerance is 2: Input should be less than 1.",
+    ),
+    "a formula of a text": (
+        declaring(lambda scale: scale["hyperparameters"].update(opt_base_learning_rate="high")),
+        "scales.mini.free.opt_base_learning_rate: opt_base_learning_rate is 'high', which is no number",
+    ),
+    "a formula of what is 0": (
+        declaring(lambda scale: (follow(scale, "momentum"), scale["hyperparameters"].update(momentum=0))),
+        "scales.mini.free.opt_base_learning_rate follows momentum, which is 0: make that more than 0",
     ),
     "a field that is missing": (
         declaring(lambda scale: scale["dataset"].pop("licence")),
