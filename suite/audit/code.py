@@ -96,11 +96,14 @@ def _kept(run: Run, contestant: Contestant) -> dict[str, bytes]:
 
 def _of_the_suite(run: Run, task: str) -> Code:
     revision, dirty = run.evidence.described("git", "revision"), run.evidence.described("git", "dirty")
+    why = "its revision is not in this repository" if revision else "the run names no revision"
     if isinstance(revision, str) and revision.isalnum() and (known := at_revision(revision, run.benchmark)):
         remark = "the run had changes that no revision holds" if dirty else ""
-        return Code(f"git revision {revision[:12]}", {name: known[name] for name in _wanted(known, task)}, remark)
+        made = Code(f"git revision {revision[:12]}", {name: known[name] for name in _wanted(known, task)}, remark)
+        if made.frameworks(task):
+            return made
+        why = f"its revision holds no reference of {task}"
     wanted = _wanted((path.relative_to(ROOT).as_posix() for path in _here(task)), task)
-    why = "its revision is not in this repository" if revision else "the run names no revision"
     return Code("this copy of the suite", {name: (ROOT / name).read_bytes() for name in wanted}, why)
 
 

@@ -207,6 +207,14 @@ def test_nothing_is_run_without_consent(honest, capsys):
     assert "code: git revision" in printed
 
 
+def test_of_a_task_that_its_revision_lacks_this_copy_is_audited(honest, capsys, monkeypatch):
+    monkeypatch.setattr("suite.audit.code.at_revision", lambda *asked: {"reference_impls/shared.py": b""})
+    with pytest.raises(UserError, match="run_code=true"):
+        main([str(honest), "draw=0a"])
+    said = "code: this copy of the suite; its revision holds no reference of image_classification"
+    assert said in capsys.readouterr().out
+
+
 def test_evidence_that_fails_its_review_is_not_audited(result, capsys):
     Evidence(result / "run_1").edit("suite_cost", lambda record: record.update(value=1e-9))
     assert main([str(result), "run_code=true"]) == 1
