@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -14,13 +13,13 @@ import numpy as np
 from suite.check.ledger import Broken, Ledger, Skip
 from suite.check.training import copied, differing
 from suite.config.models import Benchmark
-from suite.errors import BadPrediction
-from suite.harness.contract import Checked, check_json, evaluation_data
+from suite.errors import BadPrediction, BrokenContract
+from suite.harness.contract import Checked, check_json, evaluation_data, place
 from suite.harness.implementation import Implementation
 from suite.store.task import Task, score
 
 WRONG: tuple[Any, ...] = (None, {"?": []}, [[[None]]])  # no task accepts these
-STRANGE: tuple[Any, ...] = (10**400, -1, 0.5, True, "", "?" * 100_000, "\ud800", [], {})  # some task may accept these
+STRANGE: tuple[Any, ...] = (10**400, 1e200, -1, 0.5, True, "", "?" * 100_000, "\ud800", [], {})  # some task accepts
 SLACK = 1e-9  # relative to a metric's bounds, which sums of rounded numbers may just exceed
 
 
@@ -123,8 +122,14 @@ def _refused(benchmark: Benchmark, task: Task, predictions: list[Any], data: Map
     for wrong in WRONG:
         _refuses(task, [*predictions[:-1], wrong], data, f"the prediction {json.dumps(wrong)}")
     for strange in STRANGE:
-        with suppress(BadPrediction):
+        try:
             score(benchmark, task, [*predictions[:-1], strange], data)
+        except BadPrediction:
+            continue
+        except Exception as error:
+            what = f"{type(error).__name__} at {place(error)}: {error}"
+            found = error.found if isinstance(error, BrokenContract) else what
+            raise Broken(f"{found}, for the prediction {strange!r:.20}") from error
 
 
 def _refuses(task: Task, predictions: Sequence[Any], data: Mapping[str, np.ndarray], what: str) -> None:

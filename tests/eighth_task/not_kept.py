@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from suite.errors import BadPrediction
 from tests.eighth_task.spoiling import (
     IMPLEMENTATION,
     TASK,
@@ -73,6 +74,25 @@ def lenient(true):
 
 def strict(true):
     return lambda predictions, data: {"accuracy": float(np.mean(np.array(predictions) == data["answer_sides"]))}
+
+
+def numeric(kind):
+    """A score that squares numbers, of whatever size if they are of this kind."""
+
+    def scoring(true):
+        def score(predictions, data):
+            for line, each in enumerate(predictions, 1):
+                if type(each) not in (int, float) or (type(each) is not kind and not abs(each) < 100):
+                    raise BadPrediction(line, "no number")
+            if len(predictions) != len(data["answer_sides"]):
+                raise BadPrediction(0, "wrong number of predictions")
+            numbers = np.array([float(each) for each in predictions])
+            with np.errstate(over="ignore"):
+                return {"accuracy": float(1 - np.mean((numbers - data["answer_sides"]) ** 2))}
+
+        return score
+
+    return scoring
 
 
 # What is wrong, the promise that is not kept, and what was found. A run could not tell.
@@ -176,5 +196,15 @@ NOT_KEPT = {
         having(TASK, score=strict),
         "score refuses wrong predictions by BadPrediction",
         "for no predictions",
+    ),
+    "score stumbles over a whole number of any length": (
+        having(TASK, score=numeric(int)),
+        "score refuses wrong predictions by BadPrediction",
+        "int too large to convert to float, for the prediction 1000",
+    ),
+    "score squares numbers of any size": (
+        having(TASK, score=numeric(float)),
+        "score refuses wrong predictions by BadPrediction",
+        "'accuracy', scored by parity, is a float, -inf, for the prediction 1e+200",
     ),
 }
