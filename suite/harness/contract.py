@@ -139,11 +139,17 @@ def build(
 
 
 def place(error: BaseException) -> str:
-    """The last file and line that `error` passed in the author's code: not the suite's, a package's or Python's."""
+    """The last file and line that `error` passed in the author's code: not the suite's, a package's or Python's.
+
+    Of a SyntaxError, the place of the mistake.
+    """
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if "site-packages" not in f.filename and not _is_nobodys(Path(f.filename))]
     frame = (own or list(frames))[-1]
-    return f"{Path(frame.filename).parent.name}/{Path(frame.filename).name}:{frame.lineno}"
+    file, line = frame.filename, frame.lineno
+    if isinstance(error, SyntaxError) and error.filename:
+        file, line = error.filename, error.lineno
+    return f"{Path(file).parent.name}/{Path(file).name}:{line}"
 
 
 def _is_nobodys(path: Path) -> bool:

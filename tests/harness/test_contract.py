@@ -20,3 +20,9 @@ def test_a_changed_hyperparameter_is_not_blamed_for_workers_that_cannot_reach_ea
     device = Device("cpu", "fp32", addresses=addresses)
     with pytest.raises(raised, match="connectFullMesh failed"):
         contract.build(SimpleNamespace(build=build), changed, {}, 1, device)
+
+
+def test_a_syntax_error_lies_in_the_file_that_has_it():
+    with pytest.raises(SyntaxError) as raised:
+        compile("x = (", "/home/me/tasks/mine/__init__.py", "exec")
+    assert contract.place(raised.value) == "mine/__init__.py:1"
