@@ -84,6 +84,5 @@ class Checks(Generic[Subject]):
 def plain(finding: Finding, rule: str, label: str) -> Finding:
     """Turn a check's finding into a review's: of `rule`, safe to print, of a subject in the folder `label`."""
     file = finding.file if not label else label if finding.file == "." else f"{label}/{finding.file}"
-    return replace(
-        finding, rule=rule, file=shown_path(file), expected=shown(finding.expected), found=shown(finding.found)
-    )
+    expected, found = shown(finding.expected), shown(finding.found) or "nothing"
+    return replace(finding, rule=rule, file=shown_path(file), expected=expected, found=found)

@@ -94,6 +94,7 @@ def test_mutant_of_a_result_breaks_its_rule_alone(rule, mutate, result):
     mutate(result)
     made = review(result)
     assert rules_of(made.findings, but=ALWAYS | NOTES - {rule}) == {rule}, made.findings
+    assert all(finding.expected and finding.found and finding.mend for finding in made.findings)
     assert made.verdict == ("pass" if rule in NOTES else "fail")
 
 

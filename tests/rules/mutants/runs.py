@@ -146,6 +146,11 @@ def another_precision(folder):
 
 
 @breaks_result("system.5")
+def a_description_of_one_run_alone(folder):
+    Evidence(folder / "run_1").edit_system(lambda values: values["description"].update(cooling="air"))
+
+
+@breaks_result("system.5")
 def another_version(folder):
     Evidence(folder / "run_5").edit_system(lambda values: values["software"].update(numpy="0.1"))
 
