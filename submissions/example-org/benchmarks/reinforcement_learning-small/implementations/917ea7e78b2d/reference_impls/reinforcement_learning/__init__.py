@@ -1,4 +1,4 @@
 """Proximal policy optimization (Schulman et al. 2017) with two small networks, one for policy and one for value.
 
-`shared.py` holds what both frameworks must have alike: initial parameters, environments, random numbers, advantages.
+What both frameworks must do alike is in `shared.py`, initial parameters and minibatches, and in `environments.py`.
 """

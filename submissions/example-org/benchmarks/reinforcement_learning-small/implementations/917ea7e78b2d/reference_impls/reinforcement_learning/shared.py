@@ -12,7 +12,7 @@ import numpy as np
 
 from reference_impls.recipe import Recipe
 
-_INIT_STREAM, _ORDER_STREAM = 0, 3  # of a run's random numbers; those of environments.py are others
+_INIT_STREAM, _ORDER_STREAM = 0, 3  # a run's random streams; environments.py has others
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,10 @@ class Hyperparameters(Recipe):
     opt_adam_beta_2: float
     opt_adam_epsilon: float
 
+    def __post_init__(self) -> None:
+        self.require_multiple_of("num_envs", "the environments that step together")
+        self.require_multiple_of("minibatch_size", "the environment steps of a gradient step")
+
     @property
     def steps(self) -> int:
         """Steps of each environment in an iteration."""
@@ -49,7 +53,7 @@ class Hyperparameters(Recipe):
         return self.update_epochs * (self.global_batch_size // self.minibatch_size)
 
     def learning_rate(self, iteration: int) -> float:
-        """It falls linearly over `opt_learning_rate_decay_samples`, then stays."""
+        """The learning rate of an iteration: it falls linearly over `opt_learning_rate_decay_samples`, then stays."""
         decayed = min(iteration * self.global_batch_size / self.opt_learning_rate_decay_samples, 1.0)
         return self.opt_base_learning_rate * (1 - decayed * (1 - self.opt_end_learning_rate))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -12,12 +12,19 @@ import tensorflow as tf
 
 from reference_impls.recipe import NEWTON_SCHULZ
 
+Apply = Callable[[Sequence[tf.Tensor]], None]
+
 
 class AdamW(keras.optimizers.AdamW):
-    """Keras's AdamW with PyTorch's epsilon, which is added after the correction of the bias.
+    """Keras's AdamW with PyTorch's epsilon, which is added after the bias correction.
 
-    Keras adds it before ("epsilon hat" of Kingma and Ba 2015): 30 times as much in the first of its steps.
+    Keras adds it before ("epsilon hat" of Kingma and Ba 2015), which makes it 30 times as large in the first step.
+    Keras also writes each variable once more even where there is no weight decay.
     """
+
+    def _apply_weight_decay(self, variables: Sequence[Any]) -> None:
+        if self.weight_decay:
+            super()._apply_weight_decay(variables)
 
     def update_step(self, gradient: tf.Tensor, variable: Any, learning_rate: tf.Tensor) -> None:
         """One step of one variable."""
@@ -30,7 +37,7 @@ class AdamW(keras.optimizers.AdamW):
         variable.assign_sub(learning_rate / (1 - self.beta_1**step) * mean / deviation)
 
     def moments(self) -> dict[str, Any]:
-        """PyTorch's names of what it keeps."""
+        """The optimizer's state, by PyTorch's names."""
         paths = [variable.path for variable in self._trainable_variables]
         return {
             **{f"exp_avg/{path}": value for path, value in zip(paths, self._momentums, strict=True)},
@@ -39,22 +46,28 @@ class AdamW(keras.optimizers.AdamW):
         }
 
 
+def clipped(gradients: Sequence[tf.Tensor], norm: float) -> list[tf.Tensor]:
+    """The gradients, scaled down to a global norm of at most `norm`, as torch.nn.utils.clip_grad_norm_ does."""
+    shorter = tf.minimum(norm / (tf.linalg.global_norm(gradients) + 1e-6), 1.0)
+    return [gradient * shorter for gradient in gradients]
+
+
 class Momentum:
-    """Momentum of some variables, as PyTorch's optimizers keep it."""
+    """Momentum buffers of some variables, as PyTorch's optimizers keep them."""
 
     def __init__(self, variables: Sequence[Any]) -> None:
         self.variables = list(variables)
         self.buffers = [tf.Variable(tf.zeros(v.shape), trainable=False) for v in self.variables]
 
     def moments(self) -> dict[str, Any]:
-        """PyTorch's names of what it keeps."""
+        """The optimizer's state, by PyTorch's names."""
         return {f"momentum_buffer/{v.path}": b for v, b in zip(self.variables, self.buffers, strict=True)}
 
 
 class SGD(Momentum):
-    """Nesterov momentum (Sutskever et al. 2013) as torch.optim.SGD has it: it gathers gradients, not steps.
+    """SGD with Nesterov momentum (Sutskever et al. 2013) as in torch.optim.SGD: momentum sums gradients, not steps.
 
-    In Keras's the learning rate is part of the momentum, so that a change of it acts late.
+    Keras's momentum includes the learning rate, so a change of the rate takes effect late.
     """
 
     def __init__(self, variables: Sequence[Any], momentum: float, weight_decay: float) -> None:
@@ -67,6 +80,25 @@ class SGD(Momentum):
             decayed = gradient + self.weight_decay * variable
             buffer.assign(self.momentum * buffer + decayed)
             variable.assign_sub(learning_rate * (decayed + self.momentum * buffer))
+
+
+class LARS(Momentum):
+    """The twin of `torch_lars.LARS`."""
+
+    def __init__(self, variables: Sequence[Any], momentum: float, weight_decay: float, trust: float) -> None:
+        super().__init__(variables)
+        self.momentum, self.weight_decay, self.trust = momentum, weight_decay, trust
+
+    def apply(self, gradients: Sequence[tf.Tensor], learning_rate: tf.Tensor) -> None:
+        """One step along the gradients of the variables."""
+        for variable, buffer, gradient in zip(self.variables, self.buffers, gradients, strict=True):
+            if variable.shape.rank > 1:
+                weight, slope = tf.norm(variable), tf.norm(gradient)
+                trust = self.trust * weight / (slope + self.weight_decay * weight)
+                trust = tf.where((weight > 0) & (slope > 0), trust, 1.0)
+                gradient = trust * (gradient + self.weight_decay * variable)
+            buffer.assign(self.momentum * buffer + learning_rate * gradient)
+            variable.assign_sub(buffer)
 
 
 class Muon(Momentum):
@@ -104,7 +136,7 @@ class Muon(Momentum):
             variable.assign_sub(learning_rate * step)
 
     def _orthogonalised(self, directions: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Semi-orthogonal matrices, roughly, times sqrt(max(1, out / in)), in the shapes of `directions`."""
+        """`directions` made roughly semi-orthogonal, times sqrt(max(1, out / in)); shapes stay the same."""
         a, b, c = NEWTON_SCHULZ
         kernels = [variable.path.endswith("/kernel") for variable in self.variables]
         # [in * h * w, out] of a kernel, [n, out, in] of others
@@ -120,8 +152,10 @@ class Muon(Momentum):
             x = tf.concat([wide[i] for i in members], 0)
             x = tf.cast(x / (tf.norm(x, axis=(1, 2), keepdims=True) + 1e-7), self.dtype)
             for _ in range(self.ns_steps):
-                gram = tf.matmul(x, x, transpose_b=True)
-                x = a * x + tf.matmul(b * gram + c * tf.matmul(gram, gram), x)
+                gram = tf.matmul(x, x, transpose_b=True)  # in bf16 the factors themselves would be rounded
+                square = tf.cast(tf.matmul(gram, gram), tf.float32)
+                inner = tf.cast(b * tf.cast(gram, tf.float32) + c * square, self.dtype)
+                x = tf.cast(a * tf.cast(x, tf.float32) + tf.cast(tf.matmul(inner, x), tf.float32), self.dtype)
             parts = tf.split(tf.cast(x, tf.float32), [wide[i].shape[0] for i in members])
             for i, part in zip(members, parts, strict=True):
                 first, second = flat[i].shape[1:]
@@ -139,35 +173,44 @@ class GradScaler:
     def __init__(self, enabled: bool) -> None:
         self.enabled = enabled
         self._scale = tf.Variable(2.0**10, trainable=False)
-        self._tracker = tf.Variable(0, trainable=False)
+        self._tracker = tf.Variable(tf.constant(0, tf.int64), trainable=False)  # a GPU holds no int32 variable
 
     def scale(self, loss: tf.Tensor) -> tf.Tensor:
-        """The loss, made larger."""
+        """The loss times the scale."""
         return loss * tf.cast(self._scale, loss.dtype) if self.enabled else loss
 
-    def step(self, gradients: Sequence[tf.Tensor], apply: Any) -> None:
-        """`apply(gradients)` with the gradients of the loss itself, unless one overflowed."""
-        dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
+    def step(self, *optimizers: tuple[Sequence[tf.Tensor], Apply]) -> None:
+        """Call each `apply` with its unscaled gradients, unless one of them overflowed; then adapt the scale."""
+        taken = [self._step(*each) for each in optimizers]
         if not self.enabled:
-            apply(dense)
             return
-        true = [gradient / self._scale for gradient in dense]
-        finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(gradient)) for gradient in true])
-
-        def take() -> tf.Tensor:
-            apply(true)
-            return self._tracker + 1
-
-        self._tracker.assign(tf.cond(finite, take, lambda: 0))
+        finite = tf.reduce_all(taken)
+        self._tracker.assign(tf.where(finite, self._tracker + 1, tf.constant(0, tf.int64)))
         grown = self._tracker == self.GROWTH_INTERVAL
         factor = tf.where(finite, tf.where(grown, 2.0, 1.0), 0.5)
         self._scale.assign(self._scale * factor)
-        self._tracker.assign(tf.where(grown, 0, self._tracker))
+        self._tracker.assign(tf.where(grown, tf.constant(0, tf.int64), self._tracker))
+
+    def _step(self, gradients: Sequence[tf.Tensor], apply: Apply) -> tf.Tensor | bool:
+        """Take one optimizer's step, unless a gradient overflowed; return whether it was taken."""
+        dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
+        if not self.enabled:
+            apply(dense)
+            return True
+        true = [gradient / self._scale for gradient in dense]
+
+        def take() -> tf.Tensor:
+            apply(true)
+            return tf.constant(True)
+
+        finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(gradient)) for gradient in true])
+        return tf.cond(finite, take, lambda: tf.constant(False))
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Scale and count, with PyTorch's names."""
-        variables = {"scale": self._scale, "_growth_tracker": self._tracker} if self.enabled else {}
-        return {name: np.asarray(variable.numpy()) for name, variable in variables.items()}
+        if not self.enabled:
+            return {}
+        return {"scale": np.asarray(self._scale.numpy()), "_growth_tracker": np.array(self._tracker.numpy(), np.int32)}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over a state of either framework."""

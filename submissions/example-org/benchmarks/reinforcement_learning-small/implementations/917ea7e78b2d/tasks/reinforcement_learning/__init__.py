@@ -1,6 +1,6 @@
 """Reinforcement learning: act in an environment; the quality is the mean return of 100 evaluation episodes.
 
-A prediction is one episode: `{"seed": its seed, "actions": a digit for each step}`. To score is to play the actions
+A prediction is one episode: `{"seed": its seed, "actions": a digit for each step}`. Scoring plays the actions
 again. The one array (of both scales) is `environment`, the name of a Gymnasium environment with fewer than ten actions.
 Seeds below FIRST_EVALUATION_SEED are for training; from the others each run's evaluation episodes are drawn.
 """
@@ -41,7 +41,7 @@ def split_sizes(data: Mapping[str, np.ndarray]) -> dict[str, int]:
 def evaluation_arrays(data: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
     """`test_seeds` int64 [100], the seeds of a run's evaluation episodes: distinct, below 2 * FIRST_EVALUATION_SEED.
 
-    From the raw stream of PCG64, which numpy keeps the same in all its versions.
+    They come from PCG64's raw stream, which numpy keeps the same in all its versions.
     """
     raw = np.random.PCG64(seed).random_raw(2 * EVALUATION_EPISODES) % np.uint64(FIRST_EVALUATION_SEED)
     distinct = list(dict.fromkeys(raw.tolist()))[:EVALUATION_EPISODES]
@@ -78,7 +78,7 @@ def score(predictions: Sequence[Any], data: Mapping[str, np.ndarray]) -> dict[st
 
 
 def _actions(line: int, prediction: Any, seed: int, episode: Episode) -> list[int]:
-    """The actions of a prediction that may be anything; BadPrediction if it is not of the right form."""
+    """The actions of a prediction, which may be anything. Raises BadPrediction if it is not of the right form."""
     if not isinstance(prediction, dict) or prediction.keys() != {"seed", "actions"}:
         raise BadPrediction(line, f"a {type(prediction).__name__} that is not an episode with seed and actions")
     if type(prediction["seed"]) is not int or prediction["seed"] != seed:

@@ -25,7 +25,7 @@ def make(name: str) -> Any:
 def _missing(name: str, error: Exception) -> UserError:
     return UserError(
         f"the environment {name} cannot be made ({error}): "
-        "pip install -c constraints.txt -e '.[reinforcement_learning]'"
+        "pip install -c constraints.txt -e '.[reinforcement-learning]'"
     )
 
 
@@ -53,7 +53,7 @@ class Episode:
             self.step(action)
 
     def step(self, action: int) -> float:
-        """Take `action`, from 0 to `action_count` - 1; the reward."""
+        """Take `action`, from 0 to `action_count` - 1; return the reward."""
         self.observation, reward, self.terminated, _, _ = self.environment.step(action)
         self.actions.append(action)
         self.total += float(reward)

@@ -1,9 +1,9 @@
 """Environments, stepped in processes of their own by a copy of the policy in numpy.
 
-A GPU answers eight observations no sooner than a thousand: its launches and the copies there and back take longer than
-the product itself. On a CPU a framework's calls do (36 to 60 us in torch for 16 to 32 observations, 10 us in numpy). So
-the policy's weights travel to the environments once an iteration, and the accelerator only learns. Box2D keeps Python's
-global lock, hence processes; each plays its groups to the end of the iteration without waiting for the others. The
+A GPU takes as long for eight observations as for a thousand: launches and copies take longer than the product itself.
+On a CPU a framework's calls do (36 to 60 us in torch for 16 to 32 observations, 10 us in numpy). So the policy's
+weights travel to the environments once an iteration, and the accelerator only learns. Processes are needed because
+Box2D keeps Python's global lock; each plays its groups to the end of the iteration without waiting for the others. The
 groups, and so the shapes of all products, do not depend on the number of processes: a seed gives the same log on any
 number of cores.
 """
@@ -25,14 +25,14 @@ from threadpoolctl import threadpool_limits
 from tasks.reinforcement_learning import FIRST_EVALUATION_SEED
 from tasks.reinforcement_learning.episode import Episode
 
-_EPISODE_STREAM, _ACTION_STREAM = 1, 2  # of a run's random numbers; those of shared.py are others
+_EPISODE_STREAM, _ACTION_STREAM = 1, 2  # a run's random streams; shared.py has others
 _GROUP = 8  # environments that are stepped together
 
 Policy = Sequence[np.ndarray]  # weight [out, in] and bias [out] of each layer
 
 
 def probabilities(policy: Policy, observations: np.ndarray) -> np.ndarray:
-    """Of the actions float32 [N, A], for observations float32 [N, D]: a perceptron with tanh between its layers."""
+    """Of actions, float32 [N, A], after observations float32 [N, D]: a perceptron with tanh between its layers."""
     x = observations
     for weight, bias in zip(policy[:-2:2], policy[1:-2:2], strict=True):
         x = np.tanh(x @ weight.T + bias)
@@ -58,7 +58,7 @@ class Rollout:
 
     @classmethod
     def empty(cls, steps: int, count: int, observation_size: int) -> Rollout:
-        """To be filled."""
+        """A rollout of zeros, to be filled."""
         shape = steps, count
         observations, successors = np.zeros((2, *shape, observation_size), np.float32)
         terminated, over = np.zeros((2, *shape), bool)
@@ -66,7 +66,7 @@ class Rollout:
 
 
 class Group:
-    """Environments side by side; the end of an episode is followed by the beginning of the next one.
+    """Environments that are stepped together; when an episode ends, the environment begins the next one.
 
     The seed of the n-th episode of an environment is a function of the run's seed; it is never an evaluation seed.
     """
@@ -105,7 +105,7 @@ class Group:
         return made
 
     def evaluate(self, policy: Policy, seeds: Sequence[int]) -> list[str]:
-        """The actions of the episodes of `seeds`, the most probable ones; those that end leave."""
+        """The actions of the episode of each of `seeds`, always the most probable ones; ended episodes drop out."""
         self.evaluated += [Episode(self.name) for _ in seeds[len(self.evaluated) :]]
         running = episodes = self.evaluated[: len(seeds)]
         for episode, seed in zip(episodes, seeds, strict=True):
@@ -126,7 +126,7 @@ class Group:
         return {"episodes_ended": np.array(self.ended), "episode_seeds": seeds, "episode_actions": actions}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """See `Environments.load_state_dict`; here the rows of this group's environments."""
+        """See `Environments.load_state_dict`; `state` has the rows of this group's environments only."""
         self.ended = state["episodes_ended"].tolist()
         begun = zip(self.episodes, state["episode_seeds"].tolist(), state["episode_actions"], strict=True)
         for episode, seed, actions in begun:
@@ -137,53 +137,64 @@ _PROGRAM = f"import sys; sys.path[:] = sys.argv[1:]; from {__name__} import serv
 
 
 def serve() -> None:
-    """A process's work: call methods of its groups, until the training process closes the pipe or is gone."""
+    """Call methods of this process's groups on request, until the training process closes the pipe or is gone."""
     results = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a package prints is no result
+    os.dup2(2, 1)  # what a package prints must not mix with results
     threadpool_limits(1)  # OpenBLAS's pool makes products this small slower, not faster
     groups: dict[int, Group] = {}
     while True:
         try:
-            i, method, arguments = pickle.load(sys.stdin.buffer)
+            method, calls = pickle.load(sys.stdin.buffer)
         except EOFError:
             return
         if method == "make":
-            groups[i], result = Group(*arguments), None
+            groups, found = {i: Group(*arguments) for i, arguments in calls.items()}, None
         else:
-            result = getattr(groups[i], method)(*arguments)
-        pickle.dump(result, results, pickle.HIGHEST_PROTOCOL)
+            found = {i: getattr(groups[i], method)(*arguments) for i, arguments in calls.items()}
+        pickle.dump(found, results, pickle.HIGHEST_PROTOCOL)
         results.flush()
 
 
 def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
     for process in processes:
-        process.communicate()  # closes its pipe, and waits
+        process.kill()  # closing its pipe may not end it: a process that was forked since has the pipe as well
+        process.communicate()
 
 
 class Environments:
-    """All groups of a run, each in one of as many processes as there are cores to use."""
+    """The groups of a worker's `own` environments, divided among `cpus` processes, at most one for each group."""
 
-    def __init__(self, name: str, count: int, seed: int) -> None:
-        first = Episode(name)  # here, so that a package that is missing is told by the training process
+    def __init__(self, name: str, count: int, seed: int, cpus: int, own: slice = slice(None)) -> None:
+        first = Episode(name)  # made here, so that the training process reports a missing package
         self.observation_size, self.action_count = first.observation_size, first.action_count
-        self.groups = [range(start, min(start + _GROUP, count)) for start in range(0, count, _GROUP)]
-        command = [sys.executable, "-c", _PROGRAM, *sys.path]
+        numbers = range(count)[own]
+        self.groups = [numbers[first : first + _GROUP] for first in range(0, len(numbers), _GROUP)]
+        # -O: Gymnasium asserts at each step that the action is valid, a tenth of the time of LunarLander's
+        command = [sys.executable, "-O", "-c", _PROGRAM, *sys.path]
         self.processes = [
             # in a process group of its own: Ctrl-C is for the harness, which still asks for the state
             subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)
-            for _ in range(min(len(self.groups), len(os.sched_getaffinity(0))))
+            for _ in range(min(len(self.groups), cpus))
         ]
         weakref.finalize(self, _end, self.processes)
         self._each("make", [(name, numbers, count, seed) for numbers in self.groups])
 
     def _each(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """The results of a method of each group, called with its `arguments`."""
-        processes = [self.processes[i % len(self.processes)] for i in range(len(self.groups))]
-        for i, process in enumerate(processes):
+        """Call a method of each group with its `arguments`; return the results.
+
+        A process is asked once for all of its groups. Asked group by group, it would wait for its result to be read,
+        while this process waits for it to read the next question: a pipe holds 64 KB.
+        """
+        for first, process in enumerate(self.processes):
+            calls = {i: arguments[i] for i in range(first, len(self.groups), len(self.processes))}
             assert process.stdin
-            pickle.dump((i, method, arguments[i]), process.stdin, pickle.HIGHEST_PROTOCOL)
+            pickle.dump((method, calls), process.stdin, pickle.HIGHEST_PROTOCOL)
             process.stdin.flush()
-        return [pickle.load(process.stdout) for process in processes if process.stdout]
+        found: dict[int, Any] = {}
+        for process in self.processes:
+            assert process.stdout
+            found |= pickle.load(process.stdout) or {}
+        return [found.get(i) for i in range(len(self.groups))]
 
     def rollout(self, policy: Policy, iteration: int, steps: int) -> Rollout:
         """Take `steps` steps in each environment, with actions drawn from their probabilities."""
@@ -204,11 +215,11 @@ class Environments:
         return [{"seed": seed, "actions": actions[seed]} for seed in seeds.tolist()]
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """How many episodes each environment has ended; seed and actions [N, limit] of those that run, padded by -1."""
+        """Each environment's count of ended episodes; the running one's seed and actions [N, limit], padded with -1."""
         parts = self._each("state_dict", [()] * len(self.groups))
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Play the running episodes of a state again, to where they were."""
+        """Replay the running episodes of a state up to where they were."""
         names = "episodes_ended", "episode_seeds", "episode_actions"
         self._each("load_state_dict", [({name: state[name][group] for name in names},) for group in self.groups])
