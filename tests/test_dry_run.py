@@ -40,7 +40,7 @@ def test_dry_run_prints_the_plan_and_touches_nothing(here, capsys):
     ("words", "broken"),
     [
         ("hyperparameters.global_batch_size=16", []),
-        ("hyperparameters.global_batch_size=64", ["convergence.4"]),
+        ("hyperparameters.global_batch_size=64", []),
         ("hyperparameters.global_batch_size=256", ["hyperparameters.2", "convergence.4"]),
         ("hyperparameters.opt_base_learning_rate=1 target=0.5", ["division.2", "hyperparameters.3"]),
         ("hyperparameters.dropout=0.3 evaluation.first=1000", ["division.2", "hyperparameters.1"]),
